@@ -1,0 +1,186 @@
+//! Addresses of the network: `<local>@<domain>` (interface, address notation), and what a send may name as `to`.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The domain of linked-device addresses; the same on every network.
+pub const LID_SUFFIX: &str = "lid";
+
+/// The most digits a recipient's number may have (interface 8.2).
+pub const MAX_DIGITS: usize = 15;
+
+/// The domains of the network (configuration `network.*_suffix`; supplement 31, point 21).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Suffixes {
+    pub phone: String,
+    pub group: String,
+    pub newsletter: String,
+}
+
+impl Suffixes {
+    /// The simulator's.
+    pub fn simulated() -> Self {
+        Self { phone: "s.example".into(), group: "g.example".into(), newsletter: "n.example".into() }
+    }
+
+    pub fn phone_address(&self, digits: &str) -> Address {
+        Address(format!("{digits}@{}", self.phone))
+    }
+}
+
+/// A well-formed address: at least three characters, `<local>@<domain>`, the local part of word characters or
+/// hyphens, the domain of word characters, dots or hyphens.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Address(String);
+
+/// What an address names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressKind {
+    Phone,
+    Group,
+    Lid,
+    Newsletter,
+    /// A domain that the network does not know.
+    Unknown,
+}
+
+/// Why a text is no address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotAnAddress;
+
+impl Address {
+    /// Parses `<local>@<domain>`.
+    pub fn parse(text: &str) -> Result<Self, NotAnAddress> {
+        let (local, domain) = text.split_once('@').ok_or(NotAnAddress)?;
+        let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        let well_formed = !local.is_empty()
+            && !domain.is_empty()
+            && local.chars().all(word)
+            && domain.chars().all(|c| word(c) || c == '.');
+        if well_formed { Ok(Self(text.to_owned())) } else { Err(NotAnAddress) }
+    }
+
+    /// Parses an address, or bare digits, which stand for a phone address (supplement 1, rule 4).
+    /// A leading `+` is refused.
+    pub fn parse_or_digits(text: &str, suffixes: &Suffixes) -> Result<Self, NotAnAddress> {
+        if text.len() >= 3 && text.bytes().all(|b| b.is_ascii_digit()) {
+            return Ok(suffixes.phone_address(text));
+        }
+        Self::parse(text)
+    }
+
+    pub fn lid(digits: &str) -> Self {
+        Self(format!("{digits}@{LID_SUFFIX}"))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub fn local(&self) -> &str {
+        self.0.split_once('@').map_or("", |(local, _)| local)
+    }
+
+    pub fn domain(&self) -> &str {
+        self.0.split_once('@').map_or("", |(_, domain)| domain)
+    }
+
+    pub fn kind(&self, suffixes: &Suffixes) -> AddressKind {
+        match self.domain() {
+            domain if domain == suffixes.phone => AddressKind::Phone,
+            domain if domain == suffixes.group => AddressKind::Group,
+            domain if domain == suffixes.newsletter => AddressKind::Newsletter,
+            LID_SUFFIX => AddressKind::Lid,
+            _ => AddressKind::Unknown,
+        }
+    }
+
+    pub fn is_lid(&self) -> bool {
+        self.domain() == LID_SUFFIX
+    }
+
+    /// Checks what can be told from the address alone; a LID still needs its cache and a number its registration.
+    pub fn check_recipient(&self, suffixes: &Suffixes) -> Result<AddressKind, Undeliverable> {
+        let kind = self.kind(suffixes);
+        let local = self.local();
+        match kind {
+            AddressKind::Unknown => Err(Undeliverable::UnknownSuffix),
+            AddressKind::Phone | AddressKind::Lid if !local.bytes().all(|b| b.is_ascii_digit()) => {
+                Err(Undeliverable::NotNumeric)
+            }
+            AddressKind::Phone if local.len() > MAX_DIGITS => Err(Undeliverable::TooLong),
+            _ => Ok(kind),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The reasons of `undeliverable_recipient` (supplement 2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Undeliverable {
+    UnknownLid,
+    TooLong,
+    NotNumeric,
+    UnknownSuffix,
+    NotRegistered,
+    Blacklisted,
+}
+
+impl Undeliverable {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::UnknownLid => "unknown_lid",
+            Self::TooLong => "too_long",
+            Self::NotNumeric => "not_numeric",
+            Self::UnknownSuffix => "unknown_suffix",
+            Self::NotRegistered => "not_registered",
+            Self::Blacklisted => "blacklisted",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn recipients_are_judged_by_suffix_length_and_digits() {
+        let suffixes = Suffixes::simulated();
+        let judge = |text: &str| Address::parse_or_digits(text, &suffixes).map(|a| a.check_recipient(&suffixes));
+        assert_eq!(judge("15551234567"), Ok(Ok(AddressKind::Phone)));
+        assert_eq!(judge("15551234567@s.example"), Ok(Ok(AddressKind::Phone)));
+        assert_eq!(judge("120363025246125486@g.example"), Ok(Ok(AddressKind::Group)));
+        assert_eq!(judge("251556368777322@lid"), Ok(Ok(AddressKind::Lid)));
+        assert_eq!(judge("120363025246125486@n.example"), Ok(Ok(AddressKind::Newsletter)));
+        assert_eq!(judge("1234567890123456"), Ok(Err(Undeliverable::TooLong)));
+        assert_eq!(judge("anna@s.example"), Ok(Err(Undeliverable::NotNumeric)));
+        assert_eq!(judge("15551234567@c.us"), Ok(Err(Undeliverable::UnknownSuffix)));
+        for wrong in ["", "12", "+15551234567", "anna", "@s.example", "1@", "1 2@s.example", "1@s@x", "1@s.exämple"] {
+            assert_eq!(judge(wrong), Err(NotAnAddress), "{wrong:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_parsed_address_is_shown_as_it_was_written(text in "[A-Za-z0-9_-]{1,20}@[A-Za-z0-9_.-]{1,20}") {
+            let address = Address::parse(&text).unwrap();
+            prop_assert_eq!(address.as_str(), &text);
+            let rebuilt = format!("{}@{}", address.local(), address.domain());
+            prop_assert_eq!(rebuilt, text);
+        }
+
+        #[test]
+        fn parsing_never_panics(text in ".{0,40}") {
+            let _ = Address::parse_or_digits(&text, &Suffixes::simulated());
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Identifiers. Each is a type of its own, so that a channel is never taken for a customer.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// Declares a uuid-backed identifier.
+macro_rules! uuid_id {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub Uuid);
+
+        impl $name {
+            /// A new identifier that sorts by time of creation (uuid version 7).
+            #[allow(clippy::new_without_default, reason = "a random value is no default")]
+            pub fn new() -> Self {
+                Self(Uuid::now_v7())
+            }
+
+            /// A new identifier that says nothing of its time of creation (uuid version 4).
+            pub fn random() -> Self {
+                Self(Uuid::new_v4())
+            }
+
+            pub fn as_bytes(&self) -> &[u8; 16] {
+                self.0.as_bytes()
+            }
+
+            pub fn from_bytes(bytes: [u8; 16]) -> Self {
+                Self(Uuid::from_bytes(bytes))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = uuid::Error;
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                Uuid::parse_str(text).map(Self)
+            }
+        }
+    )*};
+}
+
+uuid_id! {
+    /// A channel: one paired connection to the messaging network (interface 2.1).
+    ChannelId;
+    /// A customer (tenant); everything belongs to one.
+    CustomerId;
+    /// An API key record (interface 2.10).
+    KeyId;
+    /// A webhook endpoint (interface 2.8).
+    EndpointId;
+    /// A webhook delivery: one per endpoint and event (interface 6.3).
+    DeliveryId;
+    /// A stored message row (supplement 5.4).
+    RowId;
+    /// An entry of the audit log (supplement 21.6).
+    AuditId;
+}
+
+/// A cluster node. Allocated by the directory, never used again for another node.
+pub type NodeId = u64;
+
+/// A Raft group that holds channels: 1..=16 by default. Group 0 is the directory.
+pub type ShardId = u16;
+
+/// A shard leader's Raft term: the fencing token of all that an owner does outside Raft.
+pub type Epoch = u64;
+
+/// How many slots channels and customers hash to. Fixed for the life of a cluster format.
+pub const SLOT_COUNT: u16 = 1024;
+
+/// One of [`SLOT_COUNT`] hash slots; a table in the directory maps slots to shards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Slot(pub u16);
+
+impl Slot {
+    /// The slot of a channel.
+    pub fn of_channel(id: ChannelId) -> Self {
+        Self::of_bytes(id.as_bytes())
+    }
+
+    /// The slot of a customer: the home of its token bucket and of its stream count.
+    pub fn of_customer(id: CustomerId) -> Self {
+        Self::of_bytes(id.as_bytes())
+    }
+
+    /// FNV-1a folded to ten bits: stable over releases and platforms, which a `Hasher` is not.
+    fn of_bytes(bytes: &[u8; 16]) -> Self {
+        let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        Self(((hash ^ (hash >> 32)) % u64::from(SLOT_COUNT)) as u16)
+    }
+}
+
+/// A message id of the network: `3EB0` and 36 upper-case hex characters when minted here (interface 2.2).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct MessageId(pub String);
+
+impl MessageId {
+    /// Mints an id from 18 random bytes.
+    pub fn mint(random: [u8; 18]) -> Self {
+        Self(format!("3EB0{}", hex::encode_upper(random)))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for MessageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The id of one request: the caller's `X-Request-Id` when it is well formed, else minted (supplement 1, rule 11).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RequestId(pub String);
+
+impl RequestId {
+    pub fn mint() -> Self {
+        Self(format!("req_{}", Uuid::now_v7().simple()))
+    }
+
+    /// The caller's own id, when it is 8 to 64 characters of `[A-Za-z0-9_-]`.
+    pub fn from_caller(text: &str) -> Option<Self> {
+        let well_formed =
+            (8..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+        well_formed.then(|| Self(text.to_owned()))
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_minted_message_id_is_3eb0_and_36_upper_case_hex_characters() {
+        let id = MessageId::mint([0xAB; 18]);
+        assert_eq!(id.0.len(), 40);
+        assert!(id.0.starts_with("3EB0"));
+        assert!(id.0.bytes().all(|b| b.is_ascii_digit() || (b'A'..=b'F').contains(&b)));
+    }
+
+    #[test]
+    fn slots_are_spread_and_stable() {
+        let mut seen = std::collections::HashSet::new();
+        for n in 0..20_000_u128 {
+            seen.insert(Slot::of_channel(ChannelId(Uuid::from_u128(n * 7919))));
+        }
+        assert_eq!(seen.len(), usize::from(SLOT_COUNT));
+        assert_eq!(Slot::of_channel(ChannelId(Uuid::nil())), Slot::of_channel(ChannelId(Uuid::nil())));
+    }
+
+    #[test]
+    fn a_request_id_of_the_caller_is_kept_only_when_well_formed() {
+        assert!(RequestId::from_caller("abcd-EFG_1").is_some());
+        assert!(RequestId::from_caller("short").is_none());
+        assert!(RequestId::from_caller("has space in it").is_none());
+        assert!(RequestId::from_caller(&"x".repeat(65)).is_none());
+    }
+}

@@ -1,0 +1,476 @@
+//! The status machine of a channel: supplement section 3 as one table, used by code, tests and documentation.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The eleven statuses of a channel (interface 3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    Pending,
+    Qr,
+    Connecting,
+    Reconnecting,
+    Connected,
+    Disconnected,
+    LoggedOut,
+    StoppedByUser,
+    DisabledByAdmin,
+    Error,
+    Failed,
+}
+
+impl Status {
+    pub const ALL: [Self; 11] = [
+        Self::Pending,
+        Self::Qr,
+        Self::Connecting,
+        Self::Reconnecting,
+        Self::Connected,
+        Self::Disconnected,
+        Self::LoggedOut,
+        Self::StoppedByUser,
+        Self::DisabledByAdmin,
+        Self::Error,
+        Self::Failed,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Qr => "qr",
+            Self::Connecting => "connecting",
+            Self::Reconnecting => "reconnecting",
+            Self::Connected => "connected",
+            Self::Disconnected => "disconnected",
+            Self::LoggedOut => "logged_out",
+            Self::StoppedByUser => "stopped_by_user",
+            Self::DisabledByAdmin => "disabled_by_admin",
+            Self::Error => "error",
+            Self::Failed => "failed",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == text)
+    }
+
+    /// Nothing but an explicit call leaves a terminal status.
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Self::LoggedOut | Self::StoppedByUser | Self::DisabledByAdmin | Self::Error | Self::Failed)
+    }
+
+    /// Whether the owner keeps a session, or tries to, in this status.
+    pub fn runs(self) -> bool {
+        matches!(self, Self::Qr | Self::Connecting | Self::Reconnecting | Self::Connected)
+    }
+
+    /// What the status does to a send (supplement 3.3).
+    pub fn on_send(self) -> OnSend {
+        match self {
+            Self::Connected => OnSend::Direct,
+            Self::Connecting | Self::Reconnecting => OnSend::Queue,
+            Self::Pending | Self::Qr | Self::Disconnected => OnSend::NotConnected,
+            _ => OnSend::Unavailable,
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What becomes of a send in a status (supplement 3.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnSend {
+    /// Written to the session at once.
+    Direct,
+    /// 202 `queued`.
+    Queue,
+    /// 409 `not_connected`.
+    NotConnected,
+    /// 409 `channel_unavailable`.
+    Unavailable,
+}
+
+/// What moves a channel; the numbers are the transitions of supplement 3.2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Trigger {
+    /// `GET .../qr` or `POST .../pair-code` (T2, T30).
+    PairingRequested,
+    /// `POST .../connect` (T2, T29, T30).
+    Connect,
+    /// `POST .../restart` (T29, T31, T32).
+    Restart,
+    /// `POST .../disconnect` (T27).
+    Disconnect,
+    /// `POST .../logout` (T28).
+    Logout,
+    /// `POST .../disable` (T33).
+    Disable,
+    /// `POST .../enable` (T34, T35).
+    Enable,
+    /// A scan or a code was accepted and the credentials are stored (T4).
+    Paired,
+    /// All QR codes were used up (T5).
+    QrTimeout,
+    /// The network refused the pairing (T7).
+    PairingRefused,
+    /// The network accepted the login (T8, T13).
+    LoginOk,
+    /// A login attempt failed or took too long (T9, T14).
+    AttemptFailed,
+    /// A live session was lost (T10).
+    TransportLost,
+    /// A new leader claims the channel of a lost one (T11).
+    OwnerLost,
+    /// A drain or a rebalance hands the channel over (T12).
+    PlannedMove,
+    /// 24 hours of attempts are spent (T15).
+    ReconnectBudget,
+    /// No node has a free slot (T16).
+    NoSlot,
+    /// A slot is free again, or the cool-down after a replacement is over (T17, T23).
+    Resume,
+    /// The device was unlinked on the phone (T18).
+    Unlinked,
+    /// The network calls the session invalid (T19).
+    SessionInvalidated,
+    /// The network banned the number (T20).
+    Banned,
+    /// The network refuses the protocol version, also after a refresh (T21).
+    ClientOutdated,
+    /// Another connection of the same device took the stream (T22).
+    Replaced,
+    /// The same again within ten minutes (T24).
+    ReplacedAgain,
+    /// The stored credentials cannot be read or written (T25).
+    AuthState,
+    /// The channel's task failed five times in ten minutes (T26).
+    CrashLoop,
+}
+
+/// The `reason` of a `channel.status` event (supplement 4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    Created,
+    QrRequested,
+    ConnectRequested,
+    Paired,
+    LoginOk,
+    Network,
+    WorkerLost,
+    Rebalance,
+    QrTimeout,
+    PairingRefused,
+    ReconnectBudget,
+    NoWorker,
+    Logout,
+    SessionInvalidated,
+    KickedOtherDevice,
+    StreamReplacedLoop,
+    ClientOutdated,
+    AuthState,
+    CrashLoop,
+    User,
+    Admin,
+    Banned,
+}
+
+impl Reason {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::QrRequested => "qr_requested",
+            Self::ConnectRequested => "connect_requested",
+            Self::Paired => "paired",
+            Self::LoginOk => "login_ok",
+            Self::Network => "network",
+            Self::WorkerLost => "worker_lost",
+            Self::Rebalance => "rebalance",
+            Self::QrTimeout => "qr_timeout",
+            Self::PairingRefused => "pairing_refused",
+            Self::ReconnectBudget => "reconnect_budget",
+            Self::NoWorker => "no_worker",
+            Self::Logout => "logout",
+            Self::SessionInvalidated => "session_invalidated",
+            Self::KickedOtherDevice => "kicked_other_device",
+            Self::StreamReplacedLoop => "stream_replaced_loop",
+            Self::ClientOutdated => "client_outdated",
+            Self::AuthState => "auth_state",
+            Self::CrashLoop => "crash_loop",
+            Self::User => "user",
+            Self::Admin => "admin",
+            Self::Banned => "banned",
+        }
+    }
+}
+
+/// The `reason` of a `channel.disconnected` event (interface 6.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DisconnectReason {
+    Network,
+    Logout,
+    SessionInvalidated,
+    KickedOtherDevice,
+}
+
+/// A permitted move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    pub to: Status,
+    pub reason: Reason,
+    /// Set when `channel.disconnected` is to be sent too. A stop or a disable sends none (supplement 29, row 13).
+    pub disconnected: Option<DisconnectReason>,
+    /// The stored credentials are wiped with the move.
+    pub wipes_credentials: bool,
+}
+
+/// Why a trigger does not move a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Already so: 409 `no_op`.
+    NoOp,
+    /// 409 `invalid_lifecycle_transition`.
+    Invalid,
+    /// 409 `channel_unavailable`: only `enable` leaves `disabled_by_admin`.
+    Unavailable,
+    /// 409 `not_disabled`.
+    NotDisabled,
+}
+
+/// The one table. `credentials` says whether the channel has stored credentials.
+pub fn transition(from: Status, trigger: Trigger, credentials: bool) -> Result<Move, Refusal> {
+    use Status::*;
+    use Trigger as T;
+
+    let go = |to: Status, reason: Reason| Move { to, reason, disconnected: None, wipes_credentials: false };
+    let loses = |to: Status, reason: Reason, why: DisconnectReason| Move {
+        to,
+        reason,
+        disconnected: Some(why),
+        wipes_credentials: to == LoggedOut,
+    };
+    let live_login = matches!(from, Connected | Connecting | Reconnecting);
+
+    match (trigger, from) {
+        // T33 and T34/T35 first: `disabled_by_admin` refuses everything but `enable`.
+        (T::Enable, DisabledByAdmin) if credentials => Ok(go(Disconnected, Reason::Admin)),
+        (T::Enable, DisabledByAdmin) => Ok(go(Pending, Reason::Admin)),
+        (T::Enable, _) => Err(Refusal::NotDisabled),
+        (T::Disable, DisabledByAdmin) => Err(Refusal::NoOp),
+        (T::Disable, _) => Ok(go(DisabledByAdmin, Reason::Admin)),
+        (T::PairingRequested | T::Connect | T::Restart | T::Disconnect | T::Logout, DisabledByAdmin) => {
+            Err(Refusal::Unavailable)
+        }
+
+        // Starting: T2, T29, T30.
+        (T::PairingRequested, Pending | LoggedOut) => Ok(go(Qr, Reason::QrRequested)),
+        (T::PairingRequested, StoppedByUser | Error | Failed) if !credentials => Ok(go(Qr, Reason::QrRequested)),
+        (T::PairingRequested, _) => Err(Refusal::Invalid),
+        (T::Connect, Pending | LoggedOut) => Ok(go(Qr, Reason::ConnectRequested)),
+        (T::Connect, StoppedByUser | Error | Failed) if !credentials => Ok(go(Qr, Reason::ConnectRequested)),
+        (T::Connect, Disconnected | StoppedByUser | Error | Failed) => Ok(go(Connecting, Reason::ConnectRequested)),
+        (T::Connect, _) => Err(Refusal::Invalid),
+
+        // T29, T31, T32.
+        (T::Restart, Qr) => Ok(go(Qr, Reason::User)),
+        (T::Restart, StoppedByUser | Error | Failed) if !credentials => Ok(go(Qr, Reason::User)),
+        (T::Restart, Connecting | Reconnecting | Connected | Disconnected | StoppedByUser | Error | Failed) => {
+            Ok(go(Connecting, Reason::User))
+        }
+        (T::Restart, _) => Err(Refusal::Invalid),
+
+        // T27.
+        (T::Disconnect, Qr | Connecting | Reconnecting | Connected | Disconnected) => {
+            Ok(go(StoppedByUser, Reason::User))
+        }
+        (T::Disconnect, StoppedByUser) => Err(Refusal::NoOp),
+        (T::Disconnect, _) => Err(Refusal::Invalid),
+
+        // T28.
+        (T::Logout, Connecting | Reconnecting | Connected | Disconnected | StoppedByUser | Error | Failed) => {
+            Ok(Move { wipes_credentials: true, ..go(LoggedOut, Reason::Logout) })
+        }
+        (T::Logout, LoggedOut) => Err(Refusal::NoOp),
+        (T::Logout, _) => Err(Refusal::Invalid),
+
+        // Pairing: T4, T5, T7.
+        (T::Paired, Qr) => Ok(go(Connecting, Reason::Paired)),
+        (T::QrTimeout, Qr) => Ok(go(Pending, Reason::QrTimeout)),
+        (T::PairingRefused, Qr) => Ok(go(Failed, Reason::PairingRefused)),
+
+        // Login and loss: T8 to T17, T23.
+        (T::LoginOk, Connecting | Reconnecting) => Ok(go(Connected, Reason::LoginOk)),
+        (T::AttemptFailed, Connecting) => Ok(go(Reconnecting, Reason::Network)),
+        (T::TransportLost, Connected) => Ok(loses(Reconnecting, Reason::Network, DisconnectReason::Network)),
+        (T::OwnerLost, Connected) => Ok(loses(Reconnecting, Reason::WorkerLost, DisconnectReason::Network)),
+        (T::PlannedMove, Connected) => Ok(go(Connecting, Reason::Rebalance)),
+        (T::ReconnectBudget, Reconnecting) => Ok(go(Failed, Reason::ReconnectBudget)),
+        (T::NoSlot, Reconnecting | Connecting) => Ok(go(Disconnected, Reason::NoWorker)),
+        (T::Resume, Disconnected) => Ok(go(Connecting, Reason::ConnectRequested)),
+
+        // The network's verdicts: T18 to T22, T24.
+        (T::Unlinked, _) if live_login => Ok(loses(LoggedOut, Reason::Logout, DisconnectReason::Logout)),
+        (T::SessionInvalidated, _) if live_login => {
+            Ok(loses(LoggedOut, Reason::SessionInvalidated, DisconnectReason::SessionInvalidated))
+        }
+        (T::Banned, _) if live_login => Ok(loses(Failed, Reason::Banned, DisconnectReason::SessionInvalidated)),
+        (T::ClientOutdated, _) if live_login => Ok(go(Error, Reason::ClientOutdated)),
+        (T::Replaced, Connected) => {
+            Ok(loses(Disconnected, Reason::KickedOtherDevice, DisconnectReason::KickedOtherDevice))
+        }
+        (T::ReplacedAgain, Connected) => {
+            Ok(loses(Error, Reason::StreamReplacedLoop, DisconnectReason::KickedOtherDevice))
+        }
+
+        // The gateway's own faults: T25, T26.
+        (T::AuthState, _) if from.runs() => Ok(go(Error, Reason::AuthState)),
+        (T::CrashLoop, _) if from.runs() => Ok(go(Error, Reason::CrashLoop)),
+
+        _ => Err(Refusal::Invalid),
+    }
+}
+
+/// The statuses from which a call moves the channel: `details.allowed_from` of `invalid_lifecycle_transition`.
+pub fn allowed_from(trigger: Trigger) -> Vec<Status> {
+    let permitted =
+        |status: &Status| transition(*status, trigger, true).is_ok() || transition(*status, trigger, false).is_ok();
+    Status::ALL.into_iter().filter(permitted).collect()
+}
+
+/// What a status answers to `GET .../qr` and `POST .../pair-code` (supplement 3.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnPairing {
+    /// Start a pairing session, then wait for the code.
+    Start,
+    /// A pairing session runs: show its code.
+    Running,
+    /// 409 `no_qr` or `pair_code_unavailable`.
+    Unavailable,
+    /// 409 `channel_unavailable`.
+    Disabled,
+}
+
+/// See [`OnPairing`].
+pub fn on_pairing(status: Status, credentials: bool) -> OnPairing {
+    match status {
+        Status::Qr => OnPairing::Running,
+        Status::DisabledByAdmin => OnPairing::Disabled,
+        _ if transition(status, Trigger::PairingRequested, credentials).is_ok() => OnPairing::Start,
+        _ => OnPairing::Unavailable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Supplement 3.4, row by row, in the order of [`Status::ALL`].
+    /// `A` moves, `n` no_op, `i` invalid, `u` unavailable, `d` not disabled.
+    #[test]
+    fn lifecycle_actions_answer_as_the_table_says() {
+        let rows = [
+            (Trigger::Connect, "AiiiiAAAuAA"),
+            (Trigger::Disconnect, "iAAAAAinuii"),
+            (Trigger::Restart, "iAAAAAiAuAA"),
+            (Trigger::Logout, "iiAAAAnAuAA"),
+            (Trigger::Disable, "AAAAAAAAnAA"),
+            (Trigger::Enable, "ddddddddAdd"),
+        ];
+        for (trigger, row) in rows {
+            for (status, expected) in Status::ALL.into_iter().zip(row.chars()) {
+                for credentials in [true, false] {
+                    let got = match transition(status, trigger, credentials) {
+                        Ok(_) => 'A',
+                        Err(Refusal::NoOp) => 'n',
+                        Err(Refusal::Invalid) => 'i',
+                        Err(Refusal::Unavailable) => 'u',
+                        Err(Refusal::NotDisabled) => 'd',
+                    };
+                    assert_eq!(got, expected, "{trigger:?} in {status} with credentials {credentials}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn starting_leads_to_qr_without_credentials_and_to_connecting_with_them() {
+        for status in [Status::StoppedByUser, Status::Error, Status::Failed] {
+            assert_eq!(transition(status, Trigger::Connect, true).unwrap().to, Status::Connecting);
+            assert_eq!(transition(status, Trigger::Connect, false).unwrap().to, Status::Qr);
+            assert_eq!(on_pairing(status, false), OnPairing::Start);
+            assert_eq!(on_pairing(status, true), OnPairing::Unavailable);
+        }
+        assert_eq!(on_pairing(Status::Connected, true), OnPairing::Unavailable);
+        assert_eq!(on_pairing(Status::DisabledByAdmin, false), OnPairing::Disabled);
+    }
+
+    const EXPLICIT: [Trigger; 7] = [
+        Trigger::PairingRequested,
+        Trigger::Connect,
+        Trigger::Restart,
+        Trigger::Disconnect,
+        Trigger::Logout,
+        Trigger::Disable,
+        Trigger::Enable,
+    ];
+
+    const BY_ITSELF: [Trigger; 19] = [
+        Trigger::Paired,
+        Trigger::QrTimeout,
+        Trigger::PairingRefused,
+        Trigger::LoginOk,
+        Trigger::AttemptFailed,
+        Trigger::TransportLost,
+        Trigger::OwnerLost,
+        Trigger::PlannedMove,
+        Trigger::ReconnectBudget,
+        Trigger::NoSlot,
+        Trigger::Resume,
+        Trigger::Unlinked,
+        Trigger::SessionInvalidated,
+        Trigger::Banned,
+        Trigger::ClientOutdated,
+        Trigger::Replaced,
+        Trigger::ReplacedAgain,
+        Trigger::AuthState,
+        Trigger::CrashLoop,
+    ];
+
+    #[test]
+    fn nothing_but_an_explicit_call_leaves_a_terminal_status() {
+        for status in Status::ALL.into_iter().filter(|status| status.is_terminal()) {
+            for trigger in BY_ITSELF {
+                for credentials in [true, false] {
+                    assert!(transition(status, trigger, credentials).is_err(), "{trigger:?} left {status}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn logged_out_is_reached_by_unlink_invalidation_and_logout_only() {
+        for status in Status::ALL {
+            for trigger in EXPLICIT.into_iter().chain(BY_ITSELF) {
+                if let Ok(to) = transition(status, trigger, true)
+                    && to.to == Status::LoggedOut
+                {
+                    assert!(matches!(trigger, Trigger::Unlinked | Trigger::SessionInvalidated | Trigger::Logout));
+                    assert!(to.wipes_credentials);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn allowed_from_names_the_statuses_that_accept() {
+        assert_eq!(allowed_from(Trigger::Enable), vec![Status::DisabledByAdmin]);
+        assert!(!allowed_from(Trigger::Connect).contains(&Status::Connected));
+    }
+}

@@ -1,0 +1,92 @@
+//! Points in time: milliseconds since 1970, ISO 8601 with milliseconds towards people, an integer in stored records.
+
+use std::fmt;
+use std::time::Duration;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// Milliseconds since the Unix epoch, UTC.
+///
+/// JSON shows `2026-01-01T00:00:00.000Z` (supplement 1, rule 7); binary records hold the integer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(pub i64);
+
+impl Timestamp {
+    /// The wall clock. Called at the edge only; state machines get times in their commands.
+    pub fn now() -> Self {
+        Self(Utc::now().timestamp_millis())
+    }
+
+    pub fn from_unix_seconds(seconds: i64) -> Self {
+        Self(seconds.saturating_mul(1000))
+    }
+
+    /// Whole seconds since the Unix epoch, rounded down.
+    pub fn unix_seconds(self) -> i64 {
+        self.0.div_euclid(1000)
+    }
+
+    pub fn plus(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
+    }
+
+    pub fn minus(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
+    }
+
+    /// How long after `earlier` this is; zero when it is not after.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+
+    /// Reads ISO 8601 with any offset.
+    pub fn parse_iso(text: &str) -> Option<Self> {
+        DateTime::parse_from_rfc3339(text).ok().map(|time| Self(time.timestamp_millis()))
+    }
+
+    /// `2026-01-01T00:00:00.000Z`.
+    pub fn to_iso(self) -> String {
+        DateTime::<Utc>::from_timestamp_millis(self.0).unwrap_or_default().to_rfc3339_opts(SecondsFormat::Millis, true)
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_iso())
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            serializer.serialize_str(&self.to_iso())
+        } else {
+            serializer.serialize_i64(self.0)
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if deserializer.is_human_readable() {
+            let text = String::deserialize(deserializer)?;
+            Self::parse_iso(&text).ok_or_else(|| de::Error::custom("not an ISO 8601 date-time"))
+        } else {
+            i64::deserialize(deserializer).map(Self)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_shows_milliseconds_and_utc() {
+        let time = Timestamp(1_767_225_600_118);
+        assert_eq!(serde_json::to_string(&time).unwrap(), "\"2026-01-01T00:00:00.118Z\"");
+        let back: Timestamp = serde_json::from_str("\"2026-01-01T01:00:00.118+01:00\"").unwrap();
+        assert_eq!(back, time);
+    }
+}

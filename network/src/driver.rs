@@ -1,0 +1,278 @@
+//! What stands between the gateway and a messaging network.
+//!
+//! Shaped so that a real driver fits behind it: credentials live in a store that the gateway replicates, inbound items
+//! are acknowledged after the gateway's commit only, the gateway mints message ids and may send one again, a send
+//! returns when it is written and its acceptance comes as an event, `kill` stops all bytes at once.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use model::address::Address;
+use model::id::{ChannelId, MessageId, NodeId};
+use model::message::Content;
+use model::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+
+use crate::fence::Fence;
+
+/// A messaging network, reached through one driver.
+#[async_trait]
+pub trait Network: Send + Sync + 'static {
+    /// Starts a session and returns while it opens; what becomes of it arrives in `open.events`.
+    ///
+    /// # Errors
+    /// [`OpenError`] when the session could not even be started; nothing was sent then.
+    async fn open(&self, open: OpenSession) -> Result<Arc<dyn Session>, OpenError>;
+}
+
+/// What a session needs to open.
+pub struct OpenSession {
+    pub channel: ChannelId,
+    pub node: NodeId,
+    /// Checked before opening, before each write, and while idle: the session is cut once it has passed.
+    pub fence: Fence,
+    pub purpose: Purpose,
+    /// The channel's credentials and protocol state.
+    pub auth: Arc<dyn AuthStore>,
+    /// Where the session reports. Bounded: a driver keeps at most [`EVENT_WINDOW`] unacknowledged items in it, and
+    /// ends a session whose queue is full rather than wait for it.
+    pub events: mpsc::Sender<SessionEvent>,
+}
+
+/// How many inbound items a session may have out without acknowledgement. Event queues are larger than this.
+pub const EVENT_WINDOW: usize = 64;
+
+/// Why a session is opened.
+#[derive(Clone, Debug)]
+pub enum Purpose {
+    /// With the stored credentials.
+    Login,
+    /// Without any: QR texts and pair codes, then, once paired, login in the same session.
+    Pair { device_name: String },
+}
+
+/// A live, or opening, connection of one channel.
+#[async_trait]
+pub trait Session: Send + Sync {
+    /// Writes a message under an id that the gateway minted. `Ok` means written; acceptance is an event.
+    /// The same id may be sent again after a doubt; the network drops repeats.
+    async fn send(&self, message: Outbound) -> Result<(), SessionError>;
+
+    /// Tells the network that an inbound item is safe here. Called after the gateway's commit, never before.
+    async fn acknowledge(&self, item: ItemId) -> Result<(), SessionError>;
+
+    /// Asks for a code that the phone's owner types instead of scanning. While pairing only.
+    async fn pair_code(&self, phone: &str, display_name: &str) -> Result<PairCode, PairCodeError>;
+
+    /// Unlinks this device at the network. The caller sets the deadline and wipes the credentials in any case.
+    async fn logout(&self) -> Result<(), SessionError>;
+
+    /// Stops all bytes at once: after it returns, the session writes nothing and reports nothing.
+    fn kill(&self);
+
+    /// Hands over: flushes what is written, closes in order. Returns when the network knows, or at once when it is gone.
+    async fn drain(&self);
+}
+
+/// The replicated store of a channel's credentials, bound to one epoch.
+///
+/// A command of an old epoch is refused by the state machine, so that a late owner cannot overwrite a newer one's state.
+#[async_trait]
+pub trait AuthStore: Send + Sync {
+    async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, AuthError>;
+
+    /// Applies a batch at once or not at all. `Ok` means committed on a quorum.
+    async fn commit(&self, batch: Vec<AuthWrite>) -> Result<(), AuthError>;
+}
+
+/// One change of a channel's stored state; `None` deletes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AuthWrite {
+    pub key: String,
+    pub value: Option<Vec<u8>>,
+}
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum AuthError {
+    /// The owner has changed; the session must end.
+    #[error("the store belongs to a newer owner")]
+    Fenced,
+    #[error("the store cannot be reached: {0}")]
+    Unavailable(String),
+    #[error("the stored state cannot be read: {0}")]
+    Unreadable(String),
+}
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("the fence has passed")]
+    Fenced,
+    #[error("the network cannot be reached: {0}")]
+    Unreachable(String),
+}
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum SessionError {
+    #[error("the fence has passed")]
+    Fenced,
+    #[error("the session has ended")]
+    Ended,
+    #[error("the session is not logged in")]
+    NotLoggedIn,
+    #[error("the network did not answer: {0}")]
+    Unreachable(String),
+}
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum PairCodeError {
+    #[error("no pairing runs")]
+    NotPairing,
+    /// The network's refusal, with its code.
+    #[error("the network refused: {code} {text}")]
+    Refused { code: u16, text: String },
+    #[error("the network did not answer: {0}")]
+    Unreachable(String),
+}
+
+/// A message on its way out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outbound {
+    pub id: MessageId,
+    /// A phone, group or newsletter address, or a LID.
+    pub to: Address,
+    pub content: Content,
+}
+
+/// A code to type on the phone, `ABCD-1234`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PairCode {
+    pub code: String,
+    pub expires_at: Timestamp,
+}
+
+/// Who a channel is on the network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Digits, no `+`.
+    pub phone_number: String,
+    pub lid: Option<Address>,
+    pub push_name: Option<String>,
+}
+
+/// What a session reports, in order.
+#[derive(Clone, Debug)]
+pub enum SessionEvent {
+    /// A QR text to show, `sequence` 1 to 6.
+    Qr {
+        raw: String,
+        expires_at: Timestamp,
+        sequence: u8,
+    },
+    /// All QR texts were used up; the session has ended.
+    QrTimeout,
+    /// A phone linked this device, and the credentials are stored on a quorum and acknowledged. Login follows.
+    Paired(Identity),
+    /// The network refused the pairing; the session has ended.
+    PairingRefused {
+        code: u16,
+        text: String,
+    },
+    LoggedIn(Identity),
+    /// The network took a message.
+    Accepted {
+        id: MessageId,
+        at: Timestamp,
+    },
+    /// The network refused a message for good.
+    Refused {
+        id: MessageId,
+        code: u16,
+        text: String,
+    },
+    /// Something to commit and then acknowledge.
+    Inbound(InboundItem),
+    /// The session is over; nothing follows.
+    Ended(EndReason),
+}
+
+/// Why a session ended, or could not log in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EndReason {
+    /// The transport failed, or the network closed without a verdict.
+    Transport(String),
+    /// Another connection of the same device took the stream.
+    Replaced,
+    /// A newer owner's login ended this one, or the fence passed.
+    Fenced,
+    /// The device was unlinked on the phone.
+    Unlinked,
+    /// The network calls the session invalid; the credentials are worthless.
+    Invalidated,
+    /// The number is banned.
+    Banned { until: Option<Timestamp> },
+    /// The network refuses this client's version.
+    ClientOutdated,
+    /// The credentials could not be read or stored.
+    AuthState(String),
+}
+
+/// The network's own name of an item, to acknowledge it by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ItemId(pub String);
+
+/// An item that the network keeps, and sends again at the next login, until it is acknowledged.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InboundItem {
+    pub id: ItemId,
+    /// The network's time of the item.
+    pub at: Timestamp,
+    pub kind: InboundKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum InboundKind {
+    Message(InboundMessage),
+    Receipt(Receipt),
+    /// The phone address behind a LID became known.
+    LidDisclosed {
+        lid: Address,
+        phone: Address,
+    },
+}
+
+/// A message for a channel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InboundMessage {
+    pub id: MessageId,
+    /// The conversation: the peer's address in a direct chat (as `from`), else the group or newsletter.
+    pub chat: Address,
+    /// The author as the network gave it: a phone address or a LID.
+    pub from: Address,
+    /// The author's phone address, when the network gave it beside a LID.
+    pub from_phone: Option<Address>,
+    /// The channel's own address in a direct chat; the group in a group.
+    pub to: Address,
+    pub push_name: Option<String>,
+    pub content: Content,
+}
+
+/// A receipt for a message that this channel sent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Receipt {
+    pub message_id: MessageId,
+    /// The conversation in which the message stands.
+    pub chat: Address,
+    /// The group member that acknowledges; `None` in a direct chat.
+    pub participant: Option<Address>,
+    pub status: ReceiptStatus,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReceiptStatus {
+    Delivered,
+    Read,
+    Played,
+}

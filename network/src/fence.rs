@@ -1,0 +1,90 @@
+//! The fence: an owner's right to speak to the network, with an end that its quorum contact keeps moving.
+
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use model::id::Epoch;
+
+/// The right of one owner, in one term, to act outside Raft.
+///
+/// All sessions of a shard share one. It starts expired; the owner extends it while a quorum answers, and a driver
+/// checks it before it opens a connection and before each write, and cuts its sessions when it has passed.
+#[derive(Clone, Debug)]
+pub struct Fence {
+    epoch: Epoch,
+    /// Nanoseconds since [`origin`]; 0 is "never again".
+    deadline: Arc<AtomicU64>,
+}
+
+/// A process-wide zero for deadlines, so that one atomic integer holds an [`Instant`].
+fn origin() -> Instant {
+    static ORIGIN: OnceLock<Instant> = OnceLock::new();
+    // A little in the past, so that no live deadline is ever 0.
+    *ORIGIN.get_or_init(|| Instant::now().checked_sub(Duration::from_secs(1)).unwrap_or_else(Instant::now))
+}
+
+fn nanos(instant: Instant) -> u64 {
+    u64::try_from(instant.saturating_duration_since(origin()).as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Fence {
+    /// A fence of an epoch, live until `deadline`.
+    pub fn new(epoch: Epoch, deadline: Instant) -> Self {
+        Self { epoch, deadline: Arc::new(AtomicU64::new(nanos(deadline))) }
+    }
+
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Whether the owner may still speak.
+    pub fn is_live(&self) -> bool {
+        nanos(Instant::now()) < self.deadline.load(Ordering::Acquire)
+    }
+
+    /// Moves the deadline, forward only. A revoked fence stays revoked.
+    pub fn extend(&self, deadline: Instant) {
+        let wanted = nanos(deadline);
+        // Failing means: revoked, or already further. Both are fine.
+        let _ = self
+            .deadline
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| (now != 0 && now < wanted).then_some(wanted));
+    }
+
+    /// Ends the right at once and for good.
+    pub fn revoke(&self) {
+        self.deadline.store(0, Ordering::Release);
+    }
+
+    /// Whether two sessions hang on the same fence.
+    pub fn same_as(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.deadline, &other.deadline)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fence_lives_until_its_deadline_and_never_after_its_revocation() {
+        let fence = Fence::new(3, Instant::now() + Duration::from_secs(60));
+        assert!(fence.is_live());
+        fence.revoke();
+        assert!(!fence.is_live());
+        fence.extend(Instant::now() + Duration::from_secs(60));
+        assert!(!fence.is_live());
+    }
+
+    #[test]
+    fn a_passed_deadline_can_be_extended_and_is_never_moved_back() {
+        let fence = Fence::new(3, Instant::now());
+        assert!(!fence.is_live());
+        fence.extend(Instant::now() + Duration::from_secs(60));
+        assert!(fence.is_live());
+        fence.extend(Instant::now());
+        assert!(fence.is_live());
+    }
+}
