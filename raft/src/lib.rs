@@ -1,1 +1,11 @@
+//! Raft for the gateway: many groups in one process, one log, one transport.
+//!
+//! - [`machine`]: what a replicated state machine is.
+//! - [`host`]: owns the groups, their log and their state on disk, and the threads that serve them.
+//! - [`group`]: one Raft group as its users see it: propose, read, watch its leadership.
+//! - [`transport`]: mutual TLS between the nodes; also carries the calls of the floors above.
 
+pub mod group;
+pub mod host;
+pub mod machine;
+pub mod transport;
