@@ -2,6 +2,10 @@
 //!
 //! - [`driver`]: [`driver::Network`] and [`driver::Session`], what a driver is given and what it reports.
 //! - [`fence`]: the token and deadline that stop an owner's bytes before another owner can exist.
+//! - [`simulated`]: the driver that reaches the simulator over TCP.
+//! - [`simulator`]: the network simulator: its engine, its server for nodes, and what its control API calls.
 
 pub mod driver;
 pub mod fence;
+pub mod simulated;
+pub mod simulator;
