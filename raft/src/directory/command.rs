@@ -1,0 +1,125 @@
+//! What can be asked of the directory's state machine, and what it answers.
+
+use model::customer::{Limits, Plan};
+use model::event::EventName;
+use model::id::{ChannelId, CustomerId, EndpointId, KeyId, NodeId, ShardId};
+use model::time::Timestamp;
+use model::webhook::ChatTypeFilter;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::records::{
+    AuditEntry, ChannelRecord, ClusterRecord, CustomerRecord, DisabledReason, EndpointRecord, KeyRecord, NodeRecord,
+    PlacementRecord,
+};
+
+/// A command on its way into the log. The proposer mints the id and the times; a repeat of an id that was applied
+/// answers as the first did and changes nothing.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Proposal {
+    pub version: u8,
+    pub id: Uuid,
+    pub at: Timestamp,
+    pub command: Command,
+    /// Written with the change, when it is accepted.
+    pub audit: Vec<AuditEntry>,
+}
+
+/// The format of [`Proposal`].
+pub const PROPOSAL_VERSION: u8 = 1;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Command {
+    /// Makes the cluster of the nodes that have registered; refused once it exists.
+    Form { cluster: ClusterRecord, placement: Vec<PlacementRecord> },
+    /// A node says who it is at each start.
+    RegisterNode(NodeRecord),
+    Place(Vec<PlacementRecord>),
+    ShardFormed(ShardId),
+
+    CreateCustomer { customer: CustomerRecord, key: KeyRecord },
+    UpdateCustomer { id: CustomerId, change: CustomerChange },
+    DeleteCustomer { id: CustomerId },
+
+    CreateKey(KeyRecord),
+    RenameKey { customer: CustomerId, id: KeyId, name: String },
+    RevokeKey { customer: CustomerId, id: KeyId },
+    /// Times of last use, gathered by a node (five minutes' resolution).
+    KeysUsed(Vec<(KeyId, Timestamp)>),
+
+    CreateChannel { channel: ChannelRecord, scoped_key: Option<KeyRecord> },
+    UpdateChannel { customer: CustomerId, id: ChannelId, name: Option<String>, metadata: Option<String> },
+    DeleteChannel { customer: CustomerId, id: ChannelId },
+
+    CreateEndpoint(EndpointRecord),
+    UpdateEndpoint { customer: CustomerId, id: EndpointId, change: EndpointChange },
+    DeleteEndpoint { customer: CustomerId, id: EndpointId },
+    /// The gateway disables an endpoint by itself.
+    DisableEndpoint { id: EndpointId, reason: DisabledReason },
+
+    /// Audit entries alone, such as failed authentications.
+    Audit,
+}
+
+/// Fields of a customer that an operator changes; `None` leaves one as it is.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct CustomerChange {
+    pub name: Option<String>,
+    pub email: Option<Option<String>>,
+    pub timezone: Option<String>,
+    pub plan: Option<Plan>,
+    pub limits: Option<Limits>,
+}
+
+/// Fields of an endpoint that its customer changes; `None` leaves one as it is.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct EndpointChange {
+    pub url: Option<String>,
+    /// `Some(None)` is every name.
+    pub events: Option<Option<Vec<EventName>>>,
+    /// `Some(None)` drops the custom secret.
+    pub secret: Option<Option<Vec<u8>>>,
+    pub enabled: Option<bool>,
+    pub chat_type_filter: Option<ChatTypeFilter>,
+}
+
+/// The answer to an accepted command.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Reply {
+    Done,
+    Customer(CustomerRecord),
+    Key(KeyRecord),
+    Channel(ChannelRecord),
+    Endpoint(EndpointRecord),
+}
+
+/// Why a command changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum Rejection {
+    #[error("the cluster exists already")]
+    AlreadyFormed,
+    #[error("the cluster does not exist yet")]
+    NotFormed,
+    #[error(
+        "node {node} is known with another data folder (storage id {known}); a wiped or foreign folder cannot take its place"
+    )]
+    ForeignStorage { node: NodeId, known: Uuid },
+    #[error("no such customer")]
+    CustomerNotFound,
+    #[error("no such key")]
+    KeyNotFound,
+    #[error("the key is revoked already")]
+    KeyRevoked,
+    #[error("no such channel")]
+    ChannelNotFound,
+    #[error("no such endpoint")]
+    EndpointNotFound,
+    #[error("the plan's channel limit is reached: {current} of {limit}")]
+    ChannelLimit { limit: u32, current: u32 },
+    #[error("an account has at most {limit} endpoints")]
+    EndpointLimit { limit: u32 },
+    #[error("the command is of a newer version ({0}) than this node understands")]
+    UnknownVersion(u8),
+    #[error("the command cannot be read")]
+    Unreadable,
+}

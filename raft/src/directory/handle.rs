@@ -1,0 +1,331 @@
+//! The directory as the rest of a node uses it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::future::join_all;
+use model::id::{CustomerId, NodeId};
+use model::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde::de::DeserializeOwned;
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::command::{Command, PROPOSAL_VERSION, Proposal, Rejection, Reply};
+use super::freshness::{CONFIRM_EVERY, OtherCopies, OwnCopy};
+use super::keys;
+use super::machine::{DirectoryMachine, Outcome, Shared};
+use super::records::AuditEntry;
+use super::state::{Change, DirectoryState, decode};
+use crate::group::{Group, ProposeError};
+use crate::host::{Host, OpenGroupError};
+use crate::machine::{GroupId, View};
+use crate::transport::{Class, Handler, Peers};
+
+/// The directory's Raft group.
+pub const DIRECTORY_GROUP: GroupId = 0;
+
+/// The service under which nodes speak of the directory with each other.
+pub const DIRECTORY_SERVICE: u16 = 100;
+
+/// How long a proposer waits before it asks again for a leader.
+const RETRY_PAUSE: Duration = Duration::from_millis(25);
+
+/// One question or update between nodes.
+#[derive(Serialize, Deserialize)]
+enum Request {
+    /// Propose, wait until every node has applied it or refuses itself, then answer.
+    Update { proposal: Bytes, budget: Duration },
+    /// The leader's read index; the answer makes the asker's copy fresh.
+    Confirm { budget: Duration },
+    /// Answer when this position is applied.
+    Applied { index: u64, budget: Duration },
+}
+
+#[derive(Serialize, Deserialize)]
+enum Answer {
+    Outcome(Outcome),
+    NotLeader,
+    /// It may have happened, or may not.
+    Unknown,
+    ReadIndex(u64),
+    Applied,
+    NotApplied,
+}
+
+/// Why an update gave no outcome.
+#[derive(Debug, thiserror::Error)]
+pub enum UpdateError {
+    /// The state machine refused; nothing changed.
+    #[error(transparent)]
+    Rejected(#[from] Rejection),
+    /// No leader answered in time. The update may still happen.
+    #[error("the directory has no leader that answers")]
+    Unavailable,
+}
+
+/// A page of the audit log.
+pub struct AuditQuery {
+    pub customer: Option<CustomerId>,
+    pub since: Timestamp,
+    pub until: Timestamp,
+}
+
+/// The handle. Reads come from memory; see the module for what that means for their age.
+pub struct Directory {
+    node: NodeId,
+    group: Group,
+    peers: Arc<Peers>,
+    shared: Arc<Shared>,
+    own_copy: OwnCopy,
+    other_copies: OtherCopies,
+}
+
+impl Directory {
+    /// Opens the directory's group on this node and begins to answer other nodes' questions.
+    ///
+    /// # Errors
+    /// Those of [`Host::open_group`].
+    pub async fn open(node: NodeId, host: &Host, peers: Arc<Peers>) -> Result<Arc<Self>, OpenGroupError> {
+        let shared = Shared::new();
+        let for_machine = shared.clone();
+        let factory = Box::new(move || Box::new(DirectoryMachine::new(for_machine.clone())) as _);
+        let group = host.open_group(DIRECTORY_GROUP, factory).await?;
+        let directory = Arc::new(Self {
+            node,
+            group,
+            peers: peers.clone(),
+            shared,
+            own_copy: OwnCopy::default(),
+            other_copies: OtherCopies::new(),
+        });
+        peers.serve(DIRECTORY_SERVICE, directory.clone());
+        Ok(directory)
+    }
+
+    pub fn group(&self) -> &Group {
+        &self.group
+    }
+
+    /// Reads the state as it is applied here. The closure must be short: it holds up the state machine.
+    pub fn read<T>(&self, with: impl FnOnce(&DirectoryState) -> T) -> T {
+        with(&self.shared.state.read())
+    }
+
+    /// What changes from now on. A watcher that falls behind gets a `Lagged` error and should look at everything.
+    pub fn changes(&self) -> broadcast::Receiver<Change> {
+        self.shared.changes.subscribe()
+    }
+
+    /// Whether this node's copy is young enough to judge keys by.
+    pub fn is_fresh(&self) -> bool {
+        self.own_copy.is_fresh()
+    }
+
+    pub fn age(&self) -> Option<Duration> {
+        self.own_copy.age()
+    }
+
+    /// Confirms this node's copy with the leader now.
+    ///
+    /// # Errors
+    /// [`UpdateError::Unavailable`] when no leader answered by the deadline.
+    pub async fn refresh(&self, deadline: Instant) -> Result<(), UpdateError> {
+        loop {
+            let asked_at = Instant::now();
+            if let Some(index) = self.ask_read_index(deadline).await
+                && self.group.wait_applied(index, deadline).await.is_ok()
+            {
+                self.own_copy.confirmed(asked_at);
+                return Ok(());
+            }
+            self.pause_before_retry(deadline).await?;
+        }
+    }
+
+    /// Confirms the copy regularly until cancelled.
+    pub async fn keep_fresh(self: Arc<Self>, stop: CancellationToken) {
+        let mut ticks = tokio::time::interval(CONFIRM_EVERY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                _ = ticks.tick() => {
+                    // A failure shows as age; the next tick asks again.
+                    let _ = self.refresh(Instant::now() + CONFIRM_EVERY * 2).await;
+                }
+            }
+        }
+    }
+
+    /// Commits a command and returns when every node has applied it, or is too old to act on what was before.
+    ///
+    /// # Errors
+    /// [`UpdateError::Rejected`] with nothing changed; [`UpdateError::Unavailable`] when no outcome is known by the
+    /// deadline, and the same command may still take effect.
+    pub async fn update(
+        &self,
+        command: Command,
+        audit: Vec<AuditEntry>,
+        deadline: Instant,
+    ) -> Result<Reply, UpdateError> {
+        let proposal =
+            Proposal { version: PROPOSAL_VERSION, id: Uuid::now_v7(), at: Timestamp::now(), command, audit };
+        let proposal = Bytes::from(encode_message(&proposal));
+        loop {
+            let budget = deadline.saturating_duration_since(Instant::now());
+            let answer = match self.group.leader() {
+                Some(leader) if leader == self.node => self.lead_update(proposal.clone(), deadline).await,
+                Some(leader) => {
+                    let request = Request::Update { proposal: proposal.clone(), budget };
+                    self.ask(leader, &request, deadline).await.unwrap_or(Answer::Unknown)
+                }
+                None => Answer::NotLeader,
+            };
+            if let Answer::Outcome(outcome) = answer {
+                let reply = outcome.result?;
+                // What this node answers, it shows itself from now on. Beyond the deadline the leader has answered
+                // for the others already, and this node's copy refuses by its age.
+                let _ = self.group.wait_applied(outcome.index, deadline).await;
+                return Ok(reply);
+            }
+            self.pause_before_retry(deadline).await?;
+        }
+    }
+
+    /// Audit entries, newest first, beginning before `before` (an entry's time and id) when given.
+    pub fn audit_log(
+        &self,
+        query: &AuditQuery,
+        before: Option<&AuditEntry>,
+        limit: usize,
+        mut wanted: impl FnMut(&AuditEntry) -> bool,
+    ) -> Vec<AuditEntry> {
+        /// Entries read from disk at a time.
+        const CHUNK: usize = 256;
+        let reader = self.group.reader();
+        let (from, mut to) = keys::audit_range(query.customer, query.since, query.until);
+        if let Some(entry) = before {
+            to = to.min(keys::audit(query.customer, entry.created_at, entry.id));
+        }
+        let mut found = Vec::new();
+        while found.len() < limit {
+            let rows = reader.scan_back(&from, &to, CHUNK);
+            let Some((last, _)) = rows.last() else { break };
+            to.clone_from(last);
+            let entries = rows.iter().map(|(_, value)| decode::<AuditEntry>(value));
+            found.extend(entries.filter(|entry| wanted(entry)).take(limit - found.len()));
+        }
+        found
+    }
+
+    async fn pause_before_retry(&self, deadline: Instant) -> Result<(), UpdateError> {
+        if Instant::now() + RETRY_PAUSE >= deadline {
+            return Err(UpdateError::Unavailable);
+        }
+        tokio::time::sleep(RETRY_PAUSE).await;
+        Ok(())
+    }
+
+    async fn ask_read_index(&self, deadline: Instant) -> Option<u64> {
+        let leader = self.group.leader()?;
+        if leader == self.node {
+            return self.group.read_index(deadline).await.ok();
+        }
+        let budget = deadline.saturating_duration_since(Instant::now());
+        match self.ask(leader, &Request::Confirm { budget }, deadline).await {
+            Some(Answer::ReadIndex(index)) => Some(index),
+            _ => None,
+        }
+    }
+
+    async fn ask(&self, node: NodeId, request: &Request, deadline: Instant) -> Option<Answer> {
+        let body = Bytes::from(encode_message(request));
+        let answer = self.peers.call(node, Class::Call, DIRECTORY_SERVICE, body, deadline).await.ok()?;
+        decode_message(&answer)
+    }
+
+    /// At the leader: commits, then waits for the other nodes.
+    async fn lead_update(&self, proposal: Bytes, deadline: Instant) -> Answer {
+        let term = self.group.leadership().borrow().term;
+        self.other_copies.leading_in(term);
+        let outcome = match self.group.propose(proposal, deadline).await {
+            Ok(reply) => match decode_message::<Outcome>(&reply) {
+                Some(outcome) => outcome,
+                None => return Answer::Unknown,
+            },
+            Err(ProposeError::NotLeader { .. }) => return Answer::NotLeader,
+            Err(_) => return Answer::Unknown,
+        };
+        if outcome.result.is_ok() {
+            self.wait_for_others(outcome.index).await;
+        }
+        Answer::Outcome(outcome)
+    }
+
+    /// Returns when each other node has applied `index`, or holds a copy that is too old to be used.
+    async fn wait_for_others(&self, index: u64) {
+        // Tells the followers of the commit now instead of at the next heartbeat.
+        self.group.trigger_heartbeat();
+        let others: Vec<NodeId> = self.read(|state| state.nodes.keys().copied().collect());
+        let waits = others.into_iter().filter(|node| *node != self.node).map(|node| async move {
+            loop {
+                let until = self.other_copies.refuses_from(node);
+                let budget = until.saturating_duration_since(Instant::now());
+                if budget.is_zero() {
+                    return;
+                }
+                let applied = self.ask(node, &Request::Applied { index, budget }, until).await;
+                if matches!(applied, Some(Answer::Applied)) {
+                    return;
+                }
+                tokio::time::sleep(RETRY_PAUSE.min(budget)).await;
+            }
+        });
+        join_all(waits).await;
+    }
+
+    async fn answer(&self, from: NodeId, request: Request) -> Answer {
+        match request {
+            Request::Update { proposal, budget } => self.lead_update(proposal, Instant::now() + budget).await,
+            Request::Confirm { budget } => {
+                let term = self.group.leadership().borrow().term;
+                self.other_copies.leading_in(term);
+                // Noted before the index is read: an update that commits meanwhile must reckon with this answer.
+                self.other_copies.answered(from);
+                match self.group.read_index(Instant::now() + budget).await {
+                    Ok(index) => Answer::ReadIndex(index),
+                    Err(_) => Answer::NotLeader,
+                }
+            }
+            Request::Applied { index, budget } => {
+                match self.group.wait_applied(index, Instant::now() + budget).await {
+                    Ok(()) => Answer::Applied,
+                    Err(_) => Answer::NotApplied,
+                }
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Handler for Directory {
+    async fn handle(&self, from: NodeId, body: Bytes) -> Bytes {
+        let answer = match decode_message::<Request>(&body) {
+            Some(request) => self.answer(from, request).await,
+            None => Answer::NotLeader,
+        };
+        Bytes::from(encode_message(&answer))
+    }
+}
+
+fn encode_message<T: Serialize>(message: &T) -> Vec<u8> {
+    rmp_serde::to_vec_named(message).expect("a message of plain fields is always written")
+}
+
+fn decode_message<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    rmp_serde::from_slice(bytes).ok()
+}

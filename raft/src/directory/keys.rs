@@ -1,0 +1,77 @@
+//! The directory's keys: a prefix byte, then the record's own id, so that a prefix scan reads a table.
+
+use model::id::{AuditId, CustomerId, NodeId, ShardId};
+use model::time::Timestamp;
+use uuid::Uuid;
+
+const CLUSTER: u8 = b'0';
+const NODE: u8 = b'n';
+const PLACEMENT: u8 = b'p';
+const CUSTOMER: u8 = b'u';
+const API_KEY: u8 = b'k';
+const ENDPOINT: u8 = b'e';
+const CHANNEL: u8 = b'c';
+const AUDIT: u8 = b'a';
+const APPLIED: u8 = b'r';
+const APPLIED_ORDER: u8 = b'o';
+
+/// A table of the directory.
+#[derive(Clone, Copy)]
+pub struct Table(u8);
+
+pub const NODES: Table = Table(NODE);
+pub const PLACEMENTS: Table = Table(PLACEMENT);
+pub const CUSTOMERS: Table = Table(CUSTOMER);
+pub const API_KEYS: Table = Table(API_KEY);
+pub const ENDPOINTS: Table = Table(ENDPOINT);
+pub const CHANNELS: Table = Table(CHANNEL);
+
+impl Table {
+    /// The whole table, as a range.
+    pub fn range(self) -> ([u8; 1], [u8; 1]) {
+        ([self.0], [self.0 + 1])
+    }
+
+    pub fn key(self, id: &[u8]) -> Vec<u8> {
+        [&[self.0], id].concat()
+    }
+}
+
+pub fn cluster() -> Vec<u8> {
+    vec![CLUSTER]
+}
+
+pub fn node(id: NodeId) -> Vec<u8> {
+    NODES.key(&id.to_be_bytes())
+}
+
+pub fn placement(shard: ShardId) -> Vec<u8> {
+    PLACEMENTS.key(&shard.to_be_bytes())
+}
+
+/// Audit entries sort by customer, then time. Those of no customer stand under the nil uuid.
+pub fn audit(customer: Option<CustomerId>, at: Timestamp, id: AuditId) -> Vec<u8> {
+    let customer = customer.map_or(Uuid::nil(), |id| id.0);
+    [&[AUDIT][..], customer.as_bytes(), &at.0.to_be_bytes(), id.as_bytes()].concat()
+}
+
+/// The entries of a customer in `[since, until)`.
+pub fn audit_range(customer: Option<CustomerId>, since: Timestamp, until: Timestamp) -> (Vec<u8>, Vec<u8>) {
+    let customer = customer.map_or(Uuid::nil(), |id| id.0);
+    let bound = |time: Timestamp| [&[AUDIT][..], customer.as_bytes(), &time.0.max(0).to_be_bytes()].concat();
+    (bound(since), bound(until))
+}
+
+/// The reply to an applied proposal, for repeats of it.
+pub fn applied(id: Uuid) -> Vec<u8> {
+    [&[APPLIED][..], id.as_bytes()].concat()
+}
+
+/// Applied proposals in order, so that the oldest can be forgotten.
+pub fn applied_order(index: u64) -> Vec<u8> {
+    [&[APPLIED_ORDER][..], &index.to_be_bytes()].concat()
+}
+
+pub fn applied_order_range() -> ([u8; 1], [u8; 1]) {
+    ([APPLIED_ORDER], [APPLIED_ORDER + 1])
+}

@@ -1,0 +1,19 @@
+//! The directory: the one state machine that every node replicates whole (design section 6).
+//!
+//! - [`records`]: what it holds. [`command`]: what can be asked of it.
+//! - [`state`]: the pure function from state and command to reply; `machine` puts it behind Raft.
+//! - [`Directory`]: the handle that the rest of the node uses: reads from memory, updates through the leader, and
+//!   knows how old its copy may be.
+
+pub mod command;
+pub mod freshness;
+mod handle;
+mod keys;
+mod machine;
+pub mod records;
+pub mod state;
+#[cfg(test)]
+mod tests;
+
+pub use handle::{AuditQuery, Directory, UpdateError};
+pub use state::Change;

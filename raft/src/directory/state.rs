@@ -1,0 +1,465 @@
+//! The directory's state in memory, and the pure function that a command is: state and command in, reply and change out.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use model::id::{ChannelId, CustomerId, EndpointId, KeyId, NodeId, SLOT_COUNT, ShardId, Slot};
+use model::time::Timestamp;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::command::{Command, Proposal, Rejection, Reply};
+use super::keys::{self, Table};
+use super::records::{
+    AuditEntry, ChannelRecord, ClusterRecord, CustomerRecord, EndpointRecord, KeyRecord, NodeRecord, PlacementRecord,
+};
+use crate::machine::{State, View};
+
+/// How many endpoints an account may have (supplement 20.1).
+pub const MAX_ENDPOINTS: u32 = 50;
+
+/// A channel's place in a list that shows the newest first.
+type Newest = (Timestamp, ChannelId);
+
+/// Everything but the audit log, which is read from disk.
+#[derive(Default)]
+pub struct DirectoryState {
+    pub cluster: Option<Arc<ClusterRecord>>,
+    pub nodes: BTreeMap<NodeId, Arc<NodeRecord>>,
+    pub placement: BTreeMap<ShardId, Arc<PlacementRecord>>,
+    pub customers: HashMap<CustomerId, Arc<CustomerRecord>>,
+    pub keys: HashMap<KeyId, Arc<KeyRecord>>,
+    pub endpoints: HashMap<EndpointId, Arc<EndpointRecord>>,
+    pub channels: HashMap<ChannelId, Arc<ChannelRecord>>,
+    keys_by_prefix: HashMap<String, Vec<KeyId>>,
+    keys_of: HashMap<CustomerId, BTreeSet<KeyId>>,
+    endpoints_of: HashMap<CustomerId, BTreeSet<EndpointId>>,
+    live_channels_of: HashMap<CustomerId, BTreeSet<Newest>>,
+    live_channels_in: Vec<BTreeSet<ChannelId>>,
+}
+
+/// What a command touched, for those that watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The cluster was formed, or its nodes or its placement changed.
+    Layout,
+    Customer(CustomerId),
+    Key(KeyId),
+    Channel(ChannelId),
+    Endpoint(EndpointId),
+    /// The whole state was replaced, or changes were missed: look at everything.
+    Everything,
+}
+
+impl DirectoryState {
+    /// Reads the whole state from disk, as after a start or an installed snapshot.
+    pub fn load(view: &dyn View) -> Self {
+        let mut state = Self { live_channels_in: vec![BTreeSet::new(); usize::from(SLOT_COUNT)], ..Self::default() };
+        state.cluster = view.get(&keys::cluster()).map(|bytes| Arc::new(decode(&bytes)));
+        each(view, keys::NODES, |node: NodeRecord| {
+            state.nodes.insert(node.id, Arc::new(node));
+        });
+        each(view, keys::PLACEMENTS, |placement: PlacementRecord| {
+            state.placement.insert(placement.shard, Arc::new(placement));
+        });
+        each(view, keys::CUSTOMERS, |customer: CustomerRecord| {
+            state.customers.insert(customer.id, Arc::new(customer));
+        });
+        each(view, keys::API_KEYS, |key| state.index_key(key));
+        each(view, keys::ENDPOINTS, |endpoint| state.index_endpoint(endpoint));
+        each(view, keys::CHANNELS, |channel| state.index_channel(channel));
+        state
+    }
+
+    /// The keys that begin with a display prefix; more than one is possible, if hardly likely.
+    pub fn keys_with_prefix(&self, prefix: &str) -> impl Iterator<Item = &Arc<KeyRecord>> {
+        self.keys_by_prefix.get(prefix).into_iter().flatten().filter_map(|id| self.keys.get(id))
+    }
+
+    /// A customer's keys, newest first.
+    pub fn keys_of(&self, customer: CustomerId) -> Vec<Arc<KeyRecord>> {
+        let mut keys: Vec<_> = ids_of(&self.keys_of, customer).filter_map(|id| self.keys.get(id).cloned()).collect();
+        keys.sort_by(|a, b| (b.created_at, b.id).cmp(&(a.created_at, a.id)));
+        keys
+    }
+
+    /// A customer's endpoints, newest first.
+    pub fn endpoints_of(&self, customer: CustomerId) -> Vec<Arc<EndpointRecord>> {
+        let mut endpoints: Vec<_> =
+            ids_of(&self.endpoints_of, customer).filter_map(|id| self.endpoints.get(id).cloned()).collect();
+        endpoints.sort_by(|a, b| (b.created_at, b.id).cmp(&(a.created_at, a.id)));
+        endpoints
+    }
+
+    /// A customer's live channels, newest first, beginning after `after`.
+    pub fn channels_of(&self, customer: CustomerId, after: Option<Newest>, limit: usize) -> Vec<Arc<ChannelRecord>> {
+        let Some(channels) = self.live_channels_of.get(&customer) else { return Vec::new() };
+        let newest_first: Box<dyn Iterator<Item = &Newest>> = match after {
+            Some(after) => Box::new(channels.range(..after).rev()),
+            None => Box::new(channels.iter().rev()),
+        };
+        newest_first.take(limit).filter_map(|(_, id)| self.channels.get(id).cloned()).collect()
+    }
+
+    pub fn channel_count(&self, customer: CustomerId) -> usize {
+        self.live_channels_of.get(&customer).map_or(0, BTreeSet::len)
+    }
+
+    /// A live channel.
+    pub fn channel(&self, id: ChannelId) -> Option<&Arc<ChannelRecord>> {
+        self.channels.get(&id).filter(|channel| channel.deleted_at.is_none())
+    }
+
+    /// The live channels whose slots belong to a shard.
+    pub fn channels_in(&self, shard: ShardId) -> Vec<ChannelId> {
+        let Some(cluster) = &self.cluster else { return Vec::new() };
+        let slots = (0..SLOT_COUNT).map(Slot).filter(|slot| cluster.shard_of(*slot) == shard);
+        slots.flat_map(|slot| self.live_channels_in[usize::from(slot.0)].iter().copied()).collect()
+    }
+
+    pub fn shard_of(&self, slot: Slot) -> Option<ShardId> {
+        self.cluster.as_ref().map(|cluster| cluster.shard_of(slot))
+    }
+
+    /// Applies a command: changes memory and `store` alike, or neither.
+    pub fn apply(&mut self, proposal: Proposal, store: &mut dyn State) -> (Result<Reply, Rejection>, Vec<Change>) {
+        let mut changes = Vec::new();
+        let at = proposal.at;
+        let reply = self.run(proposal.command, at, store, &mut changes);
+        if reply.is_ok() {
+            for entry in &proposal.audit {
+                write_audit(entry, store);
+            }
+        }
+        (reply, changes)
+    }
+
+    fn run(
+        &mut self,
+        command: Command,
+        at: Timestamp,
+        store: &mut dyn State,
+        changes: &mut Vec<Change>,
+    ) -> Result<Reply, Rejection> {
+        match command {
+            Command::Form { cluster, placement } => {
+                if self.cluster.is_some() {
+                    return Err(Rejection::AlreadyFormed);
+                }
+                store.put(&keys::cluster(), &encode(&cluster));
+                self.cluster = Some(Arc::new(cluster));
+                placement.into_iter().for_each(|place| self.put_placement(place, store));
+                changes.push(Change::Everything);
+                Ok(Reply::Done)
+            }
+            Command::RegisterNode(node) => {
+                match self.nodes.get(&node.id) {
+                    Some(known) if known.storage_id != node.storage_id => {
+                        return Err(Rejection::ForeignStorage { node: node.id, known: known.storage_id });
+                    }
+                    Some(known) => {
+                        let registered_at = known.registered_at;
+                        self.put_node(NodeRecord { registered_at, ..node }, store);
+                    }
+                    None => self.put_node(node, store),
+                }
+                changes.push(Change::Layout);
+                Ok(Reply::Done)
+            }
+            Command::Place(placement) => {
+                self.cluster.as_ref().ok_or(Rejection::NotFormed)?;
+                placement.into_iter().for_each(|place| self.put_placement(place, store));
+                changes.push(Change::Layout);
+                Ok(Reply::Done)
+            }
+            Command::ShardFormed(shard) => {
+                let known = self.placement.get(&shard).ok_or(Rejection::NotFormed)?;
+                let formed = PlacementRecord { formed: true, ..(**known).clone() };
+                self.put_placement(formed, store);
+                changes.push(Change::Layout);
+                Ok(Reply::Done)
+            }
+
+            Command::CreateCustomer { customer, key } => {
+                changes.extend([Change::Customer(customer.id), Change::Key(key.id)]);
+                self.put_customer(customer.clone(), store);
+                self.put_key(key, store);
+                Ok(Reply::Customer(customer))
+            }
+            Command::UpdateCustomer { id, change } => {
+                let mut customer = self.live_customer(id)?;
+                customer.name = change.name.unwrap_or(customer.name);
+                customer.email = change.email.unwrap_or(customer.email);
+                customer.timezone = change.timezone.unwrap_or(customer.timezone);
+                customer.plan = change.plan.unwrap_or(customer.plan);
+                customer.limits = change.limits.unwrap_or(customer.limits);
+                self.put_customer(customer.clone(), store);
+                changes.push(Change::Customer(id));
+                Ok(Reply::Customer(customer))
+            }
+            Command::DeleteCustomer { id } => {
+                let mut customer = self.live_customer(id)?;
+                customer.deleted_at = Some(at);
+                self.put_customer(customer, store);
+                for key in self.keys_of(id) {
+                    self.revoke(&key, at, store);
+                    changes.push(Change::Key(key.id));
+                }
+                for channel in self.channels_of(id, None, usize::MAX) {
+                    self.delete_channel(&channel, at, store);
+                    changes.push(Change::Channel(channel.id));
+                }
+                changes.push(Change::Customer(id));
+                Ok(Reply::Done)
+            }
+
+            Command::CreateKey(key) => {
+                self.live_customer(key.customer_id)?;
+                if let Some(channel) = key.channel_id {
+                    self.live_channel(key.customer_id, channel)?;
+                }
+                changes.push(Change::Key(key.id));
+                self.put_key(key.clone(), store);
+                Ok(Reply::Key(key))
+            }
+            Command::RenameKey { customer, id, name } => {
+                let known = self.key_of(customer, id)?;
+                let renamed = KeyRecord { name, ..(*known).clone() };
+                self.put_key(renamed.clone(), store);
+                changes.push(Change::Key(id));
+                Ok(Reply::Key(renamed))
+            }
+            Command::RevokeKey { customer, id } => {
+                let known = self.key_of(customer, id)?;
+                if known.revoked_at.is_some() {
+                    return Err(Rejection::KeyRevoked);
+                }
+                let revoked = self.revoke(&known, at, store);
+                changes.push(Change::Key(id));
+                Ok(Reply::Key(revoked))
+            }
+            Command::KeysUsed(uses) => {
+                for (id, used_at) in uses {
+                    if let Some(known) = self.keys.get(&id).cloned()
+                        && known.last_used_at.is_none_or(|last| last < used_at)
+                    {
+                        self.put_key(KeyRecord { last_used_at: Some(used_at), ..(*known).clone() }, store);
+                    }
+                }
+                Ok(Reply::Done)
+            }
+
+            Command::CreateChannel { channel, scoped_key } => {
+                let customer = self.live_customer(channel.customer_id)?;
+                let current = self.channel_count(customer.id) as u32;
+                if let Some(limit) = customer.plan.channel_limit.filter(|limit| current >= *limit) {
+                    return Err(Rejection::ChannelLimit { limit, current });
+                }
+                changes.push(Change::Channel(channel.id));
+                self.put_channel(channel.clone(), store);
+                if let Some(key) = scoped_key {
+                    changes.push(Change::Key(key.id));
+                    self.put_key(key, store);
+                }
+                Ok(Reply::Channel(channel))
+            }
+            Command::UpdateChannel { customer, id, name, metadata } => {
+                let mut channel = (*self.live_channel(customer, id)?).clone();
+                channel.name = name.unwrap_or(channel.name);
+                channel.metadata = metadata.unwrap_or(channel.metadata);
+                channel.updated_at = at;
+                self.put_channel(channel.clone(), store);
+                changes.push(Change::Channel(id));
+                Ok(Reply::Channel(channel))
+            }
+            Command::DeleteChannel { customer, id } => {
+                let channel = self.live_channel(customer, id)?;
+                self.delete_channel(&channel, at, store);
+                changes.push(Change::Channel(id));
+                for key in self.keys_of(customer).into_iter().filter(|key| key.channel_id == Some(id)) {
+                    self.revoke(&key, at, store);
+                    changes.push(Change::Key(key.id));
+                }
+                Ok(Reply::Done)
+            }
+
+            Command::CreateEndpoint(endpoint) => {
+                self.live_customer(endpoint.customer_id)?;
+                if let Some(channel) = endpoint.channel_id {
+                    self.live_channel(endpoint.customer_id, channel)?;
+                }
+                if self.endpoints_of.get(&endpoint.customer_id).map_or(0, BTreeSet::len) >= MAX_ENDPOINTS as usize {
+                    return Err(Rejection::EndpointLimit { limit: MAX_ENDPOINTS });
+                }
+                changes.push(Change::Endpoint(endpoint.id));
+                self.put_endpoint(endpoint.clone(), store);
+                Ok(Reply::Endpoint(endpoint))
+            }
+            Command::UpdateEndpoint { customer, id, change } => {
+                let mut endpoint = (*self.endpoint_of(customer, id)?).clone();
+                endpoint.url = change.url.unwrap_or(endpoint.url);
+                endpoint.events = change.events.unwrap_or(endpoint.events);
+                endpoint.secret = change.secret.unwrap_or(endpoint.secret);
+                endpoint.chat_type_filter = change.chat_type_filter.unwrap_or(endpoint.chat_type_filter);
+                if let Some(enabled) = change.enabled {
+                    endpoint.enabled = enabled;
+                    endpoint.disabled_reason = None;
+                }
+                endpoint.updated_at = at;
+                self.put_endpoint(endpoint.clone(), store);
+                changes.push(Change::Endpoint(id));
+                Ok(Reply::Endpoint(endpoint))
+            }
+            Command::DeleteEndpoint { customer, id } => {
+                self.endpoint_of(customer, id)?;
+                store.delete(&keys::ENDPOINTS.key(id.as_bytes()));
+                self.endpoints.remove(&id);
+                if let Some(ids) = self.endpoints_of.get_mut(&customer) {
+                    ids.remove(&id);
+                }
+                changes.push(Change::Endpoint(id));
+                Ok(Reply::Done)
+            }
+            Command::DisableEndpoint { id, reason } => {
+                let known = self.endpoints.get(&id).ok_or(Rejection::EndpointNotFound)?;
+                let disabled = EndpointRecord {
+                    enabled: false,
+                    disabled_reason: Some(reason),
+                    updated_at: at,
+                    ..(**known).clone()
+                };
+                self.put_endpoint(disabled.clone(), store);
+                changes.push(Change::Endpoint(id));
+                Ok(Reply::Endpoint(disabled))
+            }
+
+            Command::Audit => Ok(Reply::Done),
+        }
+    }
+
+    fn live_customer(&self, id: CustomerId) -> Result<CustomerRecord, Rejection> {
+        let customer = self.customers.get(&id).filter(|customer| customer.deleted_at.is_none());
+        customer.map(|customer| (**customer).clone()).ok_or(Rejection::CustomerNotFound)
+    }
+
+    fn live_channel(&self, customer: CustomerId, id: ChannelId) -> Result<Arc<ChannelRecord>, Rejection> {
+        let channel = self.channel(id).filter(|channel| channel.customer_id == customer);
+        channel.cloned().ok_or(Rejection::ChannelNotFound)
+    }
+
+    fn key_of(&self, customer: CustomerId, id: KeyId) -> Result<Arc<KeyRecord>, Rejection> {
+        self.keys.get(&id).filter(|key| key.customer_id == customer).cloned().ok_or(Rejection::KeyNotFound)
+    }
+
+    fn endpoint_of(&self, customer: CustomerId, id: EndpointId) -> Result<Arc<EndpointRecord>, Rejection> {
+        let endpoint = self.endpoints.get(&id).filter(|endpoint| endpoint.customer_id == customer);
+        endpoint.cloned().ok_or(Rejection::EndpointNotFound)
+    }
+
+    fn revoke(&mut self, key: &KeyRecord, at: Timestamp, store: &mut dyn State) -> KeyRecord {
+        let revoked = KeyRecord { revoked_at: Some(key.revoked_at.unwrap_or(at)), ..key.clone() };
+        self.put_key(revoked.clone(), store);
+        revoked
+    }
+
+    fn delete_channel(&mut self, channel: &ChannelRecord, at: Timestamp, store: &mut dyn State) {
+        self.put_channel(ChannelRecord { deleted_at: Some(at), updated_at: at, ..channel.clone() }, store);
+    }
+
+    fn put_node(&mut self, node: NodeRecord, store: &mut dyn State) {
+        store.put(&keys::node(node.id), &encode(&node));
+        self.nodes.insert(node.id, Arc::new(node));
+    }
+
+    fn put_placement(&mut self, placement: PlacementRecord, store: &mut dyn State) {
+        store.put(&keys::placement(placement.shard), &encode(&placement));
+        self.placement.insert(placement.shard, Arc::new(placement));
+    }
+
+    fn put_customer(&mut self, customer: CustomerRecord, store: &mut dyn State) {
+        store.put(&keys::CUSTOMERS.key(customer.id.as_bytes()), &encode(&customer));
+        self.customers.insert(customer.id, Arc::new(customer));
+    }
+
+    fn put_key(&mut self, key: KeyRecord, store: &mut dyn State) {
+        store.put(&keys::API_KEYS.key(key.id.as_bytes()), &encode(&key));
+        self.index_key(key);
+    }
+
+    fn put_endpoint(&mut self, endpoint: EndpointRecord, store: &mut dyn State) {
+        store.put(&keys::ENDPOINTS.key(endpoint.id.as_bytes()), &encode(&endpoint));
+        self.index_endpoint(endpoint);
+    }
+
+    fn put_channel(&mut self, channel: ChannelRecord, store: &mut dyn State) {
+        store.put(&keys::CHANNELS.key(channel.id.as_bytes()), &encode(&channel));
+        self.index_channel(channel);
+    }
+
+    fn index_key(&mut self, key: KeyRecord) {
+        let same_prefix = self.keys_by_prefix.entry(key.prefix.clone()).or_default();
+        if !same_prefix.contains(&key.id) {
+            same_prefix.push(key.id);
+        }
+        self.keys_of.entry(key.customer_id).or_default().insert(key.id);
+        self.keys.insert(key.id, Arc::new(key));
+    }
+
+    fn index_endpoint(&mut self, endpoint: EndpointRecord) {
+        self.endpoints_of.entry(endpoint.customer_id).or_default().insert(endpoint.id);
+        self.endpoints.insert(endpoint.id, Arc::new(endpoint));
+    }
+
+    fn index_channel(&mut self, channel: ChannelRecord) {
+        let of_customer = self.live_channels_of.entry(channel.customer_id).or_default();
+        let in_slot = &mut self.live_channels_in[usize::from(channel.slot().0)];
+        let place = (channel.created_at, channel.id);
+        if channel.deleted_at.is_none() {
+            of_customer.insert(place);
+            in_slot.insert(channel.id);
+        } else {
+            of_customer.remove(&place);
+            in_slot.remove(&channel.id);
+        }
+        self.channels.insert(channel.id, Arc::new(channel));
+    }
+}
+
+/// Writes an audit entry. The same entry again, as when folded failures repeat, changes nothing.
+fn write_audit(entry: &AuditEntry, store: &mut dyn State) {
+    let key = keys::audit(entry.customer_id, entry.created_at, entry.id);
+    if store.get(&key).is_none() {
+        store.put(&key, &encode(entry));
+    }
+}
+
+fn ids_of<T: Ord>(index: &HashMap<CustomerId, BTreeSet<T>>, customer: CustomerId) -> impl Iterator<Item = &T> {
+    index.get(&customer).into_iter().flatten()
+}
+
+fn each<T: DeserializeOwned>(view: &dyn View, table: Table, mut with: impl FnMut(T)) {
+    let (from, to) = table.range();
+    for (_, value) in view.scan(&from, &to, usize::MAX) {
+        with(decode(&value));
+    }
+}
+
+/// A stored record: a version byte, then named fields, so that a later release can add some.
+pub(super) fn encode<T: Serialize>(record: &T) -> Vec<u8> {
+    let mut bytes = vec![RECORD_VERSION];
+    rmp_serde::encode::write_named(&mut bytes, record).expect("a record of plain fields is always written");
+    bytes
+}
+
+/// Reads what [`encode`] wrote. The bytes come from a checksummed store that this very state machine filled, so what
+/// cannot be read is damage, and running on would spread it.
+pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> T {
+    match bytes.split_first() {
+        Some((&RECORD_VERSION, record)) => {
+            rmp_serde::from_slice(record).unwrap_or_else(|error| panic!("a directory record cannot be read: {error}"))
+        }
+        _ => panic!("a directory record has a format that this release does not know"),
+    }
+}
+
+const RECORD_VERSION: u8 = 1;

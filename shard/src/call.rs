@@ -1,0 +1,156 @@
+//! What a node asks of the owner of a slot, and what the owner answers: the words that cross nodes.
+
+use std::time::Duration;
+
+use model::address::Address;
+use model::error::ApiError;
+use model::id::{ChannelId, CustomerId, DeliveryId, MessageId, RequestId, ShardId};
+use model::limit::{BucketLevel, BucketSize};
+use model::message::Content;
+use model::status::{Reason, Status, Trigger};
+use model::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::history::{HistoryQuery, StoredMessage};
+use crate::records::StatusChange;
+
+/// A call to the owner of the slot that `subject` hashes to.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Call {
+    pub version: u8,
+    pub request_id: RequestId,
+    /// What is left of the caller's patience.
+    pub budget: Duration,
+    pub shard: ShardId,
+    pub ask: Ask,
+}
+
+/// The format of [`Call`].
+pub const CALL_VERSION: u8 = 1;
+
+/// What can be asked of an owner.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Ask {
+    /// Takes a token from a customer's bucket, at its home.
+    TakeCustomer { customer: CustomerId, size: BucketSize },
+    /// Gives a customer's token back, because another bucket refused the request.
+    RefundCustomer { customer: CustomerId },
+    /// Looks at a customer's bucket without taking.
+    PeekCustomer { customer: CustomerId, size: BucketSize },
+    /// Looks at a channel's bucket without taking.
+    PeekChannel { customer: CustomerId, channel: ChannelId, size: BucketSize },
+    /// Takes a token from a channel's bucket and nothing else: for requests that fail before they reach the channel.
+    TakeChannel { customer: CustomerId, channel: ChannelId, size: BucketSize },
+    /// Takes a token from the channel's bucket, then does the work.
+    Channel { customer: CustomerId, channel: ChannelId, charge: Option<BucketSize>, work: Work },
+    /// The live part of many channels of this shard.
+    Lives { channels: Vec<ChannelId> },
+    /// A page of stored messages of this shard's channels of a customer, ordered.
+    History { customer: CustomerId, query: HistoryQuery },
+}
+
+/// Work on one channel.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Work {
+    /// Nothing but the charge and the live part.
+    Look,
+    /// A lifecycle call; `by_operator` tells the operator's disable from an account's.
+    Lifecycle { trigger: Trigger, by_operator: bool },
+    /// The QR text, starting a pairing when the status permits.
+    Qr,
+    PairCode {
+        phone_number: String,
+        display_name: Option<String>,
+    },
+    Send(Send),
+    /// The directory has deleted the channel: end its session and wipe it.
+    Forget,
+    StatusHistory { limit: usize, before: Option<Timestamp> },
+}
+
+/// A send, checked as far as the body goes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Send {
+    pub to: Address,
+    pub content: Content,
+    pub client_ref: Option<String>,
+}
+
+/// The owner's answer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Answer {
+    /// Not (any longer, or yet) the owner; ask again.
+    NotOwner,
+    /// The level of the channel's bucket, when it was charged, and the result.
+    Result { channel_level: Option<BucketLevel>, result: Result<Done, ApiError> },
+}
+
+/// What was done.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Done {
+    Nothing,
+    /// A bucket after the charge; `taken` is false when it was empty.
+    Bucket { level: BucketLevel, taken: bool },
+    Live(Live),
+    Lives(Vec<(ChannelId, Live)>),
+    Qr(QrCode),
+    PairCode { code: String, expires_at: Timestamp },
+    Sent(Sent),
+    History(Vec<StoredMessage>),
+    StatusHistory(Vec<StatusChange>),
+}
+
+/// The part of a channel that lives in its shard.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Live {
+    pub status: Status,
+    pub reason: Reason,
+    pub phone_number: Option<String>,
+    pub last_seen_at: Option<Timestamp>,
+    /// When the live part last changed.
+    pub updated_at: Option<Timestamp>,
+    /// The owner that answers, for operators.
+    pub node: u64,
+    pub epoch: u64,
+    pub shard: ShardId,
+}
+
+/// A QR text; the picture is made where it is asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QrCode {
+    pub raw: String,
+    pub expires_at: Timestamp,
+    pub sequence: u8,
+}
+
+/// The answer to a send (interface 2.2).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sent {
+    pub message_id: MessageId,
+    pub client_ref: Option<String>,
+    pub status: SentStatus,
+    /// The resolved address.
+    pub to: Address,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SentStatus {
+    Sent,
+    Queued,
+}
+
+/// A delivery as a history row shows it (supplement 5.4).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeliveryView {
+    pub id: DeliveryId,
+    pub endpoint_id: model::id::EndpointId,
+    pub event: String,
+    pub event_id: String,
+    pub state: String,
+    pub attempt_count: u32,
+    pub last_http_status: Option<u16>,
+    pub last_attempt_at: Option<Timestamp>,
+    pub delivered_at: Option<Timestamp>,
+    pub next_attempt_at: Option<Timestamp>,
+}
