@@ -1,0 +1,190 @@
+//! The command line: what can be asked, and how it reads in `--help`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "gateway",
+    version,
+    about = "A clustered multi-tenant messaging gateway",
+    after_help = "Examples:\n  \
+        gateway dev                                  a cluster of three on this machine, with a simulated network\n  \
+        gateway dev --demo                           the same, and it shows itself\n  \
+        gateway config example > gateway.toml        a commented configuration to start from\n  \
+        gateway config check --config gateway.toml   judge it before it runs\n  \
+        gateway run --config gateway.toml            one node"
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run one node of a cluster
+    Run(ConfigSource),
+    /// Run the network simulator
+    Simulator(SimulatorArgs),
+    /// Run a whole cluster on this machine, for development
+    Dev(Box<DevArgs>),
+    /// Check a configuration, or print an example
+    #[command(subcommand)]
+    Config(ConfigCommand),
+}
+
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Order: the file, then the environment (GATEWAY__API__LISTEN=0.0.0.0:8080), then --set.\n\n\
+        Examples:\n  \
+        gateway run --config /etc/gateway/gateway.toml\n  \
+        gateway run --config gateway.toml --set log.format=json --set node.zone=b")]
+pub struct ConfigSource {
+    /// The TOML file
+    #[arg(long, value_name = "FILE", env = "GATEWAY_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Override one key, as in node.zone=b; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Print "ok", or the one line that says what is wrong
+    Check(ConfigSource),
+    /// Print a commented configuration
+    Example,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  gateway simulator --control 127.0.0.1:8090 --network 127.0.0.1:8091")]
+pub struct SimulatorArgs {
+    /// Where tests and people drive it, HTTP; loopback only
+    #[arg(long, value_name = "ADDR")]
+    pub control: SocketAddr,
+    /// Where nodes connect
+    #[arg(long, value_name = "ADDR")]
+    pub network: SocketAddr,
+    /// Multiply the life of QR texts
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = positive)]
+    pub qr_time_scale: f64,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Ports: API at base+i, operator at base+100+i, peers at base+200+i, simulator at base+90 and base+91.\n\n\
+        Examples:\n  \
+        gateway dev                          until Ctrl-C\n  \
+        gateway dev --detach                 in the background; DIR/dev.json says where everything is\n  \
+        gateway dev stop 2 --kill            kill -9 node 2\n  \
+        gateway dev start 2 --wait           and back\n  \
+        gateway dev down                     stop everything"
+)]
+pub struct DevArgs {
+    #[command(subcommand)]
+    pub command: Option<DevCommand>,
+    /// Where the cluster lives
+    #[arg(long, value_name = "DIR", default_value = ".gateway-dev", global = true)]
+    pub data: PathBuf,
+    #[command(flatten)]
+    pub up: UpArgs,
+}
+
+/// What `gateway dev` without a subcommand takes.
+#[derive(Args, Clone, Debug)]
+pub struct UpArgs {
+    /// How many nodes, 1 to 9 [default: 3, or what the folder holds]
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=9))]
+    pub nodes: Option<u8>,
+    /// The ports are counted from here [default: 8000, or what the folder holds]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=65_000))]
+    pub base_port: Option<u16>,
+    /// Forget the folder's former cluster
+    #[arg(long)]
+    pub fresh: bool,
+    /// Return when the cluster is ready and leave it running
+    #[arg(long)]
+    pub detach: bool,
+    /// Production rules for webhooks: https alone, nothing on loopback or private ranges
+    #[arg(long)]
+    pub strict: bool,
+    /// Where customers reach the cluster [default: node 1's API]
+    #[arg(long, value_name = "URL")]
+    pub base_url: Option<String>,
+    /// Show the main job: pair, send, receive a signed webhook
+    #[arg(long, conflicts_with = "strict")]
+    pub demo: bool,
+    /// In the demo, leave the scanning to you
+    #[arg(long, requires = "demo")]
+    pub no_scan: bool,
+    /// Multiply the life of QR texts
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = positive)]
+    pub qr_time_scale: f64,
+    #[command(flatten)]
+    pub limits: LimitArgs,
+}
+
+/// Token buckets other than the production ones, so that a load test is not throttled by its own account.
+#[derive(Args, Clone, Debug, Default)]
+pub struct LimitArgs {
+    #[arg(long, value_name = "N", help_heading = "Limits")]
+    pub ip_burst: Option<u32>,
+    #[arg(long, value_name = "PER_SECOND", value_parser = positive, help_heading = "Limits")]
+    pub ip_refill: Option<f64>,
+    #[arg(long, value_name = "N", help_heading = "Limits")]
+    pub customer_burst: Option<u32>,
+    #[arg(long, value_name = "PER_SECOND", value_parser = positive, help_heading = "Limits")]
+    pub customer_refill: Option<f64>,
+    #[arg(long, value_name = "N", help_heading = "Limits")]
+    pub channel_burst: Option<u32>,
+    #[arg(long, value_name = "PER_SECOND", value_parser = positive, help_heading = "Limits")]
+    pub channel_refill: Option<f64>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum DevCommand {
+    /// Start one node; returns when it answers /healthz
+    Start {
+        node: u64,
+        /// Return when it answers /readyz
+        #[arg(long)]
+        wait: bool,
+    },
+    /// Stop one node with SIGTERM and wait for its end
+    Stop {
+        node: u64,
+        /// SIGKILL instead
+        #[arg(long)]
+        kill: bool,
+    },
+    /// Stop every node and the simulator
+    Down,
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
+        _ => Err("a number above 0".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_data_folder_may_be_named_before_or_after_the_subcommand() {
+        for line in [["gateway", "dev", "--data", "x", "down"], ["gateway", "dev", "down", "--data", "x"]] {
+            let Ok(Cli { command: Command::Dev(dev) }) = Cli::try_parse_from(line) else { panic!("{line:?}") };
+            assert_eq!(dev.data, PathBuf::from("x"));
+        }
+    }
+}

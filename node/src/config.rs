@@ -1,0 +1,308 @@
+//! The configuration of one node: its types and their defaults.
+//!
+//! Read by [`load`] from a TOML file, the environment and `--set` flags; judged by [`validate`] without touching
+//! anything outside, and by [`files`] against the machine that it is to run on.
+
+pub mod files;
+pub mod load;
+pub mod validate;
+mod values;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use model::id::NodeId;
+use serde::{Deserialize, Serialize};
+
+pub use values::{HostPort, HumanDuration, Secret, Timing};
+
+/// The commented file that `gateway config example` prints.
+pub const EXAMPLE: &str = include_str!("config/example.toml");
+
+/// Everything that a node is told from outside.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    pub node: Node,
+    pub api: Api,
+    pub ops: Ops,
+    pub peer: Peer,
+    pub cluster: Cluster,
+    pub secrets: Secrets,
+    pub network: Network,
+    #[serde(default)]
+    pub webhooks: Webhooks,
+    #[serde(default)]
+    pub limits: Limits,
+    #[serde(default)]
+    pub drain: Drain,
+    #[serde(default)]
+    pub history: History,
+    #[serde(default)]
+    pub log: Log,
+}
+
+/// `[node]`: this process.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Node {
+    /// Its number in the cluster, from 1; never given to another node later.
+    pub id: NodeId,
+    /// Holds the log and the state; bound to this node at the first start.
+    pub data_dir: PathBuf,
+    /// Replicas of one shard are spread over zones.
+    #[serde(default = "defaults::zone")]
+    pub zone: String,
+    /// Its share of the shards, relative to the other nodes.
+    #[serde(default = "defaults::weight")]
+    pub weight: u32,
+    /// Sessions it holds at most (worker slots).
+    #[serde(default = "defaults::max_channels")]
+    pub max_channels: u32,
+}
+
+/// `[api]`: the customers' listener.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Api {
+    pub listen: SocketAddr,
+    /// Where customers reach the cluster; links in answers start with it.
+    pub base_url: String,
+    /// Only from these is `X-Forwarded-For` believed.
+    #[serde(default)]
+    pub trusted_proxies: Vec<IpNet>,
+}
+
+/// `[ops]`: the operator's listener.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ops {
+    pub listen: SocketAddr,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token: Option<Secret>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_file: Option<PathBuf>,
+}
+
+/// `[peer]`: the listener for the other nodes, mutual TLS with the cluster's own authority.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Peer {
+    pub listen: SocketAddr,
+    /// Where the others reach this node; `cluster.nodes` is taken when it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub advertise: Option<HostPort>,
+    pub ca_file: PathBuf,
+    /// Names `node-<id>.gateway.internal`, for server and client use.
+    pub cert_file: PathBuf,
+    pub key_file: PathBuf,
+}
+
+/// `[cluster]`: what all nodes have in common.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cluster {
+    /// Nodes of another id are not spoken to.
+    pub cluster_id: String,
+    /// Raft groups for channels; fixed when the cluster is made.
+    #[serde(default = "defaults::shards")]
+    pub shards: u16,
+    #[serde(default)]
+    pub timing: Timing,
+    /// The nodes that make the cluster.
+    pub nodes: Vec<Member>,
+}
+
+/// One of `cluster.nodes`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Member {
+    pub id: NodeId,
+    pub peer: HostPort,
+    /// The URL of its customers' listener.
+    pub api: String,
+}
+
+/// `[secrets]`: the key under which stored secrets are sealed.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Secrets {
+    /// 32 bytes in hex (64 characters) or base64 (44).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub master_key: Option<Secret>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub master_key_file: Option<PathBuf>,
+}
+
+/// `[network]`: the messaging network behind the gateway.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Network {
+    #[serde(default)]
+    pub driver: Driver,
+    /// The simulator's network port.
+    pub address: HostPort,
+    #[serde(default = "defaults::phone_suffix")]
+    pub phone_suffix: String,
+    #[serde(default = "defaults::group_suffix")]
+    pub group_suffix: String,
+    #[serde(default = "defaults::newsletter_suffix")]
+    pub newsletter_suffix: String,
+    /// How fast a node that takes over channels logs them in.
+    #[serde(default = "defaults::session_starts_per_second")]
+    pub session_starts_per_second: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Driver {
+    #[default]
+    Simulated,
+}
+
+/// `[webhooks]`: what deliveries may reach, and when they are tried again.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Webhooks {
+    pub allow_http: bool,
+    pub allow_loopback: bool,
+    /// Private ranges that receivers may lie in.
+    pub allow_cidrs: Vec<IpNet>,
+    /// More authorities that receivers' certificates may come from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca_file: Option<PathBuf>,
+    /// Sends the Standard Webhooks headers beside the gateway's own.
+    pub standard_headers: bool,
+    /// The delay before each attempt, the first included (supplement 20.6).
+    pub schedule: Vec<HumanDuration>,
+}
+
+impl Default for Webhooks {
+    fn default() -> Self {
+        Self {
+            allow_http: false,
+            allow_loopback: false,
+            allow_cidrs: Vec::new(),
+            ca_file: None,
+            standard_headers: false,
+            schedule: defaults::SCHEDULE_SECONDS.iter().map(|s| HumanDuration(Duration::from_secs(*s))).collect(),
+        }
+    }
+}
+
+/// `[limits]`: token buckets (interface 8.1).
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Per client address, on each node by itself.
+    pub ip: Bucket,
+    pub customer: Bucket,
+    pub channel: Bucket,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            ip: Bucket { burst: 30, refill_per_second: 30.0 },
+            customer: Bucket { burst: 60, refill_per_second: 1.0 },
+            channel: Bucket { burst: 60, refill_per_second: 1.0 },
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bucket {
+    pub burst: u32,
+    pub refill_per_second: f64,
+}
+
+/// `[drain]`: how a node leaves.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Drain {
+    /// Between "not ready" and the first refused request, so that balancers notice.
+    pub initial_wait: HumanDuration,
+}
+
+impl Default for Drain {
+    fn default() -> Self {
+        Self { initial_wait: HumanDuration(Duration::from_secs(10)) }
+    }
+}
+
+/// `[history]`: stored messages.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct History {
+    /// 0 stores nothing (supplement 5).
+    pub retention_days: u16,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self { retention_days: 30 }
+    }
+}
+
+/// `[log]`: what goes to stderr.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Log {
+    pub format: LogFormat,
+    /// `tracing` directives, as in `info,shard=debug`.
+    pub filter: String,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { format: LogFormat::Text, filter: "info".to_owned() }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+impl Config {
+    /// This node's entry of `cluster.nodes`; [`validate`] makes sure that it is there.
+    pub fn own_member(&self) -> Option<&Member> {
+        self.cluster.nodes.iter().find(|member| member.id == self.node.id)
+    }
+}
+
+mod defaults {
+    /// Supplement 20.6: 14 attempts over three days, dense at first.
+    pub const SCHEDULE_SECONDS: [u64; 14] =
+        [0, 5, 15, 60, 300, 900, 1_800, 3_600, 7_200, 14_400, 28_800, 43_200, 72_000, 86_400];
+
+    pub fn zone() -> String {
+        "default".to_owned()
+    }
+    pub fn weight() -> u32 {
+        1
+    }
+    pub fn max_channels() -> u32 {
+        50_000
+    }
+    pub fn shards() -> u16 {
+        16
+    }
+    pub fn phone_suffix() -> String {
+        "s.example".to_owned()
+    }
+    pub fn group_suffix() -> String {
+        "g.example".to_owned()
+    }
+    pub fn newsletter_suffix() -> String {
+        "n.example".to_owned()
+    }
+    pub fn session_starts_per_second() -> u32 {
+        200
+    }
+}

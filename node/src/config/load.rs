@@ -1,0 +1,157 @@
+//! Reads a configuration: the file, then the environment, then flags; and says by name which key is wrong.
+
+use std::path::Path;
+
+use toml::{Table, Value};
+
+use super::Config;
+use crate::refusal::Refusal;
+
+/// `GATEWAY__API__LISTEN` sets `api.listen`.
+const ENV_PREFIX: &str = "GATEWAY__";
+
+/// One key set outside the file.
+#[derive(Clone, Debug)]
+struct Override {
+    /// How the operator knows it: the variable's or the flag's name.
+    origin: String,
+    path: Vec<String>,
+    text: String,
+}
+
+/// Reads the file, if any, and lays the environment and then the flags (`key=value`) over it.
+///
+/// # Errors
+/// A [`Refusal`] that names the key, variable, flag or path. Values are parsed, not yet judged.
+pub fn load(
+    file: Option<&Path>,
+    environment: impl IntoIterator<Item = (String, String)>,
+    flags: &[String],
+) -> Result<Config, Refusal> {
+    let table = match file {
+        Some(path) => read(path)?,
+        None => Table::new(),
+    };
+    let mut overrides: Vec<Override> = environment.into_iter().filter_map(from_variable).collect();
+    overrides.sort_by(|a, b| a.origin.cmp(&b.origin));
+    for flag in flags {
+        overrides.push(from_flag(flag)?);
+    }
+    assemble(table, &overrides, file)
+}
+
+fn read(path: &Path) -> Result<Table, Refusal> {
+    let subject = path.display().to_string();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Refusal::new(&subject, error.to_string(), "name a readable file with --config"))?;
+    text.parse::<Table>().map_err(|error| {
+        let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+        Refusal::new(format!("{subject}:{line}"), error.message(), "correct the TOML there")
+    })
+}
+
+fn from_variable((name, text): (String, String)) -> Option<Override> {
+    let path: Vec<String> = name.strip_prefix(ENV_PREFIX)?.split("__").map(str::to_ascii_lowercase).collect();
+    Some(Override { origin: name, path, text })
+}
+
+fn from_flag(flag: &str) -> Result<Override, Refusal> {
+    let origin = format!("--set {flag}");
+    let Some((key, text)) = flag.split_once('=') else {
+        return Err(Refusal::new(origin, "no \"=\"", "write --set section.key=value"));
+    };
+    let path = key.trim().split('.').map(str::to_owned).collect();
+    Ok(Override { origin, path, text: text.to_owned() })
+}
+
+/// An override's text is read as TOML where it is TOML (`8`, `true`, `["10.0.0.0/8"]`), else as a plain string.
+/// A string key whose text looks like a number is found by its type error and tried again as a string.
+fn assemble(base: Table, overrides: &[Override], file: Option<&Path>) -> Result<Config, Refusal> {
+    let mut plain = vec![false; overrides.len()];
+    loop {
+        let mut table = base.clone();
+        for (item, plain) in overrides.iter().zip(&plain) {
+            insert(&mut table, item, *plain)?;
+        }
+        let error = match serde_path_to_error::deserialize::<_, Config>(Value::Table(table)) {
+            Ok(config) => return Ok(config),
+            Err(error) => error,
+        };
+        let key = error.path().to_string();
+        let message = error.inner().message().to_owned();
+        let culprit = overrides.iter().rposition(|item| {
+            let path = item.path.join(".");
+            path == key || key.starts_with(&format!("{path}.")) || key.starts_with(&format!("{path}["))
+        });
+        match culprit {
+            Some(index) if !plain[index] && message.starts_with("invalid type") => plain[index] = true,
+            culprit => {
+                return Err(explain(&key, &message, culprit.map(|index| overrides[index].origin.as_str()), file));
+            }
+        }
+    }
+}
+
+fn insert(table: &mut Table, item: &Override, plain: bool) -> Result<(), Refusal> {
+    let value = match item.text.parse::<Value>() {
+        Ok(value) if !plain => value,
+        _ => Value::String(item.text.clone()),
+    };
+    let [sections @ .., key] = item.path.as_slice() else {
+        return Err(Refusal::new(&item.origin, "names no key", "write section.key=value"));
+    };
+    let mut place = table;
+    for section in sections {
+        let entry = place.entry(section.clone()).or_insert_with(|| Value::Table(Table::new()));
+        let Value::Table(inner) = entry else {
+            return Err(Refusal::new(&item.origin, format!("\"{section}\" is a value, not a section"), "name a key"));
+        };
+        place = inner;
+    }
+    place.insert(key.clone(), value);
+    Ok(())
+}
+
+/// Turns serde's words into a line for the operator.
+fn explain(path: &str, message: &str, origin: Option<&str>, file: Option<&Path>) -> Refusal {
+    let message = message.lines().next().unwrap_or_default();
+    let place = || match (origin, file) {
+        (Some(origin), _) => origin.to_owned(),
+        (None, Some(file)) => file.display().to_string(),
+        (None, None) => "the configuration".to_owned(),
+    };
+    let inside = |name: &str| match path.strip_suffix(name) {
+        // The path of an unknown key may end with the key itself or with the section that holds it.
+        Some(section) if section.is_empty() || section.ends_with('.') => path.to_owned(),
+        _ if path == "." || path.is_empty() => name.to_owned(),
+        _ => format!("{path}.{name}"),
+    };
+    if let Some(rest) = message.strip_prefix("unknown field ") {
+        let mut names = rest.split('`').skip(1).step_by(2);
+        let unknown = names.next().unwrap_or_default();
+        let known: Vec<&str> = names.collect();
+        let remedy = match nearest(unknown, &known) {
+            Some(name) => format!("did you mean \"{name}\"?"),
+            None => format!("known here: {}", known.join(", ")),
+        };
+        return Refusal::new(inside(unknown), format!("unknown key in {}", place()), remedy);
+    }
+    if let Some(rest) = message.strip_prefix("missing field ") {
+        let name = rest.trim_matches('`');
+        let section = path.trim_matches('.');
+        let key = if section.is_empty() { name.to_owned() } else { format!("{section}.{name}") };
+        let remedy = format!("set it there or as {ENV_PREFIX}{}", key.to_ascii_uppercase().replace('.', "__"));
+        return Refusal::new(key, format!("missing in {}", place()), remedy);
+    }
+    Refusal::new(path, message, format!("correct it in {}", place()))
+}
+
+/// The known name that was probably meant.
+fn nearest<'a>(unknown: &str, known: &[&'a str]) -> Option<&'a str> {
+    known
+        .iter()
+        .map(|name| (strsim::jaro_winkler(unknown, name), *name))
+        .filter(|(likeness, _)| *likeness > 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
+}

@@ -1,0 +1,209 @@
+//! What a configuration must satisfy beyond its types; touches nothing outside it.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use super::{Bucket, Config, Timing};
+use crate::refusal::Refusal;
+
+/// Shorter operator tokens could be guessed.
+const SHORTEST_TOKEN: usize = 16;
+
+/// A heartbeat must fit into the shortest election time-out this often, or one lost packet starts an election.
+const HEARTBEATS_PER_ELECTION: u32 = 3;
+
+/// Judges every rule; the first that fails answers.
+///
+/// # Errors
+/// A [`Refusal`] that names the key.
+pub fn validate(config: &Config) -> Result<(), Refusal> {
+    node(config)?;
+    listeners(config)?;
+    cluster(config)?;
+    timing(config.cluster.timing)?;
+    secrets(config)?;
+    network(config)?;
+    webhooks(config)?;
+    for (key, bucket) in [
+        ("limits.ip", config.limits.ip),
+        ("limits.customer", config.limits.customer),
+        ("limits.channel", config.limits.channel),
+    ] {
+        limit(key, bucket)?;
+    }
+    ensure(config.history.retention_days <= 365, "history.retention_days", "is over 365", "give 0 to 365 days")?;
+    ensure(
+        config.drain.initial_wait.0 <= Duration::from_secs(600),
+        "drain.initial_wait",
+        "is over 10 minutes",
+        "give a shorter one",
+    )?;
+    config
+        .log
+        .filter
+        .parse::<tracing_subscriber::filter::EnvFilter>()
+        .map(drop)
+        .map_err(|error| Refusal::new("log.filter", error.to_string(), "write directives such as \"info,shard=debug\""))
+}
+
+fn ensure(holds: bool, key: &str, problem: &str, remedy: &str) -> Result<(), Refusal> {
+    if holds { Ok(()) } else { Err(Refusal::new(key, problem, remedy)) }
+}
+
+fn node(config: &Config) -> Result<(), Refusal> {
+    let node = &config.node;
+    ensure(node.id > 0, "node.id", "is 0", "number nodes from 1")?;
+    ensure(!node.data_dir.as_os_str().is_empty(), "node.data_dir", "is empty", "name a folder")?;
+    ensure(!node.zone.trim().is_empty(), "node.zone", "is empty", "name a zone or leave it out")?;
+    ensure((1..=1_000).contains(&node.weight), "node.weight", "is not within 1 to 1000", "give 1 to an ordinary node")?;
+    ensure(node.max_channels > 0, "node.max_channels", "is 0", "give at least 1")
+}
+
+fn listeners(config: &Config) -> Result<(), Refusal> {
+    let all =
+        [("api.listen", config.api.listen), ("ops.listen", config.ops.listen), ("peer.listen", config.peer.listen)];
+    let mut seen = HashSet::new();
+    for (key, address) in all {
+        ensure(address.port() != 0, key, "has port 0", "name a port")?;
+        ensure(
+            seen.insert(address.port()),
+            key,
+            "has the port of another listener",
+            "give each listener its own port",
+        )?;
+    }
+    ensure(is_http_url(&config.api.base_url), "api.base_url", "is no http or https URL", "write https://host[:port]")?;
+    match (&config.ops.token, &config.ops.token_file) {
+        (Some(_), Some(_)) => Err(Refusal::new("ops.token_file", "is given beside ops.token", "keep one of the two")),
+        (None, None) => Err(Refusal::new("ops.token_file", "is missing", "set it, or ops.token")),
+        (Some(token), None) => operator_token("ops.token", &token.0),
+        (None, Some(_)) => Ok(()),
+    }
+}
+
+/// The rule of an operator token, wherever it was given.
+///
+/// # Errors
+/// A [`Refusal`] that names `subject`.
+pub fn operator_token(subject: &str, token: &str) -> Result<(), Refusal> {
+    let well_formed = token.len() >= SHORTEST_TOKEN && token.bytes().all(|byte| byte.is_ascii_graphic());
+    ensure(well_formed, subject, "is not 16 or more visible ASCII characters", "make one with: openssl rand -hex 24")
+}
+
+fn is_http_url(text: &str) -> bool {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/') && !rest.contains(char::is_whitespace))
+}
+
+fn cluster(config: &Config) -> Result<(), Refusal> {
+    let cluster = &config.cluster;
+    let named = (1..=64).contains(&cluster.cluster_id.len())
+        && cluster.cluster_id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+    ensure(named, "cluster.cluster_id", "is not 1 to 64 of A-Z a-z 0-9 - _ .", "give the cluster a plain name")?;
+    ensure(
+        (1..=1_024).contains(&cluster.shards),
+        "cluster.shards",
+        "is not within 1 to 1024",
+        "16 fits most clusters",
+    )?;
+    let mut ids = HashSet::new();
+    let mut peers = HashSet::new();
+    for (index, member) in cluster.nodes.iter().enumerate() {
+        let key = |name: &str| format!("cluster.nodes[{index}].{name}");
+        ensure(member.id > 0, &key("id"), "is 0", "number nodes from 1")?;
+        ensure(ids.insert(member.id), &key("id"), "stands twice", "give every node its own id")?;
+        ensure(peers.insert(&member.peer), &key("peer"), "stands twice", "give every node its own address")?;
+        ensure(is_http_url(&member.api), &key("api"), "is no http or https URL", "write http://host:port")?;
+    }
+    if config.own_member().is_none() {
+        let problem = format!("has no entry with id {} (node.id)", config.node.id);
+        return Err(Refusal::new("cluster.nodes", problem, "list every node, this one too"));
+    }
+    Ok(())
+}
+
+fn timing(timing: Timing) -> Result<(), Refusal> {
+    let (heartbeat, min, max) = timing.intervals();
+    ensure(heartbeat >= Duration::from_millis(10), "cluster.timing.heartbeat", "is under 10ms", "give 50ms or more")?;
+    ensure(
+        heartbeat * HEARTBEATS_PER_ELECTION <= min,
+        "cluster.timing.election_min",
+        "is under three heartbeats",
+        "raise it or lower the heartbeat",
+    )?;
+    ensure(min < max, "cluster.timing.election_max", "is not above election_min", "raise it")
+}
+
+fn secrets(config: &Config) -> Result<(), Refusal> {
+    match (&config.secrets.master_key, &config.secrets.master_key_file) {
+        (Some(_), Some(_)) => {
+            Err(Refusal::new("secrets.master_key_file", "is given beside secrets.master_key", "keep one of the two"))
+        }
+        (None, None) => Err(Refusal::new("secrets.master_key_file", "is missing", "set it, or secrets.master_key")),
+        (Some(key), None) => master_key("secrets.master_key", &key.0).map(drop),
+        (None, Some(_)) => Ok(()),
+    }
+}
+
+/// Reads a master key: 32 bytes in hex or base64.
+///
+/// # Errors
+/// A [`Refusal`] that names `subject`.
+pub fn master_key(subject: &str, text: &str) -> Result<[u8; 32], Refusal> {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    let text = text.trim();
+    let bytes = hex::decode(text).ok().or_else(|| STANDARD.decode(text).ok());
+    bytes
+        .and_then(|bytes| bytes.try_into().ok())
+        .ok_or_else(|| Refusal::new(subject, "is not 32 bytes in hex or base64", "make one with: openssl rand -hex 32"))
+}
+
+fn network(config: &Config) -> Result<(), Refusal> {
+    let network = &config.network;
+    let suffixes = [
+        ("network.phone_suffix", &network.phone_suffix),
+        ("network.group_suffix", &network.group_suffix),
+        ("network.newsletter_suffix", &network.newsletter_suffix),
+    ];
+    let mut seen = HashSet::from(["lid"]);
+    for (key, suffix) in suffixes {
+        let well_formed =
+            !suffix.is_empty() && suffix.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
+        ensure(well_formed, key, "is not of word characters, dots and hyphens", "write it without the @")?;
+        ensure(seen.insert(suffix), key, "is taken by another kind of address", "give each kind its own suffix")?;
+    }
+    ensure(
+        network.session_starts_per_second > 0,
+        "network.session_starts_per_second",
+        "is 0",
+        "give at least 1; 200 fits most networks",
+    )
+}
+
+fn webhooks(config: &Config) -> Result<(), Refusal> {
+    let schedule = &config.webhooks.schedule;
+    ensure(
+        (1..=64).contains(&schedule.len()),
+        "webhooks.schedule",
+        "has not 1 to 64 entries",
+        "list the delay before each attempt, the first included",
+    )?;
+    let longest = Duration::from_secs(7 * 86_400);
+    ensure(
+        schedule.iter().all(|delay| delay.0 <= longest),
+        "webhooks.schedule",
+        "holds a delay over 7 days",
+        "shorten it",
+    )
+}
+
+fn limit(key: &str, bucket: Bucket) -> Result<(), Refusal> {
+    ensure(bucket.burst > 0, &format!("{key}.burst"), "is 0", "give at least 1")?;
+    ensure(
+        bucket.refill_per_second.is_finite() && bucket.refill_per_second > 0.0,
+        &format!("{key}.refill_per_second"),
+        "is not above 0",
+        "give a rate such as 1 or 0.5",
+    )
+}

@@ -1,0 +1,146 @@
+//! Values that a configuration is made of: secrets that do not show, durations and addresses as people write them.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::de::{self, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A text that must not reach a log: `Debug` hides it.
+#[derive(Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(transparent)]
+pub struct Secret(pub String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// `10s`, `5m`, `1h 30m`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(transparent)]
+pub struct HumanDuration(#[serde(with = "humantime_serde")] pub Duration);
+
+/// `host:port`, where the host is a name or an address (IPv6 in brackets). Names are resolved when they are dialled.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct HostPort {
+    host: String,
+    port: u16,
+}
+
+impl HostPort {
+    pub fn new(host: impl Into<String>, port: u16) -> Self {
+        Self { host: host.into(), port }
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+impl FromStr for HostPort {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || format!("\"{text}\" is not host:port");
+        let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+        let port: u16 = port.parse().map_err(|_| wrong())?;
+        let bare_ipv6 = host.contains(':') && !(host.starts_with('[') && host.ends_with(']'));
+        if host.is_empty() || port == 0 || bare_ipv6 || host.contains(|c: char| c.is_whitespace() || c == '/') {
+            return Err(wrong());
+        }
+        Ok(Self { host: host.to_owned(), port })
+    }
+}
+
+impl fmt::Display for HostPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+impl<'de> Deserialize<'de> for HostPort {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+impl Serialize for HostPort {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Raft's clockwork. Every node of a cluster has the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Timing {
+    /// One data centre: fail-over in about half a second.
+    #[default]
+    Lan,
+    /// Data centres apart.
+    Wan,
+    Custom(CustomTiming),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct CustomTiming {
+    pub heartbeat: HumanDuration,
+    pub election_min: HumanDuration,
+    pub election_max: HumanDuration,
+}
+
+impl Timing {
+    /// Heartbeat interval, shortest and longest election time-out.
+    pub fn intervals(self) -> (Duration, Duration, Duration) {
+        let of = |heartbeat, min, max| {
+            (Duration::from_millis(heartbeat), Duration::from_millis(min), Duration::from_millis(max))
+        };
+        match self {
+            Self::Lan => of(80, 300, 420),
+            Self::Wan => of(250, 1_500, 3_000),
+            Self::Custom(custom) => (custom.heartbeat.0, custom.election_min.0, custom.election_max.0),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Timing {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        /// By hand instead of `untagged`, whose errors name neither the key nor what was expected.
+        struct NameOrTable;
+
+        impl<'de> Visitor<'de> for NameOrTable {
+            type Value = Timing;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("\"lan\", \"wan\" or { heartbeat, election_min, election_max }")
+            }
+
+            fn visit_str<E: de::Error>(self, name: &str) -> Result<Timing, E> {
+                match name {
+                    "lan" => Ok(Timing::Lan),
+                    "wan" => Ok(Timing::Wan),
+                    _ => Err(E::invalid_value(de::Unexpected::Str(name), &self)),
+                }
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Timing, A::Error> {
+                CustomTiming::deserialize(de::value::MapAccessDeserializer::new(map)).map(Timing::Custom)
+            }
+        }
+
+        deserializer.deserialize_any(NameOrTable)
+    }
+}
+
+impl Serialize for Timing {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Lan => serializer.serialize_str("lan"),
+            Self::Wan => serializer.serialize_str("wan"),
+            Self::Custom(custom) => custom.serialize(serializer),
+        }
+    }
+}

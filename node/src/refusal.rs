@@ -1,0 +1,30 @@
+//! A start that is refused because of what the operator gave: one line that names it, and exit code 2.
+
+/// What is wrong, where, and what to do about it. Shown as one line, never as a backtrace.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{subject}: {problem}; {remedy}")]
+pub struct Refusal {
+    /// The key, path, address or flag at fault.
+    pub subject: String,
+    pub problem: String,
+    /// What the operator can do, in the imperative.
+    pub remedy: String,
+}
+
+impl Refusal {
+    /// The exit code of a process that refuses to start.
+    pub const EXIT_CODE: u8 = 2;
+
+    pub fn new(subject: impl Into<String>, problem: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            subject: one_line(&subject.into()),
+            problem: one_line(&problem.into()),
+            remedy: one_line(&remedy.into()),
+        }
+    }
+}
+
+/// Messages of libraries may span lines; scripts that read ours rely on one.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
