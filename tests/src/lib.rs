@@ -1,1 +1,24 @@
+//! The harness of the end-to-end tests: a real cluster of real processes, driven from outside as a customer would.
+//!
+//! - [`cluster`]: `gateway dev` on free ports and a folder of its own, its nodes killed, paused and started again.
+//! - [`http`]: requests and answers, with the assertions that every test needs.
+//! - [`simulator`]: the messaging network's control port: phones, ledger, faults.
+//! - [`tenant`]: a customer of one test, its keys and its paired channels.
+//! - [`receiver`]: a webhook receiver that can be told to fail; [`signature`] checks what it was sent.
+//! - [`wait`]: conditions with a deadline, in place of sleeps.
+//! - [`binary`]: where the program is, and how to run one of its commands to its end.
+//! - [`room`]: how many clusters one machine runs at once, and on which ports.
+//!
+//! Everything here panics with a message when it fails: it is test code, whichever crate calls it.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc, reason = "a harness of tests")]
+
+pub mod binary;
+pub mod cluster;
+pub mod http;
+pub mod receiver;
+pub mod room;
+pub mod signature;
+pub mod simulator;
+pub mod tenant;
+pub mod wait;

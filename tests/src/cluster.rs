@@ -1,0 +1,330 @@
+//! A cluster of real processes: `gateway dev` with a folder and ports of its own.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use reqwest::Client;
+use serde::Deserialize;
+use tempfile::TempDir;
+use tokio::sync::OnceCell;
+
+use crate::binary;
+use crate::http::{Api, client};
+use crate::room::Room;
+use crate::simulator::Simulator;
+use crate::wait::eventually;
+
+/// From the command to a cluster that is ready, with the machine busy.
+const START: Duration = Duration::from_secs(90);
+/// For one command on a running cluster.
+const COMMAND: Duration = Duration::from_secs(60);
+/// How much of each log a failing test prints.
+const TAIL_LINES: usize = 40;
+
+/// How a cluster is started.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub nodes: usize,
+    /// More arguments of `gateway dev`.
+    pub args: Vec<String>,
+    /// Whether the limits are raised out of the tests' way.
+    pub high_limits: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { nodes: 3, args: Vec::new(), high_limits: true }
+    }
+}
+
+impl Options {
+    pub fn nodes(nodes: usize) -> Self {
+        Self { nodes, ..Self::default() }
+    }
+
+    /// The interface's own limits.
+    pub fn default_limits(mut self) -> Self {
+        self.high_limits = false;
+        self
+    }
+
+    pub fn arg(mut self, arg: &str) -> Self {
+        self.args.push(arg.to_owned());
+        self
+    }
+
+    fn limits(&self) -> impl Iterator<Item = String> {
+        let names = ["ip", "customer", "channel"].into_iter().filter(|_| self.high_limits);
+        names.flat_map(|name| ["burst", "refill"].map(|what| format!("--{name}-{what}=1000000")))
+    }
+}
+
+/// `dev.json` (simulator, section 3).
+#[derive(Clone, Debug, Deserialize)]
+pub struct Dev {
+    pub simulator: String,
+    pub simulator_pid: i32,
+    pub nodes: Vec<Node>,
+    pub customer_id: String,
+    pub api_key: String,
+    pub operator_token: String,
+}
+
+/// A node of `dev.json`.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Node {
+    pub id: u64,
+    pub api: String,
+    pub ops: String,
+    pub peer: String,
+    pub pid: i32,
+    pub data: PathBuf,
+    pub log: PathBuf,
+}
+
+/// A running cluster. The last clone of it that goes stops all its processes.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    running: Arc<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    data: PathBuf,
+    dev: Mutex<Dev>,
+    // Dropped in this order: processes, their folder, their ports.
+    _undertaker: Undertaker,
+    _folder: TempDir,
+    _room: Room,
+}
+
+impl Cluster {
+    /// Three nodes with high limits that all tests of one program share. A test that breaks nodes takes its own.
+    pub async fn shared() -> Self {
+        static SHARED: OnceCell<Cluster> = OnceCell::const_new();
+        SHARED.get_or_init(|| Self::start(Options::default())).await.clone()
+    }
+
+    /// Starts a cluster and waits until it is ready.
+    pub async fn start(options: Options) -> Self {
+        tokio::task::spawn_blocking(move || Self::start_blocking(&options)).await.expect("the start did not panic")
+    }
+
+    fn start_blocking(options: &Options) -> Self {
+        let room = Room::take();
+        let mut folder = tempfile::Builder::new().prefix("gateway-test-").tempdir().expect("a folder can be made");
+        folder.disable_cleanup(std::env::var_os("GATEWAY_KEEP").is_some());
+        let data = folder.path().join("dev");
+        let undertaker = Undertaker::new(&data);
+        let mut args = vec![
+            "dev".to_owned(),
+            "--detach".to_owned(),
+            format!("--nodes={}", options.nodes),
+            format!("--data={}", data.display()),
+            format!("--base-port={}", room.base_port),
+        ];
+        args.extend(options.limits());
+        args.extend(options.args.iter().cloned());
+        let finished = binary::run(&args, folder.path(), START);
+        if !finished.status.success() {
+            print_logs(&data);
+        }
+        finished.succeeded();
+        let dev = Mutex::new(read_dev(&data));
+        Self { running: Arc::new(Running { data, dev, _undertaker: undertaker, _folder: folder, _room: room }) }
+    }
+
+    /// `dev.json` as it is now.
+    pub fn dev(&self) -> Dev {
+        self.running.dev.lock().expect("no holder panics").clone()
+    }
+
+    /// The folder of the cluster, where `dev.json` is.
+    pub fn data(&self) -> &Path {
+        &self.running.data
+    }
+
+    pub fn node_ids(&self) -> Vec<u64> {
+        self.dev().nodes.iter().map(|node| node.id).collect()
+    }
+
+    pub fn node(&self, id: u64) -> Node {
+        self.dev().nodes.into_iter().find(|node| node.id == id).unwrap_or_else(|| panic!("no node {id}"))
+    }
+
+    /// A caller of a node's API without a key.
+    pub fn api(&self, node: u64, client: &Client) -> Api {
+        Api::new(client.clone(), &self.node(node).api, None)
+    }
+
+    /// The operator of a node.
+    pub fn operator(&self, node: u64, client: &Client) -> Api {
+        Api::new(client.clone(), &self.node(node).ops, Some(&self.dev().operator_token))
+    }
+
+    pub fn simulator(&self, client: &Client) -> Simulator {
+        Simulator::new(client.clone(), &self.dev().simulator)
+    }
+
+    /// Ends a process at once, as a crash or the kernel would, and returns when it is gone.
+    pub fn kill(&self, node: u64) {
+        self.kill_all(&[node]);
+    }
+
+    /// Ends processes at the same time.
+    pub fn kill_all(&self, nodes: &[u64]) {
+        for node in nodes {
+            self.signal(*node, Signal::SIGKILL);
+        }
+        for node in nodes {
+            wait_gone(self.node(*node).pid, Duration::from_secs(10));
+        }
+    }
+
+    /// Stops a process without ending it.
+    pub fn pause(&self, node: u64) {
+        self.signal(node, Signal::SIGSTOP);
+    }
+
+    /// Lets a paused process go on.
+    pub fn resume(&self, node: u64) {
+        self.signal(node, Signal::SIGCONT);
+    }
+
+    fn signal(&self, node: u64, signal: Signal) {
+        let pid = self.node(node).pid;
+        kill(Pid::from_raw(pid), signal)
+            .unwrap_or_else(|error| panic!("{signal} to node {node}, process {pid}: {error}"));
+    }
+
+    /// Starts nodes that are down, and waits until each answers `/readyz`.
+    pub async fn restart(&self, nodes: &[u64]) {
+        for node in nodes {
+            self.command(&["dev", "start", &node.to_string()]).await.succeeded();
+        }
+        let client = client();
+        for node in nodes {
+            self.wait_ready(*node, &client).await;
+        }
+    }
+
+    /// Waits until a node says that it is ready.
+    pub async fn wait_ready(&self, node: u64, client: &Client) {
+        let api = self.api(node, client);
+        eventually(&format!("node {node} is ready"), Duration::from_secs(60), async || match crate::http::try_answer(
+            api.request(reqwest::Method::GET, "/readyz"),
+        )
+        .await
+        {
+            Ok(answer) if answer.status == 200 => Ok(()),
+            Ok(answer) => Err(answer.text()),
+            Err(error) => Err(error.to_string()),
+        })
+        .await;
+    }
+
+    /// Runs `gateway ARGS --data FOLDER` and reads `dev.json` again.
+    pub async fn command(&self, args: &[&str]) -> binary::Finished {
+        let mut args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        args.push(format!("--data={}", self.data().display()));
+        let folder = self.data().parent().expect("the data folder lies in the test's").to_owned();
+        let finished =
+            tokio::task::spawn_blocking(move || binary::run(&args, &folder, COMMAND)).await.expect("it did not panic");
+        if self.data().join("dev.json").is_file() {
+            *self.running.dev.lock().expect("no holder panics") = read_dev(self.data());
+        }
+        finished
+    }
+
+    /// Prints the end of every process's log; for a test that fails.
+    pub fn print_logs(&self) {
+        print_logs(self.data());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            print_logs(&self.data);
+        }
+        // A paused process would not hear that it shall stop.
+        if let Ok(dev) = self.dev.lock() {
+            for node in &dev.nodes {
+                let _ = kill(Pid::from_raw(node.pid), Signal::SIGCONT);
+            }
+        }
+    }
+}
+
+/// A process that stops the cluster when the test program closes its end of a pipe, whichever way it ends.
+#[derive(Debug)]
+struct Undertaker {
+    child: Child,
+}
+
+impl Undertaker {
+    fn new(data: &Path) -> Self {
+        use std::os::unix::process::CommandExt;
+        let script = r#"cat; [ -d "$2" ] && "$1" dev down --data "$2"; true"#;
+        let child = Command::new("sh")
+            .args(["-c", script, "sh"])
+            .arg(binary::gateway())
+            .arg(data)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            // Ctrl-C ends the test program's group; the cluster is to be stopped after that.
+            .process_group(0)
+            .spawn()
+            .expect("sh can be started");
+        Self { child }
+    }
+}
+
+impl Drop for Undertaker {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+fn read_dev(data: &Path) -> Dev {
+    let path = data.join("dev.json");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}: {text}", path.display()))
+}
+
+/// Waits until a process runs no more; one that its parent has not collected yet counts as gone.
+pub fn wait_gone(pid: i32, within: Duration) {
+    let start = Instant::now();
+    while is_running(pid) {
+        assert!(start.elapsed() < within, "process {pid} still runs after {within:?}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Whether a process is there and is no zombie.
+pub fn is_running(pid: i32) -> bool {
+    // pid (name) state ...: the name may hold anything, the last parenthesis ends it.
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
+}
+
+fn print_logs(data: &Path) {
+    let Ok(entries) = std::fs::read_dir(data) else { return };
+    let mut logs: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    logs.retain(|path| path.extension().is_some_and(|extension| extension == "log"));
+    logs.sort();
+    for path in logs {
+        let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap_or_default()).into_owned();
+        let lines: Vec<_> = text.lines().collect();
+        eprintln!("--- the end of {}", path.display());
+        for line in &lines[lines.len().saturating_sub(TAIL_LINES)..] {
+            eprintln!("{line}");
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! A webhook receiver: keeps every request as it came, and answers as the test tells it to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{HeaderMap, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use crate::signature;
+use crate::wait::eventually;
+
+/// A request as it came.
+#[derive(Clone, Debug)]
+pub struct Received {
+    /// Counts the requests of this receiver from 0.
+    pub index: usize,
+    pub path: String,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+    pub at: SystemTime,
+    /// The status that it was answered with; none when it was left hanging or cut.
+    pub answered: Option<u16>,
+}
+
+impl Received {
+    #[track_caller]
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_else(|| panic!("no {name}: {self:?}"))
+    }
+
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    pub fn event(&self) -> String {
+        self.json()["event"].as_str().unwrap_or_default().to_owned()
+    }
+
+    pub fn event_id(&self) -> String {
+        self.json()["event_id"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Asserts all that the interface says of every delivery: headers, envelope, signature. Gives `t`.
+    #[track_caller]
+    pub fn verify(&self, secret: &str) -> u64 {
+        let body = self.json();
+        assert_eq!(self.header("content-type"), "application/json");
+        assert!(self.header("user-agent").starts_with("gateway-webhooks/"), "{}", self.header("user-agent"));
+        assert_eq!(body["event"], self.header("x-gateway-event"));
+        assert_eq!(body["event_id"], self.header("x-gateway-event-id"));
+        assert_eq!(body["api_version"], "2026-04");
+        let event_id = self.event_id();
+        let ulid = event_id.strip_prefix("evt_").unwrap_or_else(|| panic!("event_id {event_id}"));
+        let crockford = |b: u8| b.is_ascii_digit() || (b.is_ascii_uppercase() && !b"ILOU".contains(&b));
+        assert!(ulid.len() == 26 && ulid.bytes().all(crockford), "event_id {event_id}");
+        crate::http::uuid(&body["channel_id"]);
+        crate::http::time(&body["occurred_at"]);
+        assert!(body["data"].is_object(), "{body}");
+        let now = self.at.duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
+        let signed = signature::verify(secret, self.header("x-gateway-signature"), &self.body, now);
+        signed.unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+/// What a receiver does with a request.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    Status(u16),
+    /// With a header more.
+    Header(u16, &'static str, String),
+    /// With a body.
+    Body(u16, Bytes),
+    /// Answers after this time.
+    Slow(Duration, u16),
+    /// Never answers and keeps the connection.
+    Hang,
+    /// Closes the connection without an answer.
+    Cut,
+}
+
+type Rule = Box<dyn Fn(&Received) -> Reply + Send + Sync>;
+
+/// A running receiver; it stops when the last clone goes.
+#[derive(Clone)]
+pub struct Receiver {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    _server: Arc<Server>,
+}
+
+struct Shared {
+    received: Mutex<Vec<Received>>,
+    rule: Mutex<Rule>,
+}
+
+struct Server(JoinHandle<()>);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Receiver {
+    /// Starts one on a free port of 127.0.0.1; it answers 200 until it is told otherwise.
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port is free");
+        let address = listener.local_addr().expect("a bound socket has an address");
+        let rule: Rule = Box::new(|_| Reply::Status(200));
+        let shared = Arc::new(Shared { received: Mutex::default(), rule: Mutex::new(rule) });
+        let server = tokio::spawn(accept(listener, shared.clone()));
+        Self { address, shared, _server: Arc::new(Server(server)) }
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// Tells the receiver how to answer from now on.
+    pub fn answer(&self, rule: impl Fn(&Received) -> Reply + Send + Sync + 'static) {
+        *self.shared.rule.lock().expect("no holder panics") = Box::new(rule);
+    }
+
+    /// All requests so far.
+    pub fn received(&self) -> Vec<Received> {
+        self.shared.received.lock().expect("no holder panics").clone()
+    }
+
+    /// The requests of one path and event.
+    pub fn of(&self, path: &str, event: &str) -> Vec<Received> {
+        let mut requests = self.received();
+        requests.retain(|request| request.path == path && request.event() == event);
+        requests
+    }
+
+    /// Waits for a request that `wanted` holds for.
+    pub async fn wait_for(&self, what: &str, within: Duration, wanted: impl Fn(&Received) -> bool) -> Received {
+        eventually(&format!("the receiver got {what}"), within, async || {
+            let requests = self.received();
+            let seen = || requests.iter().map(Received::event).collect::<Vec<_>>();
+            requests.iter().find(|request| wanted(request)).cloned().ok_or_else(|| format!("{:?}", seen()))
+        })
+        .await
+    }
+
+    /// Waits for an event about a message.
+    pub async fn wait_message(&self, event: &str, message_id: &str, within: Duration) -> Received {
+        let what = format!("{event} of {message_id}");
+        let wanted =
+            |request: &Received| request.event() == event && request.json()["data"]["message_id"] == message_id;
+        self.wait_for(&what, within, wanted).await
+    }
+
+    /// The event ids under which each message was reported by `event`, whatever it was answered with.
+    pub fn event_ids(&self, event: &str) -> BTreeMap<String, BTreeSet<String>> {
+        let mut ids: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for request in self.received() {
+            let body = request.json();
+            if let (true, Some(message)) = (body["event"] == event, body["data"]["message_id"].as_str()) {
+                ids.entry(message.to_owned()).or_default().insert(request.event_id());
+            }
+        }
+        ids
+    }
+
+    pub fn clear(&self) {
+        self.shared.received.lock().expect("no holder panics").clear();
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    let mut connections = tokio::task::JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        let shared = shared.clone();
+        connections.spawn(async move {
+            let service = service_fn(move |request| handle(request, shared.clone()));
+            // A connection that the gateway or a `Cut` ends is no failure of the receiver.
+            let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+        });
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+async fn handle(request: Request<Incoming>, shared: Arc<Shared>) -> anyhow::Result<Response<Full<Bytes>>> {
+    let (head, body) = request.into_parts();
+    let body = body.collect().await?.to_bytes();
+    let path = head.uri.path().to_owned();
+    let mut received = Received { index: 0, path, headers: head.headers, body, at: SystemTime::now(), answered: None };
+    let (reply, index) = {
+        let mut all = shared.received.lock().expect("no holder panics");
+        received.index = all.len();
+        let reply = (shared.rule.lock().expect("no holder panics"))(&received);
+        received.answered = match &reply {
+            Reply::Status(status) | Reply::Header(status, ..) | Reply::Body(status, _) => Some(*status),
+            Reply::Slow(..) | Reply::Hang | Reply::Cut => None,
+        };
+        all.push(received);
+        (reply, all.len() - 1)
+    };
+    let answer = |status: u16| {
+        let mut response = Response::new(Full::default());
+        *response.status_mut() = StatusCode::from_u16(status).expect("a test names a real status");
+        response
+    };
+    match reply {
+        Reply::Status(status) => Ok(answer(status)),
+        Reply::Header(status, name, value) => {
+            let mut response = answer(status);
+            response.headers_mut().insert(name, value.parse()?);
+            Ok(response)
+        }
+        Reply::Body(status, body) => {
+            let mut response = answer(status);
+            *response.body_mut() = Full::new(body);
+            Ok(response)
+        }
+        Reply::Slow(delay, status) => {
+            tokio::time::sleep(delay).await;
+            if let Some(received) = shared.received.lock().expect("no holder panics").get_mut(index) {
+                received.answered = Some(status);
+            }
+            Ok(answer(status))
+        }
+        Reply::Hang => std::future::pending().await,
+        Reply::Cut => anyhow::bail!("cut"),
+    }
+}

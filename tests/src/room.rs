@@ -1,0 +1,72 @@
+//! Room on the machine: how many clusters run at once, and on which ports each of them.
+//!
+//! Both are locked files in the temporary folder, so that test programs running side by side share them, and so that
+//! the system gives them back when a program dies.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Clusters at once, over all test programs. Two keep two cores busy; more would only blur every time measured.
+const CLUSTERS: usize = 2;
+
+/// Ports of one cluster: base + 1 to base + 291 (simulator, section 3).
+const BLOCK: u16 = 300;
+
+/// The first block's base, and how many follow. Below the range from which Linux takes ports of outgoing connections.
+const FIRST_BASE: u16 = 12_000;
+const BLOCKS: u16 = 68;
+
+/// How long a test waits until another cluster is gone.
+const PATIENCE: Duration = Duration::from_secs(900);
+
+/// The right to run one cluster on one block of ports, for as long as it lives.
+#[derive(Debug)]
+pub struct Room {
+    pub base_port: u16,
+    _cluster: File,
+    _block: File,
+}
+
+impl Room {
+    /// Waits for room. Blocks the thread.
+    pub fn take() -> Self {
+        let start = Instant::now();
+        let cluster = loop {
+            if let Some(file) = (0..CLUSTERS).find_map(|n| lock(&format!("cluster-{n}"))) {
+                break file;
+            }
+            assert!(start.elapsed() < PATIENCE, "no room for a cluster within {PATIENCE:?}");
+            std::thread::sleep(Duration::from_millis(50));
+        };
+        // A random start spreads programs over the blocks, so that a port of a cluster that is still going down is
+        // seldom the next one's.
+        let offset: u16 = rand::random_range(0..BLOCKS);
+        let (base_port, block) = (0..BLOCKS)
+            .map(|n| FIRST_BASE + (n + offset) % BLOCKS * BLOCK)
+            .find_map(|base| lock(&format!("ports-{base}")).filter(|_| is_free(base)).map(|file| (base, file)))
+            .expect("one of the blocks of ports is free");
+        Self { base_port, _cluster: cluster, _block: block }
+    }
+}
+
+/// Locks a file of this name, unless another holds it.
+fn lock(name: &str) -> Option<File> {
+    let folder: PathBuf = std::env::temp_dir().join("gateway-tests");
+    std::fs::create_dir_all(&folder).expect("the temporary folder can be written");
+    let path = folder.join(name);
+    let file = OpenOptions::new().create(true).truncate(false).write(true).open(path).expect("a lock file opens");
+    match file.try_lock() {
+        Ok(()) => Some(file),
+        Err(TryLockError::WouldBlock) => None,
+        Err(TryLockError::Error(error)) => panic!("cannot lock {name}: {error}"),
+    }
+}
+
+/// Whether every port that a cluster of up to nine nodes takes can be bound.
+fn is_free(base: u16) -> bool {
+    let nodes = 1..=9;
+    let offsets = nodes.flat_map(|n| [n, 100 + n, 200 + n]).chain([90, 91]);
+    offsets.map(|offset| base + offset).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok())
+}
