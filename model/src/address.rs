@@ -148,6 +148,7 @@ impl Undeliverable {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
     use proptest::prelude::*;

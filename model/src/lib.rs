@@ -3,7 +3,13 @@
 //! Pure types and functions; no I/O, no clock of its own, no knowledge of Raft, storage or HTTP.
 
 pub mod address;
+pub mod customer;
+pub mod error;
+pub mod field;
 pub mod id;
+pub mod issue;
+pub mod limit;
 pub mod message;
+pub mod scope;
 pub mod status;
 pub mod time;

@@ -368,6 +368,7 @@ pub fn on_pairing(status: Status, credentials: bool) -> OnPairing {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
 

@@ -79,6 +79,7 @@ impl<'de> Deserialize<'de> for Timestamp {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
 

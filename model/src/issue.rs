@@ -1,0 +1,160 @@
+//! What is wrong with a body or a query: one [`Issue`] per broken rule, all of them reported at once (supplement 2).
+
+use std::cell::RefCell;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::ApiError;
+
+/// One step of the way to a value inside a body.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum PathPart {
+    Index(usize),
+    Key(String),
+}
+
+impl From<&str> for PathPart {
+    fn from(key: &str) -> Self {
+        Self::Key(key.to_owned())
+    }
+}
+
+impl From<usize> for PathPart {
+    fn from(index: usize) -> Self {
+        Self::Index(index)
+    }
+}
+
+/// The issue codes of supplement 2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IssueCode {
+    Required,
+    Type,
+    TooShort,
+    TooLong,
+    TooSmall,
+    TooBig,
+    Format,
+    Enum,
+    Conflict,
+    UnknownField,
+    UrlBlocked,
+    UrlScheme,
+    Empty,
+    TooMany,
+}
+
+/// One broken rule: where, which, and what to change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Issue {
+    pub path: Vec<PathPart>,
+    pub code: IssueCode,
+    pub message: String,
+}
+
+impl Issue {
+    /// The path for people: `participants[0]`; `body` for the whole.
+    pub fn path_text(&self) -> String {
+        let mut text = String::new();
+        for part in &self.path {
+            match part {
+                PathPart::Index(index) => text.push_str(&format!("[{index}]")),
+                PathPart::Key(key) if text.is_empty() => text.push_str(key),
+                PathPart::Key(key) => text.push_str(&format!(".{key}")),
+            }
+        }
+        if text.is_empty() { "body".to_owned() } else { text }
+    }
+}
+
+/// Why one value is refused, before it is known where the value stands.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Fault {
+    pub code: IssueCode,
+    pub message: String,
+}
+
+impl Fault {
+    pub fn new(code: IssueCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    /// The refusal of a request in which this is the only fault.
+    pub fn at(self, path: &[&str]) -> ApiError {
+        let issues = Issues::new();
+        issues.push(path.iter().map(|key| PathPart::from(*key)).collect(), self);
+        issues.into_error()
+    }
+}
+
+/// Collects the issues of one request. Readers of parts of a body share it, hence the inner mutability.
+#[derive(Default)]
+pub struct Issues(RefCell<Vec<Issue>>);
+
+impl Issues {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub fn push(&self, path: Vec<PathPart>, fault: Fault) {
+        self.0.borrow_mut().push(Issue { path, code: fault.code, message: fault.message });
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.borrow().is_empty()
+    }
+
+    /// `invalid_request` with all issues.
+    pub fn into_error(self) -> ApiError {
+        ApiError::invalid_request(&self.0.into_inner())
+    }
+
+    /// The parsed value, when nothing was wrong.
+    ///
+    /// `build` is called only without issues, and yields `None` only where a required field is missing, which is
+    /// itself an issue; so that `?` on each field reads well.
+    pub fn finish<T>(self, build: impl FnOnce() -> Option<T>) -> Result<T, ApiError> {
+        if !self.is_empty() {
+            return Err(self.into_error());
+        }
+        build().ok_or_else(|| self.into_error())
+    }
+}
+
+impl fmt::Debug for Issues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.borrow().iter()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorCode;
+    use serde_json::json;
+
+    #[test]
+    fn details_are_the_list_of_issues() {
+        let issues = Issues::new();
+        issues.push(vec!["participants".into(), 0.into()], Fault::new(IssueCode::TooShort, "at least 3 characters"));
+        let error = issues.into_error();
+        assert_eq!(error.code, ErrorCode::InvalidRequest);
+        assert_eq!(error.message, "participants[0]: at least 3 characters");
+        assert_eq!(
+            error.details,
+            Some(json!([{ "path": ["participants", 0], "code": "too_short", "message": "at least 3 characters" }]))
+        );
+    }
+
+    #[test]
+    fn a_clean_request_yields_its_value() {
+        assert_eq!(Issues::new().finish(|| Some(7)).ok(), Some(7));
+        let issues = Issues::new();
+        issues.push(vec![], Fault::new(IssueCode::Empty, "name at least one field"));
+        assert_eq!(issues.finish(|| Some(7)).err().map(|error| error.code), Some(ErrorCode::InvalidRequest));
+    }
+}

@@ -1,0 +1,297 @@
+//! Token buckets (interface 8.1): exact whole-number arithmetic on a clock that is passed in.
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::Timestamp;
+
+/// One token, in the unit that levels are counted in. With whole tokens a second, a millisecond refills a whole number
+/// of these, so that no rounding ever admits a request too many.
+const TOKEN: u64 = 1000;
+
+/// Which bucket (`X-RateLimit-Scope`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitScope {
+    Ip,
+    Customer,
+    Channel,
+}
+
+impl LimitScope {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ip => "ip",
+            Self::Customer => "customer",
+            Self::Channel => "channel",
+        }
+    }
+
+    /// As in "too many requests for this ...".
+    pub fn noun(self) -> &'static str {
+        match self {
+            Self::Ip => "address",
+            Self::Customer => "account",
+            Self::Channel => "channel",
+        }
+    }
+}
+
+/// Capacity and refill of a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BucketRule {
+    /// The most tokens that a bucket holds.
+    pub burst: u32,
+    /// Whole tokens a second.
+    pub refill_per_second: u32,
+}
+
+impl BucketRule {
+    /// Before the credential is read, per client address.
+    pub const PER_IP: Self = Self { burst: 30, refill_per_second: 30 };
+    /// Every authenticated route.
+    pub const PER_CUSTOMER: Self = Self { burst: 60, refill_per_second: 1 };
+    /// Every route whose path holds a channel id.
+    pub const PER_CHANNEL: Self = Self { burst: 60, refill_per_second: 1 };
+
+    fn capacity(self) -> u64 {
+        u64::from(self.burst) * TOKEN
+    }
+}
+
+/// A bucket and its level at the time it was last touched.
+///
+/// A clock that goes back refills nothing; it never takes tokens away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenBucket {
+    rule: BucketRule,
+    /// In thousandths of a token.
+    level: u64,
+    at: Timestamp,
+}
+
+impl TokenBucket {
+    pub fn full(rule: BucketRule, now: Timestamp) -> Self {
+        Self { rule, level: rule.capacity(), at: now }
+    }
+
+    pub fn rule(&self) -> BucketRule {
+        self.rule
+    }
+
+    /// Changes capacity and refill; what is in the bucket stays, up to the new capacity.
+    pub fn set_rule(&mut self, rule: BucketRule, now: Timestamp) {
+        self.refill(now);
+        self.rule = rule;
+        self.level = self.level.min(rule.capacity());
+    }
+
+    /// Takes a token, when there is one.
+    pub fn try_take(&mut self, now: Timestamp) -> bool {
+        self.refill(now);
+        if self.level < TOKEN {
+            return false;
+        }
+        self.level -= TOKEN;
+        true
+    }
+
+    /// Puts a token back that was taken for a request which another bucket then refused.
+    pub fn give_back(&mut self) {
+        self.level = (self.level + TOKEN).min(self.rule.capacity());
+    }
+
+    /// Whole tokens left, rounded down.
+    pub fn remaining(&self, now: Timestamp) -> u32 {
+        u32::try_from(self.level_at(now) / TOKEN).unwrap_or(u32::MAX)
+    }
+
+    /// Whole seconds until a token is there, rounded up; 0 when one is.
+    pub fn retry_after(&self, now: Timestamp) -> u32 {
+        let millis = self.millis_until(TOKEN, now);
+        u32::try_from(millis.div_ceil(1000)).unwrap_or(u32::MAX)
+    }
+
+    /// When the bucket is full again at its present refill; now when it is full.
+    pub fn reset_at(&self, now: Timestamp) -> Timestamp {
+        let millis = self.millis_until(self.rule.capacity(), now);
+        Timestamp(now.0.saturating_add(i64::try_from(millis).unwrap_or(i64::MAX)))
+    }
+
+    /// Whether it is full, and so need not be kept.
+    pub fn is_full(&self, now: Timestamp) -> bool {
+        self.level_at(now) == self.rule.capacity()
+    }
+
+    fn refill(&mut self, now: Timestamp) {
+        self.level = self.level_at(now);
+        self.at = self.at.max(now);
+    }
+
+    fn level_at(&self, now: Timestamp) -> u64 {
+        let millis = u64::try_from(now.since(self.at).as_millis()).unwrap_or(u64::MAX);
+        // Tokens a second are thousandths of a token a millisecond.
+        let refilled = millis.saturating_mul(u64::from(self.rule.refill_per_second));
+        self.level.saturating_add(refilled).min(self.rule.capacity())
+    }
+
+    /// Milliseconds until the level is reached; without any refill, for ever.
+    fn millis_until(&self, level: u64, now: Timestamp) -> u64 {
+        let missing = level.saturating_sub(self.level_at(now));
+        match u64::from(self.rule.refill_per_second) {
+            _ if missing == 0 => 0,
+            0 => u64::from(u32::MAX) * 1000,
+            refill => missing.div_ceil(refill),
+        }
+    }
+}
+
+/// What the buckets of a request say together: the headers of its response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decision {
+    pub admitted: bool,
+    /// The deciding bucket: the emptiest.
+    pub scope: LimitScope,
+    /// Its capacity (`X-RateLimit-Limit`).
+    pub limit: u32,
+    /// Its tokens after counting (`X-RateLimit-Remaining`).
+    pub remaining: u32,
+    /// Whole seconds, at least 1 when refused; 0 when admitted.
+    pub retry_after: u32,
+}
+
+impl Decision {
+    /// What one bucket says after it was asked.
+    pub fn of(bucket: &TokenBucket, scope: LimitScope, admitted: bool, now: Timestamp) -> Self {
+        Self {
+            admitted,
+            scope,
+            limit: bucket.rule.burst,
+            remaining: bucket.remaining(now),
+            retry_after: if admitted { 0 } else { bucket.retry_after(now).max(1) },
+        }
+    }
+
+    /// Of two buckets of one request, the one that decides: a refusal before an admission, then the emptier.
+    pub fn deciding(self, other: Self) -> Self {
+        let rank = |decision: &Self| (decision.admitted, decision.remaining);
+        if rank(&other) < rank(&self) { other } else { self }
+    }
+}
+
+/// Checks the buckets together, then charges them together: a refusal by one charges none (supplement 31, row 35).
+///
+/// `None` only when there is no bucket.
+pub fn charge_together(buckets: &mut [(LimitScope, &mut TokenBucket)], now: Timestamp) -> Option<Decision> {
+    let admitted = buckets.iter().all(|(_, bucket)| bucket.remaining(now) > 0);
+    let decisions = buckets.iter_mut().map(|(scope, bucket)| {
+        // Nobody else touches the buckets between the check and the charge, so every one has a token here.
+        let has_token = if admitted { bucket.try_take(now) } else { bucket.remaining(now) > 0 };
+        Decision::of(bucket, *scope, has_token, now)
+    });
+    decisions.reduce(Decision::deciding)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const RULE: BucketRule = BucketRule { burst: 3, refill_per_second: 2 };
+
+    #[test]
+    fn a_bucket_gives_its_burst_and_then_its_refill() {
+        let mut bucket = TokenBucket::full(RULE, Timestamp(0));
+        assert!((0..3).all(|_| bucket.try_take(Timestamp(0))));
+        assert!(!bucket.try_take(Timestamp(499)));
+        assert_eq!(bucket.retry_after(Timestamp(499)), 1);
+        assert!(bucket.try_take(Timestamp(500)));
+        assert_eq!(bucket.remaining(Timestamp(999)), 0);
+        assert_eq!(bucket.reset_at(Timestamp(500)), Timestamp(2000));
+        assert_eq!(bucket.reset_at(Timestamp(9000)), Timestamp(9000));
+        assert!(bucket.is_full(Timestamp(2000)));
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_refills_nothing() {
+        let mut bucket = TokenBucket::full(RULE, Timestamp(10_000));
+        assert!((0..3).all(|_| bucket.try_take(Timestamp(10_000))));
+        assert!(!bucket.try_take(Timestamp(5_000)));
+        assert!(!bucket.try_take(Timestamp(10_400)));
+        assert!(bucket.try_take(Timestamp(10_500)));
+    }
+
+    #[test]
+    fn a_refusal_by_one_bucket_charges_none() {
+        let now = Timestamp(0);
+        let mut customer = TokenBucket::full(BucketRule { burst: 5, refill_per_second: 1 }, now);
+        let mut channel = TokenBucket::full(BucketRule { burst: 1, refill_per_second: 1 }, now);
+        let mut charge = |now| {
+            let mut buckets = [(LimitScope::Customer, &mut customer), (LimitScope::Channel, &mut channel)];
+            charge_together(&mut buckets, now).unwrap()
+        };
+        let first = charge(now);
+        assert_eq!((first.admitted, first.scope, first.remaining), (true, LimitScope::Channel, 0));
+        let second = charge(now);
+        assert_eq!(
+            (second.admitted, second.scope, second.limit, second.retry_after),
+            (false, LimitScope::Channel, 1, 1)
+        );
+        assert_eq!(customer.remaining(now), 4);
+    }
+
+    #[test]
+    fn a_bucket_without_refill_stays_empty() {
+        let mut bucket = TokenBucket::full(BucketRule { burst: 1, refill_per_second: 0 }, Timestamp(0));
+        assert!(bucket.try_take(Timestamp(0)));
+        assert!(!bucket.try_take(Timestamp(i64::MAX)));
+        assert_eq!(bucket.retry_after(Timestamp(5)), u32::MAX);
+    }
+
+    proptest! {
+        /// At most rate × time + burst are admitted, however the requests come.
+        #[test]
+        fn no_pattern_of_requests_gets_more_than_rate_times_time_plus_burst(
+            burst in 0_u32..50,
+            refill_per_second in 0_u32..50,
+            steps in prop::collection::vec(0_i64..700, 1..400),
+        ) {
+            let mut bucket = TokenBucket::full(BucketRule { burst, refill_per_second }, Timestamp(0));
+            let (mut now, mut admitted) = (0_i64, 0_u64);
+            for step in steps {
+                now += step;
+                admitted += u64::from(bucket.try_take(Timestamp(now)));
+                let allowed = u64::from(burst) * 1000 + u64::from(refill_per_second) * now as u64;
+                prop_assert!(admitted * 1000 <= allowed);
+            }
+        }
+
+        /// The wait that a refusal names is enough.
+        #[test]
+        fn waiting_as_told_gets_a_token(burst in 1_u32..50, refill_per_second in 1_u32..50, taken in 0_u32..60) {
+            let mut bucket = TokenBucket::full(BucketRule { burst, refill_per_second }, Timestamp(0));
+            for _ in 0..taken {
+                bucket.try_take(Timestamp(7));
+            }
+            let wait = i64::from(bucket.retry_after(Timestamp(7)));
+            prop_assert!(bucket.try_take(Timestamp(7 + wait * 1000)));
+        }
+
+        /// Checking and charging together neither loses nor makes tokens.
+        #[test]
+        fn two_buckets_admit_what_the_stricter_one_allows(a in 0_u32..20, b in 0_u32..20, asks in 0_usize..60) {
+            let now = Timestamp(0);
+            let mut first = TokenBucket::full(BucketRule { burst: a, refill_per_second: 1 }, now);
+            let mut second = TokenBucket::full(BucketRule { burst: b, refill_per_second: 1 }, now);
+            let mut admitted = 0;
+            for _ in 0..asks {
+                let mut buckets = [(LimitScope::Customer, &mut first), (LimitScope::Channel, &mut second)];
+                admitted += u32::from(charge_together(&mut buckets, now).unwrap().admitted);
+            }
+            prop_assert_eq!(admitted, (asks as u32).min(a).min(b));
+            prop_assert_eq!(first.remaining(now), a - admitted);
+            prop_assert_eq!(second.remaining(now), b - admitted);
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! Permission scopes of API keys (interface 5, supplement 21.3).
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::ApiError;
+use crate::issue::{Fault, IssueCode};
+
+/// Declares the resources that a scope can name.
+macro_rules! resources {
+    ($($name:ident $text:literal,)*) => {
+        /// The resources of the interface that scopes speak of.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Resource {
+            $($name,)*
+        }
+
+        impl Resource {
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)*
+                }
+            }
+        }
+    };
+}
+
+resources! {
+    Channels "channels",
+    Messages "messages",
+    Media "media",
+    Chats "chats",
+    Contacts "contacts",
+    Groups "groups",
+    Communities "communities",
+    Newsletters "newsletters",
+    Labels "labels",
+    Blacklist "blacklist",
+    Stories "stories",
+    Calls "calls",
+    Presences "presences",
+    Profile "profile",
+    Settings "settings",
+    Business "business",
+    Webhooks "webhooks",
+    Keys "keys",
+    Events "events",
+    Limits "limits",
+    Metrics "metrics",
+}
+
+impl Resource {
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|resource| resource.as_str() == text)
+    }
+}
+
+/// `read` covers GET (and HEAD), `write` every other method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Access {
+    Read,
+    Write,
+}
+
+impl Access {
+    /// The access that an HTTP method needs.
+    pub fn of_method(method: &str) -> Self {
+        if matches!(method, "GET" | "HEAD") { Self::Read } else { Self::Write }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+}
+
+/// One scope string, parsed. Serialised as the string.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Scope {
+    /// `*`: everything, and the routes that belong to no resource.
+    Everything,
+    /// `<resource>.*`
+    Whole(Resource),
+    /// `<resource>.read` or `<resource>.write`
+    One(Resource, Access),
+}
+
+impl Scope {
+    pub fn parse(text: &str) -> Option<Self> {
+        if text == "*" {
+            return Some(Self::Everything);
+        }
+        let (resource, access) = text.split_once('.')?;
+        let resource = Resource::parse(resource)?;
+        match access {
+            "*" => Some(Self::Whole(resource)),
+            "read" => Some(Self::One(resource, Access::Read)),
+            "write" => Some(Self::One(resource, Access::Write)),
+            _ => None,
+        }
+    }
+
+    /// The rule of one item of `scopes` in a body.
+    pub fn rule(value: &serde_json::Value) -> Result<Self, Fault> {
+        let text = value.as_str().ok_or_else(|| crate::field::rule::wrong_type("a string"))?;
+        Self::parse(text)
+            .ok_or_else(|| Fault::new(IssueCode::Enum, "must be *, <resource>.*, <resource>.read or <resource>.write"))
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Everything => f.write_str("*"),
+            Self::Whole(resource) => write!(f, "{}.*", resource.as_str()),
+            Self::One(resource, access) => write!(f, "{}.{}", resource.as_str(), access.as_str()),
+        }
+    }
+}
+
+impl From<Scope> for String {
+    fn from(scope: Scope) -> Self {
+        scope.to_string()
+    }
+}
+
+impl TryFrom<String> for Scope {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::parse(&text).ok_or_else(|| format!("{text:?} is no scope"))
+    }
+}
+
+/// The grant of a key: a list of scopes. The empty list is unrestricted (interface 5, point 8).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Scopes(Vec<Scope>);
+
+impl Scopes {
+    /// Repeated scopes are folded; the order of the first mentions stays.
+    pub fn new(scopes: impl IntoIterator<Item = Scope>) -> Self {
+        let mut folded = Vec::new();
+        for scope in scopes {
+            if !folded.contains(&scope) {
+                folded.push(scope);
+            }
+        }
+        Self(folded)
+    }
+
+    pub fn unrestricted() -> Self {
+        Self::default()
+    }
+
+    pub fn as_slice(&self) -> &[Scope] {
+        &self.0
+    }
+
+    /// Whether routes without a resource are open: an empty list, or `*`.
+    pub fn is_unrestricted(&self) -> bool {
+        self.0.is_empty() || self.0.contains(&Scope::Everything)
+    }
+
+    /// Whether a request for `resource` is inside the grant.
+    pub fn allow(&self, resource: Resource, access: Access) -> bool {
+        self.covers(Scope::One(resource, access))
+    }
+
+    /// Whether every request inside `scope` is inside the grant.
+    pub fn covers(&self, scope: Scope) -> bool {
+        let has = |wanted: Scope| self.0.contains(&wanted);
+        self.is_unrestricted()
+            || match scope {
+                Scope::Everything => false,
+                Scope::Whole(resource) => {
+                    has(scope) || (has(Scope::One(resource, Access::Read)) && has(Scope::One(resource, Access::Write)))
+                }
+                Scope::One(resource, _) => has(scope) || has(Scope::Whole(resource)),
+            }
+    }
+
+    /// Refuses a request outside the grant with `insufficient_scope`.
+    pub fn require(&self, resource: Resource, access: Access) -> Result<(), ApiError> {
+        if self.allow(resource, access) {
+            return Ok(());
+        }
+        Err(ApiError::insufficient_scope(&[Scope::One(resource, access).to_string()], &self.to_strings()))
+    }
+
+    /// Refuses all but an unrestricted key: account, audit log, support (supplement 21.3).
+    pub fn require_unrestricted(&self) -> Result<(), ApiError> {
+        if self.is_unrestricted() {
+            return Ok(());
+        }
+        Err(ApiError::insufficient_scope(&[Scope::Everything.to_string()], &self.to_strings()))
+    }
+
+    pub fn to_strings(&self) -> Vec<String> {
+        self.0.iter().map(Scope::to_string).collect()
+    }
+}
+
+/// The scopes of a wanted grant that the minting key itself lacks; empty when the grant is a subset.
+/// A wanted empty list is unrestricted, and so asks for `*`.
+pub fn missing(required: &Scopes, granted: &Scopes) -> Vec<String> {
+    let everything = [Scope::Everything];
+    let wanted = if required.0.is_empty() { &everything[..] } else { &required.0[..] };
+    wanted.iter().filter(|scope| !granted.covers(**scope)).map(Scope::to_string).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn scopes(texts: &[&str]) -> Scopes {
+        Scopes::new(texts.iter().map(|text| Scope::parse(text).unwrap()))
+    }
+
+    #[test]
+    fn scopes_are_a_resource_and_an_access() {
+        assert_eq!(Resource::ALL.len(), 21);
+        for text in ["*", "channels.*", "messages.read", "metrics.write"] {
+            assert_eq!(Scope::parse(text).unwrap().to_string(), text);
+        }
+        for text in [
+            "",
+            "channels",
+            "channels.",
+            ".read",
+            "*.read",
+            "account.read",
+            "channels.delete",
+            "Channels.read",
+            "channels.read.x",
+        ] {
+            assert_eq!(Scope::parse(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_grant_covers_what_it_names() {
+        let table: &[(&[&str], Resource, Access, bool)] = &[
+            (&[], Resource::Keys, Access::Write, true),
+            (&["*"], Resource::Keys, Access::Write, true),
+            (&["messages.read"], Resource::Messages, Access::Read, true),
+            (&["messages.read"], Resource::Messages, Access::Write, false),
+            (&["messages.write"], Resource::Messages, Access::Read, false),
+            (&["messages.*"], Resource::Messages, Access::Write, true),
+            (&["messages.*"], Resource::Media, Access::Write, false),
+        ];
+        for (grant, resource, access, expected) in table {
+            assert_eq!(scopes(grant).allow(*resource, *access), *expected, "{grant:?} {resource:?} {access:?}");
+        }
+    }
+
+    #[test]
+    fn a_minted_grant_is_a_subset() {
+        let table: &[(&[&str], &[&str], &[&str])] = &[
+            (&[], &[], &[]),
+            (&[], &["messages.*"], &["*"]),
+            (&["*"], &[], &[]),
+            (&["*"], &["messages.*"], &["*"]),
+            (&["messages.read"], &["messages.*"], &[]),
+            (&["messages.*"], &["messages.read", "messages.write"], &[]),
+            (&["messages.*", "keys.read"], &["messages.read"], &["messages.*", "keys.read"]),
+        ];
+        for (wanted, granted, lacking) in table {
+            assert_eq!(missing(&scopes(wanted), &scopes(granted)), *lacking, "{wanted:?} of {granted:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_what_is_required_and_what_is_granted() {
+        let error = scopes(&["messages.read"]).require(Resource::Messages, Access::Write).unwrap_err();
+        assert_eq!(
+            error.details.unwrap(),
+            serde_json::json!({ "required": ["messages.write"], "granted": ["messages.read"] })
+        );
+    }
+
+    fn any_scope() -> impl Strategy<Value = Scope> {
+        (0..Resource::ALL.len(), 0..4_u8).prop_map(|(index, kind)| {
+            let resource = Resource::ALL[index];
+            match kind {
+                0 => Scope::Everything,
+                1 => Scope::Whole(resource),
+                2 => Scope::One(resource, Access::Read),
+                _ => Scope::One(resource, Access::Write),
+            }
+        })
+    }
+
+    proptest! {
+        /// Nobody can mint a key that may do what the minting key may not.
+        #[test]
+        fn a_subset_allows_nothing_more(
+            wanted in prop::collection::vec(any_scope(), 0..5),
+            granted in prop::collection::vec(any_scope(), 0..5),
+        ) {
+            let (wanted, granted) = (Scopes::new(wanted), Scopes::new(granted));
+            if missing(&wanted, &granted).is_empty() {
+                for resource in Resource::ALL {
+                    for access in [Access::Read, Access::Write] {
+                        prop_assert!(!wanted.allow(*resource, access) || granted.allow(*resource, access));
+                    }
+                }
+                prop_assert!(!wanted.is_unrestricted() || granted.is_unrestricted());
+            }
+        }
+    }
+}
