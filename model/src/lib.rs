@@ -5,11 +5,13 @@
 pub mod address;
 pub mod customer;
 pub mod error;
+pub mod event;
 pub mod field;
 pub mod id;
 pub mod issue;
 pub mod limit;
 pub mod message;
+pub mod payload;
 pub mod scope;
 pub mod status;
 pub mod time;

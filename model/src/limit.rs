@@ -146,6 +146,27 @@ impl TokenBucket {
     }
 }
 
+/// What can be told of a bucket at one time (interface 2.9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BucketLevel {
+    pub limit: u32,
+    pub remaining: u32,
+    pub reset_at: Timestamp,
+    /// Whole seconds until a token is there; 0 when one is.
+    pub retry_after: u32,
+}
+
+impl TokenBucket {
+    pub fn level(&self, now: Timestamp) -> BucketLevel {
+        BucketLevel {
+            limit: self.rule.burst,
+            remaining: self.remaining(now),
+            reset_at: self.reset_at(now),
+            retry_after: self.retry_after(now),
+        }
+    }
+}
+
 /// What the buckets of a request say together: the headers of its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {

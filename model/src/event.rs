@@ -1,0 +1,332 @@
+//! Events: their names, their ids, and the envelope whose bytes are signed, stored and sent (interface 6).
+
+use std::fmt;
+
+use hmac::{Hmac, KeyInit, Mac};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+use ulid::Ulid;
+
+use crate::id::ChannelId;
+use crate::payload::Payload;
+use crate::time::Timestamp;
+
+/// The date-stamped version of all payload shapes.
+pub const API_VERSION: &str = "2026-04";
+
+/// The largest envelope; longer text is cut and flagged (supplement 20.1).
+pub const LARGEST_ENVELOPE: usize = 256 * 1024;
+
+/// Declares the names that an endpoint can subscribe to.
+macro_rules! event_names {
+    ($($name:ident $text:literal,)*) => {
+        /// The event names of interface 6.2.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum EventName {
+            $(#[serde(rename = $text)] $name,)*
+        }
+
+        impl EventName {
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)*
+                }
+            }
+        }
+    };
+}
+
+event_names! {
+    MessageReceived "message.received",
+    MessageSent "message.sent",
+    MessageReaction "message.reaction",
+    MessageStatus "message.status",
+    ChannelConnected "channel.connected",
+    ChannelDisconnected "channel.disconnected",
+    ChannelStatus "channel.status",
+    QrUpdated "qr.updated",
+    GroupCreated "group.created",
+    GroupUpdated "group.updated",
+    GroupParticipantAdded "group.participant_added",
+    GroupParticipantRemoved "group.participant_removed",
+    GroupAdminPromoted "group.admin_promoted",
+    GroupAdminDemoted "group.admin_demoted",
+    ChatUpdated "chat.updated",
+    ChatArchived "chat.archived",
+    ChatPinned "chat.pinned",
+    PresenceUpdated "presence.updated",
+    OrderPlaced "order.placed",
+    OrderCancelled "order.cancelled",
+    CartUpdated "cart.updated",
+    StoryViewed "story.viewed",
+    CallOffered "call.offered",
+    CallTerminated "call.terminated",
+    ContactResolved "contact.resolved",
+}
+
+impl EventName {
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|name| name.as_str() == text)
+    }
+}
+
+impl fmt::Display for EventName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// `evt_` and a ULID: the key by which receivers drop repeats.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EventId(String);
+
+/// What names an inbound item of the network, so that a replay of it gets the same [`EventId`].
+#[derive(Clone, Copy, Debug)]
+pub struct NetworkItem<'a> {
+    pub channel: ChannelId,
+    /// The network's id of the message or of whatever else the item is about.
+    pub network_id: &'a str,
+    pub event: EventName,
+    /// Tells the items of one network id and event apart: the status of a receipt and, in a group, its member; empty
+    /// where there is nothing to tell apart.
+    pub status: &'a str,
+    pub network_time: Timestamp,
+}
+
+impl EventId {
+    /// A new id, from 80 random bits.
+    pub fn mint(now: Timestamp, random: [u8; 10]) -> Self {
+        Self::from_parts(now, random)
+    }
+
+    /// The id of an inbound item: its time is the network's, its random part the first 80 bits of HMAC-SHA256 under
+    /// the deployment's key (supplement 24).
+    pub fn derived(deployment_key: &[u8], item: NetworkItem<'_>) -> Self {
+        let mut mac = Hmac::<Sha256>::new_from_slice(deployment_key).expect("HMAC takes a key of any length");
+        let name = format!("{}|{}|{}|{}", item.channel, item.network_id, item.event, item.status);
+        mac.update(name.as_bytes());
+        let digest = mac.finalize().into_bytes();
+        let mut random = [0; 10];
+        random.copy_from_slice(&digest[..10]);
+        Self::from_parts(item.network_time, random)
+    }
+
+    fn from_parts(time: Timestamp, random: [u8; 10]) -> Self {
+        let mut wide = [0; 16];
+        wide[6..].copy_from_slice(&random);
+        let ulid = Ulid::from_parts(u64::try_from(time.0).unwrap_or(0), u128::from_be_bytes(wide));
+        Self(format!("evt_{ulid}"))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The delivery envelope; its fields are written in this order.
+#[derive(Serialize)]
+struct Envelope<'a, D: Serialize> {
+    event: &'a str,
+    event_id: &'a EventId,
+    api_version: &'a str,
+    channel_id: ChannelId,
+    occurred_at: Timestamp,
+    data: &'a D,
+}
+
+/// An event as it was emitted. The bytes are made once: stored, signed and sent as they are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    pub id: EventId,
+    pub channel: ChannelId,
+    pub occurred_at: Timestamp,
+    pub payload: Payload,
+}
+
+impl Event {
+    pub fn name(&self) -> EventName {
+        self.payload.name()
+    }
+
+    /// The envelope. Text that would make it larger than [`LARGEST_ENVELOPE`] is cut and flagged.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let bytes = self.write(&self.payload);
+        if bytes.len() <= LARGEST_ENVELOPE {
+            return bytes;
+        }
+        let mut payload = self.payload.clone();
+        let mut bytes = bytes;
+        // Halving ends: only text is that long, and an empty text is reached after a few dozen rounds.
+        while bytes.len() > LARGEST_ENVELOPE && payload.halve_text() {
+            bytes = self.write(&payload);
+        }
+        bytes
+    }
+
+    fn write(&self, payload: &Payload) -> Vec<u8> {
+        envelope(payload.name().as_str(), &self.id, self.channel, self.occurred_at, payload)
+    }
+}
+
+/// The bytes of a `webhook.test` probe (supplement 20.7), which nobody can subscribe to.
+pub fn test_envelope(
+    id: &EventId,
+    channel: ChannelId,
+    occurred_at: Timestamp,
+    endpoint: Option<crate::id::EndpointId>,
+) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Probe {
+        test: bool,
+        endpoint_id: Option<crate::id::EndpointId>,
+    }
+    envelope(TEST_EVENT, id, channel, occurred_at, &Probe { test: true, endpoint_id: endpoint })
+}
+
+/// The event name of a probe.
+pub const TEST_EVENT: &str = "webhook.test";
+
+fn envelope<D: Serialize>(event: &str, id: &EventId, channel: ChannelId, occurred_at: Timestamp, data: &D) -> Vec<u8> {
+    let envelope = Envelope { event, event_id: id, api_version: API_VERSION, channel_id: channel, occurred_at, data };
+    serde_json::to_vec(&envelope).expect("payloads have string keys only and are written to memory")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use crate::address::Address;
+    use crate::id::MessageId;
+    use crate::payload::{AckStatus, Chat, MessageReceived, MessageStatus, ReceivedBody, Sender};
+    use proptest::prelude::*;
+
+    fn channel() -> ChannelId {
+        "7f2c1a52-7d3e-4a55-9a42-0d6f0b1c2d3e".parse().unwrap()
+    }
+
+    fn address(text: &str) -> Address {
+        Address::parse(text).unwrap()
+    }
+
+    /// The 342 bytes of supplement 20.3.
+    const VECTOR: &str = concat!(
+        r#"{"event":"message.status","event_id":"evt_01JGFJJZ008N9Y7K4S5T6V7W8X","api_version":"2026-04","#,
+        r#""channel_id":"7f2c1a52-7d3e-4a55-9a42-0d6f0b1c2d3e","occurred_at":"2026-01-01T00:00:00.000Z","#,
+        r#""data":{"message_id":"3EB0A1B2C3D4E5F60718293A4B5C6D7E8F901234","to":"15550001111@s.example","#,
+        r#""status":"delivered","is_group":false,"timestamp":1767225599}}"#,
+    );
+
+    #[test]
+    fn the_envelope_is_the_supplements_example_byte_for_byte() {
+        let event = Event {
+            id: EventId("evt_01JGFJJZ008N9Y7K4S5T6V7W8X".into()),
+            channel: channel(),
+            occurred_at: Timestamp::parse_iso("2026-01-01T00:00:00Z").unwrap(),
+            payload: Payload::MessageStatus(MessageStatus {
+                message_id: MessageId("3EB0A1B2C3D4E5F60718293A4B5C6D7E8F901234".into()),
+                to: address("15550001111@s.example"),
+                status: AckStatus::Delivered,
+                is_group: false,
+                timestamp: 1_767_225_599,
+                participant: None,
+                client_ref: None,
+                error: None,
+            }),
+        };
+        assert_eq!(String::from_utf8(event.to_bytes()).unwrap(), VECTOR);
+        assert_eq!(VECTOR.len(), 342);
+    }
+
+    fn received(text: &str) -> Event {
+        let lid = address("251556368777322@lid");
+        Event {
+            id: EventId::mint(Timestamp(1_767_225_602_118), [7; 10]),
+            channel: channel(),
+            occurred_at: Timestamp(1_767_225_602_118),
+            payload: Payload::MessageReceived(MessageReceived {
+                message_id: MessageId("3EB0A1".into()),
+                sender: Sender::unresolved(lid.clone()),
+                to: address("15559990000@s.example"),
+                chat: Chat { chat_id: address("120363025246125486@g.example"), is_group: true, participant: Some(lid) },
+                push_name: Some("Ana".into()),
+                body: ReceivedBody::Text { text: text.into() },
+                received_at: Timestamp(1_767_225_602_118),
+                timestamp: 1_767_225_601,
+                truncated: false,
+            }),
+        }
+    }
+
+    #[test]
+    fn a_received_message_has_the_fields_of_the_supplements_example() {
+        let bytes = received("hi").to_bytes();
+        let text = String::from_utf8(bytes).unwrap();
+        let data = concat!(
+            r#""data":{"message_id":"3EB0A1","from":"251556368777322@lid","from_resolved":false,"#,
+            r#""from_lid":"251556368777322@lid","to":"15559990000@s.example","#,
+            r#""chat_id":"120363025246125486@g.example","is_group":true,"participant":"251556368777322@lid","#,
+            r#""push_name":"Ana","body":{"type":"text","text":"hi"},"#,
+            r#""received_at":"2026-01-01T00:00:02.118Z","timestamp":1767225601}}"#,
+        );
+        assert!(text.ends_with(data), "{text}");
+    }
+
+    #[test]
+    fn text_beyond_the_largest_envelope_is_cut_and_flagged() {
+        for text in ["ä".repeat(300_000), "\u{1}".repeat(100_000)] {
+            let bytes = received(&text).to_bytes();
+            assert!(bytes.len() <= LARGEST_ENVELOPE);
+            let json: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+            assert_eq!(json["data"]["truncated"], true);
+            assert!(text.starts_with(json["data"]["body"]["text"].as_str().unwrap()));
+        }
+    }
+
+    #[test]
+    fn the_names_are_the_25_of_the_interface() {
+        assert_eq!(EventName::ALL.len(), 25);
+        for name in EventName::ALL {
+            assert_eq!(EventName::parse(name.as_str()), Some(*name));
+            assert_eq!(serde_json::to_value(name).unwrap(), name.as_str());
+        }
+        assert_eq!(EventName::parse(TEST_EVENT), None);
+    }
+
+    #[test]
+    fn the_probe_names_its_endpoint_or_null() {
+        let id = EventId::mint(Timestamp(0), [0; 10]);
+        let text = String::from_utf8(test_envelope(&id, ChannelId(uuid::Uuid::nil()), Timestamp(0), None)).unwrap();
+        assert!(text.starts_with(r#"{"event":"webhook.test","event_id":"evt_00000000000000000000000000""#));
+        assert!(text.ends_with(r#""data":{"test":true,"endpoint_id":null}}"#));
+    }
+
+    fn item<'a>(network_id: &'a str, status: &'a str, millis: i64) -> NetworkItem<'a> {
+        let network_time = Timestamp(millis);
+        NetworkItem { channel: channel(), network_id, event: EventName::MessageStatus, status, network_time }
+    }
+
+    proptest! {
+        #[test]
+        fn a_replayed_item_keeps_its_id_and_others_get_their_own(
+            network_id in "[A-F0-9]{8,40}",
+            millis in 0_i64..4_000_000_000_000,
+        ) {
+            let id = EventId::derived(b"key", item(&network_id, "delivered", millis));
+            prop_assert_eq!(&id, &EventId::derived(b"key", item(&network_id, "delivered", millis)));
+            prop_assert_ne!(&id, &EventId::derived(b"key", item(&network_id, "read", millis)));
+            prop_assert_ne!(&id, &EventId::derived(b"other", item(&network_id, "delivered", millis)));
+            let ulid = Ulid::from_string(id.as_str().strip_prefix("evt_").unwrap()).unwrap();
+            prop_assert_eq!(ulid.timestamp_ms(), millis as u64);
+            prop_assert!(id.as_str()[4..].bytes().all(|b| b.is_ascii_digit() || b.is_ascii_uppercase()));
+        }
+    }
+}

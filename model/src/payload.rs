@@ -1,0 +1,404 @@
+//! What the events say: the `data` of each (supplement 24), and which chats an endpoint hears of.
+
+use serde::{Deserialize, Serialize};
+
+use crate::address::Address;
+use crate::event::EventName;
+use crate::id::{ChannelId, MessageId};
+use crate::status::{DisconnectReason, Reason, Status};
+use crate::time::Timestamp;
+
+/// Who sent: `from` is the phone address when it is known, otherwise the raw LID (interface 6.2).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Sender {
+    from: Address,
+    from_resolved: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from_lid: Option<Address>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from_phone: Option<Address>,
+}
+
+impl Sender {
+    /// The network delivered the message under a phone address.
+    pub fn phone(phone: Address) -> Self {
+        Self { from: phone.clone(), from_resolved: true, from_lid: None, from_phone: Some(phone) }
+    }
+
+    /// The network delivered the message under a LID whose phone address is known.
+    pub fn resolved(lid: Address, phone: Address) -> Self {
+        Self { from_lid: Some(lid), ..Self::phone(phone) }
+    }
+
+    /// The network delivered the message under a LID that nothing more is known of.
+    pub fn unresolved(lid: Address) -> Self {
+        Self { from: lid.clone(), from_resolved: false, from_lid: Some(lid), from_phone: None }
+    }
+
+    pub fn from(&self) -> &Address {
+        &self.from
+    }
+
+    pub fn is_resolved(&self) -> bool {
+        self.from_resolved
+    }
+
+    pub fn lid(&self) -> Option<&Address> {
+        self.from_lid.as_ref()
+    }
+
+    pub fn phone_address(&self) -> Option<&Address> {
+        self.from_phone.as_ref()
+    }
+}
+
+/// The conversation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Chat {
+    pub chat_id: Address,
+    pub is_group: bool,
+    /// The author, in a group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub participant: Option<Address>,
+}
+
+/// `body` of `message.received`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ReceivedBody {
+    Text { text: String },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MessageReceived {
+    pub message_id: MessageId,
+    #[serde(flatten)]
+    pub sender: Sender,
+    pub to: Address,
+    #[serde(flatten)]
+    pub chat: Chat,
+    pub push_name: Option<String>,
+    pub body: ReceivedBody,
+    pub received_at: Timestamp,
+    /// The network's time in Unix seconds.
+    pub timestamp: i64,
+    /// The text was cut to fit the largest envelope.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+}
+
+/// Where a sent message came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SendSource {
+    Api,
+    /// The phone itself.
+    Device,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MessageSent {
+    pub message_id: MessageId,
+    pub client_ref: Option<String>,
+    pub to: Address,
+    #[serde(flatten)]
+    pub chat: Chat,
+    #[serde(rename = "type")]
+    pub message_type: &'static str,
+    pub source: SendSource,
+    pub sent_at: Timestamp,
+}
+
+/// The statuses that a sent message passes (interface 3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AckStatus {
+    Sent,
+    Delivered,
+    Read,
+    Played,
+    Failed,
+}
+
+impl AckStatus {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Sent => "sent",
+            Self::Delivered => "delivered",
+            Self::Read => "read",
+            Self::Played => "played",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// Whether a message that stands at `self` moves to `next`. Receipts may come late or twice, and never move it
+    /// back; `failed` can be reached from every other and is the end.
+    pub fn advances_to(self, next: Self) -> bool {
+        match (self, next) {
+            (Self::Failed, _) => false,
+            (_, Self::Failed) => true,
+            _ => (self as u8) < (next as u8),
+        }
+    }
+}
+
+/// Why a message failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SendError {
+    pub code: String,
+    pub message: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MessageStatus {
+    pub message_id: MessageId,
+    pub to: Address,
+    pub status: AckStatus,
+    pub is_group: bool,
+    /// Unix seconds.
+    pub timestamp: i64,
+    /// The member that acknowledged, in group chats only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub participant: Option<Address>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_ref: Option<String>,
+    /// Set with `failed`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<SendError>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ChannelConnected {
+    pub phone_number: String,
+    pub lid: Option<Address>,
+    pub push_name: Option<String>,
+    pub connected_at: Timestamp,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ChannelDisconnected {
+    pub reason: DisconnectReason,
+    pub will_retry: bool,
+    pub next_retry_at: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ChannelStatus {
+    pub previous_status: Status,
+    pub status: Status,
+    pub reason: Reason,
+    pub changed_at: Timestamp,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct QrUpdated {
+    /// A PNG data URL.
+    pub qr: String,
+    pub raw: String,
+    pub expires_at: Timestamp,
+    /// 1 to 6.
+    pub sequence: u8,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ContactResolved {
+    pub channel_id: ChannelId,
+    pub lid: Address,
+    pub phone_jid: Address,
+    pub first_seen_at: Timestamp,
+}
+
+/// The `data` of an event, by its name.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Payload {
+    MessageReceived(MessageReceived),
+    MessageSent(MessageSent),
+    MessageStatus(MessageStatus),
+    ChannelConnected(ChannelConnected),
+    ChannelDisconnected(ChannelDisconnected),
+    ChannelStatus(ChannelStatus),
+    QrUpdated(QrUpdated),
+    ContactResolved(ContactResolved),
+}
+
+impl Payload {
+    pub fn name(&self) -> EventName {
+        match self {
+            Self::MessageReceived(_) => EventName::MessageReceived,
+            Self::MessageSent(_) => EventName::MessageSent,
+            Self::MessageStatus(_) => EventName::MessageStatus,
+            Self::ChannelConnected(_) => EventName::ChannelConnected,
+            Self::ChannelDisconnected(_) => EventName::ChannelDisconnected,
+            Self::ChannelStatus(_) => EventName::ChannelStatus,
+            Self::QrUpdated(_) => EventName::QrUpdated,
+            Self::ContactResolved(_) => EventName::ContactResolved,
+        }
+    }
+
+    pub fn chat_type(&self) -> ChatType {
+        match self {
+            Self::MessageReceived(data) => ChatType::of(data.chat.is_group),
+            Self::MessageSent(data) => ChatType::of(data.chat.is_group),
+            Self::MessageStatus(data) => ChatType::of(data.is_group),
+            Self::ChannelConnected(_)
+            | Self::ChannelDisconnected(_)
+            | Self::ChannelStatus(_)
+            | Self::QrUpdated(_)
+            | Self::ContactResolved(_) => ChatType::None,
+        }
+    }
+
+    /// Cuts the text of a received message to half its length and flags it; `false` when there is nothing to cut.
+    pub(crate) fn halve_text(&mut self) -> bool {
+        let Self::MessageReceived(data) = self else { return false };
+        let ReceivedBody::Text { text } = &mut data.body;
+        if text.is_empty() {
+            return false;
+        }
+        text.truncate(text.floor_char_boundary(text.len() / 2));
+        data.truncated = true;
+        true
+    }
+}
+
+/// The kind of conversation that an event belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChatType {
+    Direct,
+    Group,
+    /// It belongs to none: `channel.*`, `qr.updated`, `contact.resolved`, stories and orders.
+    None,
+}
+
+impl ChatType {
+    pub fn of(is_group: bool) -> Self {
+        if is_group { Self::Group } else { Self::Direct }
+    }
+}
+
+/// An endpoint's `chat_type_filter`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChatTypeFilter {
+    #[default]
+    All,
+    DirectOnly,
+    GroupsOnly,
+}
+
+impl ChatTypeFilter {
+    pub const WORDS: &[&str] = &["all", "direct_only", "groups_only"];
+
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "all" => Some(Self::All),
+            "direct_only" => Some(Self::DirectOnly),
+            "groups_only" => Some(Self::GroupsOnly),
+            _ => None,
+        }
+    }
+
+    /// Events without a chat pass every filter (supplement 24, end).
+    pub fn passes(self, chat_type: ChatType) -> bool {
+        match chat_type {
+            ChatType::None => true,
+            ChatType::Direct => self != Self::GroupsOnly,
+            ChatType::Group => self != Self::DirectOnly,
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn address(text: &str) -> Address {
+        Address::parse(text).unwrap()
+    }
+
+    fn data(payload: Payload) -> Value {
+        serde_json::to_value(payload).unwrap()
+    }
+
+    #[test]
+    fn senders_show_what_is_known_of_them() {
+        let (lid, phone) = (address("25@lid"), address("1555@s.example"));
+        let table = [
+            (
+                Sender::phone(phone.clone()),
+                json!({ "from": "1555@s.example", "from_resolved": true, "from_phone": "1555@s.example" }),
+            ),
+            (
+                Sender::resolved(lid.clone(), phone),
+                json!({
+                    "from": "1555@s.example",
+                    "from_resolved": true,
+                    "from_phone": "1555@s.example",
+                    "from_lid": "25@lid",
+                }),
+            ),
+            (Sender::unresolved(lid), json!({ "from": "25@lid", "from_resolved": false, "from_lid": "25@lid" })),
+        ];
+        for (sender, expected) in table {
+            assert_eq!(serde_json::to_value(sender).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn nullable_fields_are_null_and_optional_ones_are_left_out() {
+        let sent = data(Payload::MessageSent(MessageSent {
+            message_id: MessageId("3EB0".into()),
+            client_ref: None,
+            to: address("1555@s.example"),
+            chat: Chat { chat_id: address("1555@s.example"), is_group: false, participant: None },
+            message_type: "text",
+            source: SendSource::Api,
+            sent_at: Timestamp(0),
+        }));
+        assert_eq!(
+            sent,
+            json!({
+                "message_id": "3EB0", "client_ref": null, "to": "1555@s.example", "chat_id": "1555@s.example",
+                "is_group": false, "type": "text", "source": "api", "sent_at": "1970-01-01T00:00:00.000Z",
+            })
+        );
+        let lost = data(Payload::ChannelDisconnected(ChannelDisconnected {
+            reason: DisconnectReason::KickedOtherDevice,
+            will_retry: false,
+            next_retry_at: None,
+        }));
+        assert_eq!(lost, json!({ "reason": "kicked_other_device", "will_retry": false, "next_retry_at": null }));
+    }
+
+    #[test]
+    fn filters_pass_by_the_type_of_the_chat() {
+        let table = [
+            (ChatTypeFilter::All, [true, true, true]),
+            (ChatTypeFilter::DirectOnly, [true, false, true]),
+            (ChatTypeFilter::GroupsOnly, [false, true, true]),
+        ];
+        for ((filter, passes), word) in table.into_iter().zip(ChatTypeFilter::WORDS) {
+            for (chat_type, expected) in [ChatType::Direct, ChatType::Group, ChatType::None].into_iter().zip(passes) {
+                assert_eq!(filter.passes(chat_type), expected, "{filter:?} {chat_type:?}");
+            }
+            assert_eq!(ChatTypeFilter::parse(word), Some(filter));
+        }
+    }
+
+    #[test]
+    fn receipts_never_move_a_message_back() {
+        use AckStatus::*;
+        let order = [Sent, Delivered, Read, Played];
+        for (at, from) in order.into_iter().enumerate() {
+            for (next, to) in order.into_iter().enumerate() {
+                assert_eq!(from.advances_to(to), next > at, "{from:?} to {to:?}");
+            }
+            assert!(from.advances_to(Failed) && !Failed.advances_to(from));
+        }
+        assert!(!Failed.advances_to(Failed));
+    }
+}
