@@ -1,0 +1,242 @@
+//! Token buckets: per address, per customer, per channel; exact over the cluster, and free of charge when they refuse.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use tests::cluster::{Cluster, Options};
+use tests::http::{Answer, client};
+use tests::tenant::Tenant;
+use tests::wait::{check, eventually, seconds};
+
+fn figure(answer: &Answer, header: &str) -> i64 {
+    let text = answer.header(header).unwrap_or_else(|| panic!("no {header}: {}", answer.text()));
+    text.parse().unwrap_or_else(|_| panic!("{header} is {text:?}"))
+}
+
+#[track_caller]
+fn expect_limited(answer: &Answer, scope: &str, limit: i64) {
+    let details = answer.expect_error(429, "rate_limited");
+    assert_eq!((&details["scope"], &details["limit"]), (&json!(scope), &json!(limit)));
+    assert_eq!(answer.header("x-ratelimit-scope"), Some(scope));
+    assert_eq!((figure(answer, "x-ratelimit-limit"), figure(answer, "x-ratelimit-remaining")), (limit, 0));
+    assert!((1..=120).contains(&answer.retry_after()), "{}", answer.retry_after());
+    assert_eq!(answer.header("x-ratelimit-reset"), None);
+}
+
+/// Buckets of `(burst, refill per second)` for one customer.
+fn limits(customer: (u32, f64), channel: (u32, f64)) -> Value {
+    let bucket = |(burst, refill): (u32, f64)| json!({ "burst": burst, "refill_per_second": refill });
+    json!({ "limits": { "customer": bucket(customer), "channel": bucket(channel) } })
+}
+
+/// So slow that no token comes back during a test.
+const NEVER: f64 = 0.001;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_customer_has_its_burst_over_all_nodes_together_and_is_told_what_is_left() {
+    let cluster = Cluster::shared().await;
+    let tenant = Tenant::with(&cluster, limits((12, NEVER), (100, NEVER))).await;
+    let nodes = cluster.node_ids();
+    for n in 0..12 {
+        let answer = tenant.api(nodes[n % nodes.len()]).get("/v1/channels").await;
+        answer.expect(200);
+        assert_eq!(figure(&answer, "x-ratelimit-limit"), 12);
+        assert_eq!(figure(&answer, "x-ratelimit-remaining"), 11 - n as i64, "counted after this request");
+        assert_eq!(answer.header("x-ratelimit-scope"), Some("customer"));
+    }
+    for node in &nodes {
+        expect_limited(&tenant.api(*node).get("/v1/channels").await, "customer", 12);
+    }
+    // Another customer does not feel it.
+    Tenant::new(&cluster).await.any().get("/v1/channels").await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_more_than_rate_and_burst_pass_a_storm_through_all_nodes() {
+    let cluster = Cluster::shared().await;
+    let (burst, rate) = (40, 10.0);
+    let tenant = Tenant::with(&cluster, limits((burst, rate), (100, NEVER))).await;
+    let nodes = cluster.node_ids();
+    let start = Instant::now();
+    let callers = (0..12).map(|n| {
+        let api = tenant.api(nodes[n % nodes.len()]);
+        async move {
+            let mut admitted = 0;
+            while start.elapsed() < seconds(3) {
+                match api.get("/v1/channels").await.status {
+                    200 => admitted += 1,
+                    429 => {}
+                    other => panic!("{other}"),
+                }
+            }
+            admitted
+        }
+    });
+    let admitted: u32 = futures::future::join_all(callers).await.into_iter().sum();
+    let allowed = f64::from(burst) + rate * start.elapsed().as_secs_f64();
+    assert!(f64::from(admitted) <= allowed, "{admitted} passed, {allowed:.1} were allowed");
+    let owed = f64::from(burst) + rate * 3.0 - 5.0;
+    assert!(f64::from(admitted) >= owed, "{admitted} passed, at least {owed:.1} were owed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_emptier_of_two_buckets_decides_and_a_refusal_costs_nothing() {
+    let cluster = Cluster::shared().await;
+    let tenant = Tenant::with(&cluster, limits((50, NEVER), (3, NEVER))).await;
+    let api = tenant.any();
+    let (one, two) = (tenant.channel("One").await, tenant.channel("Two").await);
+    let path = |channel: &str| format!("/v1/channels/{channel}");
+    for left in [2, 1, 0] {
+        let answer = api.get(&path(&one)).await;
+        answer.expect(200);
+        assert_eq!(answer.header("x-ratelimit-scope"), Some("channel"), "3 are fewer than 50");
+        assert_eq!((figure(&answer, "x-ratelimit-limit"), figure(&answer, "x-ratelimit-remaining")), (3, left));
+    }
+    let before = figure(&api.get("/v1/channels").await, "x-ratelimit-remaining");
+    for _ in 0..10 {
+        expect_limited(&api.get(&path(&one)).await, "channel", 3);
+    }
+    let after = figure(&api.get("/v1/channels").await, "x-ratelimit-remaining");
+    assert_eq!(after, before - 1, "ten refusals cost the customer nothing");
+    // The other channel has its own three, and keeps them while the customer's bucket refuses.
+    api.get(&path(&two)).await.expect(200);
+    for _ in 0..after - 1 {
+        api.get("/v1/channels").await.expect(200);
+    }
+    for _ in 0..5 {
+        expect_limited(&api.get(&path(&two)).await, "customer", 50);
+    }
+    let node = cluster.node_ids()[0];
+    let more = limits((1_000, 1_000.0), (3, NEVER));
+    let operator = cluster.operator(node, &tenant.client);
+    operator.patch(&format!("/v1/admin/customers/{}", tenant.customer_id), more).await.expect(200);
+    eventually("the raised limit is in force", seconds(10), async || {
+        let answer = api.get("/v1/channels").await;
+        check(answer.status == 200, answer.text())
+    })
+    .await;
+    for left in [1, 0] {
+        let answer = api.get(&path(&two)).await;
+        answer.expect(200);
+        assert_eq!(figure(&answer, "x-ratelimit-remaining"), left, "refusals did not touch the channel's bucket");
+    }
+    expect_limited(&api.get(&path(&two)).await, "channel", 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_keys_share_one_budget_and_a_bucket_fills_again() {
+    let cluster = Cluster::shared().await;
+    let tenant = Tenant::with(&cluster, limits((6, 2.0), (100, NEVER))).await;
+    let api = tenant.any();
+    let key = api.post("/v1/api-keys", json!({ "name": "second" })).await.expect(201);
+    let second = api.with_key(key["secret"].as_str().unwrap());
+    let mut passed = 0;
+    let limited = loop {
+        let answer = if passed % 2 == 0 { api.get("/v1/channels").await } else { second.get("/v1/channels").await };
+        if answer.status == 429 {
+            break answer;
+        }
+        passed += 1;
+        assert!(passed < 50, "both keys pass without end");
+    };
+    assert_eq!(limited.retry_after(), 1, "half a second, in whole seconds");
+    eventually("a token came back", seconds(3), async || {
+        let answer = second.get("/v1/channels").await;
+        check(answer.status == 200, answer.text())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unknown_channel_costs_as_much_as_a_real_one() {
+    let cluster = Cluster::shared().await;
+    let tenant = Tenant::with(&cluster, limits((50, NEVER), (2, NEVER))).await;
+    let path = format!("/v1/channels/{}", uuid::Uuid::new_v4());
+    let api = tenant.any();
+    api.get(&path).await.expect_error(404, "channel_not_found");
+    api.get(&path).await.expect_error(404, "channel_not_found");
+    expect_limited(&api.get(&path).await, "channel", 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_address_has_its_own_bucket_before_any_key_is_read() {
+    let cluster = Cluster::start(Options::nodes(1).default_limits()).await;
+    let node = cluster.node_ids()[0];
+    let client = client();
+    let api = cluster.api(node, &client);
+    eventually("the bucket is full", seconds(5), async || {
+        let answer = api.get("/healthz").await;
+        check(answer.status == 200, answer.text())
+    })
+    .await;
+    // A storm without any key: 30 at once, and 30 a second.
+    let start = Instant::now();
+    let answers = futures::future::join_all((0..150).map(|_| api.get("/v1/channels"))).await;
+    let took = start.elapsed().as_secs_f64();
+    let refused: Vec<_> = answers.iter().filter(|answer| answer.status == 429).collect();
+    let passed = answers.iter().filter(|answer| answer.status == 401).count();
+    assert_eq!(refused.len() + passed, 150);
+    assert!(passed as f64 <= 30.0 + 30.0 * took + 1.0, "{passed} passed in {took:.2} s");
+    expect_limited(refused[0], "ip", 30);
+    // Public routes pay at this gate too, and only there.
+    let answers = futures::future::join_all((0..100).map(|_| api.get("/healthz"))).await;
+    assert!(answers.iter().any(|answer| answer.status == 429), "/healthz is behind the gate");
+    // The operator's port is not: it is how one looks at a gateway under a storm.
+    let operator = cluster.operator(node, &client);
+    let answers = futures::future::join_all((0..100).map(|_| operator.get("/healthz"))).await;
+    assert!(answers.iter().all(|answer| answer.status == 200));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_that_ran_out_stops_sends_and_new_channels_but_no_reads() {
+    let cluster = Cluster::shared().await;
+    let past = "2026-01-01T00:00:00.000Z";
+    let cases = [
+        (json!({ "trial_ends_at": past }), "trial_expired", "trial_ends_at"),
+        (json!({ "overdue_since": past }), "payment_overdue", "overdue_since"),
+    ];
+    for (plan, code, detail) in cases {
+        let tenant = Tenant::new(&cluster).await;
+        let channel = tenant.channel("Before").await;
+        let operator = cluster.operator(cluster.node_ids()[0], &tenant.client);
+        let customer = format!("/v1/admin/customers/{}", tenant.customer_id);
+        let changed = operator.patch(&customer, json!({ "plan": plan })).await.expect(200);
+        assert_eq!(changed["plan"][detail], past, "{changed}");
+        for node in cluster.node_ids() {
+            let api = tenant.api(node);
+            let blocked = eventually("the plan is known", seconds(5), async || {
+                let answer = api.post("/v1/channels", json!({ "name": "x" })).await;
+                check(answer.status == 402, answer.text()).map(|()| answer)
+            })
+            .await;
+            assert_eq!(blocked.expect_error(402, code)[detail], past);
+            // Before the body is judged, and before the status.
+            let send = api.post(&format!("/v1/channels/{channel}/messages"), json!({})).await;
+            send.expect_error(402, code);
+            api.get("/v1/channels").await.expect(200);
+            api.get("/v1/messages").await.expect(200);
+        }
+        operator.patch(&customer, json!({ "plan": { detail: Value::Null } })).await.expect(200);
+        tenant.channel("After").await;
+    }
+
+    let tenant = Tenant::with(&cluster, json!({ "plan": { "channel_limit": 2 } })).await;
+    let (first, _) = (tenant.channel("One").await, tenant.channel("Two").await);
+    for node in cluster.node_ids() {
+        let answer = tenant.api(node).post("/v1/channels", json!({ "name": "Three" })).await;
+        assert_eq!(answer.expect_error(403, "plan_channel_limit"), json!({ "limit": 2, "current": 2 }));
+    }
+    tenant.any().delete(&format!("/v1/channels/{first}")).await.expect(204);
+    tenant.channel("Three").await;
+    // Ten at once for one place: the cap holds over all nodes.
+    let tenant = Tenant::with(&cluster, json!({ "plan": { "channel_limit": 1 } })).await;
+    let calls = (0..9).map(|n| {
+        let api = tenant.api(cluster.node_ids()[n % cluster.node_ids().len()]);
+        async move { api.post("/v1/channels", json!({ "name": "Race" })).await.status }
+    });
+    let statuses = futures::future::join_all(calls).await;
+    assert_eq!(statuses.iter().filter(|status| **status == 201).count(), 1, "{statuses:?}");
+    assert!(statuses.iter().all(|status| matches!(status, 201 | 403)), "{statuses:?}");
+}
