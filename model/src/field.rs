@@ -51,6 +51,7 @@ impl<T> From<Option<T>> for Change<T> {
 }
 
 /// One object of a body, where it stands in the body, and where its issues go.
+#[derive(Clone)]
 pub struct Fields<'a> {
     map: &'a Map<String, Value>,
     path: Vec<PathPart>,

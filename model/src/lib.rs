@@ -3,6 +3,7 @@
 //! Pure types and functions; no I/O, no clock of its own, no knowledge of Raft, storage or HTTP.
 
 pub mod address;
+pub mod api_key;
 pub mod customer;
 pub mod error;
 pub mod event;
@@ -11,7 +12,9 @@ pub mod id;
 pub mod issue;
 pub mod limit;
 pub mod message;
+pub mod page;
 pub mod payload;
 pub mod scope;
+pub mod send;
 pub mod status;
 pub mod time;

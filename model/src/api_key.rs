@@ -1,0 +1,158 @@
+//! API keys: their form, and what is stored instead of them (interface 5, supplement 21.2).
+
+use std::fmt;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+/// What every key starts with.
+pub const KEY_MARK: &str = "zpk_";
+
+/// Characters of the display prefix: safe to log and to list.
+pub const PREFIX_LENGTH: usize = 12;
+
+const KEY_LENGTH: usize = 28;
+
+/// A whole key: `zpk_` and 24 URL-safe base64 characters. Shown once at issue, never stored and never logged.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ApiKey(String);
+
+impl ApiKey {
+    /// A new key, from 144 random bits.
+    pub fn generate(random: [u8; 18]) -> Self {
+        Self(format!("{KEY_MARK}{}", URL_SAFE_NO_PAD.encode(random)))
+    }
+
+    /// Checks the form; `None` is `auth_malformed`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let rest = text.strip_prefix(KEY_MARK)?;
+        let url_safe = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+        (text.len() == KEY_LENGTH && rest.bytes().all(url_safe)).then(|| Self(text.to_owned()))
+    }
+
+    /// The key of an `Authorization` header; `None` is `auth_malformed`. The scheme's letter case does not matter.
+    pub fn from_authorization(header: &str) -> Option<Self> {
+        let (scheme, token) = header.split_once(' ')?;
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return None;
+        }
+        Self::parse(token.trim_matches(' '))
+    }
+
+    pub fn prefix(&self) -> KeyPrefix {
+        KeyPrefix(self.0[..PREFIX_LENGTH].to_owned())
+    }
+
+    /// SHA-256 of the whole key. 144 random bits need no slow hash.
+    pub fn hash(&self) -> KeyHash {
+        KeyHash(Sha256::digest(self.0.as_bytes()).into())
+    }
+
+    /// The secret itself, for the one answer that shows it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ApiKey({}...)", self.prefix())
+    }
+}
+
+/// The first 12 characters of a key. Keys are looked up by it; it need not be unique.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct KeyPrefix(String);
+
+impl KeyPrefix {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for KeyPrefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What is stored of a key. Compared in constant time only: it has no `PartialEq` on purpose.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct KeyHash([u8; 32]);
+
+impl KeyHash {
+    /// Whether both are of the same key, in a time that says nothing of where they differ.
+    pub fn matches(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn only_the_exact_form_is_a_key() {
+        let table = [
+            ("zpk_9fK2mQ7bW1xYt0Zr4LqS8uVd", true),
+            ("zpk_-_K2mQ7bW1xYt0Zr4LqS8uVd", true),
+            ("zpk_9fK2mQ7bW1xYt0Zr4LqS8uV", false),
+            ("zpk_9fK2mQ7bW1xYt0Zr4LqS8uVdd", false),
+            ("zpk_9fK2mQ7bW1xYt0Zr4LqS8uV+", false),
+            ("ZPK_9fK2mQ7bW1xYt0Zr4LqS8uVd", false),
+            ("zpk-9fK2mQ7bW1xYt0Zr4LqS8uVd", false),
+            ("zpk_9fK2mQ7bW1xYt0Zr4LqS8uä", false),
+            ("", false),
+        ];
+        for (text, expected) in table {
+            assert_eq!(ApiKey::parse(text).is_some(), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_header_is_bearer_and_a_key() {
+        let key = "zpk_9fK2mQ7bW1xYt0Zr4LqS8uVd";
+        for header in [format!("Bearer {key}"), format!("bearer {key}"), format!("BEARER  {key}")] {
+            assert_eq!(ApiKey::from_authorization(&header).unwrap().reveal(), key);
+        }
+        for header in
+            [key.to_owned(), format!("Basic {key}"), format!("Bearer{key}"), "Bearer ".into(), "Bearer".into()]
+        {
+            assert!(ApiKey::from_authorization(&header).is_none(), "{header:?}");
+        }
+    }
+
+    #[test]
+    fn a_key_in_a_log_is_its_prefix() {
+        let key = ApiKey::parse("zpk_9fK2mQ7bW1xYt0Zr4LqS8uVd").unwrap();
+        assert_eq!(format!("{key:?}"), "ApiKey(zpk_9fK2mQ7b...)");
+    }
+
+    proptest! {
+        #[test]
+        fn generated_keys_have_the_form_and_match_themselves_only(a in any::<[u8; 18]>(), b in any::<[u8; 18]>()) {
+            let (first, second) = (ApiKey::generate(a), ApiKey::generate(b));
+            prop_assert_eq!(&ApiKey::parse(first.reveal()).unwrap(), &first);
+            prop_assert_eq!(first.reveal().len(), 28);
+            prop_assert!(first.hash().matches(&first.hash()));
+            prop_assert_eq!(first.hash().matches(&second.hash()), a == b);
+        }
+
+        #[test]
+        fn parsing_never_panics(text in "\\PC{0,40}") {
+            let _ = ApiKey::parse(&text);
+            let _ = ApiKey::from_authorization(&text);
+        }
+    }
+}

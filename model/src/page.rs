@@ -1,0 +1,119 @@
+//! Paging: the size of a page and opaque cursors (supplement 1, rule 6).
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::issue::{Fault, IssueCode};
+
+/// The page size when none is asked for.
+pub const DEFAULT_LIMIT: usize = 50;
+
+/// The largest page.
+pub const LARGEST_LIMIT: usize = 100;
+
+/// The longest cursor.
+const LONGEST_CURSOR: usize = 256;
+
+/// Where a page ended: the key of its last row, so that inserts do not shift the next page.
+///
+/// Each kind of list has its own type. A cursor names its kind, so that one list's cursor is refused by another's.
+pub trait Cursor: Serialize + DeserializeOwned {
+    /// The kind and the version of its shape, such as `channels.1`. A new shape needs a new version.
+    const KIND: &'static str;
+
+    /// At most 256 characters of base64url, as long as the fields stay small.
+    fn encode(&self) -> String {
+        let bytes = serde_json::to_vec(&(Self::KIND, self)).expect("cursors are plain data, written to memory");
+        let text = URL_SAFE_NO_PAD.encode(bytes);
+        debug_assert!(text.len() <= LONGEST_CURSOR, "a cursor of {} is too long", Self::KIND);
+        text
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote; all else is refused with `format`.
+    fn decode(text: &str) -> Result<Self, Fault> {
+        let read = || {
+            if text.len() > LONGEST_CURSOR {
+                return None;
+            }
+            let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+            let (kind, cursor): (String, Self) = serde_json::from_slice(&bytes).ok()?;
+            (kind == Self::KIND).then_some(cursor)
+        };
+        read().ok_or_else(|| Fault::new(IssueCode::Format, "must be the next_cursor of the same list"))
+    }
+}
+
+/// Reads the query parameter `limit`.
+pub fn parse_limit(text: Option<&str>) -> Result<usize, Fault> {
+    let Some(text) = text else { return Ok(DEFAULT_LIMIT) };
+    text.parse()
+        .ok()
+        .filter(|limit| (1..=LARGEST_LIMIT).contains(limit))
+        .ok_or_else(|| Fault::new(IssueCode::Format, format!("must be a whole number from 1 to {LARGEST_LIMIT}")))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use crate::time::Timestamp;
+    use proptest::prelude::*;
+    use serde::Deserialize;
+    use uuid::Uuid;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Rows {
+        at: Timestamp,
+        row: Uuid,
+    }
+
+    impl Cursor for Rows {
+        const KIND: &'static str = "rows.1";
+    }
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Others {
+        at: Timestamp,
+        row: Uuid,
+    }
+
+    impl Cursor for Others {
+        const KIND: &'static str = "others.1";
+    }
+
+    #[test]
+    fn limits_lie_between_1_and_100() {
+        assert_eq!(parse_limit(None), Ok(50));
+        assert_eq!(parse_limit(Some("1")), Ok(1));
+        assert_eq!(parse_limit(Some("100")), Ok(100));
+        for text in ["0", "101", "-1", "ten", "", "1.5"] {
+            assert_eq!(parse_limit(Some(text)).unwrap_err().code, IssueCode::Format, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_cursor_of_another_list_is_refused() {
+        let cursor = Others { at: Timestamp(5), row: Uuid::nil() }.encode();
+        assert_eq!(Rows::decode(&cursor).unwrap_err().code, IssueCode::Format);
+        assert!(Others::decode(&cursor).is_ok());
+        assert!(Rows::decode(&"A".repeat(257)).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn a_cursor_comes_back_as_it_was(millis in 0_i64..4_000_000_000_000, id in any::<u128>()) {
+            let cursor = Rows { at: Timestamp(millis), row: Uuid::from_u128(id) };
+            let text = cursor.encode();
+            prop_assert!(text.len() <= 256);
+            prop_assert!(text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_'));
+            prop_assert_eq!(Rows::decode(&text).unwrap(), cursor);
+        }
+
+        #[test]
+        fn garbage_is_refused_and_never_panics(text in "\\PC{0,60}") {
+            prop_assert!(Rows::decode(&text).is_err());
+        }
+    }
+}
