@@ -5,6 +5,8 @@
 
 pub mod files;
 pub mod load;
+#[cfg(test)]
+mod tests;
 pub mod validate;
 mod values;
 
@@ -15,6 +17,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use model::id::NodeId;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 pub use values::{HostPort, HumanDuration, Secret, Timing};
 
@@ -104,8 +107,8 @@ pub struct Peer {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cluster {
-    /// Nodes of another id are not spoken to.
-    pub cluster_id: String,
+    /// Nodes of another cluster are not spoken to.
+    pub cluster_id: Uuid,
     /// Raft groups for channels; fixed when the cluster is made.
     #[serde(default = "defaults::shards")]
     pub shards: u16,

@@ -2,7 +2,11 @@
 
 mod cli;
 mod config;
+mod demo;
+mod dev;
+mod pki;
 mod refusal;
+mod simulator;
 
 use std::process::ExitCode;
 
@@ -38,8 +42,16 @@ fn execute(cli: Cli) -> anyhow::Result<()> {
             let _ = configured(&source)?;
             anyhow::bail!("not wired yet")
         }
-        Command::Simulator(_) | Command::Dev(_) => anyhow::bail!("not wired yet"),
+        Command::Simulator(args) => in_runtime(simulator::run(args.control, args.network, args.qr_time_scale)),
+        Command::Dev(args) => in_runtime(dev::run(*args)),
     }
+}
+
+fn in_runtime(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    // The one crypto provider of the process: reqwest is built without one of its own.
+    let _already_there = rustls::crypto::ring::default_provider().install_default();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(work)
 }
 
 /// Reads and judges the configuration.

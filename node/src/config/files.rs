@@ -6,8 +6,10 @@ use std::sync::Arc;
 use rustls::RootCertStore;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
+use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::sign::CertifiedKey;
 
 use super::{Config, Secret, validate};
 use crate::refusal::Refusal;
@@ -62,12 +64,12 @@ pub fn master_key(config: &Config) -> Result<[u8; 32], Refusal> {
     }
 }
 
-/// What a node shows to its peers, and by which it knows them.
-#[derive(Debug)]
+/// What a node shows to its peers, and by which it knows them: PEM, checked.
+#[derive(Clone, Debug)]
 pub struct PeerIdentity {
-    pub authority: Vec<CertificateDer<'static>>,
-    pub chain: Vec<CertificateDer<'static>>,
-    pub key: PrivateKeyDer<'static>,
+    pub ca_pem: String,
+    pub cert_pem: String,
+    pub key_pem: Secret,
 }
 
 /// Reads the peer files, and checks that they belong together and to this node.
@@ -76,58 +78,61 @@ pub struct PeerIdentity {
 /// A [`Refusal`] for what cannot be read, a key of another certificate, and a certificate that has expired, that another
 /// authority signed, or that names another node.
 pub fn peer_identity(config: &Config) -> Result<PeerIdentity, Refusal> {
-    let authority = certificates("peer.ca_file", &config.peer.ca_file)?;
-    let chain = certificates("peer.cert_file", &config.peer.cert_file)?;
-    let key_subject = named("peer.key_file", &config.peer.key_file);
-    let key =
-        PrivateKeyDer::from_pem_slice(read("peer.key_file", &config.peer.key_file)?.as_bytes()).map_err(|_| {
-            Refusal::new(&key_subject, "holds no private key in PEM", "name the key that belongs to peer.cert_file")
-        })?;
+    let peer = &config.peer;
+    let (ca_pem, authority) = certificates("peer.ca_file", &peer.ca_file)?;
+    let (cert_pem, chain) = certificates("peer.cert_file", &peer.cert_file)?;
+    let key_pem = read("peer.key_file", &peer.key_file)?;
+    belong_together(&named("peer.key_file", &peer.key_file), &chain, &key_pem)?;
 
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let signing = provider
-        .key_provider
-        .load_private_key(key.clone_key())
-        .map_err(|error| Refusal::new(&key_subject, error.to_string(), "use an ECDSA P-256, Ed25519 or RSA key"))?;
-    let certified = rustls::sign::CertifiedKey::new(chain.clone(), signing);
-    if certified.keys_match().is_err() {
-        return Err(Refusal::new(
-            key_subject,
-            "is not the key of peer.cert_file",
-            "name the pair that was made together",
-        ));
-    }
-
-    let mut roots = RootCertStore::empty();
-    for certificate in &authority {
-        roots.add(certificate.clone()).map_err(|error| {
-            Refusal::new(named("peer.ca_file", &config.peer.ca_file), error.to_string(), "name the cluster's authority")
-        })?;
-    }
-    let name = node_name(config.node.id);
-    let verdict = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
-        .build()
-        .map_err(|error| error.to_string())
-        .and_then(|verifier| {
-            let server = ServerName::try_from(name.clone()).map_err(|error| error.to_string())?;
-            let (own, intermediates) = chain.split_first().ok_or("is empty")?;
-            verifier
-                .verify_server_cert(own, intermediates, &server, &[], UnixTime::now())
-                .map(drop)
-                .map_err(|error| error.to_string())
-        });
-    verdict.map_err(|problem| {
-        let remedy = format!("have peer.ca_file sign a certificate for {name}");
-        Refusal::new(named("peer.cert_file", &config.peer.cert_file), problem, remedy)
+    let cert_subject = named("peer.cert_file", &peer.cert_file);
+    let (Some((own, intermediates)), name) = (chain.split_first(), node_name(config.node.id)) else {
+        return Err(Refusal::new(cert_subject, "is empty", "name the node's certificate"));
+    };
+    verify(&authority, own, intermediates, &name).map_err(|problem| {
+        Refusal::new(cert_subject, problem, format!("have peer.ca_file sign a certificate for {name}"))
     })?;
-    Ok(PeerIdentity { authority, chain, key })
+    Ok(PeerIdentity { ca_pem, cert_pem, key_pem: Secret(key_pem) })
 }
 
-fn certificates(key: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, Refusal> {
+fn belong_together(subject: &str, chain: &[CertificateDer<'static>], key_pem: &str) -> Result<(), Refusal> {
+    let key = PrivateKeyDer::from_pem_slice(key_pem.as_bytes()).map_err(|_| {
+        Refusal::new(subject, "holds no private key in PEM", "name the key that belongs to peer.cert_file")
+    })?;
+    let signing = ring::default_provider()
+        .key_provider
+        .load_private_key(key)
+        .map_err(|error| Refusal::new(subject, error.to_string(), "use an ECDSA P-256, Ed25519 or RSA key"))?;
+    CertifiedKey::new(chain.to_vec(), signing)
+        .keys_match()
+        .map_err(|_| Refusal::new(subject, "is not the key of peer.cert_file", "name the pair that was made together"))
+}
+
+/// As a peer would verify it.
+fn verify(
+    authority: &[CertificateDer<'static>],
+    own: &CertificateDer<'static>,
+    intermediates: &[CertificateDer<'static>],
+    name: &str,
+) -> Result<(), String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in authority {
+        roots.add(certificate.clone()).map_err(|error| format!("its authority is unusable: {error}"))?;
+    }
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::new(ring::default_provider()))
+        .build()
+        .map_err(|error| error.to_string())?;
+    let server = ServerName::try_from(name.to_owned()).map_err(|error| error.to_string())?;
+    verifier
+        .verify_server_cert(own, intermediates, &server, &[], UnixTime::now())
+        .map(drop)
+        .map_err(|error| error.to_string())
+}
+
+fn certificates(key: &str, path: &Path) -> Result<(String, Vec<CertificateDer<'static>>), Refusal> {
     let text = read(key, path)?;
     let parsed: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
     match parsed {
-        Ok(certificates) if !certificates.is_empty() => Ok(certificates),
+        Ok(certificates) if !certificates.is_empty() => Ok((text, certificates)),
         _ => Err(Refusal::new(named(key, path), "holds no certificate in PEM", "name a PEM file with certificates")),
     }
 }

@@ -97,9 +97,7 @@ fn is_http_url(text: &str) -> bool {
 
 fn cluster(config: &Config) -> Result<(), Refusal> {
     let cluster = &config.cluster;
-    let named = (1..=64).contains(&cluster.cluster_id.len())
-        && cluster.cluster_id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
-    ensure(named, "cluster.cluster_id", "is not 1 to 64 of A-Z a-z 0-9 - _ .", "give the cluster a plain name")?;
+    ensure(!cluster.cluster_id.is_nil(), "cluster.cluster_id", "is the nil uuid", "make one with: uuidgen")?;
     ensure(
         (1..=1_024).contains(&cluster.shards),
         "cluster.shards",

@@ -1,0 +1,240 @@
+//! What a configuration may say, and the line that answers what it may not.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::fs;
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+
+use super::{Config, Driver, EXAMPLE, LogFormat, Timing, files, load, validate};
+use crate::pki::Authority;
+use crate::refusal::Refusal;
+
+/// Reads and judges the example with one line of it exchanged, and flags and variables laid over it.
+fn judge(from: &str, to: &str, variables: &[(&str, &str)], flags: &[&str]) -> Result<Config, Refusal> {
+    assert!(EXAMPLE.contains(from), "{from:?} is not in the example");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("gateway.toml");
+    fs::write(&path, EXAMPLE.replacen(from, to, 1)).unwrap();
+    let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+    let config = load::load(Some(&path), variables, &flags)?;
+    validate::validate(&config)?;
+    Ok(config)
+}
+
+#[test]
+fn the_example_is_valid_and_shows_the_defaults() {
+    let config = judge("", "", &[], &[]).unwrap();
+    let uncommented: String = EXAMPLE.lines().map(|line| format!("{}\n", uncomment(line))).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("all.toml");
+    fs::write(&path, uncommented).unwrap();
+    let mut all = load::load(Some(&path), [], &[]).unwrap();
+    validate::validate(&all).unwrap();
+    // Two optional keys have no default that a file could state.
+    all.peer.advertise = None;
+    all.webhooks.ca_file = None;
+    assert_eq!(toml::to_string(&all).unwrap(), toml::to_string(&config).unwrap());
+}
+
+/// `# key = value` as `key = value`; prose stays a comment.
+fn uncomment(line: &str) -> &str {
+    match line.strip_prefix("# ") {
+        Some(rest) if rest.split_once(" = ").is_some_and(|(key, _)| !key.contains(' ')) => rest,
+        _ => line,
+    }
+}
+
+#[test]
+fn the_environment_wins_over_the_file_and_flags_over_both() {
+    let variables = [
+        ("GATEWAY__NODE__ZONE", "b"),
+        ("GATEWAY__NODE__WEIGHT", "2"),
+        ("GATEWAY__API__TRUSTED_PROXIES", r#"["10.0.0.0/8"]"#),
+        ("GATEWAY__CLUSTER__TIMING__HEARTBEAT", "50ms"),
+        ("GATEWAY__CLUSTER__TIMING__ELECTION_MIN", "200ms"),
+        ("GATEWAY__CLUSTER__TIMING__ELECTION_MAX", "300ms"),
+        ("GATEWAY__LIMITS__IP__BURST", "5"),
+        ("GATEWAY__LIMITS__IP__REFILL_PER_SECOND", "5"),
+        ("GATEWAY_CONFIG", "not a key"),
+        ("PATH", "/bin"),
+    ];
+    let config = judge("", "", &variables, &["node.weight=3", "log.format=json"]).unwrap();
+    assert_eq!((config.node.zone.as_str(), config.node.weight), ("b", 3));
+    assert_eq!(config.api.trusted_proxies.len(), 1);
+    assert_eq!(config.limits.ip.burst, 5);
+    assert_eq!((config.log.format, config.network.driver), (LogFormat::Json, Driver::Simulated));
+    let Timing::Custom(timing) = config.cluster.timing else { panic!("{:?}", config.cluster.timing) };
+    assert_eq!(timing.heartbeat.0.as_millis(), 50);
+}
+
+#[test]
+fn a_text_that_looks_like_a_number_is_a_text_where_one_belongs() {
+    let config = judge("", "", &[("GATEWAY__NODE__ZONE", "3")], &[]).unwrap();
+    assert_eq!(config.node.zone, "3");
+    let token =
+        judge("token_file = \"/etc/gateway/operator.token\"", "", &[("GATEWAY__OPS__TOKEN", "1234567890123456")], &[]);
+    assert_eq!(token.unwrap().ops.token.unwrap().0, "1234567890123456");
+}
+
+#[test]
+fn what_is_wrong_is_named_in_one_line_with_what_to_do() {
+    let listen = "listen = \"0.0.0.0:8080\"";
+    let member = "peer = \"node-2.lan:8082\"";
+    // One line of the example, what stands in its place, and what the answer must hold.
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("id = 1 ", "id = = 1", &["gateway.toml:6", "TOML"]),
+        ("id = 1 ", "idd = 1", &["node.idd", "did you mean \"id\""]),
+        ("[webhooks]", "[webhooks]\nallow_htp = true", &["webhooks.allow_htp", "did you mean \"allow_http\""]),
+        ("[webhooks]", "[webhoks]", &["webhoks", "did you mean \"webhooks\""]),
+        ("[drain]", "[drain]\nzzz = 1", &["drain.zzz", "known here: initial_wait"]),
+        ("id = 1 ", "", &["node.id", "missing", "GATEWAY__NODE__ID"]),
+        ("id = 1 ", "id = \"one\"", &["node.id", "invalid type"]),
+        ("id = 1 ", "id = 0", &["node.id"]),
+        ("id = 1 ", "id = 7", &["cluster.nodes", "id 7"]),
+        ("id = 1 ", "id = 1\nweight = 0", &["node.weight"]),
+        ("id = 1 ", "id = 1\nmax_channels = 0", &["node.max_channels"]),
+        (listen, "listen = \"localhost\"", &["api.listen", "socket address"]),
+        (listen, "listen = \"0.0.0.0:0\"", &["api.listen", "port 0"]),
+        (listen, "listen = \"0.0.0.0:8081\"", &["ops.listen", "another listener"]),
+        ("base_url = \"https://gateway.example.com\"", "base_url = \"gateway\"", &["api.base_url", "http"]),
+        (listen, "listen = \"0.0.0.0:8080\"\ntrusted_proxies = [\"10.0.0.0/64\"]", &["api.trusted_proxies"]),
+        ("token_file = \"/etc/gateway/operator.token\"", "token = \"short\"", &["ops.token", "16"]),
+        ("token_file = \"/etc/gateway/operator.token\"", "", &["ops.token"]),
+        ("cluster_id = \"6f1f", "cluster_id = \"zzzz", &["cluster.cluster_id"]),
+        ("# shards = 16", "shards = 0 #", &["cluster.shards"]),
+        ("# timing = \"lan\"", "timing = \"van\" #", &["cluster.timing", "\"lan\", \"wan\" or"]),
+        (
+            "# timing = \"lan\"",
+            "timing = { heartbeat = \"80ms\", election_min = \"100ms\", election_max = \"200ms\" } #",
+            &["cluster.timing.election_min", "three heartbeats"],
+        ),
+        (member, "peer = \"node-1.lan:8082\"", &["cluster.nodes[1].peer", "twice"]),
+        (member, "peer = \"node-2.lan\"", &["cluster.nodes[1].peer", "host:port"]),
+        ("id = 2", "id = 1", &["cluster.nodes[1].id", "twice"]),
+        (
+            "master_key_file = \"/etc/gateway/master.key\"",
+            "master_key = \"ab\"",
+            &["secrets.master_key", "openssl rand"],
+        ),
+        ("master_key_file = \"/etc/gateway/master.key\"", "", &["secrets.master_key"]),
+        ("[network]", "[network]\ndriver = \"pigeon\"", &["network.driver", "simulated"]),
+        ("[network]", "[network]\nphone_suffix = \"@s\"", &["network.phone_suffix"]),
+        ("[network]", "[network]\ngroup_suffix = \"lid\"", &["network.group_suffix"]),
+        ("[network]", "[network]\nsession_starts_per_second = 0", &["network.session_starts_per_second"]),
+        ("[webhooks]", "[webhooks]\nschedule = []", &["webhooks.schedule"]),
+        ("[webhooks]", "[webhooks]\nschedule = [\"soon\"]", &["webhooks.schedule[0]"]),
+        ("[webhooks]", "[webhooks]\nallow_cidrs = [\"private\"]", &["webhooks.allow_cidrs[0]"]),
+        ("# ip = {", "ip = { burst = 0, refill_per_second = 1 } #", &["limits.ip.burst"]),
+        ("# ip = {", "ip = { burst = 1, refill_per_second = 0 } #", &["limits.ip.refill_per_second"]),
+        ("# ip = {", "ip = { burst = 1 } #", &["limits.ip.refill_per_second", "missing"]),
+        ("[drain]", "[drain]\ninitial_wait = \"1h\"", &["drain.initial_wait"]),
+        ("[drain]", "[drain]\ninitial_wait = 10", &["drain.initial_wait"]),
+        ("# retention_days = 30", "retention_days = 400 #", &["history.retention_days", "365"]),
+        ("# format = \"text\"", "format = \"xml\" #", &["log.format"]),
+        ("# filter = \"info\"", "filter = \"shard=loud\" #", &["log.filter"]),
+    ];
+    for (from, to, expected) in cases {
+        let line = judge(from, to, &[], &[]).expect_err(to).to_string();
+        assert!(!line.contains('\n'), "{line:?}");
+        for part in *expected {
+            assert!(line.contains(part), "{to:?} answered {line:?}, without {part:?}");
+        }
+    }
+}
+
+#[test]
+fn a_wrong_variable_or_flag_is_named_as_the_operator_knows_it() {
+    let line = |variables: &[(&str, &str)], flags: &[&str]| judge("", "", variables, flags).unwrap_err().to_string();
+    assert!(line(&[("GATEWAY__NODE__ID", "one")], &[]).contains("GATEWAY__NODE__ID"));
+    let unknown = line(&[("GATEWAY__NODE__IDD", "1")], &[]);
+    assert!(unknown.contains("node.idd") && unknown.contains("GATEWAY__NODE__IDD"), "{unknown}");
+    assert!(line(&[], &["node.id"]).contains("--set node.id"));
+    assert!(line(&[], &["node.id=x"]).contains("--set node.id=x"));
+    assert!(line(&[], &["node.id.deep=1"]).contains("\"id\" is a value"));
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let line = load::load(Some(&PathBuf::from("/nowhere/gateway.toml")), [], &[]).unwrap_err().to_string();
+    assert!(line.starts_with("/nowhere/gateway.toml:"), "{line}");
+}
+
+/// A folder with everything that a node's configuration names.
+fn complete() -> (TempDir, Config, Authority) {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::create().unwrap();
+    let own = authority.issue(1).unwrap();
+    let mut config = judge("", "", &[], &[]).unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    config.node.data_dir = folder.path().join("data");
+    config.peer.ca_file = write("ca.pem", &authority.pair.certificate);
+    config.peer.cert_file = write("node.pem", &own.certificate);
+    config.peer.key_file = write("node.key", &own.key);
+    config.ops.token_file = Some(write("token", "0123456789abcdef\n"));
+    config.secrets.master_key_file = Some(write("master.key", &"ab".repeat(32)));
+    (folder, config, authority)
+}
+
+#[test]
+fn files_that_are_in_order_pass() {
+    let (_folder, config, _) = complete();
+    files::check(&config).unwrap();
+    assert_eq!(files::master_key(&config).unwrap(), [0xab; 32]);
+    assert_eq!(files::operator_token(&config).unwrap().0, "0123456789abcdef");
+}
+
+#[test]
+fn files_that_are_not_in_order_are_named() {
+    type Damage = fn(&mut Config, &Authority);
+    let cases: &[(Damage, &[&str])] = &[
+        (|config, _| config.peer.ca_file = "/nowhere/ca.pem".into(), &["peer.ca_file (/nowhere/ca.pem)"]),
+        (|config, _| fs::write(&config.peer.cert_file, "junk").unwrap(), &["peer.cert_file", "no certificate"]),
+        (|config, _| fs::write(&config.peer.key_file, "junk").unwrap(), &["peer.key_file", "no private key"]),
+        (
+            |config, authority| fs::write(&config.peer.key_file, authority.issue(1).unwrap().key).unwrap(),
+            &["peer.key_file", "not the key of"],
+        ),
+        (
+            |config, authority| {
+                let other = authority.issue(2).unwrap();
+                fs::write(&config.peer.cert_file, other.certificate).unwrap();
+                fs::write(&config.peer.key_file, other.key).unwrap();
+            },
+            &["peer.cert_file", "node-1.gateway.internal"],
+        ),
+        (
+            |config, _| fs::write(&config.peer.ca_file, Authority::create().unwrap().pair.certificate).unwrap(),
+            &["peer.cert_file", "peer.ca_file"],
+        ),
+        (|config, _| fs::write(config.ops.token_file.as_ref().unwrap(), "short").unwrap(), &["ops.token_file"]),
+        (
+            |config, _| fs::write(config.secrets.master_key_file.as_ref().unwrap(), "x").unwrap(),
+            &["secrets.master_key_file"],
+        ),
+        (|config, _| config.webhooks.ca_file = Some("/nowhere/x.pem".into()), &["webhooks.ca_file"]),
+        (|config, _| config.node.data_dir = "/proc/gateway".into(), &["node.data_dir (/proc/gateway)"]),
+    ];
+    for (damage, expected) in cases {
+        let (_folder, mut config, authority) = complete();
+        damage(&mut config, &authority);
+        let line = files::check(&config).expect_err(expected[0]).to_string();
+        assert!(!line.contains('\n'), "{line:?}");
+        for part in *expected {
+            assert!(line.contains(part), "{line:?} without {part:?}");
+        }
+    }
+}
+
+#[test]
+fn secrets_do_not_show_in_debug_output() {
+    let (_folder, mut config, _) = complete();
+    config.ops.token = Some(super::Secret("0123456789abcdef".to_owned()));
+    assert!(!format!("{config:?}").contains("0123456789abcdef"));
+    assert!(!format!("{:?}", files::peer_identity(&config).unwrap()).contains("PRIVATE KEY"));
+}

@@ -1,0 +1,382 @@
+//! The main job, shown on the console: pair a channel, send through a node that does not own it, receive the webhooks.
+//!
+//! - [`receiver`]: the webhook receiver that the demo brings; [`terminal`]: how it all looks.
+//!
+//! Runs again on a resumed folder: what exists is taken up.
+
+pub mod receiver;
+pub mod terminal;
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use model::time::Timestamp;
+use rand::Rng;
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::cli::UpArgs;
+use crate::dev::caller::{Caller, text_at};
+use crate::dev::description::{Description, NodeDescription};
+use crate::dev::folder::Plan;
+use receiver::{Receiver, Webhook};
+use terminal::Terminal;
+
+/// The phone that the channel is linked to, and the one that it writes to.
+const OWN_PHONE: &str = "15550001000";
+const FRIEND: &str = "15550002000";
+
+const CHANNEL_NAME: &str = "Demo";
+
+/// For each thing that the cluster has to do by itself.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How often the channel is looked at, on the operator port, which has no limits.
+const POLL: Duration = Duration::from_millis(100);
+
+/// The demo's lasting part: its receiver, and the endpoint that leads to it.
+pub struct Demo {
+    gateway: Caller,
+    endpoint: String,
+    receiver: Receiver,
+    terminal: Terminal,
+}
+
+impl Demo {
+    /// Takes the endpoint away: the receiver is about to end, and deliveries to it would be tried for three days.
+    ///
+    /// # Errors
+    /// When the gateway does not do it.
+    pub async fn leave(self) -> anyhow::Result<()> {
+        self.gateway.expect(Method::DELETE, &format!("/v1/webhook-endpoints/{}", self.endpoint), None).await?;
+        Ok(())
+    }
+
+    /// Shows each webhook that the person's own calls cause, for as long as it is polled.
+    pub async fn keep_showing(&mut self) {
+        while let Some(webhook) = self.receiver.arrived.recv().await {
+            show_webhook(self.terminal, &webhook);
+        }
+        // The receiver has ended by itself; whoever polls this goes on without it.
+        std::future::pending().await
+    }
+}
+
+/// Everything that the steps share.
+struct Stage<'a> {
+    cluster: &'a Description,
+    /// The demo customer at node 1.
+    gateway: Caller,
+    operator: Caller,
+    simulator: Caller,
+    terminal: Terminal,
+}
+
+/// Shows the main job, and prints what to try next.
+///
+/// # Errors
+/// The step that failed, with the answer.
+pub async fn show(cluster: &Description, plan: Plan, args: &UpArgs) -> anyhow::Result<Demo> {
+    let first = cluster.nodes.first().context("the cluster has no node")?;
+    let terminal = Terminal::detect();
+    let stage = Stage {
+        cluster,
+        gateway: Caller::new(&first.api, Some(&cluster.api_key))?,
+        operator: Caller::new(&first.ops, Some(&cluster.operator_token))?,
+        simulator: Caller::new(&cluster.simulator, None)?,
+        terminal,
+    };
+
+    terminal.step(1, "A webhook receiver, registered with a secret");
+    let (mut receiver, endpoint) = stage.register_receiver(plan).await.context("demo, step 1 (webhook endpoint)")?;
+
+    terminal.step(2, "A channel, created through node 1");
+    let channel = stage.channel().await.context("demo, step 2 (channel)")?;
+
+    terminal.step(3, "Pairing: the phone scans the QR code");
+    stage.pair(&channel, args.no_scan).await.context("demo, step 3 (pairing)")?;
+
+    terminal.step(4, "A text, sent through a node that does not own the channel");
+    let message = stage.send(&channel).await.context("demo, step 4 (send)")?;
+
+    terminal.step(5, "The signed webhooks of that message");
+    for (event, status) in [("message.sent", None), ("message.status", Some("delivered"))] {
+        let matches = |webhook: &Webhook| {
+            webhook.event == event
+                && webhook.body["data"]["message_id"] == message.as_str()
+                && status.is_none_or(|status| webhook.body["data"]["status"] == status)
+        };
+        stage.expect_webhook(&mut receiver, event, matches).await.context("demo, step 5 (webhooks)")?;
+    }
+
+    terminal.step(6, "The friend answers");
+    let text = format!("Got it at {}", Timestamp::now());
+    let body = json!({ "to": OWN_PHONE, "type": "text", "text": text });
+    stage.simulator.post(&format!("/phones/{FRIEND}/messages"), &body).await.context("demo, step 6 (receive)")?;
+    let matches = |webhook: &Webhook| {
+        webhook.event == "message.received" && webhook.body["data"].to_string().contains(text.as_str())
+    };
+    stage.expect_webhook(&mut receiver, "message.received", matches).await.context("demo, step 6 (receive)")?;
+
+    stage.next_steps(&channel);
+    Ok(Demo { gateway: stage.gateway, endpoint, receiver, terminal })
+}
+
+impl Stage<'_> {
+    async fn register_receiver(&self, plan: Plan) -> anyhow::Result<(Receiver, String)> {
+        let mut random = [0; 24];
+        rand::rng().fill_bytes(&mut random);
+        let secret = format!("whsec_{}", hex::encode(random));
+        let address = plan.ports().demo_receiver();
+        let receiver = Receiver::start(address, &secret).await?;
+        let url = format!("http://{address}/webhooks");
+        let settings = json!({
+            "url": url,
+            "events": ["message.sent", "message.status", "message.received"],
+            "signing_secret": secret,
+            "enabled": true,
+        });
+        let existing = self.gateway.get("/v1/webhook-endpoints").await?;
+        let answer = match find(&existing, "url", &url) {
+            Some(endpoint) => {
+                let path = format!("/v1/webhook-endpoints/{}", text_at(endpoint, "/id")?);
+                self.gateway.expect(Method::PATCH, &path, Some(&settings)).await?
+            }
+            None => self.gateway.post("/v1/webhook-endpoints", &settings).await?,
+        };
+        self.terminal.note("endpoint", &url);
+        Ok((receiver, text_at(&answer, "/id")?.to_owned()))
+    }
+
+    /// The demo's channel: the one of an earlier run, unless it can no longer be paired.
+    async fn channel(&self) -> anyhow::Result<String> {
+        let existing = self.gateway.get("/v1/channels").await?;
+        let usable = find(&existing, "name", CHANNEL_NAME)
+            .filter(|channel| !matches!(channel["status"].as_str(), Some("failed" | "error" | "disabled_by_admin")));
+        let channel = match usable {
+            Some(channel) => channel.clone(),
+            None => self.gateway.post("/v1/channels", &json!({ "name": CHANNEL_NAME })).await?,
+        };
+        let id = text_at(&channel, "/id")?.to_owned();
+        self.terminal.note("channel", &format!("{id}, {}", text_at(&channel, "/status")?));
+        Ok(id)
+    }
+
+    async fn pair(&self, channel: &str, no_scan: bool) -> anyhow::Result<()> {
+        for (number, name) in [(OWN_PHONE, "Demo phone"), (FRIEND, "Friend")] {
+            self.simulator.post("/phones", &json!({ "number": number, "name": name })).await?;
+        }
+        match self.settled(channel).await?.as_str() {
+            "connected" => {
+                self.terminal.good("status", "connected already, with the credentials of an earlier run");
+                return Ok(());
+            }
+            "stopped_by_user" => {
+                self.gateway.expect(Method::POST, &format!("/v1/channels/{channel}/connect"), None).await?;
+            }
+            _ => {}
+        }
+        if no_scan {
+            self.wait_for_person(channel).await?
+        } else {
+            self.scan(channel).await?
+        }
+        self.wait_connected(channel).await?;
+        self.terminal.good("status", &format!("connected as {OWN_PHONE}"));
+        Ok(())
+    }
+
+    async fn scan(&self, channel: &str) -> anyhow::Result<()> {
+        let (raw, _) = self.qr(channel).await?;
+        self.terminal.qr(&raw)?;
+        self.simulator.post(&format!("/phones/{OWN_PHONE}/link"), &json!({ "raw": raw })).await?;
+        self.terminal.note("phone", &format!("{OWN_PHONE} scanned it"));
+        Ok(())
+    }
+
+    /// Shows each QR code until the person has scanned one, with the command that does it.
+    async fn wait_for_person(&self, channel: &str) -> anyhow::Result<()> {
+        loop {
+            let (raw, expires_at) = self.qr(channel).await?;
+            self.terminal.qr(&raw)?;
+            self.terminal.command(
+                &format!("scan it with the simulated phone, before {expires_at}"),
+                &post_line(
+                    &format!("{}/phones/{OWN_PHONE}/link", self.cluster.simulator),
+                    None,
+                    &json!({ "raw": raw }),
+                ),
+            );
+            while Timestamp::now() < expires_at {
+                if matches!(self.status(channel).await?.as_str(), "connecting" | "connected") {
+                    return Ok(());
+                }
+                tokio::time::sleep(POLL).await;
+            }
+        }
+    }
+
+    /// The present QR text. A channel that has just lost its pairing may need a moment until it has one.
+    async fn qr(&self, channel: &str) -> anyhow::Result<(String, Timestamp)> {
+        let path = format!("/v1/channels/{channel}/qr?format=raw");
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.gateway.call(Method::GET, &path, None).await? {
+                (StatusCode::OK, answer) => {
+                    let expires_at = text_at(&answer, "/expires_at")?;
+                    let expires_at = Timestamp::parse_iso(expires_at).context("expires_at is no time")?;
+                    return Ok((text_at(&answer, "/raw")?.to_owned(), expires_at));
+                }
+                (StatusCode::CONFLICT | StatusCode::SERVICE_UNAVAILABLE, _) if Instant::now() < deadline => {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+                (status, answer) => bail!("GET {path} answered {status}: {answer}"),
+            }
+        }
+    }
+
+    async fn operator_view(&self, channel: &str) -> anyhow::Result<Value> {
+        self.operator.get(&format!("/v1/admin/channels/{channel}")).await
+    }
+
+    async fn status(&self, channel: &str) -> anyhow::Result<String> {
+        Ok(text_at(&self.operator_view(channel).await?, "/status")?.to_owned())
+    }
+
+    /// The status, once the channel is not on its way to another one.
+    async fn settled(&self, channel: &str) -> anyhow::Result<String> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let status = self.status(channel).await?;
+            let moving = matches!(status.as_str(), "connecting" | "reconnecting" | "disconnected");
+            if !moving || Instant::now() >= deadline {
+                return Ok(status);
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    async fn wait_connected(&self, channel: &str) -> anyhow::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let status = self.status(channel).await?;
+            if status == "connected" {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                bail!("the channel is still {status} after {PATIENCE:?}");
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Sends a text and returns its message id.
+    async fn send(&self, channel: &str) -> anyhow::Result<String> {
+        let view = self.operator_view(channel).await?;
+        let owner = view["node_id"].as_u64().with_context(|| format!("no node_id in {view}"))?;
+        let stranger = self.stranger(owner)?;
+        let through = self.gateway.at(&stranger.api);
+        match stranger.id == owner {
+            false => {
+                self.terminal.note("route", &format!("node {owner} owns it; sending through node {}", stranger.id))
+            }
+            true => self.terminal.note("route", "the cluster has one node, which owns every channel"),
+        }
+        let body = json!({
+            "to": format!("{FRIEND}@s.example"), "type": "text", "text": "Hello from the gateway", "client_ref": "demo",
+        });
+        let answer = through.post(&format!("/v1/channels/{channel}/messages"), &body).await?;
+        let message = text_at(&answer, "/message_id")?;
+        self.terminal.good("answer", &format!("{} {message}", text_at(&answer, "/status")?));
+        Ok(message.to_owned())
+    }
+
+    /// A node other than the owner, if there is one.
+    fn stranger(&self, owner: u64) -> anyhow::Result<&NodeDescription> {
+        let nodes = &self.cluster.nodes;
+        nodes.iter().find(|node| node.id != owner).or(nodes.first()).context("the cluster has no node")
+    }
+
+    /// Waits for the webhook that `matches`, and shows it; others are passed over.
+    async fn expect_webhook(
+        &self,
+        receiver: &mut Receiver,
+        event: &str,
+        matches: impl Fn(&Webhook) -> bool,
+    ) -> anyhow::Result<()> {
+        let arrival = async {
+            loop {
+                let webhook = receiver.arrived.recv().await.context("the receiver has ended")?;
+                if matches(&webhook) {
+                    return Ok::<_, anyhow::Error>(webhook);
+                }
+            }
+        };
+        let webhook = tokio::time::timeout(PATIENCE, arrival)
+            .await
+            .with_context(|| format!("no {event} webhook within {PATIENCE:?}"))??;
+        show_webhook(self.terminal, &webhook);
+        if let Err(reason) = webhook.verdict {
+            bail!("{event} arrived with a wrong signature: {reason}");
+        }
+        Ok(())
+    }
+
+    fn next_steps(&self, channel: &str) {
+        let [first, ..] = self.cluster.nodes.as_slice() else { return };
+        let last = self.cluster.nodes.last().unwrap_or(first);
+        let key = &self.cluster.api_key;
+        self.terminal.heading("Try next");
+        self.terminal.command(
+            "send a text, through any node",
+            &post_line(
+                &format!("{}/v1/channels/{channel}/messages", last.api),
+                Some(key),
+                &json!({ "to": format!("{FRIEND}@s.example"), "type": "text", "text": "Hello again" }),
+            ),
+        );
+        self.terminal.command(
+            "let the friend write to the channel",
+            &post_line(
+                &format!("{}/phones/{FRIEND}/messages", self.cluster.simulator),
+                None,
+                &json!({ "to": OWN_PHONE, "type": "text", "text": "Hi" }),
+            ),
+        );
+        self.terminal.command(
+            "see what the friend's phone got",
+            &format!("curl -s {}/phones/{FRIEND}/inbox", self.cluster.simulator),
+        );
+        self.terminal.command("read the history", &get_line(&format!("{}/v1/messages", first.api), key));
+        self.terminal.command(
+            "see which node owns the channel",
+            &get_line(&format!("{}/v1/admin/channels/{channel}", first.ops), &self.cluster.operator_token),
+        );
+        self.terminal.command("kill a node; what you send meanwhile is not lost", &format!("kill -9 {}", last.pid));
+    }
+}
+
+fn show_webhook(terminal: Terminal, webhook: &Webhook) {
+    terminal.note("webhook", &format!("{} {}", webhook.event, webhook.event_id));
+    terminal.note("", &webhook.body["data"].to_string());
+    terminal.note("signature", &webhook.signature);
+    match &webhook.verdict {
+        Ok(()) => terminal.good("", "the signature verifies"),
+        Err(reason) => terminal.bad("", reason),
+    }
+}
+
+fn find<'a>(list: &'a Value, field: &str, value: &str) -> Option<&'a Value> {
+    list["data"].as_array()?.iter().find(|item| item[field] == value)
+}
+
+fn get_line(url: &str, token: &str) -> String {
+    format!("curl -s {url} -H 'Authorization: Bearer {token}'")
+}
+
+fn post_line(url: &str, token: Option<&str>, body: &Value) -> String {
+    let token = token.map(|token| format!(" -H 'Authorization: Bearer {token}'")).unwrap_or_default();
+    // A quote in the body would end the shell's.
+    let body = body.to_string().replace('\'', r"'\''");
+    format!("curl -s {url}{token} -H 'Content-Type: application/json' -d '{body}'")
+}

@@ -1,0 +1,307 @@
+//! `gateway dev`: a whole cluster on this machine, each node a process of its own, with a simulated network.
+//!
+//! - [`folder`]: what lies where and what survives; [`settings`]: the nodes' configuration files.
+//! - [`process`]: starting, finding and ending processes; [`ports`]: which port is whose.
+//! - [`description`]: `dev.json`; [`caller`]: HTTP calls to what was started.
+
+pub mod caller;
+pub mod description;
+pub mod folder;
+pub mod ports;
+pub mod process;
+pub mod settings;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use model::id::NodeId;
+use nix::sys::signal::Signal;
+use reqwest::{Method, StatusCode};
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::cli::{DevArgs, DevCommand, UpArgs};
+use crate::demo;
+use crate::refusal::Refusal;
+use caller::{Caller, text_at};
+use description::Description;
+use folder::{DemoCustomer, Folder, Plan};
+use process::{Children, Role};
+
+/// A cluster on a busy machine is ready well within this.
+const START_DEADLINE: Duration = Duration::from_secs(90);
+
+/// How often readiness is asked for.
+const POLL: Duration = Duration::from_millis(50);
+
+/// From SIGTERM to the end of a process: hand-over of its shards, closing its sessions, flushing its state.
+const STOP_DEADLINE: Duration = Duration::from_secs(30);
+
+/// `down` and Ctrl-C do not wait as long for an orderly end: everything stops anyway.
+const DOWN_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Runs the subcommand, or brings a cluster up.
+///
+/// # Errors
+/// A [`Refusal`] for what the caller gave; anything else for what went wrong on the way.
+pub async fn run(args: DevArgs) -> anyhow::Result<()> {
+    match args.command {
+        None => up(&args.data, &args.up).await,
+        Some(DevCommand::Start { node, wait }) => start(&args.data, node, wait).await,
+        Some(DevCommand::Stop { node, kill }) => stop(&args.data, node, kill).await,
+        Some(DevCommand::Down) => down(&args.data).await,
+    }
+}
+
+async fn up(data: &Path, args: &UpArgs) -> anyhow::Result<()> {
+    refuse_when_running(data)?;
+    let (folder, plan) = Folder::prepare(data, args.nodes, args.base_port, args.fresh)?;
+    let receiver = args.demo.then(|| ("the demo's webhook receiver".to_owned(), plan.ports().demo_receiver()));
+    let nodes = plan.node_ids().flat_map(|node| plan.ports().of_node(node));
+    ports::ensure_free(plan.ports().of_simulator().into_iter().chain(nodes).chain(receiver))?;
+
+    let mut children = Children::default();
+    let outcome = tokio::select! {
+        outcome = bring_up_and_hold(&folder, plan, args, &mut children) => outcome,
+        () = interrupted() => {
+            eprintln!("\nstopping");
+            stop_everything(&folder, plan).await;
+            return Ok(());
+        }
+    };
+    if outcome.is_err() {
+        stop_everything(&folder, plan).await;
+    }
+    outcome
+}
+
+/// Starts everything; then returns when detached, or else never.
+async fn bring_up_and_hold(folder: &Folder, plan: Plan, args: &UpArgs, children: &mut Children) -> anyhow::Result<()> {
+    let started = Instant::now();
+    let description = bring_up(folder, plan, args, children).await?;
+    print_summary(folder, &description, started.elapsed());
+    let demo = match args.demo {
+        true => Some(demo::show(&description, plan, args).await?),
+        false => None,
+    };
+    if args.detach {
+        if let Some(demo) = demo {
+            demo.leave().await?;
+        }
+        println!("stop it with: gateway dev down --data {}", folder.root().display());
+        return Ok(());
+    }
+    println!("Ctrl-C stops it");
+    match demo {
+        None => hold(folder, plan, children).await,
+        Some(mut demo) => tokio::select! {
+            outcome = hold(folder, plan, children) => outcome,
+            () = demo.keep_showing() => Ok(()),
+        },
+    }
+}
+
+/// Says when a process ends by itself, or by `gateway dev stop`; the others go on.
+async fn hold(folder: &Folder, plan: Plan, children: &mut Children) -> anyhow::Result<()> {
+    loop {
+        tokio::time::sleep(POLL).await;
+        if let Some((role, status)) = children.take_ended()? {
+            // Several nodes may end in the same moment; what remains is said with the last.
+            let left =
+                plan.node_ids().filter(|node| process::running(Role::Node(*node), folder, plan).is_some()).count();
+            println!("{role} ended ({status}); {left} of {} nodes run", plan.nodes);
+            if let Role::Node(node) = role {
+                println!("start it again with: gateway dev start {node} --data {}", folder.root().display());
+            }
+        }
+    }
+}
+
+async fn bring_up(folder: &Folder, plan: Plan, args: &UpArgs, children: &mut Children) -> anyhow::Result<Description> {
+    // Tests take the file's presence for readiness.
+    let _ = std::fs::remove_file(folder.description_file());
+    settings::write_all(folder, plan, args)?;
+    let simulator = Caller::new(format!("http://{}", plan.ports().simulator_control()), None)?;
+    let token = folder.operator_token()?;
+    let operator = Caller::new(format!("http://{}", plan.ports().ops(1)), Some(&token))?;
+
+    let roles = std::iter::once(Role::Simulator).chain(plan.node_ids().map(Role::Node));
+    for role in roles {
+        children.add(role, process::spawn(role, folder, plan, args.qr_time_scale)?);
+    }
+    wait_for(folder, children, Role::Simulator, &simulator, "/healthz").await?;
+    for node in plan.node_ids() {
+        let ops = operator.at(format!("http://{}", plan.ports().ops(node)));
+        wait_for(folder, children, Role::Node(node), &ops, "/readyz").await?;
+    }
+    let customer = demo_customer(folder, &operator).await?;
+    let _lock = folder.lock()?;
+    let description = Description::compose(folder, plan, &customer)?;
+    description.write(folder)?;
+    Ok(description)
+}
+
+/// Waits for one process, and watches all the while that none of them ends.
+async fn wait_for(
+    folder: &Folder,
+    children: &mut Children,
+    awaited: Role,
+    caller: &Caller,
+    path: &str,
+) -> anyhow::Result<()> {
+    let deadline = Instant::now() + START_DEADLINE;
+    while !caller.is_ok(path).await {
+        if let Some((role, status)) = children.take_ended()? {
+            bail!("{role} ended while it started ({status}):\n{}", process::log_tail(role, folder).trim_end());
+        }
+        if Instant::now() >= deadline {
+            let answer = match caller.call(Method::GET, path, None).await {
+                Ok((status, body)) => format!("{status}: {body}"),
+                Err(error) => format!("{error:#}"),
+            };
+            let log = process::log_tail(awaited, folder);
+            bail!("{awaited} does not answer {path} within {START_DEADLINE:?} ({answer}):\n{}", log.trim_end());
+        }
+        tokio::time::sleep(POLL).await;
+    }
+    Ok(())
+}
+
+/// The demo customer: the one of an earlier run while it exists, else a new one with an unrestricted key.
+async fn demo_customer(folder: &Folder, operator: &Caller) -> anyhow::Result<DemoCustomer> {
+    if let Some(customer) = folder.customer()? {
+        let path = format!("/v1/admin/customers/{}", customer.customer_id);
+        match operator.call(Method::GET, &path, None).await? {
+            (StatusCode::OK, _) => return Ok(customer),
+            (StatusCode::NOT_FOUND, _) => {}
+            (status, answer) => bail!("GET {path} answered {status}: {answer}"),
+        }
+    }
+    let body = json!({ "name": "Demo", "plan": { "name": "demo", "channel_limit": null } });
+    let answer = operator.post("/v1/admin/customers", &body).await.context("creating the demo customer")?;
+    let customer = DemoCustomer {
+        customer_id: text_at(&answer, "/id")?.to_owned(),
+        api_key: text_at(&answer, "/api_key/secret")?.to_owned(),
+    };
+    folder.keep_customer(&customer)?;
+    Ok(customer)
+}
+
+fn print_summary(folder: &Folder, description: &Description, took: Duration) {
+    println!("cluster of {} ready in {:.1} s", description.nodes.len(), took.as_secs_f64());
+    for node in &description.nodes {
+        println!("  node {}     {}   operator {}   log {}", node.id, node.api, node.ops, node.log.display());
+    }
+    println!("  simulator  {}", description.simulator);
+    println!("  API key    {}", description.api_key);
+    println!("  all of it  {}", folder.description_file().display());
+}
+
+fn refuse_when_running(data: &Path) -> Result<(), Refusal> {
+    let Ok((folder, plan)) = Folder::existing(data) else { return Ok(()) };
+    for role in std::iter::once(Role::Simulator).chain(plan.node_ids().map(Role::Node)) {
+        if let Some(pid) = process::running(role, &folder, plan) {
+            let problem = format!("its cluster runs already ({role} is process {pid})");
+            let remedy = format!("stop it with: gateway dev down --data {}", data.display());
+            return Err(Refusal::new(data.display().to_string(), problem, remedy));
+        }
+    }
+    Ok(())
+}
+
+async fn start(data: &Path, node: NodeId, wait: bool) -> anyhow::Result<()> {
+    let (folder, plan) = Folder::existing(data)?;
+    let role = known(plan, node)?;
+    if let Some(pid) = process::running(role, &folder, plan) {
+        return Err(Refusal::new(role.to_string(), format!("runs already as process {pid}"), "stop it first").into());
+    }
+    ports::ensure_free(plan.ports().of_node(node))?;
+    let mut children = Children::default();
+    let child = process::spawn(role, &folder, plan, 1.0)?;
+    let pid = process::pid_of(&child);
+    children.add(role, child);
+    Description::note_pid(&folder, node, pid)?;
+    let ops = Caller::new(format!("http://{}", plan.ports().ops(node)), None)?;
+    wait_for(&folder, &mut children, role, &ops, "/healthz").await?;
+    if wait {
+        wait_for(&folder, &mut children, role, &ops, "/readyz").await?;
+    }
+    println!("{role} is {} as process {pid}", if wait { "ready" } else { "up" });
+    Ok(())
+}
+
+async fn stop(data: &Path, node: NodeId, kill: bool) -> anyhow::Result<()> {
+    let (folder, plan) = Folder::existing(data)?;
+    let role = known(plan, node)?;
+    let how = if kill { Signal::SIGKILL } else { Signal::SIGTERM };
+    if !process::signal(role, &folder, plan, how)? {
+        println!("{role} does not run");
+        return Ok(());
+    }
+    if !process::wait_gone(role, &folder, plan, STOP_DEADLINE).await {
+        bail!("{role} still runs {STOP_DEADLINE:?} after {how}; --kill ends it at once");
+    }
+    println!("{role} stopped");
+    Ok(())
+}
+
+async fn down(data: &Path) -> anyhow::Result<()> {
+    let (folder, plan) = Folder::existing(data)?;
+    stop_everything(&folder, plan).await;
+    println!("stopped");
+    Ok(())
+}
+
+fn known(plan: Plan, node: NodeId) -> Result<Role, Refusal> {
+    if plan.node_ids().any(|id| id == node) {
+        Ok(Role::Node(node))
+    } else {
+        let remedy = format!("name one of 1 to {}", plan.nodes);
+        Err(Refusal::new(format!("node {node}"), "is not of this cluster", remedy))
+    }
+}
+
+/// The nodes first, together, so that none of them sees the network go; then the simulator.
+async fn stop_everything(folder: &Folder, plan: Plan) {
+    let nodes: Vec<Role> = plan.node_ids().map(Role::Node).collect();
+    stop_together(folder, plan, &nodes).await;
+    stop_together(folder, plan, &[Role::Simulator]).await;
+}
+
+/// SIGTERM, and after [`DOWN_DEADLINE`] SIGKILL. A process that the system does not let us signal is named and left.
+async fn stop_together(folder: &Folder, plan: Plan, roles: &[Role]) {
+    let send = |role: Role, what: Signal| {
+        if let Err(error) = process::signal(role, folder, plan, what) {
+            eprintln!("{error:#}");
+        }
+    };
+    for role in roles {
+        send(*role, Signal::SIGTERM);
+        // A process that was paused hears SIGTERM only when it goes on.
+        send(*role, Signal::SIGCONT);
+    }
+    let deadline = Instant::now() + DOWN_DEADLINE;
+    for role in roles {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if !process::wait_gone(*role, folder, plan, left).await {
+            eprintln!("{role} did not end within {DOWN_DEADLINE:?}; killing it");
+            send(*role, Signal::SIGKILL);
+            process::wait_gone(*role, folder, plan, DOWN_DEADLINE).await;
+        }
+    }
+}
+
+/// Ctrl-C, or the SIGTERM of a supervisor, or the terminal closing.
+async fn interrupted() {
+    let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+    let mut signals = Vec::new();
+    for kind in kinds {
+        match signal(kind) {
+            Ok(listener) => signals.push(listener),
+            Err(error) => eprintln!("{kind:?} cannot be heard: {error}"),
+        }
+    }
+    let waits = signals.iter_mut().map(|listener| Box::pin(listener.recv()));
+    futures::future::select_all(waits).await;
+}

@@ -1,0 +1,82 @@
+//! HTTP calls to the cluster that was started: of the operator, of the demo customer, and to the simulator.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use reqwest::{Client, Method, StatusCode};
+use serde_json::Value;
+
+/// Longer than any answer of the gateway takes, a QR wait of 10 s included.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Calls one base URL, with a bearer token where there is one.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    client: Client,
+    base: String,
+    token: Option<String>,
+}
+
+impl Caller {
+    /// # Errors
+    /// When no HTTP client can be made.
+    pub fn new(base: impl Into<String>, token: Option<&str>) -> anyhow::Result<Self> {
+        // No proxy of the environment lies between processes of one machine.
+        let client = Client::builder().no_proxy().timeout(TIMEOUT).build().context("making an HTTP client")?;
+        Ok(Self { client, base: base.into(), token: token.map(str::to_owned) })
+    }
+
+    /// The same caller at another address.
+    pub fn at(&self, base: impl Into<String>) -> Self {
+        Self { base: base.into(), ..self.clone() }
+    }
+
+    /// # Errors
+    /// When no answer came.
+    pub async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<(StatusCode, Value)> {
+        let mut request = self.client.request(method.clone(), format!("{}{path}", self.base));
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let answer = request.send().await.with_context(|| format!("{method} {}{path}", self.base))?;
+        let status = answer.status();
+        let text = answer.text().await.with_context(|| format!("{method} {}{path}", self.base))?;
+        Ok((status, serde_json::from_str(&text).unwrap_or(Value::String(text))))
+    }
+
+    /// The body of an answer that has to be a success.
+    ///
+    /// # Errors
+    /// No answer, or another status; the error shows the answer.
+    pub async fn expect(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
+        let (status, answer) = self.call(method.clone(), path, body).await?;
+        if !status.is_success() {
+            bail!("{method} {}{path} answered {status}: {answer}", self.base);
+        }
+        Ok(answer)
+    }
+
+    pub async fn get(&self, path: &str) -> anyhow::Result<Value> {
+        self.expect(Method::GET, path, None).await
+    }
+
+    pub async fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
+        self.expect(Method::POST, path, Some(body)).await
+    }
+
+    /// Whether `path` answers 200 now.
+    pub async fn is_ok(&self, path: &str) -> bool {
+        matches!(self.call(Method::GET, path, None).await, Ok((StatusCode::OK, _)))
+    }
+}
+
+/// The text at a JSON pointer of an answer.
+///
+/// # Errors
+/// When there is none; the error shows the answer.
+pub fn text_at<'a>(answer: &'a Value, pointer: &str) -> anyhow::Result<&'a str> {
+    answer.pointer(pointer).and_then(Value::as_str).with_context(|| format!("no {pointer} in {answer}"))
+}

@@ -1,0 +1,276 @@
+//! The folder of a development cluster: what lies where, and what survives from one run to the next.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use model::id::NodeId;
+use rand::Rng;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use uuid::Uuid;
+
+use super::ports::Ports;
+use crate::pki::{Authority, Pair};
+use crate::refusal::Refusal;
+
+/// Says that a folder is ours to wipe.
+const MARKER: &str = ".gateway-dev.json";
+
+/// What stays the same in a resumed folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    pub nodes: u8,
+    pub base_port: u16,
+    pub cluster_id: Uuid,
+}
+
+impl Plan {
+    pub fn ports(self) -> Ports {
+        Ports { base: self.base_port }
+    }
+
+    pub fn node_ids(self) -> impl DoubleEndedIterator<Item = NodeId> {
+        1..=NodeId::from(self.nodes)
+    }
+}
+
+/// The demo customer, kept over runs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DemoCustomer {
+    pub customer_id: String,
+    pub api_key: String,
+}
+
+/// A development cluster's folder. All paths are absolute.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    root: PathBuf,
+}
+
+impl Folder {
+    /// Opens a folder that holds, or held, a development cluster.
+    ///
+    /// # Errors
+    /// A [`Refusal`] when it does not.
+    pub fn existing(root: &Path) -> Result<(Self, Plan), Refusal> {
+        let folder = Self { root: absolute(root)? };
+        match folder.plan()? {
+            Some(plan) => Ok((folder, plan)),
+            None => {
+                Err(Refusal::new(root.display().to_string(), "holds no development cluster", "name one with --data"))
+            }
+        }
+    }
+
+    /// Makes the folder, or takes up the cluster in it; `fresh` empties it first.
+    ///
+    /// # Errors
+    /// A [`Refusal`] when the folder holds something else, or a cluster of another shape than asked for.
+    pub fn prepare(
+        root: &Path,
+        nodes: Option<u8>,
+        base_port: Option<u16>,
+        fresh: bool,
+    ) -> anyhow::Result<(Self, Plan)> {
+        let folder = Self { root: absolute(root)? };
+        let shown = root.display().to_string();
+        let former = folder.plan()?;
+        let is_empty = fs::read_dir(&folder.root).map(|mut entries| entries.next().is_none()).unwrap_or(true);
+        if former.is_none() && !is_empty {
+            let remedy = "name an empty folder, or one that gateway dev has made";
+            return Err(Refusal::new(shown, "is neither empty nor a development cluster's", remedy).into());
+        }
+        if fresh && former.is_some() {
+            fs::remove_dir_all(&folder.root).with_context(|| format!("emptying {shown}"))?;
+        }
+        let plan = match former {
+            Some(plan) if !fresh => {
+                if nodes.is_some_and(|nodes| nodes != plan.nodes) {
+                    let problem = format!("holds a cluster of {} nodes", plan.nodes);
+                    return Err(Refusal::new(shown, problem, "leave out --nodes, or give --fresh to forget it").into());
+                }
+                if base_port.is_some_and(|port| port != plan.base_port) {
+                    let problem = format!("holds a cluster on base port {}", plan.base_port);
+                    return Err(
+                        Refusal::new(shown, problem, "leave out --base-port, or give --fresh to forget it").into()
+                    );
+                }
+                plan
+            }
+            _ => Plan { nodes: nodes.unwrap_or(3), base_port: base_port.unwrap_or(8000), cluster_id: Uuid::new_v4() },
+        };
+        fs::create_dir_all(&folder.root).with_context(|| format!("making {shown}"))?;
+        write_json(&folder.root.join(MARKER), &plan)?;
+        folder.make_secrets(plan)?;
+        Ok((folder, plan))
+    }
+
+    fn plan(&self) -> Result<Option<Plan>, Refusal> {
+        read_json(&self.root.join(MARKER)).map_err(|error| {
+            Refusal::new(self.root.join(MARKER).display().to_string(), error.to_string(), "remove the folder")
+        })
+    }
+
+    /// The authority, a certificate for each node, the master key and the operator token, where they are missing.
+    fn make_secrets(&self, plan: Plan) -> anyhow::Result<()> {
+        let ca = self.ca_file();
+        if !ca.exists() {
+            let authority = Authority::create()?;
+            fs::create_dir_all(self.root.join("pki"))?;
+            for node in plan.node_ids() {
+                let Pair { certificate, key } = authority.issue(node)?;
+                write_private(&self.key_file(node), &key)?;
+                write_atomically(&self.cert_file(node), certificate.as_bytes(), 0o644)?;
+            }
+            write_private(&self.root.join("pki/ca.key"), &authority.pair.key)?;
+            // Last: it says that the others are there.
+            write_atomically(&ca, authority.pair.certificate.as_bytes(), 0o644)?;
+        }
+        for (path, length) in [(self.master_key_file(), 32), (self.operator_token_file(), 24)] {
+            if !path.exists() {
+                let mut bytes = vec![0; length];
+                rand::rng().fill_bytes(&mut bytes);
+                write_private(&path, &format!("{}\n", hex::encode(bytes)))?;
+            }
+        }
+        Ok(())
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub fn ca_file(&self) -> PathBuf {
+        self.root.join("pki/ca.pem")
+    }
+
+    pub fn cert_file(&self, node: NodeId) -> PathBuf {
+        self.root.join(format!("pki/node-{node}.pem"))
+    }
+
+    pub fn key_file(&self, node: NodeId) -> PathBuf {
+        self.root.join(format!("pki/node-{node}.key"))
+    }
+
+    pub fn master_key_file(&self) -> PathBuf {
+        self.root.join("master.key")
+    }
+
+    pub fn operator_token_file(&self) -> PathBuf {
+        self.root.join("operator.token")
+    }
+
+    pub fn operator_token(&self) -> anyhow::Result<String> {
+        let path = self.operator_token_file();
+        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        Ok(text.trim().to_owned())
+    }
+
+    pub fn config_file(&self, node: NodeId) -> PathBuf {
+        self.root.join(format!("node-{node}.toml"))
+    }
+
+    pub fn data_dir(&self, node: NodeId) -> PathBuf {
+        self.root.join(format!("node-{node}"))
+    }
+
+    pub fn description_file(&self) -> PathBuf {
+        self.root.join("dev.json")
+    }
+
+    fn customer_file(&self) -> PathBuf {
+        self.root.join("customer.json")
+    }
+
+    pub fn customer(&self) -> anyhow::Result<Option<DemoCustomer>> {
+        read_json(&self.customer_file()).with_context(|| self.customer_file().display().to_string())
+    }
+
+    pub fn keep_customer(&self, customer: &DemoCustomer) -> anyhow::Result<()> {
+        write_json(&self.customer_file(), customer)
+    }
+
+    /// Held while the folder's bookkeeping is read and rewritten: commands may run at once.
+    pub fn lock(&self) -> anyhow::Result<File> {
+        let file = File::create(self.root.join(".lock"))?;
+        file.lock()?;
+        Ok(file)
+    }
+}
+
+fn absolute(root: &Path) -> Result<PathBuf, Refusal> {
+    std::path::absolute(root)
+        .map_err(|error| Refusal::new(format!("--data {}", root.display()), error.to_string(), "name a folder"))
+}
+
+/// Reads a file of ours; `None` when it is not there.
+pub fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Writes a file of ours, all or nothing, for its owner alone: most of them hold a key.
+pub fn write_json<T: Serialize>(path: &Path, value: &T) -> anyhow::Result<()> {
+    let mut text = serde_json::to_vec_pretty(value)?;
+    text.push(b'\n');
+    write_atomically(path, &text, 0o600).with_context(|| path.display().to_string())
+}
+
+pub fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
+    write_atomically(path, text.as_bytes(), 0o600).with_context(|| path.display().to_string())
+}
+
+fn write_atomically(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.tmp", std::process::id()));
+    let temporary = path.with_file_name(name);
+    let mut file = File::options().write(true).create(true).truncate(true).mode(mode).open(&temporary)?;
+    file.write_all(bytes)?;
+    drop(file);
+    fs::rename(&temporary, path)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_resumed_folder_keeps_its_plan_and_secrets_and_a_fresh_one_does_not() {
+        let temporary = tempfile::tempdir().unwrap();
+        let root = temporary.path().join("dev");
+        let (folder, plan) = Folder::prepare(&root, Some(2), Some(9000), false).unwrap();
+        let token = folder.operator_token().unwrap();
+        assert_eq!(fs::metadata(folder.key_file(1)).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::metadata(folder.master_key_file()).unwrap().permissions().mode() & 0o777, 0o600);
+
+        let (folder, resumed) = Folder::prepare(&root, None, None, false).unwrap();
+        assert_eq!((resumed, folder.operator_token().unwrap()), (plan, token.clone()));
+        let other = Folder::prepare(&root, Some(3), None, false).unwrap_err();
+        assert!(other.is::<Refusal>() && other.to_string().contains("2 nodes"), "{other}");
+
+        let (folder, fresh) = Folder::prepare(&root, Some(3), None, true).unwrap();
+        assert_eq!((fresh.nodes, fresh.base_port), (3, 8000));
+        assert_ne!(folder.operator_token().unwrap(), token);
+        assert_ne!(fresh.cluster_id, plan.cluster_id);
+    }
+
+    #[test]
+    fn a_folder_of_somebody_else_is_left_alone_even_when_a_fresh_one_is_asked_for() {
+        let temporary = tempfile::tempdir().unwrap();
+        fs::write(temporary.path().join("thesis.txt"), "years of work").unwrap();
+        for fresh in [false, true] {
+            let error = Folder::prepare(temporary.path(), None, None, fresh).unwrap_err();
+            assert!(error.is::<Refusal>(), "{error}");
+        }
+        assert!(temporary.path().join("thesis.txt").exists());
+        assert!(Folder::existing(temporary.path()).is_err());
+    }
+}

@@ -1,0 +1,100 @@
+//! Which port is whose in a development cluster, and whether it is free.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+
+use model::id::NodeId;
+
+use crate::refusal::Refusal;
+
+/// The ports of one cluster, all counted from one base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ports {
+    pub base: u16,
+}
+
+impl Ports {
+    pub fn api(self, node: NodeId) -> SocketAddr {
+        self.at(u16::try_from(node).unwrap_or(u16::MAX))
+    }
+
+    pub fn ops(self, node: NodeId) -> SocketAddr {
+        self.at(u16::try_from(node).unwrap_or(u16::MAX).saturating_add(100))
+    }
+
+    pub fn peer(self, node: NodeId) -> SocketAddr {
+        self.at(u16::try_from(node).unwrap_or(u16::MAX).saturating_add(200))
+    }
+
+    pub fn simulator_control(self) -> SocketAddr {
+        self.at(90)
+    }
+
+    pub fn simulator_network(self) -> SocketAddr {
+        self.at(91)
+    }
+
+    /// The demo's own webhook receiver.
+    pub fn demo_receiver(self) -> SocketAddr {
+        self.at(92)
+    }
+
+    fn at(self, offset: u16) -> SocketAddr {
+        SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), self.base.saturating_add(offset))
+    }
+
+    pub fn of_node(self, node: NodeId) -> [(String, SocketAddr); 3] {
+        [
+            (format!("node {node}'s API"), self.api(node)),
+            (format!("node {node}'s operator port"), self.ops(node)),
+            (format!("node {node}'s peer port"), self.peer(node)),
+        ]
+    }
+
+    pub fn of_simulator(self) -> [(String, SocketAddr); 2] {
+        [
+            ("the simulator's control port".to_owned(), self.simulator_control()),
+            ("the simulator's network port".to_owned(), self.simulator_network()),
+        ]
+    }
+}
+
+/// Refuses when another process listens on one of these, before anything is started.
+///
+/// # Errors
+/// A [`Refusal`] that names the first taken port.
+pub fn ensure_free(ports: impl IntoIterator<Item = (String, SocketAddr)>) -> Result<(), Refusal> {
+    for (whose, address) in ports {
+        // A listener of std sets SO_REUSEADDR: what lingers of a former run does not count as taken.
+        TcpListener::bind(address).map_err(|error| {
+            let problem = format!("cannot be {whose}: {error}");
+            Refusal::new(format!("port {}", address.port()), problem, "free it or choose another --base-port")
+        })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_counted_from_the_base() {
+        let ports = Ports { base: 8000 };
+        assert_eq!(ports.api(1).to_string(), "127.0.0.1:8001");
+        assert_eq!(ports.ops(2).to_string(), "127.0.0.1:8102");
+        assert_eq!(ports.peer(3).to_string(), "127.0.0.1:8203");
+        assert_eq!(ports.simulator_control().port(), 8090);
+        assert_eq!(ports.simulator_network().port(), 8091);
+    }
+
+    #[test]
+    fn a_taken_port_is_named() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap();
+        let refusal = ensure_free([("node 1's API".to_owned(), address)]).unwrap_err();
+        assert!(refusal.to_string().contains(&format!("port {}", address.port())), "{refusal}");
+        drop(taken);
+        ensure_free([("node 1's API".to_owned(), address)]).unwrap();
+    }
+}

@@ -1,0 +1,192 @@
+//! The processes of a development cluster: started from this very binary, found again by their process ids.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use model::id::NodeId;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::folder::{Folder, Plan, write_private};
+
+/// How often a process is looked at while its end is awaited.
+const POLL: Duration = Duration::from_millis(10);
+
+/// How much of a log explains a start that failed.
+const TAIL_LINES: usize = 20;
+
+/// What a process of the cluster is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    Simulator,
+    Node(NodeId),
+}
+
+impl std::fmt::Display for Role {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Simulator => f.write_str("the simulator"),
+            Self::Node(id) => write!(f, "node {id}"),
+        }
+    }
+}
+
+impl Role {
+    fn file(self, folder: &Folder, extension: &str) -> PathBuf {
+        match self {
+            Self::Simulator => folder.root().join(format!("simulator.{extension}")),
+            Self::Node(id) => folder.root().join(format!("node-{id}.{extension}")),
+        }
+    }
+
+    pub fn log_file(self, folder: &Folder) -> PathBuf {
+        self.file(folder, "log")
+    }
+
+    fn pid_file(self, folder: &Folder) -> PathBuf {
+        self.file(folder, "pid")
+    }
+
+    /// The command line, without the binary. No two processes of a machine share one: it holds ports or a path.
+    fn arguments(self, folder: &Folder, plan: Plan, qr_time_scale: f64) -> Vec<String> {
+        match self {
+            Self::Simulator => vec![
+                "simulator".to_owned(),
+                format!("--control={}", plan.ports().simulator_control()),
+                format!("--network={}", plan.ports().simulator_network()),
+                format!("--qr-time-scale={qr_time_scale}"),
+            ],
+            Self::Node(id) => {
+                vec!["run".to_owned(), format!("--config={}", folder.config_file(id).display())]
+            }
+        }
+    }
+
+    /// The argument by which a process id is known to be still this process and not a later one of the same number.
+    fn token(self, folder: &Folder, plan: Plan) -> String {
+        self.arguments(folder, plan, 1.0).swap_remove(1)
+    }
+}
+
+/// Starts a process in a group of its own (Ctrl-C in the terminal is for `gateway dev`, which then stops them in order)
+/// with its output appended to its log.
+///
+/// # Errors
+/// When the log cannot be opened or the process not be started.
+pub fn spawn(role: Role, folder: &Folder, plan: Plan, qr_time_scale: f64) -> anyhow::Result<Child> {
+    let log = File::options().create(true).append(true).open(role.log_file(folder))?;
+    let binary = std::env::current_exe().context("finding this binary")?;
+    let mut command = Command::new(binary);
+    command
+        .args(role.arguments(folder, plan, qr_time_scale))
+        .current_dir(folder.root())
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .process_group(0);
+    for (name, _) in std::env::vars_os() {
+        // The node is told everything by its file; what the caller's shell sets is for other nodes.
+        if name.to_string_lossy().starts_with("GATEWAY_") {
+            command.env_remove(name);
+        }
+    }
+    let child = command.spawn().with_context(|| format!("starting {role}"))?;
+    record_pid(folder, role, pid_of(&child))?;
+    Ok(child)
+}
+
+pub fn pid_of(child: &Child) -> i32 {
+    i32::try_from(child.id()).expect("process ids fit 31 bits on Linux")
+}
+
+pub fn record_pid(folder: &Folder, role: Role, pid: i32) -> anyhow::Result<()> {
+    write_private(&role.pid_file(folder), &format!("{pid}\n"))
+}
+
+/// The process id at the last start.
+///
+/// # Errors
+/// When the role was never started here.
+pub fn recorded_pid(folder: &Folder, role: Role) -> anyhow::Result<i32> {
+    let path = role.pid_file(folder);
+    let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    text.trim().parse().with_context(|| path.display().to_string())
+}
+
+/// The process of this role, if it runs.
+pub fn running(role: Role, folder: &Folder, plan: Plan) -> Option<i32> {
+    let pid = recorded_pid(folder, role).ok()?;
+    is_process(pid, &role.token(folder, plan)).then_some(pid)
+}
+
+/// Whether `pid` is there, is no zombie, and was started with `argument`.
+fn is_process(pid: i32, argument: &str) -> bool {
+    let Ok(command_line) = fs::read(format!("/proc/{pid}/cmdline")) else { return false };
+    // A zombie's command line is empty.
+    command_line.split(|byte| *byte == 0).any(|word| word == argument.as_bytes())
+}
+
+/// Sends a signal to the process of this role; `false` when it does not run.
+///
+/// # Errors
+/// When the system refuses.
+pub fn signal(role: Role, folder: &Folder, plan: Plan, signal: Signal) -> anyhow::Result<bool> {
+    let Some(pid) = running(role, folder, plan) else { return Ok(false) };
+    match kill(Pid::from_raw(pid), signal) {
+        Ok(()) => Ok(true),
+        Err(nix::errno::Errno::ESRCH) => Ok(false),
+        Err(error) => Err(error).with_context(|| format!("{signal} to {role}, process {pid}")),
+    }
+}
+
+/// Waits until the process of this role runs no more; `false` when the time passed first.
+pub async fn wait_gone(role: Role, folder: &Folder, plan: Plan, within: Duration) -> bool {
+    let deadline = Instant::now() + within;
+    while running(role, folder, plan).is_some() {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        tokio::time::sleep(POLL).await;
+    }
+    true
+}
+
+/// The last lines of a process's log, indented.
+pub fn log_tail(role: Role, folder: &Folder) -> String {
+    let text = fs::read(role.log_file(folder)).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().collect();
+    let tail = &lines[lines.len().saturating_sub(TAIL_LINES)..];
+    tail.iter().map(|line| format!("  | {line}\n")).collect()
+}
+
+/// What `gateway dev` holds of the processes that it started itself.
+#[derive(Debug, Default)]
+pub struct Children {
+    children: Vec<(Role, Child)>,
+}
+
+impl Children {
+    pub fn add(&mut self, role: Role, child: Child) {
+        self.children.push((role, child));
+    }
+
+    /// Collects one that has ended since the last call.
+    ///
+    /// # Errors
+    /// When the system refuses to say.
+    pub fn take_ended(&mut self) -> io::Result<Option<(Role, ExitStatus)>> {
+        for index in 0..self.children.len() {
+            if let Some(status) = self.children[index].1.try_wait()? {
+                let (role, _) = self.children.swap_remove(index);
+                return Ok(Some((role, status)));
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,127 @@
+//! The configuration of a development node: production's defaults, but where simulator.md section 3 says otherwise.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use model::id::NodeId;
+
+use super::folder::{Folder, Plan, write_private};
+use crate::cli::{LimitArgs, UpArgs};
+use crate::config::{
+    Api, Bucket, Cluster, Config, Drain, Driver, History, HostPort, HumanDuration, Limits, Log, Member, Network, Node,
+    Ops, Peer, Secrets, Timing, Webhooks,
+};
+
+/// Writes the configuration files of all nodes. Flags hold for this run: a resumed folder gets them anew.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn write_all(folder: &Folder, plan: Plan, args: &UpArgs) -> anyhow::Result<()> {
+    for node in plan.node_ids() {
+        let text = toml::to_string(&of_node(folder, plan, args, node)).context("writing a configuration")?;
+        write_private(&folder.config_file(node), &text)?;
+    }
+    Ok(())
+}
+
+fn of_node(folder: &Folder, plan: Plan, args: &UpArgs, node: NodeId) -> Config {
+    let ports = plan.ports();
+    let local = |address: std::net::SocketAddr| HostPort::new(address.ip().to_string(), address.port());
+    let url = |node| format!("http://{}", ports.api(node));
+    Config {
+        node: Node {
+            id: node,
+            data_dir: folder.data_dir(node),
+            zone: "dev".to_owned(),
+            weight: 1,
+            max_channels: 50_000,
+        },
+        api: Api {
+            listen: ports.api(node),
+            base_url: args.base_url.clone().unwrap_or_else(|| url(1)),
+            trusted_proxies: Vec::new(),
+        },
+        ops: Ops { listen: ports.ops(node), token: None, token_file: Some(folder.operator_token_file()) },
+        peer: Peer {
+            listen: ports.peer(node),
+            advertise: Some(local(ports.peer(node))),
+            ca_file: folder.ca_file(),
+            cert_file: folder.cert_file(node),
+            key_file: folder.key_file(node),
+        },
+        cluster: Cluster {
+            cluster_id: plan.cluster_id,
+            shards: 16,
+            timing: Timing::Lan,
+            nodes: plan.node_ids().map(|id| Member { id, peer: local(ports.peer(id)), api: url(id) }).collect(),
+        },
+        secrets: Secrets { master_key: None, master_key_file: Some(folder.master_key_file()) },
+        network: Network {
+            driver: Driver::Simulated,
+            address: local(ports.simulator_network()),
+            phone_suffix: "s.example".to_owned(),
+            group_suffix: "g.example".to_owned(),
+            newsletter_suffix: "n.example".to_owned(),
+            session_starts_per_second: 200,
+        },
+        webhooks: Webhooks { allow_http: !args.strict, allow_loopback: !args.strict, ..Webhooks::default() },
+        limits: limits(&args.limits),
+        drain: Drain { initial_wait: HumanDuration(Duration::ZERO) },
+        history: History::default(),
+        log: Log::default(),
+    }
+}
+
+fn limits(args: &LimitArgs) -> Limits {
+    let over = |bucket: Bucket, burst: Option<u32>, refill: Option<f64>| Bucket {
+        burst: burst.unwrap_or(bucket.burst),
+        refill_per_second: refill.unwrap_or(bucket.refill_per_second),
+    };
+    let production = Limits::default();
+    Limits {
+        ip: over(production.ip, args.ip_burst, args.ip_refill),
+        customer: over(production.customer, args.customer_burst, args.customer_refill),
+        channel: over(production.channel, args.channel_burst, args.channel_refill),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use crate::config::{files, load, validate};
+
+    fn written(flags: &[&str]) -> (tempfile::TempDir, Config) {
+        let temporary = tempfile::tempdir().unwrap();
+        let line = ["gateway", "dev"].iter().chain(flags);
+        let Command::Dev(dev) = Cli::try_parse_from(line).unwrap().command else { panic!("not dev") };
+        let (folder, plan) = Folder::prepare(&temporary.path().join("dev"), Some(3), None, false).unwrap();
+        write_all(&folder, plan, &dev.up).unwrap();
+        let config = load::load(Some(&folder.config_file(2)), [], &[]).unwrap();
+        (temporary, config)
+    }
+
+    #[test]
+    fn a_development_node_passes_the_check_that_any_node_passes() {
+        let (_folder, config) = written(&[]);
+        validate::validate(&config).unwrap();
+        files::check(&config).unwrap();
+        assert_eq!(config.node.id, 2);
+        assert_eq!(config.api.base_url, "http://127.0.0.1:8001");
+        assert!(config.webhooks.allow_http && config.webhooks.allow_loopback);
+        assert_eq!(config.drain.initial_wait.0, Duration::ZERO);
+        assert_eq!(config.limits.customer, Bucket { burst: 60, refill_per_second: 1.0 });
+    }
+
+    #[test]
+    fn flags_reach_the_nodes() {
+        let (_folder, config) = written(&["--strict", "--ip-burst=7", "--channel-refill=2.5", "--base-url=https://x"]);
+        assert!(!config.webhooks.allow_http && !config.webhooks.allow_loopback);
+        assert_eq!(config.limits.ip, Bucket { burst: 7, refill_per_second: 30.0 });
+        assert_eq!(config.limits.channel, Bucket { burst: 60, refill_per_second: 2.5 });
+        assert_eq!(config.api.base_url, "https://x");
+    }
+}

@@ -1,0 +1,149 @@
+//! Certificates between nodes: an authority that belongs to one cluster alone, and one certificate for each node.
+
+use chrono::Datelike;
+use model::id::NodeId;
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+};
+
+use crate::config::files::node_name;
+
+/// Peers are told apart by their names, and a cluster that stops because a date passed helps nobody.
+const LIFE_YEARS: i32 = 10;
+
+/// PEM of a certificate and of its private key.
+#[derive(Clone)]
+pub struct Pair {
+    pub certificate: String,
+    pub key: String,
+}
+
+/// A cluster's authority, able to sign.
+pub struct Authority {
+    pub pair: Pair,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    /// A new authority.
+    ///
+    /// # Errors
+    /// When the system gives no randomness.
+    pub fn create() -> Result<Self, rcgen::Error> {
+        let mut params = CertificateParams::default();
+        live_long(&mut params);
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.distinguished_name.push(DnType::CommonName, "gateway cluster authority");
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let key = KeyPair::generate()?;
+        let pair = Pair { certificate: params.self_signed(&key)?.pem(), key: key.serialize_pem() };
+        Ok(Self { pair, issuer: Issuer::new(params, key) })
+    }
+
+    /// Signs a certificate for a node. It serves both directions: a node calls and is called.
+    ///
+    /// # Errors
+    /// When the system gives no randomness.
+    pub fn issue(&self, node: NodeId) -> Result<Pair, rcgen::Error> {
+        let name = node_name(node);
+        let mut params = CertificateParams::new(vec![name.clone()])?;
+        live_long(&mut params);
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.use_authority_key_identifier_extension = true;
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        let key = KeyPair::generate()?;
+        Ok(Pair { certificate: params.signed_by(&key, &self.issuer)?.pem(), key: key.serialize_pem() })
+    }
+}
+
+/// From the first of this month's predecessor, so that a clock that lags a little accepts it, for [`LIFE_YEARS`].
+fn live_long(params: &mut CertificateParams) {
+    let start = chrono::Utc::now() - chrono::Days::new(31);
+    let month = u8::try_from(start.month()).expect("a month is 1 to 12");
+    params.not_before = rcgen::date_time_ymd(start.year(), month, 1);
+    params.not_after = rcgen::date_time_ymd(start.year() + LIFE_YEARS, month, 1);
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use std::io::{Read, Write};
+    use std::sync::Arc;
+
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    use rustls::server::WebPkiClientVerifier;
+    use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
+
+    use super::*;
+
+    fn roots(authority: &Authority) -> Arc<RootCertStore> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(authority.pair.certificate.as_bytes()).unwrap()).unwrap();
+        Arc::new(roots)
+    }
+
+    fn identity(pair: &Pair) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
+        let certificate = CertificateDer::from_pem_slice(pair.certificate.as_bytes()).unwrap();
+        (vec![certificate], PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).unwrap())
+    }
+
+    /// Shakes hands in memory, node 1 calling a node under the name of node `called`.
+    fn handshake(trusted: &Authority, caller: &Pair, callee: &Pair, called: NodeId) -> Result<(), String> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let (chain, key) = identity(caller);
+        let client = ClientConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots(trusted))
+            .with_client_auth_cert(chain, key)
+            .unwrap();
+        let verifier = WebPkiClientVerifier::builder_with_provider(roots(trusted), provider.clone()).build().unwrap();
+        let (chain, key) = identity(callee);
+        let server = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(chain, key)
+            .unwrap();
+        let mut client = ClientConnection::new(Arc::new(client), node_name(called).try_into().unwrap()).unwrap();
+        let mut server = ServerConnection::new(Arc::new(server)).unwrap();
+
+        client.writer().write_all(b"hello").unwrap();
+        for _ in 0..8 {
+            let mut wire = Vec::new();
+            while client.wants_write() {
+                client.write_tls(&mut wire).unwrap();
+            }
+            server.read_tls(&mut wire.as_slice()).unwrap();
+            server.process_new_packets().map_err(|error| format!("server: {error}"))?;
+            let mut wire = Vec::new();
+            while server.wants_write() {
+                server.write_tls(&mut wire).unwrap();
+            }
+            client.read_tls(&mut wire.as_slice()).unwrap();
+            client.process_new_packets().map_err(|error| format!("client: {error}"))?;
+        }
+        let mut heard = [0; 5];
+        server.reader().read_exact(&mut heard).map_err(|error| error.to_string())?;
+        if &heard == b"hello" { Ok(()) } else { Err(format!("{heard:?}")) }
+    }
+
+    #[test]
+    fn nodes_of_one_authority_shake_hands_under_their_names() {
+        let authority = Authority::create().unwrap();
+        let (one, two) = (authority.issue(1).unwrap(), authority.issue(2).unwrap());
+        handshake(&authority, &one, &two, 2).unwrap();
+        let wrong_name = handshake(&authority, &one, &two, 3).unwrap_err();
+        assert!(wrong_name.contains("NotValidForName") || wrong_name.contains("not valid for name"), "{wrong_name}");
+    }
+
+    #[test]
+    fn a_node_of_another_authority_is_refused_in_both_directions() {
+        let (authority, foreign) = (Authority::create().unwrap(), Authority::create().unwrap());
+        let (own, stranger) = (authority.issue(1).unwrap(), foreign.issue(2).unwrap());
+        assert!(handshake(&authority, &own, &stranger, 2).unwrap_err().starts_with("client"));
+        assert!(handshake(&authority, &stranger, &own, 1).unwrap_err().starts_with("server"));
+    }
+}
