@@ -5,7 +5,15 @@
 //! - [`group`]: one Raft group as its users see it: propose, read, watch its leadership.
 //! - [`transport`]: mutual TLS between the nodes; also carries the calls of the floors above.
 
+pub mod directory;
 pub mod group;
 pub mod host;
 pub mod machine;
 pub mod transport;
+
+mod codec;
+mod fatal;
+mod log;
+mod state;
+mod telemetry;
+mod types;

@@ -1,0 +1,159 @@
+//! The database under `raft/`: its keys, and reads of what is on disk.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rocksdb::{ColumnFamily, DB, IteratorMode, Options, ReadOptions};
+
+use crate::codec;
+use crate::machine::GroupId;
+use crate::types::{Entry, LogId, Vote};
+
+const LOG: &str = "log";
+const META: &str = "meta";
+
+/// What the meta family holds of a group.
+#[derive(Clone, Copy)]
+pub(crate) enum Meta {
+    Vote = 1,
+    Committed = 2,
+    Purged = 3,
+}
+
+/// Log key: group, index. Both big-endian, so that a group's entries lie together and in order.
+pub(crate) fn log_key(group: GroupId, index: u64) -> [u8; 10] {
+    let mut key = [0; 10];
+    key[..2].copy_from_slice(&group.to_be_bytes());
+    key[2..].copy_from_slice(&index.to_be_bytes());
+    key
+}
+
+/// The first key behind all indexes of a group.
+pub(crate) fn log_end(group: GroupId) -> Vec<u8> {
+    let mut key = log_key(group, u64::MAX).to_vec();
+    key.push(0);
+    key
+}
+
+pub(crate) fn meta_key(group: GroupId, what: Meta) -> [u8; 3] {
+    let [high, low] = group.to_be_bytes();
+    [high, low, what as u8]
+}
+
+pub(crate) fn io_error(error: rocksdb::Error) -> io::Error {
+    io::Error::other(error)
+}
+
+/// What of a group's log is on disk.
+pub(crate) struct Recovered {
+    pub(crate) vote: Option<Vote>,
+    pub(crate) committed: Option<LogId>,
+    pub(crate) purged: Option<LogId>,
+    /// The last entry's id, or the purged one's when there is no entry.
+    pub(crate) last: Option<LogId>,
+    /// Bytes of an average entry, of a sample at the end.
+    pub(crate) entry_bytes: u64,
+}
+
+pub(crate) struct Disk {
+    db: DB,
+}
+
+impl Disk {
+    pub(crate) fn open(path: &Path) -> Result<Arc<Self>, rocksdb::Error> {
+        let mut options = Options::default();
+        options.create_if_missing(true);
+        options.create_missing_column_families(true);
+        // A recycled file is written in place: the file system has no new size to journal at every sync.
+        options.set_recycle_log_file_num(8);
+        options.set_max_total_wal_size(256 << 20);
+        options.set_max_background_jobs(2);
+        options.set_keep_log_file_num(4);
+        options.set_max_open_files(256);
+        options.set_paranoid_checks(true);
+        options.set_bytes_per_sync(1 << 20);
+        let mut log = Options::default();
+        log.set_write_buffer_size(32 << 20);
+        log.set_max_write_buffer_number(3);
+        log.set_compression_type(rocksdb::DBCompressionType::Lz4);
+        let mut meta = Options::default();
+        meta.set_write_buffer_size(2 << 20);
+        let db = DB::open_cf_with_opts(&options, path, [(LOG, log), (META, meta)])?;
+        Ok(Arc::new(Self { db }))
+    }
+
+    pub(crate) fn db(&self) -> &DB {
+        &self.db
+    }
+
+    pub(crate) fn log(&self) -> &ColumnFamily {
+        self.db.cf_handle(LOG).expect("opened with this family")
+    }
+
+    pub(crate) fn meta(&self) -> &ColumnFamily {
+        self.db.cf_handle(META).expect("opened with this family")
+    }
+
+    fn get_meta(&self, group: GroupId, what: Meta) -> io::Result<Option<Bytes>> {
+        let value = self.db.get_cf(self.meta(), meta_key(group, what)).map_err(io_error)?;
+        Ok(value.map(Bytes::from))
+    }
+
+    fn bounds(group: GroupId, from: u64, to: u64) -> ReadOptions {
+        let mut options = ReadOptions::default();
+        options.set_iterate_lower_bound(log_key(group, from).to_vec());
+        options.set_iterate_upper_bound(log_key(group, to).to_vec());
+        options
+    }
+
+    /// Entries of `[from, to)`, at most `max_bytes` of them but at least one. A gap is damage.
+    pub(crate) fn read(&self, group: GroupId, from: u64, to: u64, max_bytes: usize) -> io::Result<Vec<Entry>> {
+        let mut entries = Vec::new();
+        let mut bytes = 0;
+        let iterator = self.db.iterator_cf_opt(self.log(), Self::bounds(group, from, to), IteratorMode::Start);
+        for pair in iterator {
+            let (_, value) = pair.map_err(io_error)?;
+            let size = value.len();
+            let entry = codec::get_entry(Bytes::from(value))?;
+            let expected = from + entries.len() as u64;
+            if entry.log_id.index != expected {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    format!("the log of group {group} has entry {} where {expected} should be", entry.log_id.index),
+                ));
+            }
+            entries.push(entry);
+            bytes += size;
+            if bytes >= max_bytes {
+                break;
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Reads where a group's log stands.
+    pub(crate) fn recover(&self, group: GroupId) -> io::Result<Recovered> {
+        let vote = self.get_meta(group, Meta::Vote)?.map(codec::decode).transpose()?;
+        let committed: Option<LogId> = self.get_meta(group, Meta::Committed)?.map(codec::decode).transpose()?;
+        let purged: Option<LogId> = self.get_meta(group, Meta::Purged)?.map(codec::decode).transpose()?;
+        let mut last = None;
+        let (mut count, mut bytes) = (0, 0);
+        let mut options = ReadOptions::default();
+        options.set_iterate_lower_bound(log_key(group, purged.map_or(0, |id| id.index + 1)).to_vec());
+        options.set_iterate_upper_bound(log_end(group));
+        for pair in self.db.iterator_cf_opt(self.log(), options, IteratorMode::End).take(64) {
+            let (_, value) = pair.map_err(io_error)?;
+            count += 1;
+            bytes += value.len() as u64;
+            if last.is_none() {
+                last = Some(codec::get_entry(Bytes::from(value))?.log_id);
+            }
+        }
+        let last = last.max(purged);
+        // The commit position is written without a sync, so it can be behind; it cannot be ahead of the log.
+        let committed = committed.min(last);
+        Ok(Recovered { vote, committed, purged, last, entry_bytes: if count == 0 { 0 } else { bytes / count } })
+    }
+}

@@ -1,0 +1,333 @@
+//! One group's log and vote, as openraft sees them.
+
+use std::fmt::Debug;
+use std::io;
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::Stream;
+use openraft::storage::{IOFlushed, RaftLogStorage};
+use openraft::{LogState, OptionalSend, RaftLogReader};
+use parking_lot::Mutex;
+
+use super::cache::Cache;
+use super::disk::Disk;
+use super::writer::{Encoded, Write, Writer};
+use crate::codec;
+use crate::machine::GroupId;
+use crate::types::{Entry, LogId, TypeConfig, Vote};
+
+/// Bytes of entries that one append to a peer, or one step of applying, takes at most.
+const READ_BYTES: usize = 1 << 20;
+/// A mark of the log's growth is kept each so many entries; see [`GroupLog::cut_to`].
+const MARK_EVERY: u64 = 256;
+
+struct Inner {
+    cache: Cache,
+    vote: Option<Vote>,
+    committed: Option<LogId>,
+    /// The commit position moved since it was last handed to the writer.
+    commit_moved: bool,
+    purged: Option<LogId>,
+    last: Option<LogId>,
+    /// The number of the latest append; see [`Cache`].
+    appends: u64,
+    /// The last index that is known to be synced.
+    durable: u64,
+    /// Bytes appended so far, and that count at some indexes: how large the log is, and where to cut it.
+    grown: u64,
+    marks: std::collections::VecDeque<(u64, u64)>,
+}
+
+/// The state of one group's log, shared by the store, its readers and the writer.
+///
+/// The lock is held for memory only, never over I/O or an await.
+pub(crate) struct GroupLog {
+    id: GroupId,
+    disk: Arc<Disk>,
+    inner: Mutex<Inner>,
+}
+
+impl GroupLog {
+    /// Reads where the log of a group stands. Nothing may be on its way to the writer for it.
+    pub(crate) fn open(id: GroupId, disk: Arc<Disk>) -> io::Result<Arc<Self>> {
+        let found = disk.recover(id)?;
+        let first = found.purged.map_or(0, |id| id.index + 1);
+        let count = found.last.map_or(0, |last| (last.index + 1).saturating_sub(first));
+        let grown = count * found.entry_bytes;
+        // Where the bytes lie is not known without reading them all: spread them evenly.
+        let marks = (0..count / MARK_EVERY)
+            .map(|mark| (first + mark * MARK_EVERY, mark * MARK_EVERY * found.entry_bytes))
+            .collect();
+        let inner = Inner {
+            cache: Cache::default(),
+            vote: found.vote,
+            committed: found.committed,
+            commit_moved: false,
+            purged: found.purged,
+            last: found.last,
+            appends: 0,
+            durable: found.last.map_or(0, |last| last.index),
+            grown,
+            marks,
+        };
+        Ok(Arc::new(Self { id, disk, inner: Mutex::new(inner) }))
+    }
+
+    pub(crate) fn id(&self) -> GroupId {
+        self.id
+    }
+
+    /// The last index that is known to be synced; 0 if none is.
+    pub(crate) fn durable(&self) -> u64 {
+        self.inner.lock().durable
+    }
+
+    pub(crate) fn last(&self) -> Option<LogId> {
+        self.inner.lock().last
+    }
+
+    /// Whether the group never had a vote or an entry here.
+    pub(crate) fn is_pristine(&self) -> bool {
+        let inner = self.inner.lock();
+        inner.last.is_none() && inner.vote.is_none()
+    }
+
+    /// If the log is larger than `max_bytes`: the index up to which it would have to be cut to take half of that.
+    pub(crate) fn cut_to(&self, max_bytes: u64) -> Option<u64> {
+        let inner = self.inner.lock();
+        let start = inner.marks.front().map_or(inner.grown, |(_, grown)| *grown);
+        if inner.grown - start <= max_bytes {
+            return None;
+        }
+        let wanted = inner.grown - max_bytes / 2;
+        inner.marks.iter().take_while(|(_, grown)| *grown <= wanted).last().map(|(index, _)| *index)
+    }
+
+    /// Called by the writer: an append is on disk.
+    pub(super) fn flushed(&self, append: u64, last: Option<u64>) {
+        let mut inner = self.inner.lock();
+        inner.cache.flushed(append);
+        if let Some(last) = last {
+            // A later truncation may have cut what this append wrote; what is beyond the end is not durable.
+            let end = inner.last.map_or(0, |last| last.index);
+            inner.durable = inner.durable.max(last).min(end);
+        }
+    }
+
+    /// Called by the writer: the commit position, if it moved since the last call.
+    pub(super) fn take_unwritten_commit(&self) -> Option<Bytes> {
+        let mut inner = self.inner.lock();
+        if !std::mem::take(&mut inner.commit_moved) {
+            return None;
+        }
+        inner.committed.map(|id| codec::encode(&id))
+    }
+
+    /// Entries of `[from, to)`, in order and without gaps, at most `max_bytes` of them but at least one if there is
+    /// one. What is not in memory is read from disk; it is there, because only flushed entries leave the memory.
+    fn read(&self, from: u64, to: u64, max_bytes: usize) -> io::Result<Vec<Entry>> {
+        let (from, to, middle) = {
+            let inner = self.inner.lock();
+            let Some(last) = inner.last else { return Ok(Vec::new()) };
+            let from = from.max(inner.purged.map_or(0, |id| id.index + 1));
+            let to = to.min(last.index + 1);
+            if from >= to {
+                return Ok(Vec::new());
+            }
+            match inner.cache.first() {
+                Some(first) if from >= first => return Ok(inner.cache.read(from, to, max_bytes)),
+                Some(first) => (from, to, first.min(to)),
+                None => (from, to, to),
+            }
+        };
+        let mut entries = self.disk.read(self.id, from, middle, max_bytes)?;
+        let reached = from + entries.len() as u64;
+        if reached == middle && middle < to {
+            // Bytes are not counted across the seam: two bounded parts are bounded.
+            let inner = self.inner.lock();
+            let rest = inner.cache.read(middle, to, max_bytes);
+            if rest.first().is_some_and(|entry| entry.log_id.index == middle) {
+                entries.extend(rest);
+            }
+        }
+        Ok(entries)
+    }
+}
+
+/// The log store of one group. Clones share the log; openraft takes one for itself and one for each reader.
+#[derive(Clone)]
+pub(crate) struct LogStore {
+    log: Arc<GroupLog>,
+    writer: Writer,
+}
+
+impl LogStore {
+    pub(crate) fn new(log: Arc<GroupLog>, writer: Writer) -> Self {
+        Self { log, writer }
+    }
+}
+
+fn bounds(range: &impl RangeBounds<u64>) -> (u64, u64) {
+    let from = match range.start_bound() {
+        Bound::Included(from) => *from,
+        Bound::Excluded(before) => before.saturating_add(1),
+        Bound::Unbounded => 0,
+    };
+    let to = match range.end_bound() {
+        Bound::Included(last) => last.saturating_add(1),
+        Bound::Excluded(to) => *to,
+        Bound::Unbounded => u64::MAX,
+    };
+    (from, to)
+}
+
+impl RaftLogReader<TypeConfig> for LogStore {
+    async fn try_get_log_entries<RB: RangeBounds<u64> + Clone + Debug + OptionalSend>(
+        &mut self,
+        range: RB,
+    ) -> Result<Vec<Entry>, io::Error> {
+        let (from, to) = bounds(&range);
+        self.log.read(from, to, usize::MAX)
+    }
+
+    async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> Result<Vec<Entry>, io::Error> {
+        self.log.read(start, end, READ_BYTES)
+    }
+
+    /// Reads in steps: a group that has much to apply does not hold all of it in memory at once.
+    async fn entries_stream<RB>(&mut self, range: RB) -> impl Stream<Item = Result<Entry, io::Error>> + OptionalSend
+    where
+        RB: RangeBounds<u64> + Clone + Debug + OptionalSend,
+    {
+        let (from, to) = bounds(&range);
+        let log = self.log.clone();
+        let mut next = from;
+        let mut step = Vec::new().into_iter();
+        futures::stream::iter(std::iter::from_fn(move || {
+            if let Some(entry) = step.next() {
+                return Some(Ok(entry));
+            }
+            if next >= to {
+                return None;
+            }
+            match log.read(next, to, READ_BYTES) {
+                Ok(entries) => {
+                    next += entries.len() as u64;
+                    step = entries.into_iter();
+                    let first = step.next();
+                    if first.is_none() {
+                        next = to;
+                    }
+                    first.map(Ok)
+                }
+                Err(error) => {
+                    next = to;
+                    Some(Err(error))
+                }
+            }
+        }))
+    }
+
+    async fn read_vote(&mut self) -> Result<Option<Vote>, io::Error> {
+        Ok(self.log.inner.lock().vote)
+    }
+}
+
+impl RaftLogStorage<TypeConfig> for LogStore {
+    type LogReader = Self;
+
+    async fn get_log_state(&mut self) -> Result<LogState<TypeConfig>, io::Error> {
+        let inner = self.log.inner.lock();
+        Ok(LogState { last_purged_log_id: inner.purged, last_log_id: inner.last })
+    }
+
+    async fn get_log_reader(&mut self) -> Self::LogReader {
+        self.clone()
+    }
+
+    async fn save_vote(&mut self, vote: &Vote) -> Result<(), io::Error> {
+        self.log.inner.lock().vote = Some(*vote);
+        let (group, vote) = (self.log.clone(), codec::encode(vote));
+        self.writer.written(|done| Write::Vote { group, vote, done }).await
+    }
+
+    /// Not synced, and not even handed over: it rides along with the group's next write. Losing it costs nothing but
+    /// hearing the position again from the next leader, since applied state is kept in `data/`.
+    async fn save_committed(&mut self, committed: Option<LogId>) -> Result<(), io::Error> {
+        let mut inner = self.log.inner.lock();
+        inner.committed = committed;
+        inner.commit_moved = true;
+        Ok(())
+    }
+
+    async fn read_committed(&mut self) -> Result<Option<LogId>, io::Error> {
+        Ok(self.log.inner.lock().committed)
+    }
+
+    async fn append<I>(&mut self, entries: I, callback: IOFlushed<TypeConfig>) -> Result<(), io::Error>
+    where
+        I: IntoIterator<Item = Entry> + OptionalSend,
+        I::IntoIter: OptionalSend,
+    {
+        let mut encoded = Encoded::default();
+        let entries: Vec<Entry> = entries.into_iter().collect();
+        encoded.bytes.reserve(entries.iter().map(codec::entry_size).sum());
+        for entry in &entries {
+            codec::put_entry(entry, &mut encoded.bytes);
+            encoded.ends.push((entry.log_id.index, encoded.bytes.len()));
+        }
+        let number = {
+            let mut inner = self.log.inner.lock();
+            inner.appends += 1;
+            let number = inner.appends;
+            let mut start = 0;
+            for (entry, (index, end)) in entries.into_iter().zip(&encoded.ends) {
+                inner.last = Some(entry.log_id);
+                inner.cache.push(entry, end - start, number);
+                if inner.marks.back().is_none_or(|(marked, _)| *index >= marked + MARK_EVERY) {
+                    let grown = inner.grown;
+                    inner.marks.push_back((*index, grown));
+                }
+                inner.grown += (end - start) as u64;
+                start = *end;
+            }
+            number
+        };
+        self.writer.push(Write::Append { group: self.log.clone(), number, entries: encoded, done: callback }).await
+    }
+
+    async fn truncate_after(&mut self, last: Option<LogId>) -> Result<(), io::Error> {
+        {
+            let mut inner = self.log.inner.lock();
+            inner.cache.truncate_after(last.map(|id| id.index));
+            inner.last = last.max(inner.purged);
+            let end = inner.last.map_or(0, |last| last.index);
+            inner.durable = inner.durable.min(end);
+            while inner.marks.back().is_some_and(|(index, _)| *index > end) {
+                if let Some((_, grown)) = inner.marks.pop_back() {
+                    inner.grown = grown;
+                }
+            }
+        }
+        let group = self.log.clone();
+        let from = last.map_or(0, |last| last.index + 1);
+        self.writer.written(|done| Write::Truncate { group, from, done }).await
+    }
+
+    async fn purge(&mut self, upto: LogId) -> Result<(), io::Error> {
+        {
+            let mut inner = self.log.inner.lock();
+            inner.cache.purge(upto.index);
+            inner.purged = inner.purged.max(Some(upto));
+            inner.last = inner.last.max(inner.purged);
+            while inner.marks.get(1).is_some_and(|(index, _)| *index <= upto.index) {
+                inner.marks.pop_front();
+            }
+        }
+        let group = self.log.clone();
+        let purged = codec::encode(&upto);
+        self.writer.written(|done| Write::Purge { group, upto: upto.index, purged, done }).await
+    }
+}

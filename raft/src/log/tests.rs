@@ -1,0 +1,143 @@
+//! The log through its store: cutting, recovery after a reopen, and the order of writes.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use openraft::storage::{IOFlushed, RaftLogStorage};
+use openraft::vote::RaftLeaderId;
+use openraft::{EntryPayload, RaftLogReader};
+use tokio::sync::oneshot;
+
+use super::disk::Disk;
+use super::store::{GroupLog, LogStore};
+use super::writer::Writer;
+use crate::machine::GroupId;
+use crate::types::{Command, Entry, Vote, log_id};
+
+struct Log {
+    disk: Arc<Disk>,
+    writer: Writer,
+    thread: std::thread::JoinHandle<()>,
+}
+
+impl Log {
+    fn open(path: &Path) -> Self {
+        let disk = Disk::open(path).unwrap();
+        let (writer, thread) = Writer::start(disk.clone(), Arc::new(|reason| panic!("{reason}"))).unwrap();
+        Self { disk, writer, thread }
+    }
+
+    fn group(&self, id: GroupId) -> LogStore {
+        LogStore::new(GroupLog::open(id, self.disk.clone()).unwrap(), self.writer.clone())
+    }
+
+    fn close(self) {
+        drop(self.writer);
+        self.thread.join().unwrap();
+    }
+}
+
+fn entry(term: u64, index: u64) -> Entry {
+    let command = Command(Bytes::from(format!("{term}/{index}")));
+    Entry { log_id: log_id(term, index), payload: EntryPayload::Normal(command) }
+}
+
+async fn append(store: &mut LogStore, entries: Vec<Entry>) {
+    let (done, written) = oneshot::channel();
+    store.append(entries, IOFlushed::signal(done)).await.unwrap();
+    written.await.unwrap().unwrap();
+}
+
+async fn ids(store: &mut LogStore) -> Vec<(u64, u64)> {
+    let entries = store.try_get_log_entries(..).await.unwrap();
+    entries.iter().map(|entry| (entry.log_id.leader_id.term, entry.log_id.index)).collect()
+}
+
+#[tokio::test]
+async fn what_was_cut_at_both_ends_is_gone_after_a_reopen_and_groups_do_not_mix() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = Log::open(folder.path());
+    let (mut one, mut two) = (log.group(1), log.group(2));
+    append(&mut one, (0..10).map(|index| entry(1, index)).collect()).await;
+    append(&mut two, vec![entry(7, 0)]).await;
+    one.truncate_after(Some(log_id(1, 6))).await.unwrap();
+    append(&mut one, vec![entry(2, 7)]).await;
+    one.purge(log_id(1, 3)).await.unwrap();
+    let vote = Vote { leader_id: RaftLeaderId::new(2, 1), committed: true };
+    one.save_committed(Some(log_id(1, 5))).await.unwrap();
+    one.save_vote(&vote).await.unwrap();
+    assert_eq!(ids(&mut one).await, [(1, 4), (1, 5), (1, 6), (2, 7)]);
+    drop((one, two));
+    log.close();
+
+    let log = Log::open(folder.path());
+    let (mut one, mut two) = (log.group(1), log.group(2));
+    assert_eq!(ids(&mut one).await, [(1, 4), (1, 5), (1, 6), (2, 7)]);
+    assert_eq!(ids(&mut two).await, [(7, 0)]);
+    let state = one.get_log_state().await.unwrap();
+    assert_eq!(state.last_purged_log_id, Some(log_id(1, 3)));
+    assert_eq!(state.last_log_id, Some(log_id(2, 7)));
+    assert_eq!(one.read_vote().await.unwrap(), Some(vote));
+    assert_eq!(one.read_committed().await.unwrap(), Some(log_id(1, 5)));
+    assert_eq!(two.read_vote().await.unwrap(), None);
+    drop((one, two));
+    log.close();
+}
+
+#[tokio::test]
+async fn entries_are_readable_before_they_are_on_disk_and_complete_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = Log::open(folder.path());
+    let mut store = log.group(3);
+    let mut completions = Vec::new();
+    for index in 0..200 {
+        let (done, written) = oneshot::channel();
+        store.append(vec![entry(1, index)], IOFlushed::signal(done)).await.unwrap();
+        completions.push(written);
+        assert_eq!(ids(&mut store).await.len() as u64, index + 1);
+    }
+    // When the last one is on disk, all before it were completed.
+    completions.pop().unwrap().await.unwrap().unwrap();
+    for mut earlier in completions {
+        earlier.try_recv().unwrap().unwrap();
+    }
+    drop(store);
+    log.close();
+}
+
+#[tokio::test]
+async fn a_log_that_left_memory_is_read_from_disk_up_to_the_seam_and_beyond() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = Log::open(folder.path());
+    let mut store = log.group(1);
+    let large = |index| Entry {
+        log_id: log_id(1, index),
+        payload: EntryPayload::Normal(Command(Bytes::from(vec![0; 1 << 20]))),
+    };
+    for index in 0..8 {
+        append(&mut store, vec![large(index)]).await;
+    }
+    assert_eq!(ids(&mut store).await.len(), 8);
+    let limited = store.limited_get_log_entries(0, 8).await.unwrap();
+    assert_eq!(limited.len(), 1);
+    drop(store);
+    log.close();
+}
+
+#[tokio::test]
+async fn a_log_that_outgrew_its_bytes_says_where_to_cut_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = Log::open(folder.path());
+    let group = GroupLog::open(1, log.disk.clone()).unwrap();
+    let mut store = LogStore::new(group.clone(), log.writer.clone());
+    append(&mut store, (0..2000).map(|index| entry(1, index)).collect()).await;
+    assert_eq!(group.cut_to(1 << 20), None);
+    let cut = group.cut_to(20_000).unwrap();
+    assert!((1000..1800).contains(&cut), "{cut}");
+    store.purge(log_id(1, cut)).await.unwrap();
+    assert_eq!(group.cut_to(20_000), None);
+    drop((store, group));
+    log.close();
+}

@@ -1,0 +1,256 @@
+//! openraft's state machine of one group: feeds committed commands to the group's [`Machine`] and writes what it does.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use futures::{FutureExt, Stream, TryStreamExt};
+use openraft::storage::{ApplyResponder, EntryResponder, RaftStateMachine};
+use openraft::{EntryPayload, OptionalSend, RaftSnapshotBuilder};
+use parking_lot::Mutex;
+use rocksdb::WriteBatch;
+use tokio::sync::{OwnedMutexGuard, watch};
+
+use super::disk::{Applied, StateDisk};
+use super::overlay::Overlay;
+use super::reader::StateReader;
+use super::snapshot::{self, SnapshotData};
+use crate::log::store::GroupLog;
+use crate::machine::{GroupId, Machine, Position};
+use crate::telemetry;
+use crate::types::{LogId, Membership, Reply, Snapshot, SnapshotMeta, TypeConfig, term_of};
+
+/// Bounds of one batch: what is answered late, and what is held in memory.
+const BATCH_ENTRIES: usize = 1024;
+const BATCH_BYTES: usize = 4 << 20;
+
+/// The state machine of one group.
+///
+/// It holds the group's apply right for as long as it lives: when a group is rebuilt, the new one can start only when
+/// the old one has stopped touching the state.
+pub(crate) struct Applier {
+    group: GroupId,
+    disk: Arc<StateDisk>,
+    log: Arc<GroupLog>,
+    /// Never contended: it makes the machine shareable, which openraft asks for.
+    machine: Mutex<Box<dyn Machine>>,
+    overlay: Overlay,
+    last: Option<LogId>,
+    membership: Membership,
+    membership_moved: bool,
+    position: watch::Sender<Position>,
+    _right: OwnedMutexGuard<()>,
+}
+
+fn position_of(id: Option<&LogId>) -> Position {
+    id.map_or(Position::default(), |id| Position { term: term_of(id), index: id.index })
+}
+
+impl Applier {
+    /// Finishes or undoes an interrupted snapshot install, then lets the machine rebuild its memory. Blocks on disk.
+    pub(crate) fn open(
+        disk: Arc<StateDisk>,
+        log: Arc<GroupLog>,
+        mut machine: Box<dyn Machine>,
+        position: watch::Sender<Position>,
+        right: OwnedMutexGuard<()>,
+    ) -> io::Result<Self> {
+        let group = log.id();
+        snapshot::recover(&disk, group)?;
+        // The log may be purged up to what is applied: that must not be lost to a power cut.
+        disk.sync()?;
+        let applied = disk.applied(group)?;
+        check_log_reaches(&log, &applied)?;
+        let reader = StateReader::new(disk.clone(), group);
+        restore(machine.as_mut(), &reader)?;
+        position.send_replace(position_of(applied.last.as_ref()));
+        Ok(Self {
+            group,
+            disk,
+            log,
+            machine: Mutex::new(machine),
+            overlay: Overlay::new(reader),
+            last: applied.last,
+            membership: applied.membership,
+            membership_moved: false,
+            position,
+            _right: right,
+        })
+    }
+
+    fn apply_one(&mut self, at: LogId, payload: EntryPayload<crate::types::Command, u64, ()>) -> io::Result<Reply> {
+        let reply = match payload {
+            EntryPayload::Blank => Bytes::new(),
+            EntryPayload::Normal(command) => {
+                let machine = self.machine.get_mut();
+                let overlay = &mut self.overlay;
+                let position = position_of(Some(&at));
+                // A panic must not leave the group standing with a dead worker: as an error it stops the group, which
+                // is then rebuilt from what is written.
+                catch_unwind(AssertUnwindSafe(|| machine.apply(position, &command.0, overlay)))
+                    .map_err(|_| io::Error::other(format!("the machine of group {} panicked at {at}", self.group)))?
+            }
+            EntryPayload::Membership(membership) => {
+                self.membership = Membership::new(Some(at), membership);
+                self.membership_moved = true;
+                Bytes::new()
+            }
+        };
+        self.last = Some(at);
+        Ok(Reply(reply))
+    }
+
+    /// Writes the batch, then publishes it, then answers the proposers.
+    fn commit(&mut self, answers: &mut Vec<(ApplyResponder<TypeConfig>, Reply)>) -> io::Result<()> {
+        let Some(last) = self.last else { return Ok(()) };
+        let mut batch = WriteBatch::default();
+        self.overlay.drain_into(&self.disk, self.group, &mut batch);
+        self.disk.put_applied(&mut batch, self.group, &last, self.log.durable());
+        if std::mem::take(&mut self.membership_moved) {
+            self.disk.put_membership(&mut batch, self.group, &self.membership);
+        }
+        self.disk.write(batch)?;
+        let position = position_of(Some(&last));
+        let machine = self.machine.get_mut();
+        catch_unwind(AssertUnwindSafe(|| machine.flushed(position)))
+            .map_err(|_| io::Error::other(format!("the machine of group {} panicked after a flush", self.group)))?;
+        self.position.send_replace(position);
+        for (responder, reply) in answers.drain(..) {
+            responder.send(reply);
+        }
+        Ok(())
+    }
+}
+
+fn restore(machine: &mut dyn Machine, reader: &StateReader) -> io::Result<()> {
+    catch_unwind(AssertUnwindSafe(|| machine.restore(reader))).map_err(|_| io::Error::other("restoring it panicked"))
+}
+
+/// Refuses a log that has lost entries which it had promised to keep: a damaged write-ahead log reads like a shorter
+/// one, and a node that forgot what it acknowledged could elect a leader without it.
+fn check_log_reaches(log: &GroupLog, applied: &Applied) -> io::Result<()> {
+    let end = log.last().map_or(0, |last| last.index);
+    if end < applied.durable {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!(
+                "the log of group {} ends at {end}, but entries up to {} had been synced: the disk lost data; take \
+                 this node out of the cluster and join it again with an empty data folder",
+                log.id(),
+                applied.durable
+            ),
+        ));
+    }
+    Ok(())
+}
+
+impl RaftStateMachine<TypeConfig> for Applier {
+    type SnapshotData = SnapshotData;
+    type SnapshotBuilder = Builder;
+
+    async fn applied_state(&mut self) -> Result<(Option<LogId>, Membership), io::Error> {
+        Ok((self.last, self.membership.clone()))
+    }
+
+    async fn apply<S>(&mut self, mut entries: S) -> Result<(), io::Error>
+    where
+        S: Stream<Item = Result<EntryResponder<TypeConfig>, io::Error>> + Unpin + OptionalSend,
+    {
+        let mut answers = Vec::new();
+        let mut count = 0;
+        let mut started = Instant::now();
+        loop {
+            // The first entry of a batch may be waited for; the batch then takes what is there already.
+            let next = if count == 0 {
+                entries.try_next().await?
+            } else {
+                match entries.try_next().now_or_never() {
+                    Some(next) => next?,
+                    None => {
+                        self.commit(&mut answers)?;
+                        telemetry::applied(started.elapsed(), std::mem::take(&mut count));
+                        continue;
+                    }
+                }
+            };
+            let Some((entry, responder)) = next else { break };
+            if count == 0 {
+                started = Instant::now();
+            }
+            let reply = self.apply_one(entry.log_id, entry.payload)?;
+            if let Some(responder) = responder {
+                answers.push((responder, reply));
+            }
+            count += 1;
+            if count >= BATCH_ENTRIES || self.overlay.bytes() >= BATCH_BYTES {
+                self.commit(&mut answers)?;
+                telemetry::applied(started.elapsed(), std::mem::take(&mut count));
+            }
+        }
+        if count > 0 {
+            self.commit(&mut answers)?;
+            telemetry::applied(started.elapsed(), count);
+        }
+        Ok(())
+    }
+
+    async fn get_snapshot_builder(&mut self) -> Self::SnapshotBuilder {
+        Builder { disk: self.disk.clone(), group: self.group }
+    }
+
+    async fn install_snapshot(&mut self, meta: &SnapshotMeta, data: SnapshotData) -> Result<(), io::Error> {
+        let SnapshotData::Received(received) = data else {
+            return Err(io::Error::other("only a received snapshot can be installed"));
+        };
+        let (disk, group, meta) = (self.disk.clone(), self.group, meta.clone());
+        let installed = {
+            let meta = meta.clone();
+            tokio::task::spawn_blocking(move || snapshot::install(&disk, group, &meta, &received))
+        };
+        installed.await.map_err(io::Error::other)??;
+        self.last = meta.last_log_id;
+        self.membership = meta.last_membership;
+        self.membership_moved = false;
+        let reader = StateReader::new(self.disk.clone(), self.group);
+        self.overlay = Overlay::new(reader.clone());
+        let machine = self.machine.get_mut();
+        // Reads the whole state: other tasks must not wait for it on this thread.
+        tokio::task::block_in_place(|| restore(machine.as_mut(), &reader))?;
+        let position = position_of(self.last.as_ref());
+        machine.flushed(position);
+        self.position.send_replace(position);
+        telemetry::snapshot_installed();
+        Ok(())
+    }
+
+    async fn get_current_snapshot(&mut self) -> Result<Option<Snapshot<SnapshotData>>, io::Error> {
+        if self.last.is_none() {
+            return Ok(None);
+        }
+        let (meta, source) = snapshot::Source::take(self.disk.clone(), self.group).await?;
+        Ok(Some(Snapshot { meta, snapshot: SnapshotData::Source(source) }))
+    }
+}
+
+/// Builds a snapshot, which is a position only: the state up to it is on disk and may stand for the log.
+pub(crate) struct Builder {
+    disk: Arc<StateDisk>,
+    group: GroupId,
+}
+
+impl RaftSnapshotBuilder<TypeConfig> for Builder {
+    type SnapshotData = SnapshotData;
+
+    async fn build_snapshot(&mut self) -> Result<Snapshot<SnapshotData>, io::Error> {
+        let (disk, group) = (self.disk.clone(), self.group);
+        let meta = tokio::task::spawn_blocking(move || {
+            // First the position, then the sync: all of the state up to the position is then on disk.
+            let applied = disk.applied(group)?;
+            disk.sync()?;
+            Ok::<_, io::Error>(SnapshotMeta { last_log_id: applied.last, last_membership: applied.membership })
+        });
+        Ok(Snapshot { meta: meta.await.map_err(io::Error::other)??, snapshot: SnapshotData::Virtual })
+    }
+}

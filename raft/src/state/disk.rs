@@ -1,0 +1,236 @@
+//! The database under `data/`: its keys, and what it knows of each group's position.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::{Buf, BufMut, Bytes};
+use rocksdb::{ColumnFamily, DB, DBRawIterator, Options, ReadOptions, Snapshot, WriteBatch, WriteOptions};
+
+use crate::codec;
+use crate::fatal::Fatal;
+use crate::machine::GroupId;
+use crate::types::{LogId, Membership, log_id, term_of};
+
+const STATE: &str = "state";
+const META: &str = "meta";
+
+/// What the meta family holds of a group.
+#[derive(Clone, Copy)]
+enum Meta {
+    Applied = 1,
+    Membership = 2,
+    /// A snapshot is being put in place of the state; see [`super::snapshot`].
+    Installing = 3,
+}
+
+fn meta_key(group: GroupId, what: Meta) -> [u8; 3] {
+    let [high, low] = group.to_be_bytes();
+    [high, low, what as u8]
+}
+
+/// A machine's key behind its group.
+pub(crate) fn state_key(group: GroupId, key: &[u8]) -> Vec<u8> {
+    let mut full = Vec::with_capacity(2 + key.len());
+    full.extend_from_slice(&group.to_be_bytes());
+    full.extend_from_slice(key);
+    full
+}
+
+/// The first key behind all keys of a group.
+pub(crate) fn state_end(group: GroupId) -> Vec<u8> {
+    match group.checked_add(1) {
+        Some(next) => next.to_be_bytes().to_vec(),
+        // No key is longer than this, so nothing of the last group lies behind it.
+        None => vec![0xff; 64],
+    }
+}
+
+/// How far a group's state reaches, written in the same batch as the state itself.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Applied {
+    pub(crate) last: Option<LogId>,
+    pub(crate) membership: Membership,
+    /// The last index, at most the applied one, whose log entry was known to be synced when this was written. A log
+    /// that ends before it has lost what it had promised to keep.
+    pub(crate) durable: u64,
+}
+
+/// The database, and what to do when it fails.
+pub(crate) struct StateDisk {
+    db: DB,
+    installs: PathBuf,
+    /// A read or write has failed: nothing that was computed since may be written.
+    failed: AtomicBool,
+    fatal: Fatal,
+}
+
+impl StateDisk {
+    pub(crate) fn open(path: &Path, installs: PathBuf, fatal: Fatal) -> Result<Arc<Self>, rocksdb::Error> {
+        let mut options = Options::default();
+        options.create_if_missing(true);
+        options.create_missing_column_families(true);
+        options.set_max_background_jobs(2);
+        options.set_keep_log_file_num(4);
+        options.set_max_open_files(512);
+        options.set_max_total_wal_size(128 << 20);
+        options.set_paranoid_checks(true);
+        options.set_bytes_per_sync(1 << 20);
+        let mut meta = Options::default();
+        meta.set_write_buffer_size(2 << 20);
+        let db = DB::open_cf_with_opts(&options, path, [(STATE, Self::state_options()), (META, meta)])?;
+        Ok(Arc::new(Self { db, installs, failed: AtomicBool::new(false), fatal }))
+    }
+
+    /// How state is stored; files of a snapshot install are made with the same options.
+    pub(super) fn state_options() -> Options {
+        let mut blocks = rocksdb::BlockBasedOptions::default();
+        blocks.set_bloom_filter(10.0, false);
+        blocks.set_cache_index_and_filter_blocks(true);
+        blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
+        blocks.set_block_cache(&rocksdb::Cache::new_lru_cache(64 << 20));
+        let mut options = Options::default();
+        options.set_block_based_table_factory(&blocks);
+        options.set_write_buffer_size(32 << 20);
+        options.set_compression_type(rocksdb::DBCompressionType::Lz4);
+        options
+    }
+
+    pub(crate) fn db(&self) -> &DB {
+        &self.db
+    }
+
+    pub(crate) fn state(&self) -> &ColumnFamily {
+        self.db.cf_handle(STATE).expect("opened with this family")
+    }
+
+    fn meta(&self) -> &ColumnFamily {
+        self.db.cf_handle(META).expect("opened with this family")
+    }
+
+    /// Where the files of snapshots that arrive are kept until they are in place.
+    pub(crate) fn install_folder(&self, group: GroupId) -> PathBuf {
+        self.installs.join(group.to_string())
+    }
+
+    /// Reports a read or write that failed; does not return unless the host replaced what happens then.
+    pub(crate) fn fail(&self, doing: &str, error: &dyn std::fmt::Display) {
+        self.failed.store(true, Ordering::Release);
+        (self.fatal)(format!("cannot {doing} the state in {}: {error}", self.db.path().display()));
+    }
+
+    pub(crate) fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        match self.db.get_cf(self.state(), key) {
+            Ok(value) => value,
+            Err(error) => {
+                self.fail("read", &error);
+                None
+            }
+        }
+    }
+
+    /// An iterator over `[from, to)`, full keys, not positioned yet.
+    pub(crate) fn iterate(&self, from: Vec<u8>, to: Vec<u8>) -> DBRawIterator<'_> {
+        let mut options = ReadOptions::default();
+        options.set_iterate_lower_bound(from);
+        options.set_iterate_upper_bound(to);
+        self.db.raw_iterator_cf_opt(self.state(), options)
+    }
+
+    /// Makes all that was written so far survive a power cut.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.db.flush_wal(true).map_err(io::Error::other)
+    }
+
+    pub(crate) fn applied(&self, group: GroupId) -> io::Result<Applied> {
+        let get = |what| self.db.get_cf(self.meta(), meta_key(group, what)).map_err(io::Error::other);
+        Self::parse_applied(get(Meta::Applied)?, get(Meta::Membership)?)
+    }
+
+    /// The position that a RocksDB snapshot shows: state and position of the same moment.
+    pub(crate) fn applied_in(&self, snapshot: &Snapshot<'_>, group: GroupId) -> io::Result<Applied> {
+        let get = |what| snapshot.get_cf(self.meta(), meta_key(group, what)).map_err(io::Error::other);
+        Self::parse_applied(get(Meta::Applied)?, get(Meta::Membership)?)
+    }
+
+    fn parse_applied(applied: Option<Vec<u8>>, membership: Option<Vec<u8>>) -> io::Result<Applied> {
+        let mut found = Applied::default();
+        if let Some(bytes) = applied {
+            let mut bytes = bytes.as_slice();
+            if bytes.len() != 24 {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "the applied position is damaged"));
+            }
+            found.last = Some(log_id(bytes.get_u64(), bytes.get_u64()));
+            found.durable = bytes.get_u64();
+        }
+        if let Some(bytes) = membership {
+            found.membership = codec::decode(Bytes::from(bytes))?;
+        }
+        Ok(found)
+    }
+
+    /// Adds the position to the batch that reaches it.
+    pub(crate) fn put_applied(&self, batch: &mut WriteBatch, group: GroupId, last: &LogId, durable: u64) {
+        let mut value = [0; 24];
+        let mut out = value.as_mut_slice();
+        out.put_u64(term_of(last));
+        out.put_u64(last.index);
+        out.put_u64(durable.min(last.index));
+        batch.put_cf(self.meta(), meta_key(group, Meta::Applied), value);
+    }
+
+    pub(crate) fn put_membership(&self, batch: &mut WriteBatch, group: GroupId, membership: &Membership) {
+        batch.put_cf(self.meta(), meta_key(group, Meta::Membership), codec::encode(membership));
+    }
+
+    pub(super) fn put_installing(&self, batch: &mut WriteBatch, group: GroupId, marker: &[u8]) {
+        batch.put_cf(self.meta(), meta_key(group, Meta::Installing), marker);
+    }
+
+    pub(super) fn delete_installing(&self, batch: &mut WriteBatch, group: GroupId) {
+        batch.delete_cf(self.meta(), meta_key(group, Meta::Installing));
+    }
+
+    pub(super) fn installing(&self, group: GroupId) -> io::Result<Option<Bytes>> {
+        let value = self.db.get_cf(self.meta(), meta_key(group, Meta::Installing)).map_err(io::Error::other)?;
+        Ok(value.map(Bytes::from))
+    }
+
+    fn check(&self) -> io::Result<()> {
+        if self.failed.load(Ordering::Acquire) {
+            return Err(io::Error::other("an earlier read or write of the state has failed"));
+        }
+        Ok(())
+    }
+
+    /// Writes a batch without a sync: after a crash the log replays what is missing.
+    pub(crate) fn write(&self, batch: WriteBatch) -> io::Result<()> {
+        self.check()?;
+        self.db.write(batch).map_err(|error| {
+            self.fail("write", &error);
+            io::Error::other(error)
+        })
+    }
+
+    /// Writes a batch that must survive a power cut.
+    pub(crate) fn write_synced(&self, batch: WriteBatch) -> io::Result<()> {
+        self.check()?;
+        let mut options = WriteOptions::default();
+        options.set_sync(true);
+        self.db.write_opt(batch, &options).map_err(|error| {
+            self.fail("write", &error);
+            io::Error::other(error)
+        })
+    }
+
+    /// Removes all that is kept of a group.
+    pub(crate) fn erase(&self, group: GroupId) -> io::Result<()> {
+        let mut batch = WriteBatch::default();
+        batch.delete_range_cf(self.state(), state_key(group, &[]), state_end(group));
+        for what in [Meta::Applied, Meta::Membership, Meta::Installing] {
+            batch.delete_cf(self.meta(), meta_key(group, what));
+        }
+        self.write_synced(batch)
+    }
+}

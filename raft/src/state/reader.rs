@@ -1,0 +1,63 @@
+//! Reads of a group's written state, from any thread.
+
+use std::sync::Arc;
+
+use super::disk::{StateDisk, state_key};
+use crate::machine::{GroupId, Pairs, View};
+
+/// Reads what is written of one group's state. The group's prefix is hidden; a scan cannot leave the group.
+#[derive(Clone)]
+pub struct StateReader {
+    disk: Arc<StateDisk>,
+    group: GroupId,
+}
+
+impl StateReader {
+    pub(crate) fn new(disk: Arc<StateDisk>, group: GroupId) -> Self {
+        Self { disk, group }
+    }
+}
+
+impl View for StateReader {
+    fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.disk.get(&state_key(self.group, key))
+    }
+
+    fn scan(&self, from: &[u8], to: &[u8], limit: usize) -> Pairs {
+        let mut pairs = Pairs::new();
+        if from >= to {
+            return pairs;
+        }
+        let mut iterator = self.disk.iterate(state_key(self.group, from), state_key(self.group, to));
+        iterator.seek_to_first();
+        while pairs.len() < limit
+            && let Some((key, value)) = iterator.item()
+        {
+            pairs.push((key[2..].to_vec(), value.to_vec()));
+            iterator.next();
+        }
+        if let Err(error) = iterator.status() {
+            self.disk.fail("read", &error);
+        }
+        pairs
+    }
+
+    fn scan_back(&self, from: &[u8], to: &[u8], limit: usize) -> Pairs {
+        let mut pairs = Pairs::new();
+        if from >= to {
+            return pairs;
+        }
+        let mut iterator = self.disk.iterate(state_key(self.group, from), state_key(self.group, to));
+        iterator.seek_to_last();
+        while pairs.len() < limit
+            && let Some((key, value)) = iterator.item()
+        {
+            pairs.push((key[2..].to_vec(), value.to_vec()));
+            iterator.prev();
+        }
+        if let Err(error) = iterator.status() {
+            self.disk.fail("read", &error);
+        }
+        pairs
+    }
+}

@@ -1,0 +1,342 @@
+//! Snapshots: a group's whole state on its way to a peer that is too far behind for the log.
+//!
+//! Nothing is kept on the sender: a [`Source`] reads from a RocksDB snapshot that lives as long as it is read. The
+//! receiver writes the pairs to table files ([`Sink`]), syncs them, and puts them in place of the state ([`install`])
+//! so that a crash at any moment leaves either the old state or the new one ([`recover`]).
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use rocksdb::{IngestExternalFileOptions, ReadOptions, SstFileWriter, WriteBatch};
+use serde::{Deserialize, Serialize};
+use tokio::sync::{mpsc, oneshot};
+
+use super::disk::{StateDisk, state_end, state_key};
+use crate::codec;
+use crate::machine::GroupId;
+use crate::types::SnapshotMeta;
+
+/// Bytes of pairs that go in one message.
+const CHUNK_BYTES: usize = 1 << 20;
+/// Chunks that wait between reading and sending, and between receiving and writing.
+const CHUNKS_WAITING: usize = 4;
+/// Size of a table file.
+const FILE_BYTES: u64 = 64 << 20;
+
+/// What openraft hands around as the content of a snapshot.
+pub(crate) enum SnapshotData {
+    /// A position; the content is taken when it is needed.
+    Virtual,
+    /// To be sent.
+    Source(Source),
+    /// Received, on disk, to be installed.
+    Received(Received),
+}
+
+/// The state of a group at one moment, ready to be read in chunks.
+pub(crate) struct Source {
+    go: oneshot::Sender<()>,
+    chunks: mpsc::Receiver<io::Result<Bytes>>,
+}
+
+impl Source {
+    /// Takes a snapshot of the database and reads the position from that same snapshot. It is held until the source is
+    /// read to its end or dropped.
+    pub(crate) async fn take(disk: Arc<StateDisk>, group: GroupId) -> io::Result<(SnapshotMeta, Self)> {
+        let (meta_out, meta) = oneshot::channel();
+        let (go, wanted) = oneshot::channel();
+        let (out, chunks) = mpsc::channel(CHUNKS_WAITING);
+        tokio::task::spawn_blocking(move || {
+            let snapshot = disk.db().snapshot();
+            let found = disk.applied_in(&snapshot, group).map(|applied| SnapshotMeta {
+                last_log_id: applied.last,
+                last_membership: applied.membership,
+            });
+            // Either side may be gone: nobody wants the snapshot then.
+            if meta_out.send(found).is_err() || wanted.blocking_recv().is_err() {
+                return;
+            }
+            if let Err(error) = read_chunks(&disk, &snapshot, group, &out) {
+                let _ = out.blocking_send(Err(error));
+            }
+        });
+        let meta = meta.await.map_err(|_| io::Error::other("reading the snapshot was cancelled"))??;
+        Ok((meta, Self { go, chunks }))
+    }
+
+    /// Starts reading.
+    pub(crate) fn read(self) -> mpsc::Receiver<io::Result<Bytes>> {
+        // The reader can only be gone when its runtime is; the channel then ends.
+        let _ = self.go.send(());
+        self.chunks
+    }
+}
+
+fn read_chunks(
+    disk: &StateDisk,
+    snapshot: &rocksdb::Snapshot<'_>,
+    group: GroupId,
+    out: &mpsc::Sender<io::Result<Bytes>>,
+) -> io::Result<()> {
+    let mut options = ReadOptions::default();
+    options.set_iterate_lower_bound(state_key(group, &[]));
+    options.set_iterate_upper_bound(state_end(group));
+    options.fill_cache(false);
+    let mut iterator = snapshot.raw_iterator_cf_opt(disk.state(), options);
+    iterator.seek_to_first();
+    let mut chunk = BytesMut::with_capacity(CHUNK_BYTES);
+    while let Some((key, value)) = iterator.item() {
+        let key = &key[2..];
+        chunk.put_u32(key.len() as u32);
+        chunk.put_u32(value.len() as u32);
+        chunk.put_slice(key);
+        chunk.put_slice(value);
+        if chunk.len() >= CHUNK_BYTES && out.blocking_send(Ok(chunk.split().freeze())).is_err() {
+            return Ok(());
+        }
+        iterator.next();
+    }
+    iterator.status().map_err(io::Error::other)?;
+    if !chunk.is_empty() {
+        // Nobody reads any more: nothing to report to.
+        let _ = out.blocking_send(Ok(chunk.freeze()));
+    }
+    Ok(())
+}
+
+/// A snapshot on disk, complete and synced, not in place yet.
+pub(crate) struct Received {
+    files: Vec<PathBuf>,
+}
+
+/// Takes the chunks of one snapshot and writes them to table files.
+pub(crate) struct Sink {
+    chunks: mpsc::Sender<Bytes>,
+    written: tokio::task::JoinHandle<io::Result<Received>>,
+}
+
+impl Sink {
+    /// Starts over: what an earlier transfer of the group left is removed.
+    pub(crate) fn start(disk: &StateDisk, group: GroupId) -> Self {
+        let (chunks, incoming) = mpsc::channel(CHUNKS_WAITING);
+        let folder = disk.install_folder(group);
+        let written = tokio::task::spawn_blocking(move || write_files(&folder, group, incoming));
+        Self { chunks, written }
+    }
+
+    /// Takes the next chunk; waits while the disk is behind. An error shows in [`Sink::finish`] in full.
+    pub(crate) async fn push(&self, chunk: Bytes) -> io::Result<()> {
+        self.chunks.send(chunk).await.map_err(|_| io::Error::other("the snapshot could not be written"))
+    }
+
+    /// All chunks were pushed: returns when the files are synced.
+    pub(crate) async fn finish(self) -> io::Result<Received> {
+        drop(self.chunks);
+        self.written.await.map_err(io::Error::other)?
+    }
+}
+
+fn write_files(folder: &Path, group: GroupId, mut incoming: mpsc::Receiver<Bytes>) -> io::Result<Received> {
+    if folder.exists() {
+        fs::remove_dir_all(folder)?;
+    }
+    fs::create_dir_all(folder)?;
+    let options = StateDisk::state_options();
+    let mut files: Vec<PathBuf> = Vec::new();
+    let mut open: Option<SstFileWriter<'_>> = None;
+    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "a chunk of the snapshot is damaged");
+    while let Some(mut chunk) = incoming.blocking_recv() {
+        while chunk.has_remaining() {
+            if chunk.remaining() < 8 {
+                return Err(damaged());
+            }
+            let (key, value) = (chunk.get_u32() as usize, chunk.get_u32() as usize);
+            if chunk.remaining() < key.saturating_add(value) {
+                return Err(damaged());
+            }
+            let (key, value) = (chunk.split_to(key), chunk.split_to(value));
+            let writer = match &mut open {
+                Some(writer) => writer,
+                none => {
+                    let path = folder.join(format!("{:06}.sst", files.len()));
+                    let writer = SstFileWriter::create(&options);
+                    writer.open(&path).map_err(io::Error::other)?;
+                    files.push(path);
+                    none.insert(writer)
+                }
+            };
+            writer.put(state_key(group, &key), &value).map_err(io::Error::other)?;
+            if writer.file_size() >= FILE_BYTES {
+                // Finishing syncs the file.
+                writer.finish().map_err(io::Error::other)?;
+                open = None;
+            }
+        }
+    }
+    if let Some(mut writer) = open {
+        writer.finish().map_err(io::Error::other)?;
+    }
+    fs::File::open(folder)?.sync_all()?;
+    Ok(Received { files })
+}
+
+/// Says that the files of a folder are being put in place of a group's state.
+#[derive(Serialize, Deserialize)]
+struct Marker {
+    files: Vec<PathBuf>,
+    meta: SnapshotMeta,
+}
+
+/// Puts a received snapshot in place of a group's state. Blocks on disk.
+pub(crate) fn install(
+    disk: &StateDisk,
+    group: GroupId,
+    meta: &SnapshotMeta,
+    received: &Received,
+) -> io::Result<()> {
+    let marker = Marker { files: received.files.clone(), meta: meta.clone() };
+    let mut batch = WriteBatch::default();
+    disk.put_installing(&mut batch, group, &codec::encode(&marker));
+    disk.write_synced(batch)?;
+    finish(disk, group, &marker)
+}
+
+/// Brings an install to its end, from whatever point it had reached.
+fn finish(disk: &StateDisk, group: GroupId, marker: &Marker) -> io::Result<()> {
+    // All files go in as one step, and are removed only after it: if one is missing, they are in place already.
+    if marker.files.iter().all(|file| file.exists()) {
+        let mut batch = WriteBatch::default();
+        batch.delete_range_cf(disk.state(), state_key(group, &[]), state_end(group));
+        disk.write_synced(batch)?;
+        if !marker.files.is_empty() {
+            let mut options = IngestExternalFileOptions::default();
+            options.set_move_files(true);
+            disk.db()
+                .ingest_external_file_cf_opts(disk.state(), &options, marker.files.clone())
+                .map_err(io::Error::other)?;
+        }
+    }
+    let mut batch = WriteBatch::default();
+    if let Some(last) = &marker.meta.last_log_id {
+        disk.put_applied(&mut batch, group, last, 0);
+    }
+    disk.put_membership(&mut batch, group, &marker.meta.last_membership);
+    disk.delete_installing(&mut batch, group);
+    disk.write_synced(batch)?;
+    remove_folder(disk, group)
+}
+
+fn remove_folder(disk: &StateDisk, group: GroupId) -> io::Result<()> {
+    match fs::remove_dir_all(disk.install_folder(group)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// At start: finishes an install that had passed the point of no return, forgets one that had not. Blocks on disk.
+pub(crate) fn recover(disk: &StateDisk, group: GroupId) -> io::Result<()> {
+    match disk.installing(group)? {
+        Some(marker) => finish(disk, group, &codec::decode(marker)?),
+        None => remove_folder(disk, group),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use crate::machine::View;
+    use crate::state::reader::StateReader;
+    use crate::types::log_id;
+
+    fn open(path: &Path) -> Arc<StateDisk> {
+        StateDisk::open(&path.join("data"), path.join("install"), Arc::new(|reason| panic!("{reason}"))).unwrap()
+    }
+
+    fn put(disk: &StateDisk, group: GroupId, key: &[u8], value: &[u8]) {
+        let mut batch = WriteBatch::default();
+        batch.put_cf(disk.state(), state_key(group, key), value);
+        disk.put_applied(&mut batch, group, &log_id(2, 41), 0);
+        disk.write(batch).unwrap();
+    }
+
+    fn keys(disk: &Arc<StateDisk>, group: GroupId) -> Vec<Vec<u8>> {
+        let pairs = StateReader::new(disk.clone(), group).scan(&[], &[0xff; 8], usize::MAX);
+        pairs.into_iter().map(|(key, _)| key).collect()
+    }
+
+    async fn transfer(from: &Arc<StateDisk>, to: &Arc<StateDisk>, group: GroupId) -> (SnapshotMeta, Received) {
+        let (meta, source) = Source::take(from.clone(), group).await.unwrap();
+        // What is written after the snapshot was taken is not in it.
+        put(from, group, b"later", b"x");
+        let sink = Sink::start(to, group);
+        let mut chunks = source.read();
+        while let Some(chunk) = chunks.recv().await {
+            sink.push(chunk.unwrap()).await.unwrap();
+        }
+        (meta, sink.finish().await.unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_snapshot_replaces_the_state_and_leaves_other_groups_alone() {
+        let (left, right) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (from, to) = (open(left.path()), open(right.path()));
+        for index in 0..3000_u32 {
+            put(&from, 1, &index.to_be_bytes(), &[7; 1000]);
+        }
+        put(&to, 1, b"old", b"x");
+        put(&to, 2, b"other", b"x");
+        let (meta, received) = transfer(&from, &to, 1).await;
+        install(&to, 1, &meta, &received).unwrap();
+        assert_eq!(keys(&to, 1).len(), 3000);
+        assert_eq!(keys(&to, 2), [b"other"]);
+        assert_eq!(to.applied(1).unwrap().last, Some(log_id(2, 41)));
+        assert!(!to.install_folder(1).exists());
+    }
+
+    #[tokio::test]
+    async fn an_interrupted_install_is_finished_or_undone_at_start() {
+        let (left, right) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (from, to) = (open(left.path()), open(right.path()));
+        put(&from, 1, b"new", b"x");
+        put(&to, 1, b"old", b"x");
+
+        // Before the marker: undone.
+        let (meta, received) = transfer(&from, &to, 1).await;
+        recover(&to, 1).unwrap();
+        assert_eq!(keys(&to, 1), [b"old"]);
+        assert!(!received.files[0].exists());
+
+        // After the marker, before the files are in place: finished.
+        let (_, received) = transfer(&from, &to, 1).await;
+        let marker = Marker { files: received.files.clone(), meta: meta.clone() };
+        let mut batch = WriteBatch::default();
+        to.put_installing(&mut batch, 1, &codec::encode(&marker));
+        to.write_synced(batch).unwrap();
+        recover(&to, 1).unwrap();
+        assert_eq!(keys(&to, 1)[1], b"new");
+
+        // After the files are in place: finished without them.
+        let mut batch = WriteBatch::default();
+        to.put_installing(&mut batch, 1, &codec::encode(&marker));
+        to.write_synced(batch).unwrap();
+        recover(&to, 1).unwrap();
+        assert_eq!(keys(&to, 1)[1], b"new");
+        assert!(to.installing(1).unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn an_empty_state_is_a_snapshot_too() {
+        let (left, right) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (from, to) = (open(left.path()), open(right.path()));
+        put(&to, 1, b"old", b"x");
+        let (meta, source) = Source::take(from, 1).await.unwrap();
+        let sink = Sink::start(&to, 1);
+        assert!(source.read().recv().await.is_none());
+        install(&to, 1, &meta, &sink.finish().await.unwrap()).unwrap();
+        assert_eq!(keys(&to, 1), Vec::<Vec<u8>>::new());
+    }
+}

@@ -1,0 +1,72 @@
+//! The metrics of this crate, each named and described once.
+
+use std::time::Duration;
+
+use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+
+use crate::machine::GroupId;
+
+const SYNC_SECONDS: &str = "raft_log_sync_seconds";
+const SYNC_WRITES: &str = "raft_log_sync_writes";
+const APPLY_ENTRIES: &str = "raft_apply_entries";
+const APPLY_SECONDS: &str = "raft_apply_seconds";
+const ELECTIONS: &str = "raft_elections_won_total";
+const GROUPS_DEAD: &str = "raft_groups_dead";
+const GROUPS_DIED: &str = "raft_groups_died_total";
+const SNAPSHOT_INSTALLS: &str = "raft_snapshot_installs_total";
+const SNAPSHOT_SENDS: &str = "raft_snapshot_sends_total";
+const PEER_CONNECTS: &str = "raft_peer_connects_total";
+const PEER_REFUSALS: &str = "raft_peer_refusals_total";
+
+/// Describes the metrics to the recorder that is installed.
+pub(crate) fn describe() {
+    describe_histogram!(SYNC_SECONDS, Unit::Seconds, "time to write and sync one batch of log writes");
+    describe_histogram!(SYNC_WRITES, Unit::Count, "log writes (appends, votes, cuts) that shared one sync");
+    describe_histogram!(APPLY_ENTRIES, Unit::Count, "entries applied and written in one batch");
+    describe_histogram!(APPLY_SECONDS, Unit::Seconds, "time to apply and write one batch of entries");
+    describe_counter!(ELECTIONS, Unit::Count, "times this node became ready as the leader of a group");
+    describe_gauge!(GROUPS_DEAD, Unit::Count, "groups of this node that died and do not run again yet");
+    describe_counter!(GROUPS_DIED, Unit::Count, "times a group of this node died");
+    describe_counter!(SNAPSHOT_INSTALLS, Unit::Count, "snapshots that replaced a group's state here");
+    describe_counter!(SNAPSHOT_SENDS, Unit::Count, "snapshots streamed to a peer");
+    describe_counter!(PEER_CONNECTS, Unit::Count, "connections made to peers");
+    describe_counter!(PEER_REFUSALS, Unit::Count, "peers refused, by us or by them");
+}
+
+pub(crate) fn log_synced(took: Duration, writes: usize) {
+    histogram!(SYNC_SECONDS).record(took);
+    histogram!(SYNC_WRITES).record(writes as f64);
+}
+
+pub(crate) fn applied(took: Duration, entries: usize) {
+    histogram!(APPLY_SECONDS).record(took);
+    histogram!(APPLY_ENTRIES).record(entries as f64);
+}
+
+pub(crate) fn election_won(group: GroupId) {
+    counter!(ELECTIONS, "group" => group.to_string()).increment(1);
+}
+
+pub(crate) fn group_died(group: GroupId) {
+    counter!(GROUPS_DIED, "group" => group.to_string()).increment(1);
+}
+
+pub(crate) fn groups_dead(count: usize) {
+    gauge!(GROUPS_DEAD).set(count as f64);
+}
+
+pub(crate) fn snapshot_installed() {
+    counter!(SNAPSHOT_INSTALLS).increment(1);
+}
+
+pub(crate) fn snapshot_sent() {
+    counter!(SNAPSHOT_SENDS).increment(1);
+}
+
+pub(crate) fn peer_connected() {
+    counter!(PEER_CONNECTS).increment(1);
+}
+
+pub(crate) fn peer_refused() {
+    counter!(PEER_REFUSALS).increment(1);
+}

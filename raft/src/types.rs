@@ -1,0 +1,90 @@
+//! The types that openraft is configured with. Only this crate knows them.
+
+use std::fmt;
+
+use bytes::Bytes;
+use openraft::raft::responder::Responder;
+use openraft::type_config::alias::{
+    EntryOf, LogIdOf, SnapshotMetaOf, SnapshotOf, StoredMembershipOf, VoteOf,
+};
+use openraft::{OptionalSend, RaftTypeConfig};
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+
+/// A command of a machine, as it stands in the log. Cloning shares the bytes.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Command(pub(crate) Bytes);
+
+impl fmt::Debug for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
+}
+
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// What a machine answered to a command.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Reply(pub(crate) Bytes);
+
+/// openraft's type parameters for this gateway.
+///
+/// The leader id is the standard one, with at most one leader a term: a term is the epoch that fences an owner, so two
+/// leaders must never share one, as they may with openraft's default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct TypeConfig {}
+
+#[allow(deprecated, reason = "openraft re-exports its tokio runtime only under a deprecated name")]
+impl RaftTypeConfig for TypeConfig {
+    type D = Command;
+    type R = Reply;
+    type NodeId = u64;
+    type Node = ();
+    type Term = u64;
+    type LeaderId = openraft::impls::leader_id_std::LeaderId<u64, u64>;
+    type Vote = openraft::impls::Vote<Self::LeaderId>;
+    type Payload = openraft::EntryPayload<Command, u64, ()>;
+    type Entry = openraft::Entry<<Self::LeaderId as openraft::vote::RaftLeaderId>::Committed, Self::Payload>;
+    type AsyncRuntime = openraft::impls::TokioRuntime;
+    type Responder<T>
+        = Waiter<T>
+    where
+        T: OptionalSend + 'static;
+    type Batch<T>
+        = openraft::impls::InlineBatch<T>
+    where
+        T: OptionalSend + 'static;
+    type ErrorSource = openraft::impls::BoxedErrorSource;
+}
+
+/// Carries the result of a proposal to whoever waits for it. A waiter that went away is no error: a proposer may time
+/// out, or not care.
+pub(crate) struct Waiter<T>(pub(crate) oneshot::Sender<T>);
+
+impl<T: OptionalSend + 'static> Responder<TypeConfig, T> for Waiter<T> {
+    fn on_complete(self, result: T) {
+        // The receiver may be gone; see above.
+        let _ = self.0.send(result);
+    }
+}
+
+pub(crate) type Entry = EntryOf<TypeConfig>;
+pub(crate) type LogId = LogIdOf<TypeConfig>;
+pub(crate) type Vote = VoteOf<TypeConfig>;
+pub(crate) type Membership = StoredMembershipOf<TypeConfig>;
+pub(crate) type SnapshotMeta = SnapshotMetaOf<TypeConfig>;
+pub(crate) type Snapshot<D> = SnapshotOf<TypeConfig, D>;
+
+/// A log id from its parts.
+pub(crate) fn log_id(term: u64, index: u64) -> LogId {
+    LogId::new(openraft::vote::leader_id_std::CommittedLeaderId::new(term), index)
+}
+
+/// The term of a log id.
+pub(crate) fn term_of(id: &LogId) -> u64 {
+    id.leader_id.term
+}
