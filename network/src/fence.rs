@@ -58,6 +58,12 @@ impl Fence {
         self.deadline.store(0, Ordering::Release);
     }
 
+    /// Names this fence among those that exist: equal where [`Self::same_as`] holds. For grouping sessions in a map,
+    /// which must hold a clone of the fence so that the name stays taken.
+    pub fn key(&self) -> usize {
+        Arc::as_ptr(&self.deadline).addr()
+    }
+
     /// Whether two sessions hang on the same fence.
     pub fn same_as(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.deadline, &other.deadline)

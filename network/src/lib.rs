@@ -9,3 +9,4 @@ pub mod driver;
 pub mod fence;
 pub mod simulated;
 pub mod simulator;
+mod wire;

@@ -1,0 +1,156 @@
+//! The typed methods of the control API: what a route of it calls, with the texts parsed here.
+
+use std::time::Duration;
+
+use model::id::MessageId;
+use model::time::Timestamp;
+use tokio::sync::oneshot;
+
+use super::Simulator;
+use super::answers::{
+    AcceptedRow, ControlError, InboxQuery, InboxRow, LedgerQuery, LinkBy, List, LoginRow, LoginsQuery, Phone,
+    PhoneMessage, RegisterPhone, RegisterPhones, SessionRow, SessionsQuery, Stats,
+};
+use super::faults::{Faults, FaultsChange};
+use super::number::Number;
+
+/// How long a link waits for the device to store its credentials.
+const STORE_WITHIN: Duration = Duration::from_secs(10);
+
+/// How many messages one call may send.
+const MAX_COUNT: u32 = 100_000;
+
+impl Simulator {
+    /// Registers a phone or changes it; says whether it is new.
+    pub fn register(&self, body: &RegisterPhone) -> Result<(Phone, bool), ControlError> {
+        let number = number(&body.number)?;
+        Ok(self.shared.with(|engine, now| engine.register(now, number, &body.settings)))
+    }
+
+    /// Registers many phones with numbers that follow each other.
+    pub fn register_many(&self, body: &RegisterPhones) -> Result<(), ControlError> {
+        let first = number(&body.first)?;
+        self.shared.with(|engine, now| engine.register_many(now, first, body.count, &body.settings))
+    }
+
+    pub fn phone(&self, phone: &str) -> Result<Phone, ControlError> {
+        let number = number(phone)?;
+        self.shared.with(|engine, _| engine.phone(number))
+    }
+
+    pub fn delete_phone(&self, phone: &str) -> Result<(), ControlError> {
+        let number = number(phone)?;
+        self.shared.with(|engine, now| engine.delete_phone(now, number))
+    }
+
+    /// Scans a QR text or types a pair code; returns the device once its credentials are stored.
+    pub async fn link(&self, phone: &str, by: LinkBy) -> Result<u32, ControlError> {
+        let number = number(phone)?;
+        let ticket = self.shared.next_number();
+        let (sender, outcome) = oneshot::channel();
+        self.shared.core.lock().links.insert(ticket, sender);
+        let linked = self.shared.with(|engine, now| engine.link(now, number, &by, ticket));
+        let outcome = match linked {
+            Ok(()) => tokio::time::timeout(STORE_WITHIN, outcome).await,
+            Err(error) => Ok(Ok(Err(error))),
+        };
+        self.shared.core.lock().links.remove(&ticket);
+        match outcome {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => Err(ControlError::Invalid("the simulator is stopping".into())),
+            Err(_) => Err(ControlError::Invalid("the device did not store its credentials within 10 s".into())),
+        }
+    }
+
+    /// Unlinks one device, or all.
+    pub fn unlink(&self, phone: &str, device: Option<u32>) -> Result<(), ControlError> {
+        let number = number(phone)?;
+        self.shared.with(|engine, now| engine.unlink(now, number, device))
+    }
+
+    pub fn ban(&self, phone: &str, until: Option<Timestamp>) -> Result<(), ControlError> {
+        let number = number(phone)?;
+        self.shared.with(|engine, now| engine.ban(now, number, until))
+    }
+
+    pub fn invalidate(&self, phone: &str) -> Result<(), ControlError> {
+        let number = number(phone)?;
+        self.shared.with(|engine, now| engine.invalidate(now, number))
+    }
+
+    /// Logs a foreign copy of the phone's device in.
+    pub fn replace(&self, phone: &str) -> Result<(), ControlError> {
+        let number = number(phone)?;
+        self.shared.with(|engine, now| engine.replace(now, number))
+    }
+
+    /// Lets a phone write; returns the messages' ids.
+    pub fn send(&self, phone: &str, body: &PhoneMessage) -> Result<Vec<MessageId>, ControlError> {
+        let number = number(phone)?;
+        if !(1..=MAX_COUNT).contains(&body.count) {
+            return Err(ControlError::Invalid(format!("count must be from 1 to {MAX_COUNT}")));
+        }
+        self.shared.with(|engine, now| engine.phone_send(now, number, &body.to, &body.content, body.count))
+    }
+
+    pub fn inbox(&self, phone: &str, query: &InboxQuery) -> Result<List<InboxRow>, ControlError> {
+        let number = number(phone)?;
+        self.shared.with(|engine, _| engine.inbox(number, query))
+    }
+
+    pub fn clear_inbox(&self, phone: &str) -> Result<(), ControlError> {
+        let number = number(phone)?;
+        self.shared.with(|engine, _| engine.clear_inbox(number))
+    }
+
+    /// The phone reads everything from `with`.
+    pub fn open_chat(&self, phone: &str, with: &str) -> Result<(), ControlError> {
+        let number = number(phone)?;
+        self.shared.with(|engine, now| engine.open_chat(now, number, with))
+    }
+
+    /// The phone's number becomes known to the channels of `to`.
+    pub fn disclose(&self, phone: &str, to: &str) -> Result<(), ControlError> {
+        let number = number(phone)?;
+        self.shared.with(|engine, now| engine.disclose(now, number, to))
+    }
+
+    pub fn sessions(&self, query: &SessionsQuery) -> Result<List<SessionRow>, ControlError> {
+        self.shared.with(|engine, _| engine.sessions(query))
+    }
+
+    pub fn logins(&self, query: &LoginsQuery) -> Result<List<LoginRow>, ControlError> {
+        self.shared.with(|engine, _| engine.logins(query))
+    }
+
+    pub fn stats(&self) -> Stats {
+        self.shared.with(|engine, _| engine.stats())
+    }
+
+    /// The ledger of accepted messages.
+    pub fn accepted(&self, query: &LedgerQuery) -> List<AcceptedRow> {
+        self.shared.with(|engine, _| engine.accepted(query))
+    }
+
+    pub fn faults(&self) -> Faults {
+        self.shared.with(|engine, _| engine.faults().clone())
+    }
+
+    pub fn change_faults(&self, change: FaultsChange) -> Result<Faults, ControlError> {
+        self.shared.with(|engine, now| engine.change_faults(now, change))
+    }
+
+    pub fn clear_faults(&self) -> Faults {
+        self.shared.with(|engine, now| engine.clear_faults(now))
+    }
+
+    /// Forgets everything and cuts all nodes off.
+    pub fn reset(&self) {
+        self.shared.with(|engine, now| engine.reset(now));
+    }
+}
+
+fn number(text: &str) -> Result<Number, ControlError> {
+    Number::parse(text)
+        .ok_or_else(|| ControlError::Invalid(format!("{text:?} is no number: 3 to 15 digits, the first not 0")))
+}

@@ -1,0 +1,377 @@
+//! What the control API asks: phones, their deeds, lists, faults.
+
+use model::address::Address;
+use model::time::Timestamp;
+
+use super::sessions::{FOREIGN_NODE, LoginRecord};
+use super::subscriber::{Ban, Device, Kept, Standing, Subscriber};
+use super::{ControlError, Engine, Holder, LoginEnd};
+use crate::driver::{EndReason, ReceiptStatus};
+use crate::simulator::answers::{
+    AcceptedRow, ChannelSession, InboxQuery, InboxRow, LedgerQuery, List, LoginRow, LoginsQuery, Phone, PhoneDevice,
+    PhoneSettings, SessionRow, SessionsQuery, Stats, page_size,
+};
+use crate::simulator::faults::{Faults, FaultsChange};
+use crate::simulator::number::Number;
+
+/// More subscribers than this are surely a slip of the keyboard.
+const MAX_BULK: u64 = 1_000_000;
+
+impl Engine {
+    /// Registers a phone, or changes it; says whether it is new.
+    pub fn register(&mut self, now: Timestamp, number: Number, settings: &PhoneSettings) -> (Phone, bool) {
+        self.advance(now);
+        let new = self.put(now, number, settings);
+        let phone = self.subscribers.get(&number).map(|subscriber| self.show(subscriber));
+        (phone.expect("a phone exists once it is put"), new)
+    }
+
+    fn put(&mut self, now: Timestamp, number: Number, settings: &PhoneSettings) -> bool {
+        let known = self.subscribers.len();
+        let subscriber = self.subscribers.entry(number).or_insert_with(|| Subscriber::new(number));
+        subscriber.set(settings);
+        if subscriber.online {
+            for (message, copies) in std::mem::take(&mut subscriber.waiting) {
+                self.take_in(now, message, copies, number);
+            }
+        }
+        self.subscribers.len() > known
+    }
+
+    /// Registers `count` phones with numbers from `first` on.
+    ///
+    /// # Errors
+    /// Too many, or numbers that become too long.
+    pub fn register_many(
+        &mut self,
+        now: Timestamp,
+        first: Number,
+        count: u64,
+        settings: &PhoneSettings,
+    ) -> Result<(), ControlError> {
+        self.advance(now);
+        if count > MAX_BULK {
+            return Err(ControlError::Invalid(format!("count must be at most {MAX_BULK}")));
+        }
+        if first.plus(count).is_none() {
+            return Err(ControlError::Invalid("the last number would have more than 15 digits".into()));
+        }
+        for number in (0..count).filter_map(|offset| first.plus(offset)) {
+            self.put(now, number, settings);
+        }
+        Ok(())
+    }
+
+    pub fn phone(&self, number: Number) -> Result<Phone, ControlError> {
+        self.subscriber(number).map(|subscriber| self.show(subscriber))
+    }
+
+    /// Unregisters a number; its devices' credentials are worthless from here.
+    pub fn delete_phone(&mut self, now: Timestamp, number: Number) -> Result<(), ControlError> {
+        self.advance(now);
+        self.retire_all(now, number, Standing::Invalidated)?;
+        self.subscribers.remove(&number);
+        Ok(())
+    }
+
+    /// Unlinks one device, or all.
+    pub fn unlink(&mut self, now: Timestamp, number: Number, device: Option<u32>) -> Result<(), ControlError> {
+        self.advance(now);
+        match device {
+            None => self.retire_all(now, number, Standing::Unlinked),
+            Some(id) => {
+                self.subscriber_mut(number)?
+                    .linked_mut(id)
+                    .ok_or_else(|| ControlError::NotFound(format!("{number} has no linked device {id}")))?;
+                self.retire(now, number, id, Standing::Unlinked);
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes the credentials of all devices worthless.
+    pub fn invalidate(&mut self, now: Timestamp, number: Number) -> Result<(), ControlError> {
+        self.advance(now);
+        self.retire_all(now, number, Standing::Invalidated)
+    }
+
+    fn retire_all(&mut self, now: Timestamp, number: Number, standing: Standing) -> Result<(), ControlError> {
+        let devices: Vec<u32> = self.subscriber(number)?.linked().map(|device| device.id).collect();
+        for device in devices {
+            self.retire(now, number, device, standing);
+        }
+        Ok(())
+    }
+
+    pub fn ban(&mut self, now: Timestamp, number: Number, until: Option<Timestamp>) -> Result<(), ControlError> {
+        self.advance(now);
+        let subscriber = self.subscriber_mut(number)?;
+        subscriber.ban = Some(Ban { until });
+        let live: Vec<_> = subscriber.linked().filter_map(|device| device.live).collect();
+        for session in live {
+            self.dismiss(now, session, EndReason::Banned { until });
+        }
+        Ok(())
+    }
+
+    /// A foreign copy of the first linked device logs in, and is gone at once: one conflict for the session that lived.
+    pub fn replace(&mut self, now: Timestamp, number: Number) -> Result<(), ControlError> {
+        self.advance(now);
+        let device = self.subscriber(number)?.linked().max_by_key(|device| device.live.is_some());
+        let device = device.ok_or_else(|| ControlError::Invalid(format!("{number} has no linked device")))?;
+        let (device, live) = (device.id, device.live);
+        let epoch = live.and_then(|live| self.session(live)).map_or(0, |session| session.epoch);
+        if let Some(live) = live {
+            self.displace(now, live, false);
+        }
+        let login = self.record_login(now, number, device, Holder { node: FOREIGN_NODE, epoch });
+        if let Some(record) = self.logins.get_mut(login) {
+            record.end = Some((now, LoginEnd::Closed));
+        }
+        Ok(())
+    }
+
+    pub fn inbox(&self, number: Number, query: &InboxQuery) -> Result<List<InboxRow>, ControlError> {
+        let subscriber = self.subscriber(number)?;
+        let from = query.from.as_deref().map(|from| self.parse_peer(from)).transpose()?;
+        let wanted = |id: &str| query.id.as_deref().is_none_or(|wanted| wanted == id);
+        let matching = || {
+            let entries = subscriber.inbox();
+            entries.filter(|e| from.is_none_or(|from| from == e.message.from) && wanted(&e.message.id))
+        };
+        let start = match query.after.as_deref() {
+            None => 0,
+            Some(after) => match matching().position(|entry| &*entry.message.id == after) {
+                Some(position) => position + 1,
+                None => return Err(ControlError::Invalid(format!("no message {after} to show what is after it"))),
+            },
+        };
+        let page = matching().skip(start).take(page_size(query.limit));
+        Ok(List { data: page.map(|entry| entry.row(&self.suffixes)).collect(), total: matching().count() })
+    }
+
+    pub fn clear_inbox(&mut self, number: Number) -> Result<(), ControlError> {
+        self.subscriber_mut(number)?.clear_inbox();
+        Ok(())
+    }
+
+    /// The phone opens a chat and reads everything there.
+    pub fn open_chat(&mut self, now: Timestamp, number: Number, with: &str) -> Result<(), ControlError> {
+        self.advance(now);
+        let with = self.parse_peer(with)?;
+        let subscriber = self.subscriber_mut(number)?;
+        let receipts = subscriber.read_receipts;
+        for message in subscriber.read_all_from(with) {
+            if receipts {
+                self.receipt(now, message, ReceiptStatus::Read);
+            }
+        }
+        Ok(())
+    }
+
+    /// The phone address behind a LID becomes known to another number's channels, once.
+    pub fn disclose(&mut self, now: Timestamp, number: Number, to: &str) -> Result<(), ControlError> {
+        self.advance(now);
+        self.subscriber(number)?;
+        let to = self.parse_peer(to)?;
+        let recipient = self
+            .subscribers
+            .get_mut(&to)
+            .ok_or_else(|| ControlError::Invalid(format!("{to} is not registered")))?;
+        if recipient.disclosed.insert(number) {
+            let devices: Vec<u32> = recipient.linked().map(|device| device.id).collect();
+            for device in devices {
+                self.keep(to, device, Kept::LidDisclosed { number, at: now });
+            }
+        }
+        Ok(())
+    }
+
+    pub fn sessions(&self, query: &SessionsQuery) -> Result<List<SessionRow>, ControlError> {
+        let only = query.number.as_deref().map(|number| self.parse_peer(number)).transpose()?;
+        let chosen = self.subscribers.values().filter(|s| only.is_none_or(|only| only == s.number));
+        let live = chosen.flat_map(|s| s.devices.iter()).filter_map(|device| self.login_of(device));
+        let mut logins: Vec<usize> = live.collect();
+        let total = logins.len();
+        logins.sort_unstable();
+        logins.truncate(page_size(query.limit));
+        let rows = logins.into_iter().filter_map(|login| {
+            let record = self.logins.get(login)?;
+            Some(SessionRow {
+                number: record.number.to_string(),
+                device: record.device,
+                node: record.node,
+                epoch: record.epoch,
+                login_seq: login as u64 + 1,
+                since: record.at,
+            })
+        });
+        Ok(List { data: rows.collect(), total })
+    }
+
+    /// Where the login of a device's live session is recorded.
+    fn login_of(&self, device: &Device) -> Option<usize> {
+        Some(self.live(device.live?)?.login)
+    }
+
+    pub fn logins(&self, query: &LoginsQuery) -> Result<List<LoginRow>, ControlError> {
+        let only = query.number.as_deref().map(|number| self.parse_peer(number)).transpose()?;
+        let since = query.since.as_deref().map(Since::parse).transpose()?;
+        let rows = (1_u64..).zip(&self.logins);
+        let chosen = rows.filter(|(seq, record)| {
+            only.is_none_or(|only| only == record.number) && since.is_none_or(|since| since.lets_through(*seq, record))
+        });
+        let limit = page_size(query.limit);
+        let mut list = List { data: Vec::new(), total: 0 };
+        for (login_seq, record) in chosen {
+            list.total += 1;
+            if list.data.len() < limit {
+                list.data.push(LoginRow {
+                    login_seq,
+                    number: record.number.to_string(),
+                    node: record.node,
+                    epoch: record.epoch,
+                    at: record.at,
+                    ended_at: record.end.map(|(at, _)| at),
+                    end: record.end.map(|(_, end)| end),
+                });
+            }
+        }
+        Ok(list)
+    }
+
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    pub fn accepted(&self, query: &LedgerQuery) -> List<AcceptedRow> {
+        let rows = self.ledger.rows(query.since_seq.unwrap_or(0), page_size(query.limit), &self.suffixes);
+        List { data: rows, total: self.ledger.len() }
+    }
+
+    pub fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// Puts faults in force; what is left out keeps its value.
+    pub fn change_faults(&mut self, now: Timestamp, change: FaultsChange) -> Result<Faults, ControlError> {
+        self.advance(now);
+        let next = self.faults.changed(change).map_err(ControlError::Invalid)?;
+        Ok(self.set_faults(now, next))
+    }
+
+    pub fn clear_faults(&mut self, now: Timestamp) -> Faults {
+        self.advance(now);
+        self.set_faults(now, Faults::none(self.base_time_scale))
+    }
+
+    fn set_faults(&mut self, now: Timestamp, next: Faults) -> Faults {
+        let released = self.faults.hold_inbound_acks && !next.hold_inbound_acks;
+        self.faults = next;
+        let nodes = &self.faults.cut_node;
+        let cut: Vec<_> = self.links.iter().filter(|(_, link)| nodes.contains(&link.node)).map(|(id, _)| *id).collect();
+        for connection in cut {
+            self.cut(now, connection);
+        }
+        if released {
+            self.release_acknowledgements();
+        }
+        self.faults.clone()
+    }
+
+    fn release_acknowledgements(&mut self) {
+        let mut live = Vec::new();
+        for subscriber in self.subscribers.values_mut() {
+            for device in subscriber.devices.iter_mut().filter(|device| device.live.is_some()) {
+                device.mailbox.release();
+                live.push((subscriber.number, device.id));
+            }
+        }
+        for (number, device) in live {
+            self.pump(number, device);
+        }
+    }
+
+    /// Forgets everything. Nodes are cut off and find, when they come back, that nobody knows their credentials.
+    pub fn reset(&mut self, now: Timestamp) {
+        let connections: Vec<_> = self.links.keys().copied().collect();
+        for connection in connections {
+            self.cut(now, connection);
+        }
+        self.subscribers.clear();
+        self.ledger = Default::default();
+        self.logins.clear();
+        self.stats = Stats::default();
+        self.timers.clear();
+        self.faults = Faults::none(self.base_time_scale);
+    }
+
+    pub(super) fn subscriber(&self, number: Number) -> Result<&Subscriber, ControlError> {
+        self.subscribers.get(&number).ok_or_else(|| unknown(number))
+    }
+
+    pub(super) fn subscriber_mut(&mut self, number: Number) -> Result<&mut Subscriber, ControlError> {
+        self.subscribers.get_mut(&number).ok_or_else(|| unknown(number))
+    }
+
+    pub(super) fn parse_address(&self, text: &str) -> Result<Address, ControlError> {
+        Address::parse_or_digits(text, &self.suffixes)
+            .map_err(|_| ControlError::Invalid(format!("{text:?} is neither a number nor an address")))
+    }
+
+    /// A subscriber, named by its number, its phone address or its LID.
+    fn parse_peer(&self, text: &str) -> Result<Number, ControlError> {
+        let address = self.parse_address(text)?;
+        Number::of_address(&address, &self.suffixes)
+            .ok_or_else(|| ControlError::Invalid(format!("{text:?} names no subscriber")))
+    }
+
+    fn show(&self, subscriber: &Subscriber) -> Phone {
+        let devices = subscriber.linked().map(|device| PhoneDevice {
+            id: device.id,
+            linked_at: device.linked_at,
+            channel_session: self.login_of(device).and_then(|login| self.logins.get(login)).map(|record| {
+                ChannelSession { node: record.node, epoch: record.epoch, since: record.at }
+            }),
+        });
+        Phone {
+            number: subscriber.number.to_string(),
+            name: subscriber.name.as_deref().map(str::to_owned),
+            online: subscriber.online,
+            read_receipts: subscriber.read_receipts,
+            business: subscriber.business,
+            hide_number: subscriber.hide_number,
+            auto_read_ms: subscriber.auto_read_ms,
+            banned: subscriber.ban.is_some(),
+            lid: subscriber.number.lid(),
+            address: self.suffixes.phone_address(&subscriber.number.to_string()),
+            devices: devices.collect(),
+        }
+    }
+}
+
+fn unknown(number: Number) -> ControlError {
+    ControlError::NotFound(format!("{number} is not registered"))
+}
+
+/// From where a list of logins begins.
+#[derive(Clone, Copy, Debug)]
+enum Since {
+    Time(Timestamp),
+    Seq(u64),
+}
+
+impl Since {
+    fn parse(text: &str) -> Result<Self, ControlError> {
+        let seq = text.parse().ok().map(Self::Seq);
+        seq.or_else(|| Timestamp::parse_iso(text).map(Self::Time))
+            .ok_or_else(|| ControlError::Invalid("since must be an ISO 8601 time or a login_seq".into()))
+    }
+
+    fn lets_through(self, seq: u64, record: &LoginRecord) -> bool {
+        match self {
+            Self::Time(time) => record.at >= time,
+            Self::Seq(last) => seq > last,
+        }
+    }
+}

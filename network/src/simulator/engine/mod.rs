@@ -1,0 +1,205 @@
+//! The engine: the network's state and its rules, without clock, socket or randomness of its own.
+//!
+//! Everything goes through `apply`-like methods: each is told the time, changes the state, and leaves [`Effect`]s to be
+//! carried out. What has to happen later waits in a queue of [`timers`]; whoever runs the engine calls
+//! [`Engine::advance`] when [`Engine::next_due`] says so. Randomness comes from the seed.
+//!
+//! - [`sessions`]: connections of nodes, logins, conflicts, fencing, ends.
+//! - [`pairing`]: QR texts, pair codes, links, credentials.
+//! - [`traffic`]: sends, acceptance, delivery, receipts, acknowledgements.
+//! - [`control`]: what the control API asks.
+//! - [`subscriber`], [`mailbox`], [`ledger`]: the state.
+
+mod control;
+mod ledger;
+mod mailbox;
+mod pairing;
+mod sessions;
+mod subscriber;
+#[cfg(test)]
+mod tests;
+mod timers;
+mod traffic;
+
+use std::collections::HashMap;
+
+use model::address::Suffixes;
+use model::id::{Epoch, NodeId};
+use model::time::Timestamp;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use self::ledger::Ledger;
+use self::sessions::{LoginRecord, NodeLink};
+use self::subscriber::Subscriber;
+use self::timers::Timers;
+use self::traffic::InFlight;
+use super::answers::{ControlError, LoginEnd, Stats};
+use super::faults::Faults;
+use super::number::Number;
+use crate::driver::EndReason;
+use crate::wire::{NetworkFrame, NodeFrame, SessionFrame, SessionNumber, WIRE_VERSION};
+
+/// One TCP connection of a node, numbered by the server. A number is never used twice.
+pub type ConnectionId = u64;
+
+/// Names a call of the control API that waits for a device to store its credentials.
+pub type Ticket = u64;
+
+/// One session of one connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId {
+    pub connection: ConnectionId,
+    pub number: SessionNumber,
+}
+
+/// What is to be done outside.
+#[derive(Debug, PartialEq)]
+pub enum Effect {
+    Send { connection: ConnectionId, frame: NetworkFrame },
+    /// To be closed; the engine has already forgotten its sessions.
+    Disconnect { connection: ConnectionId },
+    /// A link came to its end: the device's id, or why not.
+    Linked { ticket: Ticket, outcome: Result<u32, ControlError> },
+}
+
+/// What waits in the queue of timers.
+#[derive(Debug)]
+enum Later {
+    RotateQr { session: SessionId, sequence: u8 },
+    EndPairing { session: SessionId },
+    Login { session: SessionId },
+    Answer(Box<InFlight>),
+    AutoRead { number: Number, position: u64 },
+}
+
+pub struct Engine {
+    rng: StdRng,
+    suffixes: Suffixes,
+    /// Holds unless a fault says otherwise.
+    base_time_scale: f64,
+    /// Tells this run's inbound items from those of any other.
+    item_tag: String,
+    /// Numbers inbound items; goes on over a reset, so that no item's name is used twice.
+    items: u64,
+    subscribers: HashMap<Number, Subscriber>,
+    links: HashMap<ConnectionId, NodeLink>,
+    qr_texts: HashMap<String, SessionId>,
+    pair_codes: HashMap<String, SessionId>,
+    ledger: Ledger,
+    /// Every login; `login_seq` is the position plus 1.
+    logins: Vec<LoginRecord>,
+    stats: Stats,
+    faults: Faults,
+    timers: Timers<Later>,
+    effects: Vec<Effect>,
+}
+
+impl Engine {
+    pub fn new(seed: [u8; 32], qr_time_scale: f64) -> Self {
+        let mut rng = StdRng::from_seed(seed);
+        let item_tag = format!("{:08x}", rng.random::<u32>());
+        Self {
+            rng,
+            suffixes: Suffixes::simulated(),
+            base_time_scale: qr_time_scale,
+            item_tag,
+            items: 0,
+            subscribers: HashMap::new(),
+            links: HashMap::new(),
+            qr_texts: HashMap::new(),
+            pair_codes: HashMap::new(),
+            ledger: Ledger::default(),
+            logins: Vec::new(),
+            stats: Stats::default(),
+            faults: Faults::none(qr_time_scale),
+            timers: Timers::new(),
+            effects: Vec::new(),
+        }
+    }
+
+    /// Takes what is to be done outside, in order.
+    pub fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// When [`Self::advance`] has something to do.
+    pub fn next_due(&self) -> Option<Timestamp> {
+        self.timers.next_due()
+    }
+
+    /// Does everything that is due. Must precede whatever else happens at `now`.
+    pub fn advance(&mut self, now: Timestamp) {
+        while let Some(later) = self.timers.pop_due(now) {
+            match later {
+                Later::RotateQr { session, sequence } => self.rotate_qr(now, session, sequence),
+                Later::EndPairing { session } => self.end_pairing(now, session),
+                Later::Login { session } => self.admit(now, session),
+                Later::Answer(in_flight) => self.judge(now, *in_flight),
+                Later::AutoRead { number, position } => self.auto_read(now, number, position),
+            }
+        }
+    }
+
+    /// Takes a frame of a node.
+    pub fn frame(&mut self, now: Timestamp, connection: ConnectionId, frame: NodeFrame) {
+        self.advance(now);
+        let at = |number| SessionId { connection, number };
+        if let NodeFrame::Hello { version, node } = frame {
+            if version == WIRE_VERSION {
+                self.connect(now, connection, node);
+            } else {
+                self.effects.push(Effect::Disconnect { connection });
+            }
+            return;
+        }
+        if !self.links.contains_key(&connection) {
+            // Not introduced, or cut a moment ago.
+            self.effects.push(Effect::Disconnect { connection });
+            return;
+        }
+        match frame {
+            NodeFrame::Hello { .. } | NodeFrame::Pong => {}
+            NodeFrame::Login { session, epoch, credentials } => self.login(now, at(session), epoch, credentials),
+            NodeFrame::Pair { session, epoch, device_name } => self.pair(now, at(session), epoch, device_name),
+            NodeFrame::PairCode { session, phone } => self.pair_code(now, at(session), &phone),
+            NodeFrame::Stored { session } => self.stored(now, at(session)),
+            NodeFrame::Send { session, id, to, content } => self.send(now, at(session), id, to, content),
+            NodeFrame::Acknowledge { session, item } => self.acknowledge(at(session), &item),
+            NodeFrame::Logout { session } => self.logout(now, at(session)),
+            NodeFrame::Close { session } => {
+                self.end_session(now, at(session), LoginEnd::Closed, None);
+                self.emit(at(session), SessionFrame::Closed);
+            }
+            NodeFrame::Reset { session } => self.end_session(now, at(session), LoginEnd::Lost, None),
+        }
+    }
+
+    /// Hears that a connection is gone.
+    pub fn disconnected(&mut self, now: Timestamp, connection: ConnectionId) {
+        self.advance(now);
+        self.lose(now, connection);
+    }
+
+    fn emit(&mut self, session: SessionId, frame: SessionFrame) {
+        let frame = NetworkFrame::Session { session: session.number, frame };
+        self.effects.push(Effect::Send { connection: session.connection, frame });
+    }
+
+    /// Ends a session by the network's verdict and says so.
+    fn dismiss(&mut self, now: Timestamp, session: SessionId, reason: EndReason) {
+        self.end_session(now, session, LoginEnd::Closed, Some(reason));
+    }
+
+    /// Whether a share of `percent` falls on this time.
+    fn chance(&mut self, percent: f64) -> bool {
+        percent > 0.0 && self.rng.random_bool((percent / 100.0).min(1.0))
+    }
+}
+
+/// The node and epoch that stand behind a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Holder {
+    node: NodeId,
+    epoch: Epoch,
+}

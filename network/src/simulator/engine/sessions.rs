@@ -1,0 +1,283 @@
+//! Connections of nodes, and the life of sessions: login, conflict and fencing, acknowledgement, ends.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use model::id::{Epoch, NodeId};
+use model::time::Timestamp;
+
+use super::pairing::Unpaired;
+use super::subscriber::{Credentials, Standing};
+use super::{ConnectionId, ControlError, Effect, Engine, Holder, Later, LoginEnd, SessionId};
+use crate::driver::{EndReason, ItemId};
+use crate::simulator::faults::RefuseLogins;
+use crate::simulator::number::Number;
+use crate::wire::{NetworkFrame, SessionFrame, SessionNumber};
+
+/// A node's connection and the sessions on it.
+#[derive(Debug)]
+pub struct NodeLink {
+    pub node: NodeId,
+    pub sessions: HashMap<SessionNumber, Session>,
+}
+
+#[derive(Debug)]
+pub struct Session {
+    pub epoch: Epoch,
+    pub phase: Phase,
+}
+
+#[derive(Debug)]
+pub enum Phase {
+    /// Shows QR texts and pair codes, or waits for its new credentials to be stored.
+    Unpaired(Box<Unpaired>),
+    /// Linked, not logged in yet.
+    Linked,
+    /// Asked to log in with these.
+    LoggingIn { credentials: Bytes },
+    Live(Live),
+}
+
+/// What a live session speaks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Live {
+    pub number: Number,
+    pub device: u32,
+    /// Where its login is recorded.
+    pub login: usize,
+}
+
+#[derive(Debug)]
+pub struct LoginRecord {
+    pub number: Number,
+    pub device: u32,
+    pub node: NodeId,
+    pub epoch: Epoch,
+    pub at: Timestamp,
+    pub end: Option<(Timestamp, LoginEnd)>,
+}
+
+/// The node that a foreign copy of a device logs in from: no node of the cluster has this number.
+pub const FOREIGN_NODE: NodeId = 0;
+
+impl Engine {
+    /// Welcomes a node. Its older connections are dead by then, even when nothing was heard of their end.
+    pub(super) fn connect(&mut self, now: Timestamp, connection: ConnectionId, node: NodeId) {
+        let older: Vec<_> = self.links.iter().filter(|(_, link)| link.node == node).map(|(id, _)| *id).collect();
+        for old in older {
+            self.cut(now, old);
+        }
+        if self.faults.cut_node.contains(&node) {
+            self.effects.push(Effect::Disconnect { connection });
+            return;
+        }
+        self.links.insert(connection, NodeLink { node, sessions: HashMap::new() });
+        self.effects.push(Effect::Send { connection, frame: NetworkFrame::Welcome });
+    }
+
+    /// Ends a connection from this side.
+    pub(super) fn cut(&mut self, now: Timestamp, connection: ConnectionId) {
+        self.lose(now, connection);
+        self.effects.push(Effect::Disconnect { connection });
+    }
+
+    /// All sessions of a connection are lost with it.
+    pub(super) fn lose(&mut self, now: Timestamp, connection: ConnectionId) {
+        let Some(link) = self.links.get(&connection) else { return };
+        let mut numbers: Vec<_> = link.sessions.keys().copied().collect();
+        numbers.sort_unstable();
+        for number in numbers {
+            self.end_session(now, SessionId { connection, number }, LoginEnd::Lost, None);
+        }
+        self.links.remove(&connection);
+    }
+
+    /// A request to log in; it is admitted at once, or later under a delay.
+    pub(super) fn login(&mut self, now: Timestamp, id: SessionId, epoch: Epoch, credentials: Bytes) {
+        let Some(link) = self.links.get_mut(&id.connection) else { return };
+        let session = link.sessions.entry(id.number).or_insert(Session { epoch, phase: Phase::Linked });
+        if !matches!(session.phase, Phase::Linked) {
+            return;
+        }
+        session.phase = Phase::LoggingIn { credentials };
+        if self.faults.login_delay_ms == 0 {
+            self.admit(now, id);
+        } else {
+            let due = now.plus(std::time::Duration::from_millis(self.faults.login_delay_ms));
+            self.timers.push(due, Later::Login { session: id });
+        }
+    }
+
+    /// Lets a session live, and ends the one that lived before: fenced by a higher epoch, else replaced in a conflict.
+    pub(super) fn admit(&mut self, now: Timestamp, id: SessionId) {
+        let Some(session) = self.session(id) else { return };
+        let Phase::LoggingIn { credentials } = &session.phase else { return };
+        let (epoch, shown) = (session.epoch, rmp_serde::from_slice::<Credentials>(credentials).ok());
+        let (number, device_id) = match self.check_login(now, shown) {
+            Ok(device) => device,
+            Err(reason) => return self.dismiss(now, id, reason),
+        };
+        if let Some(old) = self.subscribers.get(&number).and_then(|s| s.device(device_id)).and_then(|d| d.live) {
+            let fenced = self.session(old).is_some_and(|session| session.epoch < epoch);
+            self.displace(now, old, fenced);
+        }
+        let holder = Holder { node: self.node_of(id), epoch };
+        let login = self.record_login(now, number, device_id, holder);
+        let Some(subscriber) = self.subscribers.get_mut(&number) else { return };
+        let identity = subscriber.identity();
+        if let Some(device) = subscriber.device_mut(device_id) {
+            device.live = Some(id);
+            device.mailbox.rewind();
+        }
+        if let Some(session) = self.session_mut(id) {
+            session.phase = Phase::Live(Live { number, device: device_id, login });
+        }
+        self.stats.sessions += 1;
+        self.emit(id, SessionFrame::LoggedIn(identity));
+        self.pump(number, device_id);
+    }
+
+    /// Whose device the credentials are for, or why the login is refused.
+    fn check_login(&self, now: Timestamp, shown: Option<Credentials>) -> Result<(Number, u32), EndReason> {
+        match self.faults.refuse_logins {
+            None => {}
+            Some(RefuseLogins::Transport) => return Err(EndReason::Transport("the network closed the stream".into())),
+            Some(RefuseLogins::Version) => return Err(EndReason::ClientOutdated),
+            Some(RefuseLogins::Banned) => return Err(EndReason::Banned { until: None }),
+        }
+        let shown = shown.ok_or(EndReason::Invalidated)?;
+        let number = Number::parse(&shown.number.to_string()).ok_or(EndReason::Invalidated)?;
+        let subscriber = self.subscribers.get(&number).ok_or(EndReason::Invalidated)?;
+        let device = subscriber.device(shown.device).filter(|device| device.secret == shown.secret);
+        match device.ok_or(EndReason::Invalidated)?.standing {
+            Standing::Unlinked => return Err(EndReason::Unlinked),
+            Standing::Invalidated => return Err(EndReason::Invalidated),
+            Standing::Linked => {}
+        }
+        match subscriber.banned(now) {
+            Some(ban) => Err(EndReason::Banned { until: ban.until }),
+            None => Ok((number, shown.device)),
+        }
+    }
+
+    /// Ends a live session because another login took its device.
+    pub(super) fn displace(&mut self, now: Timestamp, old: SessionId, fenced: bool) {
+        if fenced {
+            self.stats.fenced += 1;
+            self.end_session(now, old, LoginEnd::Fenced, Some(EndReason::Fenced));
+        } else {
+            self.stats.conflicts += 1;
+            self.end_session(now, old, LoginEnd::Replaced, Some(EndReason::Replaced));
+        }
+    }
+
+    pub(super) fn record_login(&mut self, at: Timestamp, number: Number, device: u32, holder: Holder) -> usize {
+        self.stats.logins += 1;
+        self.logins.push(LoginRecord { number, device, node: holder.node, epoch: holder.epoch, at, end: None });
+        self.logins.len() - 1
+    }
+
+    /// Ends a session, whatever its phase; the node hears `reason`, when there is one to tell.
+    pub(super) fn end_session(&mut self, now: Timestamp, id: SessionId, end: LoginEnd, reason: Option<EndReason>) {
+        let Some(session) = self.links.get_mut(&id.connection).and_then(|link| link.sessions.remove(&id.number)) else {
+            return;
+        };
+        match session.phase {
+            Phase::Live(live) => {
+                self.stats.sessions -= 1;
+                if let Some(record) = self.logins.get_mut(live.login) {
+                    record.end = Some((now, end));
+                }
+                let subscriber = self.subscribers.get_mut(&live.number);
+                if let Some(device) = subscriber.and_then(|subscriber| subscriber.device_mut(live.device)) {
+                    device.live = None;
+                    device.mailbox.rewind();
+                }
+            }
+            Phase::Unpaired(unpaired) => self.forget_pairing(*unpaired),
+            Phase::Linked | Phase::LoggingIn { .. } => {}
+        }
+        if let Some(reason) = reason {
+            self.emit(id, SessionFrame::Ended(reason));
+        }
+    }
+
+    /// The gateway unlinks its own device.
+    pub(super) fn logout(&mut self, now: Timestamp, id: SessionId) {
+        match self.live(id) {
+            Some(live) => self.retire(now, live.number, live.device, Standing::Unlinked),
+            None => self.stats.late_writes += u64::from(self.session(id).is_none()),
+        }
+    }
+
+    /// Ends a device's right to log in, and its session with it.
+    pub(super) fn retire(&mut self, now: Timestamp, number: Number, device: u32, standing: Standing) {
+        let subscriber = self.subscribers.get_mut(&number);
+        let Some(device) = subscriber.and_then(|subscriber| subscriber.device_mut(device)) else { return };
+        device.standing = standing;
+        let live = device.live;
+        let reason = if standing == Standing::Unlinked { EndReason::Unlinked } else { EndReason::Invalidated };
+        device.mailbox.clear();
+        if let Some(live) = live {
+            self.dismiss(now, live, reason);
+        }
+    }
+
+    /// The node has an inbound item safe.
+    pub(super) fn acknowledge(&mut self, id: SessionId, item: &ItemId) {
+        let Some(live) = self.live(id) else {
+            self.stats.late_writes += u64::from(self.session(id).is_none());
+            return;
+        };
+        let number = item.0.strip_prefix(&self.item_tag).and_then(|rest| rest.strip_prefix('-')?.parse().ok());
+        let held = self.faults.hold_inbound_acks;
+        let subscriber = self.subscribers.get_mut(&live.number);
+        let device = subscriber.and_then(|subscriber| subscriber.device_mut(live.device));
+        if let (Some(device), Some(number)) = (device, number) {
+            if held {
+                device.mailbox.hold(number);
+            } else {
+                device.mailbox.acknowledge(number);
+                self.pump(live.number, live.device);
+            }
+        }
+    }
+
+    /// Sends a live device what its window has room for.
+    pub(super) fn pump(&mut self, number: Number, device: u32) {
+        let Some(subscriber) = self.subscribers.get_mut(&number) else { return };
+        let Some(device) = subscriber.device_mut(device) else { return };
+        let Some(session) = device.live else { return };
+        while let Some(sending) = device.mailbox.next_to_send() {
+            self.stats.redelivered += u64::from(sending.again);
+            let id = ItemId(format!("{}-{}", self.item_tag, sending.number));
+            let frame = SessionFrame::Inbound(sending.what.item(id, number, &self.suffixes));
+            let frame = NetworkFrame::Session { session: session.number, frame };
+            self.effects.push(Effect::Send { connection: session.connection, frame });
+        }
+    }
+
+    pub(super) fn session(&self, id: SessionId) -> Option<&Session> {
+        self.links.get(&id.connection)?.sessions.get(&id.number)
+    }
+
+    pub(super) fn session_mut(&mut self, id: SessionId) -> Option<&mut Session> {
+        self.links.get_mut(&id.connection)?.sessions.get_mut(&id.number)
+    }
+
+    pub(super) fn live(&self, id: SessionId) -> Option<Live> {
+        match self.session(id)?.phase {
+            Phase::Live(live) => Some(live),
+            _ => None,
+        }
+    }
+
+    pub(super) fn node_of(&self, id: SessionId) -> NodeId {
+        self.links.get(&id.connection).map_or(FOREIGN_NODE, |link| link.node)
+    }
+
+    /// Tells a waiting link call how it ended.
+    pub(super) fn answer_link(&mut self, ticket: super::Ticket, outcome: Result<u32, ControlError>) {
+        self.effects.push(Effect::Linked { ticket, outcome });
+    }
+}
