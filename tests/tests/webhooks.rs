@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tests::cluster::{Cluster, Options};
 use tests::http::{string, time, uuid};
 use tests::receiver::{Receiver, Reply};
-use tests::tenant::{CONNECT, Paired, Tenant, number, text, wait_status};
+use tests::tenant::{CONNECT, Paired, Tenant, number, wait_status};
 use tests::wait::{check, eventually, seconds};
 
 /// Lets a fresh phone write to a channel and gives the message's id.
