@@ -22,7 +22,7 @@ use uuid::Uuid;
 pub use values::{HostPort, HumanDuration, Secret, Timing};
 
 /// The commented file that `gateway config example` prints.
-pub const EXAMPLE: &str = include_str!("config/example.toml");
+pub const EXAMPLE: &str = include_str!("../../deploy/gateway.toml");
 
 /// Everything that a node is told from outside.
 #[derive(Clone, Debug, Deserialize, Serialize)]

@@ -106,8 +106,8 @@ async fn bring_up_and_hold(folder: &Folder, plan: Plan, args: &UpArgs, children:
 async fn hold(folder: &Folder, plan: Plan, children: &mut Children) -> anyhow::Result<()> {
     loop {
         tokio::time::sleep(POLL).await;
-        if let Some((role, status)) = children.take_ended()? {
-            // Several nodes may end in the same moment; what remains is said with the last.
+        if let Some((ended, status)) = children.take_ended()? {
+            let role = ended.role;
             let left =
                 plan.node_ids().filter(|node| process::running(Role::Node(*node), folder, plan).is_some()).count();
             println!("{role} ended ({status}); {left} of {} nodes run", plan.nodes);
@@ -128,7 +128,7 @@ async fn bring_up(folder: &Folder, plan: Plan, args: &UpArgs, children: &mut Chi
 
     let roles = std::iter::once(Role::Simulator).chain(plan.node_ids().map(Role::Node));
     for role in roles {
-        children.add(role, process::spawn(role, folder, plan, args.qr_time_scale)?);
+        children.add(process::spawn(role, folder, plan, args.qr_time_scale)?);
     }
     wait_for(folder, children, Role::Simulator, &simulator, "/healthz").await?;
     for node in plan.node_ids() {
@@ -152,16 +152,16 @@ async fn wait_for(
 ) -> anyhow::Result<()> {
     let deadline = Instant::now() + START_DEADLINE;
     while !caller.is_ok(path).await {
-        if let Some((role, status)) = children.take_ended()? {
-            bail!("{role} ended while it started ({status}):\n{}", process::log_tail(role, folder).trim_end());
+        if let Some((ended, status)) = children.take_ended()? {
+            bail!("{} ended while it started ({status}):{}", ended.role, ended.log_tail(folder));
         }
         if Instant::now() >= deadline {
             let answer = match caller.call(Method::GET, path, None).await {
                 Ok((status, body)) => format!("{status}: {body}"),
                 Err(error) => format!("{error:#}"),
             };
-            let log = process::log_tail(awaited, folder);
-            bail!("{awaited} does not answer {path} within {START_DEADLINE:?} ({answer}):\n{}", log.trim_end());
+            let log = children.get(awaited).map(|started| started.log_tail(folder)).unwrap_or_default();
+            bail!("{awaited} does not answer {path} within {START_DEADLINE:?} ({answer}):{log}");
         }
         tokio::time::sleep(POLL).await;
     }
@@ -218,9 +218,9 @@ async fn start(data: &Path, node: NodeId, wait: bool) -> anyhow::Result<()> {
     }
     ports::ensure_free(plan.ports().of_node(node))?;
     let mut children = Children::default();
-    let child = process::spawn(role, &folder, plan, 1.0)?;
-    let pid = process::pid_of(&child);
-    children.add(role, child);
+    let started = process::spawn(role, &folder, plan, 1.0)?;
+    let pid = started.pid();
+    children.add(started);
     Description::note_pid(&folder, node, pid)?;
     let ops = Caller::new(format!("http://{}", plan.ports().ops(node)), None)?;
     wait_for(&folder, &mut children, role, &ops, "/healthz").await?;

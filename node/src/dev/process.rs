@@ -78,8 +78,9 @@ impl Role {
 ///
 /// # Errors
 /// When the log cannot be opened or the process not be started.
-pub fn spawn(role: Role, folder: &Folder, plan: Plan, qr_time_scale: f64) -> anyhow::Result<Child> {
+pub fn spawn(role: Role, folder: &Folder, plan: Plan, qr_time_scale: f64) -> anyhow::Result<Started> {
     let log = File::options().create(true).append(true).open(role.log_file(folder))?;
+    let log_start = log.metadata()?.len();
     let binary = std::env::current_exe().context("finding this binary")?;
     let mut command = Command::new(binary);
     command
@@ -96,12 +97,34 @@ pub fn spawn(role: Role, folder: &Folder, plan: Plan, qr_time_scale: f64) -> any
         }
     }
     let child = command.spawn().with_context(|| format!("starting {role}"))?;
-    record_pid(folder, role, pid_of(&child))?;
-    Ok(child)
+    let started = Started { role, child, log_start };
+    record_pid(folder, role, started.pid())?;
+    Ok(started)
 }
 
-pub fn pid_of(child: &Child) -> i32 {
-    i32::try_from(child.id()).expect("process ids fit 31 bits on Linux")
+/// A process that this one has started.
+#[derive(Debug)]
+pub struct Started {
+    pub role: Role,
+    child: Child,
+    /// Where its own lines begin in its log.
+    log_start: u64,
+}
+
+impl Started {
+    pub fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).expect("process ids fit 31 bits on Linux")
+    }
+
+    /// The last lines that it has written, indented.
+    pub fn log_tail(&self, folder: &Folder) -> String {
+        let text = fs::read(self.role.log_file(folder)).unwrap_or_default();
+        let own = usize::try_from(self.log_start).ok().and_then(|start| text.get(start..)).unwrap_or_default();
+        let text = String::from_utf8_lossy(own);
+        let lines: Vec<&str> = text.lines().collect();
+        let tail = &lines[lines.len().saturating_sub(TAIL_LINES)..];
+        tail.iter().map(|line| format!("\n  | {line}")).collect()
+    }
 }
 
 pub fn record_pid(folder: &Folder, role: Role, pid: i32) -> anyhow::Result<()> {
@@ -156,35 +179,29 @@ pub async fn wait_gone(role: Role, folder: &Folder, plan: Plan, within: Duration
     true
 }
 
-/// The last lines of a process's log, indented.
-pub fn log_tail(role: Role, folder: &Folder) -> String {
-    let text = fs::read(role.log_file(folder)).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    let lines: Vec<&str> = text.lines().collect();
-    let tail = &lines[lines.len().saturating_sub(TAIL_LINES)..];
-    tail.iter().map(|line| format!("  | {line}\n")).collect()
-}
-
 /// What `gateway dev` holds of the processes that it started itself.
 #[derive(Debug, Default)]
 pub struct Children {
-    children: Vec<(Role, Child)>,
+    started: Vec<Started>,
 }
 
 impl Children {
-    pub fn add(&mut self, role: Role, child: Child) {
-        self.children.push((role, child));
+    pub fn add(&mut self, started: Started) {
+        self.started.push(started);
+    }
+
+    pub fn get(&self, role: Role) -> Option<&Started> {
+        self.started.iter().find(|started| started.role == role)
     }
 
     /// Collects one that has ended since the last call.
     ///
     /// # Errors
     /// When the system refuses to say.
-    pub fn take_ended(&mut self) -> io::Result<Option<(Role, ExitStatus)>> {
-        for index in 0..self.children.len() {
-            if let Some(status) = self.children[index].1.try_wait()? {
-                let (role, _) = self.children.swap_remove(index);
-                return Ok(Some((role, status)));
+    pub fn take_ended(&mut self) -> io::Result<Option<(Started, ExitStatus)>> {
+        for index in 0..self.started.len() {
+            if let Some(status) = self.started[index].child.try_wait()? {
+                return Ok(Some((self.started.swap_remove(index), status)));
             }
         }
         Ok(None)

@@ -1,0 +1,158 @@
+//! A node's data folder: whose it is, and that only one process has it open.
+//!
+//! Its identity is written at the first start. A folder of another node or cluster is refused, since its log and votes
+//! would be taken for this node's; the storage id lets the cluster notice a folder that was wiped.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use model::id::NodeId;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::refusal::Refusal;
+
+const IDENTITY_FILE: &str = "identity.json";
+const LOCK_FILE: &str = "lock";
+
+/// Raised when an older binary could no longer read what a newer one writes.
+const FORMAT: u32 = 1;
+
+/// Whose folder it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FolderIdentity {
+    pub format: u32,
+    pub cluster_id: Uuid,
+    pub node_id: NodeId,
+    /// Made with the folder; a node that comes back with another one has lost what it promised.
+    pub storage_id: Uuid,
+}
+
+/// The folder, locked for as long as this lives.
+#[derive(Debug)]
+pub struct DataFolder {
+    pub path: PathBuf,
+    pub identity: FolderIdentity,
+    _lock: File,
+}
+
+impl DataFolder {
+    /// Opens the folder of this node, or makes it one.
+    ///
+    /// # Errors
+    /// A [`Refusal`] when it cannot be written, another process has it open, or it is another's.
+    pub fn open(path: &Path, cluster_id: Uuid, node_id: NodeId) -> Result<Self, Refusal> {
+        let subject = format!("node.data_dir ({})", path.display());
+        let unusable =
+            |error: io::Error| Refusal::new(&subject, error.to_string(), "name a folder that this process may write");
+        fs::create_dir_all(path).map_err(unusable)?;
+        let lock = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(path.join(LOCK_FILE))
+            .map_err(unusable)?;
+        lock.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => {
+                Refusal::new(&subject, "is in use by another process", "stop it, or give each node its own folder")
+            }
+            TryLockError::Error(error) => unusable(error),
+        })?;
+        let identity = match read_identity(&path.join(IDENTITY_FILE)).map_err(unusable)? {
+            Some(identity) => {
+                belongs(&identity, cluster_id, node_id).map_err(|problem| {
+                    Refusal::new(&subject, problem, "name this node's own folder, or an empty one")
+                })?;
+                identity
+            }
+            None => {
+                if path.join("raft").exists() || path.join("data").exists() {
+                    let problem = format!("holds a store and no {IDENTITY_FILE}");
+                    return Err(Refusal::new(subject, problem, "restore the file, or name an empty folder"));
+                }
+                let identity = FolderIdentity { format: FORMAT, cluster_id, node_id, storage_id: Uuid::new_v4() };
+                write_identity(path, &identity).map_err(unusable)?;
+                identity
+            }
+        };
+        Ok(Self { path: path.to_owned(), identity, _lock: lock })
+    }
+}
+
+fn belongs(identity: &FolderIdentity, cluster_id: Uuid, node_id: NodeId) -> Result<(), String> {
+    if identity.format != FORMAT {
+        return Err(format!("is of format {}, and this binary reads {FORMAT}", identity.format));
+    }
+    if identity.cluster_id != cluster_id {
+        return Err(format!("belongs to cluster {}, and this is cluster {cluster_id}", identity.cluster_id));
+    }
+    if identity.node_id != node_id {
+        return Err(format!("belongs to node {}, and this is node {node_id}", identity.node_id));
+    }
+    Ok(())
+}
+
+fn read_identity(path: &Path) -> io::Result<Option<FolderIdentity>> {
+    match fs::read(path) {
+        Ok(bytes) => serde_json::from_slice(&bytes)
+            .map(Some)
+            .map_err(|error| io::Error::other(format!("{IDENTITY_FILE} cannot be read: {error}"))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Durable before anything else is written: a store without an identity is refused.
+fn write_identity(folder: &Path, identity: &FolderIdentity) -> io::Result<()> {
+    let temporary = folder.join(format!("{IDENTITY_FILE}.tmp"));
+    let mut file = File::create(&temporary)?;
+    file.write_all(&serde_json::to_vec_pretty(identity)?)?;
+    file.sync_all()?;
+    fs::rename(&temporary, folder.join(IDENTITY_FILE))?;
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_stays_with_its_node_and_keeps_its_storage_id() {
+        let folder = tempfile::tempdir().unwrap();
+        let (cluster, other) = (Uuid::new_v4(), Uuid::new_v4());
+        let first = DataFolder::open(folder.path(), cluster, 1).unwrap().identity;
+        assert_eq!(DataFolder::open(folder.path(), cluster, 1).unwrap().identity, first);
+        let line = DataFolder::open(folder.path(), cluster, 2).unwrap_err().to_string();
+        assert!(line.contains("node.data_dir") && line.contains("belongs to node 1"), "{line}");
+        let line = DataFolder::open(folder.path(), other, 1).unwrap_err().to_string();
+        assert!(line.contains("belongs to cluster"), "{line}");
+    }
+
+    #[test]
+    fn a_folder_serves_one_process_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let cluster = Uuid::new_v4();
+        let open = DataFolder::open(folder.path(), cluster, 1).unwrap();
+        let line = DataFolder::open(folder.path(), cluster, 1).unwrap_err().to_string();
+        assert!(line.contains("in use by another process"), "{line}");
+        drop(open);
+        DataFolder::open(folder.path(), cluster, 1).unwrap();
+    }
+
+    #[test]
+    fn a_store_that_lost_its_identity_and_one_of_a_later_format_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let cluster = Uuid::new_v4();
+        let mut identity = DataFolder::open(folder.path(), cluster, 1).unwrap().identity;
+        identity.format += 1;
+        write_identity(folder.path(), &identity).unwrap();
+        assert!(DataFolder::open(folder.path(), cluster, 1).unwrap_err().to_string().contains("format 2"));
+        fs::create_dir(folder.path().join("raft")).unwrap();
+        fs::remove_file(folder.path().join(IDENTITY_FILE)).unwrap();
+        assert!(DataFolder::open(folder.path(), cluster, 1).unwrap_err().to_string().contains("identity.json"));
+        fs::write(folder.path().join(IDENTITY_FILE), "{").unwrap();
+        assert!(DataFolder::open(folder.path(), cluster, 1).unwrap_err().to_string().contains("cannot be read"));
+    }
+}

@@ -1,0 +1,65 @@
+//! What a node tells of itself: logs on stderr, metrics as text, panics as log lines.
+
+use std::panic::PanicHookInfo;
+use std::time::Duration;
+
+use anyhow::Context;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{Log, LogFormat};
+
+/// Upper bounds of every histogram of seconds: from a batched fsync to a send that gave up.
+const SECONDS: [f64; 14] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+/// How often counts that were recorded since are folded into their histograms, so that memory stays bounded when
+/// nobody scrapes.
+const UPKEEP_EVERY: Duration = Duration::from_secs(5);
+
+/// Starts logging. Span fields, the request id among them, stand in every line.
+///
+/// # Errors
+/// When the process logs already.
+pub fn init_logs(log: &Log) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(&log.filter).context("log.filter")?;
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let started = match log.format {
+        LogFormat::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init(),
+        LogFormat::Json => builder.json().flatten_event(true).try_init(),
+    };
+    started.map_err(|error| anyhow::anyhow!("starting the log: {error}"))?;
+    std::panic::set_hook(Box::new(log_panic));
+    Ok(())
+}
+
+/// In the log's own format and place, where operators look, instead of bare text beside JSON lines.
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    let message = panic.payload_as_str().unwrap_or("not a text");
+    let location = panic.location().map(ToString::to_string).unwrap_or_default();
+    let thread = std::thread::current().name().unwrap_or("unnamed").to_owned();
+    let backtrace = std::backtrace::Backtrace::force_capture();
+    tracing::error!(%location, %thread, %backtrace, "panic: {message}");
+}
+
+/// Makes this process's metrics readable as Prometheus text.
+///
+/// # Errors
+/// When the process has a recorder already.
+pub fn init_metrics() -> anyhow::Result<PrometheusHandle> {
+    PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)
+        .and_then(PrometheusBuilder::install_recorder)
+        .context("starting the metrics")
+}
+
+/// Keeps the recorder tidy until the stop.
+pub async fn keep_metrics(metrics: PrometheusHandle, stop: CancellationToken) {
+    let mut ticks = tokio::time::interval(UPKEEP_EVERY);
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = ticks.tick() => metrics.run_upkeep(),
+        }
+    }
+}
