@@ -1,0 +1,263 @@
+//! Sealing what must not be readable on disk: webhook secrets, session credentials, proxy passwords (design 6).
+//!
+//! A master key, which never leaves the operator's file or environment, wraps one data key per customer; data keys seal
+//! the secrets. So the master key can be exchanged by wrapping the data keys again, without touching what they sealed.
+//! The cipher is XChaCha20-Poly1305: its nonces are long enough to be drawn at random. Randomness is passed in.
+
+use std::fmt;
+
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
+use chacha20poly1305::aead::{Aead, KeyInit, Payload};
+use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::id::CustomerId;
+
+/// The first byte of everything sealed.
+const VERSION: u8 = 1;
+
+const KEY_BYTES: usize = 32;
+const NONCE_BYTES: usize = 24;
+const ID_BYTES: usize = 4;
+
+/// 24 random bytes, drawn anew for each sealing. The same nonce twice under one key would betray both texts.
+pub type Nonce = [u8; NONCE_BYTES];
+
+/// Why something cannot be sealed or opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SealError {
+    #[error("a master key is 32 bytes, written as 64 hex digits or in base64")]
+    NotAKey,
+    #[error("sealed by an unknown version of the format")]
+    Version,
+    #[error("sealed under another master key")]
+    OtherMasterKey,
+    #[error("damaged, or sealed for another purpose")]
+    Damaged,
+}
+
+/// Which master key wrapped a data key. Made from the key itself, so that the two cannot be mixed up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct MasterKeyId([u8; ID_BYTES]);
+
+impl fmt::Display for MasterKeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex::encode(self.0))
+    }
+}
+
+/// The operator's key.
+#[derive(Clone)]
+pub struct MasterKey {
+    id: MasterKeyId,
+    key: [u8; KEY_BYTES],
+}
+
+impl MasterKey {
+    pub fn new(key: [u8; KEY_BYTES]) -> Self {
+        let digest = Sha256::new().chain_update(b"gateway master key id").chain_update(key).finalize();
+        let mut id = [0; ID_BYTES];
+        id.copy_from_slice(&digest[..ID_BYTES]);
+        Self { id: MasterKeyId(id), key }
+    }
+
+    /// Reads 64 hex digits, or base64 in either alphabet, padded or not; space around it is dropped.
+    pub fn parse(text: &str) -> Result<Self, SealError> {
+        let text = text.trim();
+        let base64 = || [STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD].iter().find_map(|e| e.decode(text).ok());
+        let bytes = hex::decode(text).ok().or_else(base64).ok_or(SealError::NotAKey)?;
+        bytes.try_into().map(Self::new).map_err(|_| SealError::NotAKey)
+    }
+
+    pub fn id(&self) -> MasterKeyId {
+        self.id
+    }
+
+    /// The key itself, for the derivation of default secrets.
+    pub fn as_bytes(&self) -> &[u8; KEY_BYTES] {
+        &self.key
+    }
+
+    /// Wraps a customer's data key, for the directory to keep.
+    pub fn wrap(&self, key: &DataKey, customer: CustomerId, nonce: Nonce) -> WrappedKey {
+        WrappedKey { master: self.id, sealed: seal(&self.key, &key.0, customer.as_bytes(), nonce) }
+    }
+
+    /// Opens what [`wrap`](Self::wrap) made for the same customer.
+    pub fn unwrap(&self, wrapped: &WrappedKey, customer: CustomerId) -> Result<DataKey, SealError> {
+        if wrapped.master != self.id {
+            return Err(SealError::OtherMasterKey);
+        }
+        let key = open(&self.key, &wrapped.sealed, customer.as_bytes())?;
+        key.try_into().map(DataKey).map_err(|_| SealError::Damaged)
+    }
+}
+
+impl fmt::Debug for MasterKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MasterKey({})", self.id)
+    }
+}
+
+/// The present master key, and those before it while data keys are being wrapped again.
+#[derive(Clone, Debug)]
+pub struct Keyring {
+    pub current: MasterKey,
+    pub previous: Vec<MasterKey>,
+}
+
+impl Keyring {
+    pub fn of(current: MasterKey) -> Self {
+        Self { current, previous: Vec::new() }
+    }
+
+    /// Unwraps with whichever master key wrapped it.
+    pub fn unwrap(&self, wrapped: &WrappedKey, customer: CustomerId) -> Result<DataKey, SealError> {
+        let mut keys = std::iter::once(&self.current).chain(&self.previous);
+        let key = keys.find(|key| key.id == wrapped.master).ok_or(SealError::OtherMasterKey)?;
+        key.unwrap(wrapped, customer)
+    }
+}
+
+/// A customer's data key under a master key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WrappedKey {
+    pub master: MasterKeyId,
+    sealed: Vec<u8>,
+}
+
+/// A customer's key. In memory only.
+#[derive(Clone)]
+pub struct DataKey([u8; KEY_BYTES]);
+
+impl DataKey {
+    /// A new key, from 32 random bytes.
+    pub fn new(random: [u8; KEY_BYTES]) -> Self {
+        Self(random)
+    }
+
+    /// Seals `plaintext`. `purpose` says what it is and whose, such as the kind and the id of its record, and must be
+    /// given again to open it: a sealed secret that is moved to another record does not open.
+    pub fn seal(&self, plaintext: &[u8], purpose: &[u8], nonce: Nonce) -> Vec<u8> {
+        seal(&self.0, plaintext, purpose, nonce)
+    }
+
+    pub fn open(&self, sealed: &[u8], purpose: &[u8]) -> Result<Vec<u8>, SealError> {
+        open(&self.0, sealed, purpose)
+    }
+}
+
+impl fmt::Debug for DataKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DataKey(..)")
+    }
+}
+
+/// `version | nonce | ciphertext and tag`.
+fn seal(key: &[u8; KEY_BYTES], plaintext: &[u8], aad: &[u8], nonce: Nonce) -> Vec<u8> {
+    let ciphertext = XChaCha20Poly1305::new(key.into())
+        .encrypt(&XNonce::from(nonce), Payload { msg: plaintext, aad })
+        .expect("only a text beyond 256 GiB cannot be sealed");
+    let mut sealed = Vec::with_capacity(1 + NONCE_BYTES + ciphertext.len());
+    sealed.push(VERSION);
+    sealed.extend_from_slice(&nonce);
+    sealed.extend_from_slice(&ciphertext);
+    sealed
+}
+
+fn open(key: &[u8; KEY_BYTES], sealed: &[u8], aad: &[u8]) -> Result<Vec<u8>, SealError> {
+    let (version, rest) = sealed.split_first().ok_or(SealError::Damaged)?;
+    if *version != VERSION {
+        return Err(SealError::Version);
+    }
+    let (nonce, ciphertext) = rest.split_first_chunk::<NONCE_BYTES>().ok_or(SealError::Damaged)?;
+    XChaCha20Poly1305::new(key.into())
+        .decrypt(&XNonce::from(*nonce), Payload { msg: ciphertext, aad })
+        .map_err(|_| SealError::Damaged)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use uuid::Uuid;
+
+    #[test]
+    fn a_master_key_is_read_from_hex_and_base64() {
+        let key = [0xFB; 32];
+        let id = MasterKey::new(key).id();
+        for text in [
+            hex::encode(key),
+            hex::encode_upper(key),
+            STANDARD.encode(key),
+            STANDARD_NO_PAD.encode(key),
+            URL_SAFE.encode(key),
+            format!(" {}\n", URL_SAFE_NO_PAD.encode(key)),
+        ] {
+            assert_eq!(MasterKey::parse(&text).unwrap().id(), id, "{text}");
+        }
+        for text in ["", "secret", &hex::encode([1; 31]), &hex::encode([1; 33]), &STANDARD.encode([1; 16])] {
+            assert_eq!(MasterKey::parse(text).unwrap_err(), SealError::NotAKey, "{text}");
+        }
+    }
+
+    #[test]
+    fn keys_are_not_shown_by_debug() {
+        assert!(!format!("{:?}", MasterKey::new([0xAB; 32])).contains("171"));
+        assert_eq!(format!("{:?}", DataKey::new([0xAB; 32])), "DataKey(..)");
+    }
+
+    #[test]
+    fn a_data_key_is_wrapped_again_when_the_master_key_changes() {
+        let customer = CustomerId(Uuid::from_u128(1));
+        let (old, new) = (MasterKey::new([1; 32]), MasterKey::new([2; 32]));
+        let data = DataKey::new([3; 32]);
+        let sealed = data.seal(b"whsec", b"endpoint", [4; 24]);
+        let wrapped = old.wrap(&data, customer, [5; 24]);
+        assert_eq!(new.unwrap(&wrapped, customer).unwrap_err(), SealError::OtherMasterKey);
+        let ring = Keyring { current: new.clone(), previous: vec![old] };
+        let again = new.wrap(&ring.unwrap(&wrapped, customer).unwrap(), customer, [6; 24]);
+        let opened = Keyring::of(new.clone()).unwrap(&again, customer).unwrap();
+        assert_eq!(opened.open(&sealed, b"endpoint").unwrap(), b"whsec");
+        assert_eq!(new.unwrap(&again, CustomerId(Uuid::from_u128(2))).unwrap_err(), SealError::Damaged);
+    }
+
+    #[test]
+    fn another_version_and_a_stump_are_refused() {
+        let key = DataKey::new([3; 32]);
+        let mut sealed = key.seal(b"x", b"", [0; 24]);
+        sealed[0] = 9;
+        assert_eq!(key.open(&sealed, b"").unwrap_err(), SealError::Version);
+        assert_eq!(key.open(&[], b"").unwrap_err(), SealError::Damaged);
+        assert_eq!(key.open(&[1; 20], b"").unwrap_err(), SealError::Damaged);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_sealed_opens_for_its_purpose_only(
+            key: [u8; 32],
+            nonce: [u8; 24],
+            plaintext in prop::collection::vec(any::<u8>(), 0..200),
+            purpose in prop::collection::vec(any::<u8>(), 0..20),
+        ) {
+            let key = DataKey::new(key);
+            let sealed = key.seal(&plaintext, &purpose, nonce);
+            prop_assert_eq!(key.open(&sealed, &purpose).unwrap(), plaintext);
+            let other = [&purpose[..], b"x"].concat();
+            prop_assert_eq!(key.open(&sealed, &other).unwrap_err(), SealError::Damaged);
+        }
+
+        #[test]
+        fn one_flipped_bit_is_noticed(position: prop::sample::Index, bit in 0_u8..8) {
+            let key = DataKey::new([7; 32]);
+            let mut sealed = key.seal(b"a secret of a webhook", b"endpoint", [9; 24]);
+            let at = position.index(sealed.len());
+            sealed[at] ^= 1 << bit;
+            prop_assert!(key.open(&sealed, b"endpoint").is_err());
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Webhooks: what an endpoint may say, how a delivery is signed, and when it is tried again (supplement 20).
+
+pub mod delivery;
+pub mod endpoint;
+pub mod signature;
+
+pub use delivery::{DeliveryState, Outcome, RetrySchedule, Verdict};
+pub use endpoint::{ChangeEndpoint, CreateEndpoint, EventFilter};
+pub use signature::{default_secret, sign, signature_header, standard_signature};
