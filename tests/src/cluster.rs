@@ -19,7 +19,7 @@ use crate::simulator::Simulator;
 use crate::wait::eventually;
 
 /// From the command to a cluster that is ready, with the machine busy.
-const START: Duration = Duration::from_secs(90);
+const START: Duration = Duration::from_secs(120);
 /// For one command on a running cluster.
 const COMMAND: Duration = Duration::from_secs(60);
 /// How much of each log a failing test prints.
@@ -150,6 +150,12 @@ impl Cluster {
 
     pub fn node_ids(&self) -> Vec<u64> {
         self.dev().nodes.iter().map(|node| node.id).collect()
+    }
+
+    /// The first node whose process runs.
+    pub fn running_node(&self) -> u64 {
+        let dev = self.dev();
+        dev.nodes.iter().find(|node| is_running(node.pid)).expect("some node runs").id
     }
 
     pub fn node(&self, id: u64) -> Node {

@@ -47,7 +47,7 @@ impl Tenant {
         for (key, value) in more.as_object().into_iter().flatten() {
             body[key] = value.clone();
         }
-        let node = cluster.node_ids()[0];
+        let node = cluster.running_node();
         let made = cluster.operator(node, &client).post("/v1/admin/customers", body).await.expect(201);
         Self {
             cluster: cluster.clone(),
@@ -62,9 +62,9 @@ impl Tenant {
         self.cluster.api(node, &self.client).with_key(&self.key)
     }
 
-    /// The customer at the first node.
+    /// The customer at the first node that runs.
     pub fn any(&self) -> Api {
-        self.api(self.cluster.node_ids()[0])
+        self.api(self.cluster.running_node())
     }
 
     pub fn simulator(&self) -> Simulator {

@@ -223,7 +223,7 @@ impl Storm {
 
     /// The owner of a channel, as a node that lives sees it; the cluster may be without it for a moment.
     pub async fn owner(&self, channel: usize) -> u64 {
-        let node = self.cluster.node_ids()[0];
+        let node = self.cluster.running_node();
         self.tenant.owner(node, &self.channels[channel].id).await.node
     }
 

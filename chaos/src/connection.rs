@@ -1,0 +1,82 @@
+//! One kept HTTP/1.1 connection to a node. Client and nodes share the machine, so each request costs as little as it can.
+
+use std::net::SocketAddr;
+
+use anyhow::Context;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::{Method, Request};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+/// A connection that sends one request at a time and connects again when it was cut.
+pub struct Connection {
+    address: SocketAddr,
+    host: HeaderValue,
+    bearer: HeaderValue,
+    sender: Option<SendRequest<Full<Bytes>>>,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub struct Response {
+    pub status: u16,
+    pub body: Bytes,
+}
+
+impl Connection {
+    /// To the node at `url` (`http://127.0.0.1:8001`), with a key.
+    ///
+    /// # Errors
+    /// When the URL or the key cannot be put into a request.
+    pub fn new(url: &str, key: &str) -> anyhow::Result<Self> {
+        let authority = url.trim_start_matches("http://").trim_end_matches('/');
+        Ok(Self {
+            address: authority.parse().with_context(|| format!("{url} is not http://ADDRESS:PORT"))?,
+            host: HeaderValue::from_str(authority)?,
+            bearer: HeaderValue::from_str(&format!("Bearer {key}"))?,
+            sender: None,
+        })
+    }
+
+    /// Posts JSON and reads the whole answer.
+    ///
+    /// # Errors
+    /// When there was no whole answer; the next call connects again.
+    pub async fn post(&mut self, path: &str, body: Bytes) -> anyhow::Result<Response> {
+        let outcome = self.exchange(path, body).await;
+        if outcome.is_err() {
+            self.sender = None;
+        }
+        outcome
+    }
+
+    async fn exchange(&mut self, path: &str, body: Bytes) -> anyhow::Result<Response> {
+        let sender = match &mut self.sender {
+            Some(sender) => sender,
+            empty => empty.insert(connect(self.address).await?),
+        };
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(path)
+            .header(HOST, &self.host)
+            .header(AUTHORIZATION, &self.bearer)
+            .header(CONTENT_TYPE, "application/json")
+            .body(Full::new(body))?;
+        sender.ready().await?;
+        let response = sender.send_request(request).await?;
+        let status = response.status().as_u16();
+        Ok(Response { status, body: response.into_body().collect().await?.to_bytes() })
+    }
+}
+
+async fn connect(address: SocketAddr) -> anyhow::Result<SendRequest<Full<Bytes>>> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    let (sender, connection) = handshake(TokioIo::new(stream)).await?;
+    // Ends with the sender or the socket; whoever sends hears of a failure.
+    tokio::spawn(async move { drop(connection.await) });
+    Ok(sender)
+}

@@ -1,0 +1,15 @@
+//! Measurements and faults on real clusters, with the harness of the crate `tests` beneath.
+//!
+//! - [`target`]: the cluster that is measured, its own or one that runs already, and its connected channels.
+//! - [`connection`]: one kept HTTP connection with as little work per request as can be.
+//! - [`usage`]: processor time and fsyncs of the processes under load.
+//! - [`sends`]: durable sends a second, closed loop.
+//! - [`failover`]: from the kill of an owner to the first accepted send of each of its channels.
+//! - [`report`]: tables for people, JSON for programs.
+
+pub mod connection;
+pub mod failover;
+pub mod report;
+pub mod sends;
+pub mod target;
+pub mod usage;

@@ -1,0 +1,68 @@
+//! Results as tables for people.
+
+use crate::failover::{Summary, Trial};
+use crate::sends::Level;
+
+/// The heading of a table of levels.
+pub fn levels_heading() -> String {
+    format!(
+        "{:>8} {:>10} {:>9} {:>9} {:>9} {:>8} {:>7} {:>12} {:>9} {:>9} {:>9}",
+        "senders",
+        "accepted/s",
+        "p50 ms",
+        "p99 ms",
+        "max ms",
+        "queued",
+        "failed",
+        "fsyncs/send",
+        "cpu node",
+        "cpu sim",
+        "cpu cli"
+    )
+}
+
+/// One line of it; processor times are milliseconds a send.
+pub fn level(level: &Level) -> String {
+    let fsyncs = level.fsyncs_per_send.map_or_else(|| "-".to_owned(), |fsyncs| format!("{fsyncs:.2}"));
+    format!(
+        "{:>8} {:>10.0} {:>9.2} {:>9.2} {:>9.2} {:>8} {:>7} {:>12} {:>9.3} {:>9.3} {:>9.3}",
+        level.senders,
+        level.accepted_per_second,
+        level.p50_ms,
+        level.p99_ms,
+        level.max_ms,
+        level.queued,
+        level.failed,
+        fsyncs,
+        level.cpu_ms_per_send.nodes,
+        level.cpu_ms_per_send.simulator,
+        level.cpu_ms_per_send.client,
+    )
+}
+
+/// One line of a fail-over.
+pub fn trial(n: usize, trial: &Trial) -> String {
+    format!(
+        "trial {:>2}: node {} killed, {:>3} channels; first 202 after {:>5.0} ms, median {:>5.0}, last {:>5.0}; {} queued",
+        n + 1,
+        trial.node,
+        trial.channels,
+        trial.first_ms,
+        trial.median_ms,
+        trial.last_ms,
+        trial.queued
+    )
+}
+
+/// The line below all of them.
+pub fn summary(summary: &Summary) -> String {
+    format!(
+        "{} trials, {} channels: median {:.0} ms, p99 {:.0} ms, worst {:.0} ms; whole node taken over after {:.0} ms (median)",
+        summary.trials.len(),
+        summary.channels,
+        summary.median_ms,
+        summary.p99_ms,
+        summary.worst_ms,
+        summary.median_of_last_ms
+    )
+}
