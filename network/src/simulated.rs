@@ -1,30 +1,156 @@
 //! The `simulated` driver: sessions with the network simulator, multiplexed over one TCP connection.
+//!
+//! - [`connection`]: the connection, its reader and writer, the roster of its sessions.
+//! - [`outgoing`]: the queue to the socket, with the fence checked where bytes leave.
+//! - [`session`]: one channel's session.
+//! - [`watchdog`]: cuts sessions whose fence has passed.
+//!
+//! An idle session costs its entry in the roster and a few hundred bytes: no task, no timer, no buffer.
+
+mod connection;
+mod outgoing;
+mod session;
+#[cfg(test)]
+mod tests;
+mod watchdog;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use model::id::NodeId;
+use parking_lot::Mutex;
 
-use crate::driver::{Network, OpenError, OpenSession, Session};
+use self::connection::Connection;
+use self::session::{DeadSession, Opening, SessionHandle};
+use crate::driver::{AuthError, EndReason, Network, OpenError, OpenSession, Purpose, Session, SessionEvent};
 
-/// The simulator as a messaging network.
+/// Where a channel's credentials stand in its store.
+const CREDENTIALS: &str = "credentials";
+
+/// How long a connection may take to be made and welcomed.
+const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+
+/// After a failed connection the next one waits this long, doubled up to the maximum; sessions that ask meanwhile are
+/// told at once, so that a thousand of them do not wait in a row.
+const FIRST_BACKOFF: Duration = Duration::from_millis(50);
+const LAST_BACKOFF: Duration = Duration::from_secs(1);
+
+/// The simulator as a messaging network. Clones share one connection.
 #[derive(Clone)]
 pub struct SimulatedNetwork {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
     address: SocketAddr,
     node: NodeId,
+    current: Mutex<Option<Arc<Connection>>>,
+    /// Held while a connection is made, so that only one is.
+    attempts: tokio::sync::Mutex<Attempts>,
+}
+
+#[derive(Default)]
+struct Attempts {
+    failures: u32,
+    last: Option<(Instant, String)>,
 }
 
 impl SimulatedNetwork {
-    /// A driver for the simulator at `address`, speaking as `node`. It connects when the first session opens.
+    /// A driver for the simulator at `address`, speaking as `node`. It connects when the first session opens, and
+    /// again when one opens after the connection broke. One node, one driver: the network ends a node's older
+    /// connections when a new one comes.
     pub fn new(address: SocketAddr, node: NodeId) -> Self {
-        Self { address, node }
+        let shared = Shared { address, node, current: Mutex::new(None), attempts: Default::default() };
+        Self { shared: Arc::new(shared) }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Some(connection) = self.current.get_mut().take() {
+            connection.close();
+        }
+    }
+}
+
+impl Shared {
+    fn alive(&self) -> Option<Arc<Connection>> {
+        self.current.lock().clone().filter(|connection| connection.is_open())
+    }
+
+    /// The open connection, made when there is none.
+    async fn connection(&self) -> Result<Arc<Connection>, OpenError> {
+        if let Some(connection) = self.alive() {
+            return Ok(connection);
+        }
+        let mut attempts = self.attempts.lock().await;
+        if let Some(connection) = self.alive() {
+            return Ok(connection);
+        }
+        if let Some(why) = attempts.too_early() {
+            return Err(OpenError::Unreachable(why));
+        }
+        let made = tokio::time::timeout(CONNECT_WITHIN, Connection::make(self.address, self.node)).await;
+        match made.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into())) {
+            Ok(connection) => {
+                *attempts = Attempts::default();
+                *self.current.lock() = Some(Arc::clone(&connection));
+                Ok(connection)
+            }
+            Err(error) => {
+                let why = format!("{}: {error}", self.address);
+                attempts.failed(why.clone());
+                Err(OpenError::Unreachable(why))
+            }
+        }
+    }
+}
+
+impl Attempts {
+    fn failed(&mut self, why: String) {
+        self.failures = self.failures.saturating_add(1);
+        self.last = Some((Instant::now(), why));
+    }
+
+    /// Why the last attempt failed, while it is too early for another.
+    fn too_early(&self) -> Option<String> {
+        let (at, why) = self.last.as_ref()?;
+        let backoff = FIRST_BACKOFF.saturating_mul(1 << self.failures.saturating_sub(1).min(8)).min(LAST_BACKOFF);
+        (at.elapsed() < backoff).then(|| why.clone())
     }
 }
 
 #[async_trait]
 impl Network for SimulatedNetwork {
-    async fn open(&self, _open: OpenSession) -> Result<Arc<dyn Session>, OpenError> {
-        Err(OpenError::Unreachable(format!("node {} has no way to {}", self.node, self.address)))
+    async fn open(&self, open: OpenSession) -> Result<Arc<dyn Session>, OpenError> {
+        let OpenSession { fence, purpose, auth, events, .. } = open;
+        if !fence.is_live() {
+            return Err(OpenError::Fenced);
+        }
+        let opening = match purpose {
+            Purpose::Pair { device_name } => Opening::Pair { device_name, auth },
+            Purpose::Login => match auth.get(CREDENTIALS).await {
+                Ok(Some(credentials)) => Opening::Login { credentials: credentials.into() },
+                Ok(None) => return Ok(stillborn(&events, "no credentials are stored".into())),
+                Err(AuthError::Unreadable(why)) => return Ok(stillborn(&events, why)),
+                Err(AuthError::Fenced) => return Err(OpenError::Fenced),
+                Err(AuthError::Unavailable(why)) => return Err(OpenError::Unreachable(why)),
+            },
+        };
+        let connection = self.shared.connection().await?;
+        if !fence.is_live() {
+            return Err(OpenError::Fenced);
+        }
+        let session = connection.open(fence, events, opening)?;
+        Ok(Arc::new(SessionHandle::new(session)))
     }
+}
+
+/// A session that never lived, because the channel's own state is not good enough to open one.
+fn stillborn(events: &tokio::sync::mpsc::Sender<SessionEvent>, why: String) -> Arc<dyn Session> {
+    // A full or closed queue tells the owner as much: nothing follows.
+    let _ = events.try_send(SessionEvent::Ended(EndReason::AuthState(why)));
+    Arc::new(DeadSession)
 }

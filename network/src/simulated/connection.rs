@@ -1,0 +1,178 @@
+//! One connection to the simulator: its task reads and writes, its roster says which session a frame is for.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use model::id::NodeId;
+use parking_lot::Mutex;
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::outgoing::Outgoing;
+use super::session::{Opening, SimulatedSession};
+use super::watchdog;
+use crate::driver::{EndReason, OpenError, SessionEvent};
+use crate::fence::Fence;
+use crate::wire::{FrameReader, NetworkFrame, NodeFrame, SessionNumber, WIRE_VERSION, encode};
+
+/// The simulator pings every 20 s; a longer silence than this means that nothing comes any more.
+const SILENCE: Duration = Duration::from_secs(90);
+
+pub struct Connection {
+    pub outgoing: Outgoing,
+    /// For the rare task that a session needs, started from wherever.
+    pub runtime: Handle,
+    roster: Mutex<Roster>,
+    numbers: AtomicU64,
+    stop: CancellationToken,
+}
+
+/// The sessions of a connection, by number and by fence. Its lock is never held while another is taken.
+#[derive(Default)]
+struct Roster {
+    sessions: HashMap<SessionNumber, Arc<SimulatedSession>>,
+    /// Sessions that hang on one fence, by the fence's key; so a watchdog looks at shards, not at sessions.
+    fences: HashMap<usize, (Fence, HashSet<SessionNumber>)>,
+    closed: bool,
+}
+
+impl Connection {
+    /// Connects, introduces the node and waits to be welcomed.
+    pub async fn make(address: SocketAddr, node: NodeId) -> io::Result<Arc<Self>> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let (source, sink) = stream.into_split();
+        let connection = Arc::new(Self {
+            outgoing: Outgoing::new(),
+            runtime: Handle::current(),
+            roster: Mutex::default(),
+            numbers: AtomicU64::new(1),
+            stop: CancellationToken::new(),
+        });
+        connection.outgoing.push_now(None, encode(&NodeFrame::Hello { version: WIRE_VERSION, node })?);
+        let mut frames = FrameReader::new(source);
+        let first = tokio::select! {
+            frame = frames.next::<NetworkFrame>() => frame?,
+            error = connection.outgoing.run(&sink) => return Err(error),
+        };
+        if !matches!(first, Some(NetworkFrame::Welcome)) {
+            return Err(io::Error::new(io::ErrorKind::ConnectionRefused, "the network refuses this node"));
+        }
+        watchdog::watch(&connection)?;
+        tokio::spawn(Arc::clone(&connection).run(frames, sink));
+        Ok(connection)
+    }
+
+    async fn run(self: Arc<Self>, mut frames: FrameReader<OwnedReadHalf>, sink: OwnedWriteHalf) {
+        let error = tokio::select! {
+            error = self.read(&mut frames) => error,
+            error = self.outgoing.run(&sink) => error,
+            () = self.stop.cancelled() => io::ErrorKind::ConnectionAborted.into(),
+        };
+        tracing::debug!(%error, "the connection to the network ended");
+        self.fail(&error.to_string());
+    }
+
+    async fn read(&self, frames: &mut FrameReader<OwnedReadHalf>) -> io::Error {
+        loop {
+            match tokio::time::timeout(SILENCE, frames.next::<NetworkFrame>()).await {
+                Err(_) => return io::ErrorKind::TimedOut.into(),
+                Ok(Err(error)) => return error,
+                Ok(Ok(None)) => return io::ErrorKind::ConnectionReset.into(),
+                Ok(Ok(Some(frame))) => self.dispatch(frame),
+            }
+        }
+    }
+
+    fn dispatch(&self, frame: NetworkFrame) {
+        match frame {
+            NetworkFrame::Welcome => {}
+            NetworkFrame::Ping => self.tell(None, &NodeFrame::Pong),
+            NetworkFrame::Session { session, frame } => {
+                let session = self.roster.lock().sessions.get(&session).cloned();
+                // Unknown: cut here a moment ago.
+                if let Some(session) = session {
+                    session.hear(frame);
+                }
+            }
+        }
+    }
+
+    /// Queues a frame at once.
+    pub fn tell(&self, speaker: Option<&Arc<SimulatedSession>>, frame: &NodeFrame) {
+        match encode(frame) {
+            Ok(bytes) => self.outgoing.push_now(speaker, bytes),
+            Err(error) => tracing::error!(%error, "a frame cannot be encoded"),
+        }
+    }
+
+    /// Starts a session.
+    pub fn open(
+        self: &Arc<Self>,
+        fence: Fence,
+        events: mpsc::Sender<SessionEvent>,
+        opening: Opening,
+    ) -> Result<Arc<SimulatedSession>, OpenError> {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let (session, first) = SimulatedSession::new(number, fence.clone(), events, Arc::clone(self), opening);
+        {
+            let mut roster = self.roster.lock();
+            if roster.closed {
+                return Err(OpenError::Unreachable("the connection to the network broke".into()));
+            }
+            roster.sessions.insert(number, Arc::clone(&session));
+            roster.fences.entry(fence.key()).or_insert_with(|| (fence, HashSet::new())).1.insert(number);
+        }
+        self.tell(Some(&session), &first);
+        Ok(session)
+    }
+
+    /// Takes a session off the roster; false when it was off already.
+    pub fn forget(&self, session: &SimulatedSession) -> bool {
+        let mut roster = self.roster.lock();
+        let key = session.fence().key();
+        if let Some((_, numbers)) = roster.fences.get_mut(&key) {
+            numbers.remove(&session.number());
+            if numbers.is_empty() {
+                roster.fences.remove(&key);
+            }
+        }
+        roster.sessions.remove(&session.number()).is_some()
+    }
+
+    /// The sessions whose fence has passed.
+    pub fn overdue(&self) -> Vec<Arc<SimulatedSession>> {
+        let roster = self.roster.lock();
+        let passed = roster.fences.values().filter(|(fence, _)| !fence.is_live());
+        passed.flat_map(|(_, numbers)| numbers).filter_map(|number| roster.sessions.get(number).cloned()).collect()
+    }
+
+    pub fn is_open(&self) -> bool {
+        !self.roster.lock().closed
+    }
+
+    /// Ends the connection from this side.
+    pub fn close(&self) {
+        self.stop.cancel();
+    }
+
+    fn fail(&self, why: &str) {
+        self.outgoing.close();
+        let sessions = {
+            let mut roster = self.roster.lock();
+            roster.closed = true;
+            roster.fences.clear();
+            std::mem::take(&mut roster.sessions)
+        };
+        for session in sessions.into_values() {
+            session.end(EndReason::Transport(why.to_owned()));
+        }
+    }
+}

@@ -1,0 +1,404 @@
+//! One channel's session with the simulator.
+//!
+//! Events go out under the lock of the session's state, and so does the silence of `kill`: once it returns, nothing
+//! is reported. Bytes go out under the lock of the connection's queue, where the session is asked once more whether
+//! it may speak. The two locks are never held together.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot};
+
+use super::CREDENTIALS;
+use super::connection::Connection;
+use crate::driver::{
+    AuthError, AuthStore, AuthWrite, EndReason, Identity, ItemId, Outbound, PairCode, PairCodeError, Session,
+    SessionError, SessionEvent,
+};
+use crate::fence::Fence;
+use crate::wire::{NodeFrame, SessionFrame, SessionNumber, encode};
+
+/// How long the network may take to answer a request of a session.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long it may take to answer a close; then the session is cut.
+const CLOSE_WITHIN: Duration = Duration::from_secs(5);
+
+/// How a session begins.
+pub enum Opening {
+    Login { credentials: Bytes },
+    Pair { device_name: String, auth: Arc<dyn AuthStore> },
+}
+
+pub struct SimulatedSession {
+    number: SessionNumber,
+    fence: Fence,
+    connection: Arc<Connection>,
+    /// Set once, before the session's end is visible anywhere: no byte may follow it.
+    silenced: AtomicBool,
+    state: Mutex<State>,
+}
+
+struct State {
+    phase: Phase,
+    /// `None` once the session has ended.
+    events: Option<mpsc::Sender<SessionEvent>>,
+    /// Needed until the session is logged in, and freed then.
+    pairing: Option<Box<Pairing>>,
+    /// Told when the session ends, however it does.
+    on_end: Vec<oneshot::Sender<()>>,
+    /// Killed by its owner: not even an end that waits for room is reported.
+    muted: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Pairing,
+    LoggingIn,
+    LoggedIn,
+    Closing,
+    Ended,
+}
+
+struct Pairing {
+    auth: Arc<dyn AuthStore>,
+    linked: Option<(Identity, Bytes)>,
+    code: Option<oneshot::Sender<Result<PairCode, PairCodeError>>>,
+}
+
+impl SimulatedSession {
+    /// A session and the first frame that it has to say.
+    pub fn new(
+        number: SessionNumber,
+        fence: Fence,
+        events: mpsc::Sender<SessionEvent>,
+        connection: Arc<Connection>,
+        opening: Opening,
+    ) -> (Arc<Self>, NodeFrame) {
+        let epoch = fence.epoch();
+        let (phase, pairing, first) = match opening {
+            Opening::Login { credentials } => {
+                (Phase::LoggingIn, None, NodeFrame::Login { session: number, epoch, credentials })
+            }
+            Opening::Pair { device_name, auth } => {
+                let pairing = Box::new(Pairing { auth, linked: None, code: None });
+                (Phase::Pairing, Some(pairing), NodeFrame::Pair { session: number, epoch, device_name })
+            }
+        };
+        let state = State { phase, events: Some(events), pairing, on_end: Vec::new(), muted: false };
+        let silenced = AtomicBool::new(false);
+        (Arc::new(Self { number, fence, connection, silenced, state: Mutex::new(state) }), first)
+    }
+
+    pub fn number(&self) -> SessionNumber {
+        self.number
+    }
+
+    pub fn fence(&self) -> &Fence {
+        &self.fence
+    }
+
+    /// Whether a byte of this session may leave now.
+    pub fn may_speak(&self) -> bool {
+        !self.silenced.load(Ordering::Acquire) && self.fence.is_live()
+    }
+
+    /// Takes what the network says to this session.
+    pub fn hear(self: &Arc<Self>, frame: SessionFrame) {
+        match frame {
+            SessionFrame::Qr { raw, expires_at, sequence } => {
+                self.report(SessionEvent::Qr { raw, expires_at, sequence });
+            }
+            SessionFrame::QrTimeout => self.finish(Some(SessionEvent::QrTimeout)),
+            SessionFrame::PairingRefused { code, text } => {
+                self.finish(Some(SessionEvent::PairingRefused { code, text }));
+            }
+            SessionFrame::PairCode(code) => self.answer_code(Ok(code)),
+            SessionFrame::PairCodeRefused { code, text } => {
+                self.answer_code(Err(PairCodeError::Refused { code, text }));
+            }
+            SessionFrame::Credentials { identity, credentials } => self.store(identity, credentials),
+            SessionFrame::Linked => self.linked(),
+            SessionFrame::LoggedIn(identity) => {
+                let mut state = self.state.lock();
+                let awaited = state.phase == Phase::LoggingIn;
+                if awaited {
+                    state.phase = Phase::LoggedIn;
+                    state.pairing = None;
+                }
+                drop(state);
+                if awaited {
+                    self.report(SessionEvent::LoggedIn(identity));
+                }
+            }
+            SessionFrame::Accepted { id, at } => self.report(SessionEvent::Accepted { id, at }),
+            SessionFrame::Refused { id, code, text } => self.report(SessionEvent::Refused { id, code, text }),
+            SessionFrame::Inbound(item) => self.report(SessionEvent::Inbound(item)),
+            SessionFrame::Ended(reason) => self.end(reason),
+            SessionFrame::Closed => self.finish(None),
+        }
+    }
+
+    /// Ends a session that the network knows to be over, and reports why.
+    pub fn end(self: &Arc<Self>, reason: EndReason) {
+        self.finish(Some(SessionEvent::Ended(reason)));
+    }
+
+    /// Ends a session from this side, tells the network, and reports why.
+    pub fn cut(self: &Arc<Self>, reason: EndReason) {
+        self.silenced.store(true, Ordering::Release);
+        self.hang_up();
+        self.finish(Some(SessionEvent::Ended(reason)));
+    }
+
+    /// Ends a session from this side at once: no byte and no event after this.
+    fn kill(self: &Arc<Self>) {
+        self.silenced.store(true, Ordering::Release);
+        self.hang_up();
+        self.connection.outgoing.barrier();
+        self.state.lock().muted = true;
+        self.finish(None);
+    }
+
+    /// Takes the session off the connection, and says so in the connection's own name: what a closed socket tells.
+    fn hang_up(&self) {
+        if self.connection.forget(self) {
+            self.connection.tell(None, &NodeFrame::Reset { session: self.number });
+        }
+    }
+
+    /// The session is over: a last event, if any, and whoever waits for the end is told.
+    fn finish(self: &Arc<Self>, last: Option<SessionEvent>) {
+        self.silenced.store(true, Ordering::Release);
+        self.connection.forget(self);
+        let mut state = self.state.lock();
+        state.phase = Phase::Ended;
+        state.pairing = None;
+        let events = state.events.take();
+        if let (Some(events), Some(last)) = (events, last)
+            && let Err(TrySendError::Full(last)) = events.try_send(last)
+        {
+            self.report_late(events, last);
+        }
+        for waiting in std::mem::take(&mut state.on_end) {
+            // Who waited may have given up.
+            let _ = waiting.send(());
+        }
+    }
+
+    /// The owner is behind with reading: the last event waits for room. It is the one thing that may, since nothing
+    /// comes after it.
+    fn report_late(self: &Arc<Self>, events: mpsc::Sender<SessionEvent>, last: SessionEvent) {
+        let session = Arc::clone(self);
+        self.connection.runtime.spawn(async move {
+            // A closed queue needs no last event.
+            if let Ok(room) = events.reserve().await {
+                let state = session.state.lock();
+                if !state.muted {
+                    room.send(last);
+                }
+            }
+        });
+    }
+
+    /// Reports an event; a session whose queue is full is cut rather than waited for.
+    fn report(self: &Arc<Self>, event: SessionEvent) {
+        let refused = {
+            let state = self.state.lock();
+            state.events.as_ref().and_then(|events| events.try_send(event).err())
+        };
+        match refused {
+            None => {}
+            Some(TrySendError::Full(_)) => self.cut(EndReason::Transport("the event queue is full".into())),
+            Some(TrySendError::Closed(_)) => self.kill(),
+        }
+    }
+
+    fn answer_code(&self, answer: Result<PairCode, PairCodeError>) {
+        let waiting = self.state.lock().pairing.as_mut().and_then(|pairing| pairing.code.take());
+        if let Some(waiting) = waiting {
+            // Who asked may have given up.
+            let _ = waiting.send(answer);
+        }
+    }
+
+    /// Stores new credentials, and acknowledges the pairing only when they are committed.
+    fn store(self: &Arc<Self>, identity: Identity, credentials: Bytes) {
+        let auth = {
+            let mut state = self.state.lock();
+            let Some(pairing) = state.pairing.as_mut() else { return };
+            pairing.linked = Some((identity, credentials.clone()));
+            Arc::clone(&pairing.auth)
+        };
+        let session = Arc::clone(self);
+        self.connection.runtime.spawn(async move {
+            let write = AuthWrite { key: CREDENTIALS.to_owned(), value: Some(credentials.to_vec()) };
+            match auth.commit(vec![write]).await {
+                Ok(()) => {
+                    let stored = NodeFrame::Stored { session: session.number };
+                    session.connection.tell(Some(&session), &stored);
+                }
+                Err(AuthError::Fenced) => session.cut(EndReason::Fenced),
+                Err(AuthError::Unavailable(why)) => session.cut(EndReason::Transport(why)),
+                Err(AuthError::Unreadable(why)) => session.cut(EndReason::AuthState(why)),
+            }
+        });
+    }
+
+    /// The device exists: the login follows in the same session.
+    fn linked(self: &Arc<Self>) {
+        let linked = {
+            let mut state = self.state.lock();
+            let linked = state.pairing.as_mut().and_then(|pairing| pairing.linked.take());
+            if linked.is_some() {
+                state.phase = Phase::LoggingIn;
+            }
+            linked
+        };
+        if let Some((identity, credentials)) = linked {
+            self.report(SessionEvent::Paired(identity));
+            let login = NodeFrame::Login { session: self.number, epoch: self.fence.epoch(), credentials };
+            self.connection.tell(Some(self), &login);
+        }
+    }
+
+    /// Queues a frame, once there is room, if the session is logged in.
+    async fn write(self: &Arc<Self>, frame: NodeFrame) -> Result<(), SessionError> {
+        self.check_logged_in()?;
+        let bytes = encode(&frame).map_err(|error| SessionError::Unreachable(error.to_string()))?;
+        let queued = self.connection.outgoing.push(self, bytes).await;
+        // The right may have gone while this waited for room; then the frame is dropped and must not count as written.
+        self.check_logged_in()?;
+        queued.map_err(|_| SessionError::Ended)
+    }
+
+    fn check_logged_in(&self) -> Result<(), SessionError> {
+        if !self.fence.is_live() {
+            return Err(SessionError::Fenced);
+        }
+        match self.state.lock().phase {
+            Phase::LoggedIn => Ok(()),
+            Phase::Pairing | Phase::LoggingIn => Err(SessionError::NotLoggedIn),
+            Phase::Closing | Phase::Ended => Err(SessionError::Ended),
+        }
+    }
+
+    /// Resolves at the session's end; `None` when it has ended already.
+    fn ended(&self) -> Option<oneshot::Receiver<()>> {
+        let mut state = self.state.lock();
+        if state.phase == Phase::Ended {
+            return None;
+        }
+        let (sender, ended) = oneshot::channel();
+        state.on_end.push(sender);
+        Some(ended)
+    }
+}
+
+/// The owner's hold on a session: dropped, the session is killed.
+pub struct SessionHandle {
+    session: Arc<SimulatedSession>,
+}
+
+impl SessionHandle {
+    pub fn new(session: Arc<SimulatedSession>) -> Self {
+        Self { session }
+    }
+}
+
+impl Drop for SessionHandle {
+    fn drop(&mut self) {
+        self.session.kill();
+    }
+}
+
+#[async_trait]
+impl Session for SessionHandle {
+    async fn send(&self, message: Outbound) -> Result<(), SessionError> {
+        self.session.write(NodeFrame::send(self.session.number, message)).await
+    }
+
+    async fn acknowledge(&self, item: ItemId) -> Result<(), SessionError> {
+        self.session.write(NodeFrame::Acknowledge { session: self.session.number, item }).await
+    }
+
+    async fn pair_code(&self, phone: &str, _display_name: &str) -> Result<PairCode, PairCodeError> {
+        let (sender, answer) = oneshot::channel();
+        {
+            let mut state = self.session.state.lock();
+            let phase = state.phase;
+            let pairing = state.pairing.as_mut().filter(|pairing| phase == Phase::Pairing && pairing.linked.is_none());
+            pairing.ok_or(PairCodeError::NotPairing)?.code = Some(sender);
+        }
+        let request = NodeFrame::PairCode { session: self.session.number, phone: phone.to_owned() };
+        self.session.connection.tell(Some(&self.session), &request);
+        match tokio::time::timeout(ANSWER_WITHIN, answer).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(PairCodeError::Unreachable("the session ended".into())),
+            Err(_) => Err(PairCodeError::Unreachable("no answer within 10 s".into())),
+        }
+    }
+
+    async fn logout(&self) -> Result<(), SessionError> {
+        let ended = self.session.ended().ok_or(SessionError::Ended)?;
+        self.session.write(NodeFrame::Logout { session: self.session.number }).await?;
+        match tokio::time::timeout(ANSWER_WITHIN, ended).await {
+            Ok(_) => Ok(()),
+            Err(_) => Err(SessionError::Unreachable("no answer within 10 s".into())),
+        }
+    }
+
+    fn kill(&self) {
+        self.session.kill();
+    }
+
+    async fn drain(&self) {
+        let Some(ended) = self.session.ended() else { return };
+        let first = {
+            let mut state = self.session.state.lock();
+            let first = !matches!(state.phase, Phase::Closing | Phase::Ended);
+            if first {
+                state.phase = Phase::Closing;
+            }
+            first
+        };
+        if first {
+            let close = NodeFrame::Close { session: self.session.number };
+            self.session.connection.tell(Some(&self.session), &close);
+        }
+        if tokio::time::timeout(CLOSE_WITHIN, ended).await.is_err() {
+            self.session.kill();
+        }
+    }
+}
+
+/// A session that ended before it began.
+pub struct DeadSession;
+
+#[async_trait]
+impl Session for DeadSession {
+    async fn send(&self, _message: Outbound) -> Result<(), SessionError> {
+        Err(SessionError::Ended)
+    }
+
+    async fn acknowledge(&self, _item: ItemId) -> Result<(), SessionError> {
+        Err(SessionError::Ended)
+    }
+
+    async fn pair_code(&self, _phone: &str, _display_name: &str) -> Result<PairCode, PairCodeError> {
+        Err(PairCodeError::NotPairing)
+    }
+
+    async fn logout(&self) -> Result<(), SessionError> {
+        Err(SessionError::Ended)
+    }
+
+    fn kill(&self) {}
+
+    async fn drain(&self) {}
+}
