@@ -1,1 +1,25 @@
+//! The HTTP side of a node: the public port of the interface, and the operator's port.
+//!
+//! - [`route`]: what a route declares (scope, charge, plan block, reach) and the table of all of them.
+//! - `pipeline`: the one way of every request, from its id to its headers (supplement 2, "Order of checks").
+//! - `exchange`: what a handler gets to see of a request; `reply`: what it gives back.
+//! - `resources`: one module per resource of the interface; `operator`: the operator's routes.
+//! - `audit`, `key_use`: what is written beside the answers, in batches.
 
+mod app;
+mod audit;
+mod body;
+mod config;
+mod exchange;
+mod failure;
+mod key_use;
+mod operator;
+mod pipeline;
+mod query;
+mod reply;
+mod resources;
+mod route;
+mod server;
+
+pub use config::{ApiConfig, DefaultLimits};
+pub use server::{Running, ServeError, serve, serve_operator};

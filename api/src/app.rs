@@ -1,0 +1,94 @@
+//! What all requests of one port share.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use model::limit::{BucketLevel, BucketRule};
+use model::time::Timestamp;
+use raft::directory::records::CustomerRecord;
+use shard::cluster::Cluster;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::audit::FailureLog;
+use crate::config::ApiConfig;
+use crate::key_use::KeyUse;
+use crate::pipeline::IpBuckets;
+use crate::resources::StatusSummary;
+
+pub struct App {
+    pub config: ApiConfig,
+    pub cluster: Arc<Cluster>,
+    pub failures: FailureLog,
+    pub key_use: KeyUse,
+    pub status_summary: StatusSummary,
+    ip_buckets: Option<IpBuckets>,
+}
+
+impl App {
+    /// For the public port: every request costs a token of its client's address.
+    pub fn public(config: ApiConfig, cluster: Arc<Cluster>) -> Arc<Self> {
+        let ip_buckets = Some(IpBuckets::new(config.limits.ip));
+        Self::new(config, cluster, ip_buckets)
+    }
+
+    /// For the operator's port: nothing is counted there.
+    pub fn operator(config: ApiConfig, cluster: Arc<Cluster>) -> Arc<Self> {
+        Self::new(config, cluster, None)
+    }
+
+    fn new(config: ApiConfig, cluster: Arc<Cluster>, ip_buckets: Option<IpBuckets>) -> Arc<Self> {
+        Arc::new(Self {
+            config,
+            cluster,
+            failures: FailureLog::default(),
+            key_use: KeyUse::default(),
+            status_summary: StatusSummary::default(),
+            ip_buckets,
+        })
+    }
+
+    /// Takes a token of a client's address.
+    ///
+    /// # Errors
+    /// The level of the bucket, when it is empty.
+    pub fn take_from_address(&self, address: IpAddr, now: Timestamp) -> Result<(), BucketLevel> {
+        self.ip_buckets.as_ref().map_or(Ok(()), |buckets| buckets.take(address, now))
+    }
+
+    pub fn customer_rule(&self, customer: &CustomerRecord) -> BucketRule {
+        customer.limits.customer.unwrap_or(self.config.limits.customer)
+    }
+
+    pub fn channel_rule(&self, customer: &CustomerRecord) -> BucketRule {
+        customer.limits.channel.unwrap_or(self.config.limits.channel)
+    }
+
+    /// Starts what writes beside the answers: failed authentications, and times of keys' last use.
+    pub fn start_background(self: Arc<Self>) -> Background {
+        let stop = CancellationToken::new();
+        let (for_failures, for_keys) = (self.clone(), self);
+        let (stop_failures, stop_keys) = (stop.clone(), stop.clone());
+        let failures = tokio::spawn(async move { for_failures.failures.run(&for_failures.cluster, stop_failures).await });
+        let key_use = tokio::spawn(async move { for_keys.key_use.run(&for_keys.cluster, stop_keys).await });
+        Background { stop, tasks: [failures, key_use] }
+    }
+}
+
+/// The tasks beside the requests.
+pub struct Background {
+    stop: CancellationToken,
+    tasks: [JoinHandle<()>; 2],
+}
+
+impl Background {
+    /// Stops the tasks after the last request; each writes what it still holds.
+    pub async fn finish(self) {
+        self.stop.cancel();
+        for task in self.tasks {
+            if let Err(error) = task.await {
+                tracing::error!(%error, "a background task ended abnormally");
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! What the HTTP side is told at its start.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use model::address::Suffixes;
+use model::limit::BucketRule;
+use model::target::TargetPolicy;
+
+/// Settings of both ports. The binary validates them; nothing here can be wrong on its own.
+#[derive(Clone)]
+pub struct ApiConfig {
+    /// The public port.
+    pub listen: SocketAddr,
+    /// The operator's port: never reachable from outside.
+    pub operator_listen: SocketAddr,
+    /// What clients call this deployment, without a trailing slash.
+    pub base_url: String,
+    pub suffixes: Suffixes,
+    /// Peers whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<IpNet>,
+    pub limits: DefaultLimits,
+    /// Judges the URLs of webhook endpoints.
+    pub target_policy: TargetPolicy,
+    /// Of the release, as `/healthz` shows it.
+    pub version: String,
+    /// Renders all metrics of the process as Prometheus text.
+    pub metrics_text: Arc<dyn Fn() -> String + Send + Sync>,
+    /// What operators authenticate with.
+    pub operator_token: String,
+}
+
+/// Buckets of whoever has no limits of its own (interface 8.1).
+#[derive(Clone, Copy, Debug)]
+pub struct DefaultLimits {
+    /// Per client address, on each node (supplement 31, row 11).
+    pub ip: BucketRule,
+    pub customer: BucketRule,
+    pub channel: BucketRule,
+}
+
+impl Default for DefaultLimits {
+    fn default() -> Self {
+        Self { ip: BucketRule::PER_IP, customer: BucketRule::PER_CUSTOMER, channel: BucketRule::PER_CHANNEL }
+    }
+}

@@ -1,0 +1,356 @@
+//! What a handler sees of a request: one type for each kind of route, so that a handler of a channel has a channel.
+
+use std::net::IpAddr;
+use std::ops::{Deref, DerefMut};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use model::error::{ApiError, ErrorCode};
+use model::id::{AuditId, ChannelId, CustomerId, RequestId};
+use model::limit::{BucketLevel, BucketRule, LimitScope};
+use model::scope::Scopes;
+use model::time::Timestamp;
+use raft::directory::command::{Command, Reply as Updated};
+use raft::directory::records::{AuditActor, AuditEntry, AuditTarget, ChannelRecord, CustomerRecord, KeyRecord};
+use salvo::Request;
+use serde_json::{Map, Value};
+use shard::call::{Done, Live, Work};
+use shard::cluster::{CallContext, Cluster};
+
+use crate::app::App;
+use crate::audit::Target;
+use crate::body;
+use crate::failure;
+use crate::pipeline::rate::refusal;
+use crate::query::Query;
+
+/// How long a request waits for a shard without a leader (design section 8).
+const OWNER_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long an update of the directory may take: an election, and a node that fell silent, lie inside.
+const UPDATE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// A request on any route.
+pub struct Exchange {
+    pub app: Arc<App>,
+    pub request_id: RequestId,
+    pub client: Client,
+    /// When the request arrived.
+    pub now: Timestamp,
+    pub http: Request,
+}
+
+/// Where a request comes from.
+#[derive(Clone, Debug)]
+pub struct Client {
+    pub ip: IpAddr,
+    pub user_agent: Option<String>,
+}
+
+impl Exchange {
+    pub fn cluster(&self) -> &Cluster {
+        &self.app.cluster
+    }
+
+    /// For calls to owners of shards.
+    pub fn context(&self) -> CallContext {
+        CallContext { request_id: self.request_id.clone(), deadline: Instant::now() + OWNER_PATIENCE }
+    }
+
+    /// The body, which must be a JSON object.
+    ///
+    /// # Errors
+    /// Those of [`body::object`].
+    pub async fn object(&mut self) -> Result<Map<String, Value>, ApiError> {
+        body::object(&mut self.http).await
+    }
+
+    /// The body of a route that works without one.
+    ///
+    /// # Errors
+    /// Those of [`body::optional_object`].
+    pub async fn optional_object(&mut self) -> Result<Map<String, Value>, ApiError> {
+        body::optional_object(&mut self.http).await
+    }
+
+    pub fn query(&self) -> Query<'_> {
+        Query::of(&self.http)
+    }
+
+    /// A parameter of the path, as text.
+    pub fn parameter(&self, name: &str) -> &str {
+        self.http.params().get(name).map_or("", String::as_str)
+    }
+
+    /// A parameter of the path that is an identifier; `None` when it is none, which is a missing resource
+    /// (supplement 31, row 36).
+    pub fn id<T: FromStr>(&self, name: &str) -> Option<T> {
+        self.parameter(name).parse().ok()
+    }
+
+    /// Changes the directory; returns when no node acts on what was before.
+    ///
+    /// # Errors
+    /// The code of the interface for the rejection, or 503 while no leader answers.
+    async fn change(&self, command: Command, audit: Vec<AuditEntry>) -> Result<Updated, ApiError> {
+        let deadline = Instant::now() + UPDATE_PATIENCE;
+        self.cluster().directory().update(command, audit, deadline).await.map_err(failure::of_update)
+    }
+
+    fn audit_entry(&self, customer: CustomerId, action: &str, actor: AuditActor, target: Target) -> AuditEntry {
+        AuditEntry {
+            id: AuditId::new(),
+            customer_id: Some(customer),
+            action: action.to_owned(),
+            actor,
+            target: Some(AuditTarget { kind: target.kind.to_owned(), id: target.id, label: target.label }),
+            ip: Some(self.client.ip.to_string()),
+            user_agent: self.client.user_agent.clone(),
+            request_id: Some(self.request_id.to_string()),
+            success: true,
+            created_at: self.now,
+            details: Default::default(),
+        }
+    }
+}
+
+/// Who calls: a key that is valid, and its customer.
+#[derive(Clone)]
+pub struct Caller {
+    pub key: Arc<KeyRecord>,
+    pub customer: Arc<CustomerRecord>,
+    pub scopes: Scopes,
+}
+
+/// A request of an account: authenticated, counted, inside its scope.
+pub struct AccountCall {
+    pub exchange: Exchange,
+    pub caller: Caller,
+    /// The customer's bucket after this request.
+    pub customer_level: BucketLevel,
+}
+
+impl AccountCall {
+    pub fn customer_id(&self) -> CustomerId {
+        self.caller.customer.id
+    }
+
+    /// The channel that the key is bound to.
+    pub fn bound_channel(&self) -> Option<ChannelId> {
+        self.caller.key.channel_id
+    }
+
+    /// Whether the key may see something that belongs to `channel`, or to the account when that is `None`.
+    pub fn reaches(&self, channel: Option<ChannelId>) -> bool {
+        self.bound_channel().is_none_or(|bound| channel == Some(bound))
+    }
+
+    /// A live channel of the account that the body or the query names.
+    ///
+    /// # Errors
+    /// `channel_not_found`, or `channel_access_denied` when the key is bound to another one.
+    pub fn own_channel(&self, id: ChannelId) -> Result<Arc<ChannelRecord>, ApiError> {
+        let channel = self.find_channel(id).ok_or_else(ApiError::channel_not_found)?;
+        match self.bound_channel() {
+            Some(bound) if bound != id => Err(ApiError::channel_access_denied(bound)),
+            _ => Ok(channel),
+        }
+    }
+
+    /// A live channel of the account.
+    pub fn find_channel(&self, id: ChannelId) -> Option<Arc<ChannelRecord>> {
+        let channel = self.cluster().directory().read(|state| state.channel(id).cloned())?;
+        (channel.customer_id == self.customer_id()).then_some(channel)
+    }
+
+    /// Changes the directory; see [`Exchange::change`].
+    ///
+    /// # Errors
+    /// The code of the interface for the rejection, or 503 while no leader answers.
+    pub async fn update(&self, command: Command, audit: Vec<AuditEntry>) -> Result<Updated, ApiError> {
+        self.change(command, audit).await
+    }
+
+    /// An entry of the audit log by this key.
+    pub fn audited(&self, action: &str, target: Target) -> AuditEntry {
+        let actor = AuditActor {
+            kind: "api_key".to_owned(),
+            id: Some(self.caller.key.id.to_string()),
+            prefix: Some(self.caller.key.prefix.clone()),
+            email: None,
+        };
+        self.audit_entry(self.customer_id(), action, actor, target)
+    }
+}
+
+/// A request on one channel of the account.
+///
+/// The channel's token is taken at the last moment before something happens: with the work at the owner
+/// ([`ChannelCall::work`]), before an update ([`ChannelCall::update`]), or else by the pipeline when the handler is
+/// done. So a send costs one call to the owner, and a refusal still costs its token.
+pub struct ChannelCall {
+    pub account: AccountCall,
+    pub channel: Arc<ChannelRecord>,
+    pub token: ChannelToken,
+}
+
+/// The one token of a channel's bucket that a request on it costs.
+pub struct ChannelToken {
+    channel: ChannelId,
+    rule: BucketRule,
+    /// The bucket, once it was asked.
+    level: Option<BucketLevel>,
+    refused: bool,
+}
+
+impl ChannelToken {
+    pub fn new(channel: ChannelId, rule: BucketRule) -> Self {
+        Self { channel, rule, level: None, refused: false }
+    }
+
+    pub fn level(&self) -> Option<&BucketLevel> {
+        self.level.as_ref()
+    }
+
+    /// Whether the bucket was empty, so that the customer's token must go back (supplement 31, row 35).
+    pub fn was_refused(&self) -> bool {
+        self.refused
+    }
+
+    /// Takes the token, when that has not been done yet.
+    ///
+    /// # Errors
+    /// `rate_limited`, or 503 while the channel's shard has no leader.
+    pub async fn settle(&mut self, call: &AccountCall) -> Result<(), ApiError> {
+        if self.level.is_some() {
+            return Ok(());
+        }
+        let taking = call.cluster().take_channel(call.customer_id(), self.channel, self.rule, &call.context());
+        let (level, taken) = taking.await?;
+        self.level = Some(level);
+        self.refused = !taken;
+        if taken { Ok(()) } else { Err(refusal(LimitScope::Channel, &level)) }
+    }
+
+    /// What is to be taken together with work at the owner.
+    fn due(&self) -> Option<BucketRule> {
+        self.level.is_none().then_some(self.rule)
+    }
+
+    /// Notes what the owner said of the bucket.
+    fn taken_with<T>(&mut self, level: Option<BucketLevel>, done: &Result<T, ApiError>) {
+        if let Some(level) = level {
+            self.level = Some(level);
+            self.refused = done.as_ref().is_err_and(|error| is_bucket_refusal(error, &level));
+        }
+    }
+}
+
+impl ChannelCall {
+    /// Takes the channel's token before work that does not go to the owner.
+    ///
+    /// # Errors
+    /// As [`ChannelToken::settle`].
+    pub async fn settle(&mut self) -> Result<(), ApiError> {
+        self.token.settle(&self.account).await
+    }
+
+    /// Works at the channel's owner, and takes the channel's token there.
+    ///
+    /// # Errors
+    /// What the work answers, `rate_limited`, or 503 while the channel's shard has no leader.
+    pub async fn work(&mut self, work: Work) -> Result<Done, ApiError> {
+        let (customer, channel, due) = (self.customer_id(), self.channel.id, self.token.due());
+        let (level, done) = self.cluster().channel(customer, channel, due, work, &self.context()).await;
+        self.token.taken_with(level, &done);
+        done
+    }
+
+    /// Works at the owner and expects the channel's live part.
+    ///
+    /// # Errors
+    /// As [`ChannelCall::work`].
+    pub async fn work_for_live(&mut self, work: Work) -> Result<Live, ApiError> {
+        match self.work(work).await? {
+            Done::Live(live) => Ok(live),
+            _ => Err(failure::unexpected_answer()),
+        }
+    }
+
+    /// Takes the channel's token, then changes the directory.
+    ///
+    /// # Errors
+    /// As [`ChannelCall::settle`] and [`AccountCall::update`].
+    pub async fn update(&mut self, command: Command, audit: Vec<AuditEntry>) -> Result<Updated, ApiError> {
+        self.settle().await?;
+        self.account.update(command, audit).await
+    }
+}
+
+/// Tells the refusal of the channel's bucket from another limit that the owner keeps, such as that of pair codes.
+fn is_bucket_refusal(error: &ApiError, level: &BucketLevel) -> bool {
+    let limit = error.details.as_ref().and_then(|details| details["limit"].as_u64());
+    error.code == ErrorCode::RateLimited && level.remaining == 0 && limit == Some(u64::from(level.limit))
+}
+
+/// A request with the operator's token.
+pub struct OperatorCall {
+    pub exchange: Exchange,
+}
+
+impl OperatorCall {
+    /// Changes the directory; see [`Exchange::change`].
+    ///
+    /// # Errors
+    /// The code of the interface for the rejection, or 503 while no leader answers.
+    pub async fn update(&self, command: Command, audit: Vec<AuditEntry>) -> Result<Updated, ApiError> {
+        self.change(command, audit).await
+    }
+
+    /// An entry of a customer's audit log by the operator.
+    pub fn audited(&self, customer: CustomerId, action: &str, target: Target) -> AuditEntry {
+        let actor = AuditActor { kind: "operator".to_owned(), id: None, prefix: None, email: None };
+        self.audit_entry(customer, action, actor, target)
+    }
+}
+
+/// Declares that one kind of call contains another.
+macro_rules! contains {
+    ($($outer:ident . $field:ident: $inner:ident;)*) => {$(
+        impl Deref for $outer {
+            type Target = $inner;
+            fn deref(&self) -> &$inner {
+                &self.$field
+            }
+        }
+
+        impl DerefMut for $outer {
+            fn deref_mut(&mut self) -> &mut $inner {
+                &mut self.$field
+            }
+        }
+    )*};
+}
+
+contains! {
+    AccountCall.exchange: Exchange;
+    ChannelCall.account: AccountCall;
+    OperatorCall.exchange: Exchange;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_of_the_bucket_is_told_from_other_limits() {
+        let level = |remaining| BucketLevel { limit: 60, remaining, reset_at: Timestamp(0), retry_after: 1 };
+        let bucket = ApiError::rate_limited(LimitScope::Channel, 60, 1);
+        let pair_codes = ApiError::rate_limited(LimitScope::Channel, 1, 40);
+        assert!(is_bucket_refusal(&bucket, &level(0)));
+        assert!(!is_bucket_refusal(&pair_codes, &level(0)));
+        assert!(!is_bucket_refusal(&bucket, &level(5)));
+        assert!(!is_bucket_refusal(&ApiError::channel_not_found(), &level(0)));
+    }
+}

@@ -1,0 +1,52 @@
+//! The one place where failures of the floors below become codes of the interface.
+
+use model::error::ApiError;
+use model::issue::{Fault, IssueCode};
+use raft::directory::UpdateError;
+use raft::directory::command::{Rejection, Reply};
+
+/// How soon a caller should try again when the directory has no leader: an election takes about that long.
+const ELECTION_SECONDS: u32 = 1;
+
+/// What an update of the directory that gave no success answers.
+pub fn of_update(error: UpdateError) -> ApiError {
+    match error {
+        UpdateError::Rejected(rejection) => of_rejection(rejection),
+        UpdateError::Unavailable => ApiError::worker_at_capacity().with_retry_after(ELECTION_SECONDS),
+    }
+}
+
+fn of_rejection(rejection: Rejection) -> ApiError {
+    match rejection {
+        Rejection::CustomerNotFound => ApiError::not_found("customer", ""),
+        Rejection::KeyNotFound => ApiError::not_found("api_key", ""),
+        Rejection::KeyRevoked => ApiError::no_op("the key is revoked already"),
+        Rejection::ChannelNotFound => ApiError::channel_not_found(),
+        Rejection::EndpointNotFound => ApiError::webhook_endpoint_not_found(),
+        Rejection::ChannelLimit { limit, current } => ApiError::plan_channel_limit(limit, current),
+        Rejection::EndpointLimit { limit } => {
+            Fault::new(IssueCode::TooMany, format!("an account has at most {limit} endpoints; delete one first")).at(&[])
+        }
+        Rejection::AlreadyFormed
+        | Rejection::NotFormed
+        | Rejection::ForeignStorage { .. }
+        | Rejection::UnknownVersion(_)
+        | Rejection::Unreadable => internal("the directory refused an update", &rejection),
+    }
+}
+
+/// A reply of another kind than the command's: a defect, told to the log alone.
+pub fn unexpected_reply(reply: &Reply) -> ApiError {
+    internal("the directory answered with another kind of record", &format!("{reply:?}"))
+}
+
+/// An answer of another kind than the work's: a defect, told to the log alone.
+pub fn unexpected_answer() -> ApiError {
+    internal("an owner answered with another kind of result", &"unexpected answer")
+}
+
+/// `internal_error` for the caller, the truth for the log.
+pub fn internal(what: &str, error: &dyn std::fmt::Display) -> ApiError {
+    tracing::error!(%error, "{what}");
+    ApiError::internal_error()
+}

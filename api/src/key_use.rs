@@ -1,0 +1,89 @@
+//! When keys were last used, gathered in memory and written in batches: a request must not cost a write.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use model::id::KeyId;
+use model::time::Timestamp;
+use parking_lot::Mutex;
+use raft::directory::command::Command;
+use raft::directory::records::KeyRecord;
+use shard::cluster::Cluster;
+use tokio_util::sync::CancellationToken;
+
+/// The resolution of `last_used_at` (supplement 21.2).
+const RESOLUTION: Duration = Duration::from_secs(5 * 60);
+
+/// How often times are written.
+const FLUSH_EVERY: Duration = Duration::from_secs(5);
+
+/// Keys in one update of the directory.
+const BATCH: usize = 1000;
+
+/// How long a write may take; what fails is tried again at the next flush.
+const WRITE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The uses that wait to be written: at most one for each key, and keys are bounded by the directory.
+#[derive(Default)]
+pub struct KeyUse {
+    waiting: Mutex<HashMap<KeyId, Timestamp>>,
+}
+
+impl KeyUse {
+    /// Notes that a key was used, when the directory does not know of a use in the last five minutes.
+    pub fn note(&self, key: &KeyRecord, now: Timestamp) {
+        if is_news(key.last_used_at, now) {
+            self.waiting.lock().entry(key.id).or_insert(now);
+        }
+    }
+
+    /// Writes what waits every few seconds, and once more at the stop.
+    pub async fn run(&self, cluster: &Cluster, stop: CancellationToken) {
+        let mut ticks = tokio::time::interval(FLUSH_EVERY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            let stopped = tokio::select! {
+                () = stop.cancelled() => true,
+                _ = ticks.tick() => false,
+            };
+            self.flush(cluster).await;
+            if stopped {
+                return;
+            }
+        }
+    }
+
+    async fn flush(&self, cluster: &Cluster) {
+        loop {
+            let batch: Vec<_> = self.waiting.lock().iter().take(BATCH).map(|(id, at)| (*id, *at)).collect();
+            if batch.is_empty() {
+                return;
+            }
+            let command = Command::KeysUsed(batch.clone());
+            if let Err(error) = cluster.directory().update(command, Vec::new(), Instant::now() + WRITE_PATIENCE).await {
+                tracing::warn!(%error, "times of keys' last use could not be written yet");
+                return;
+            }
+            let mut waiting = self.waiting.lock();
+            for (id, _) in batch {
+                waiting.remove(&id);
+            }
+        }
+    }
+}
+
+fn is_news(last_used_at: Option<Timestamp>, now: Timestamp) -> bool {
+    last_used_at.is_none_or(|last| now.since(last) >= RESOLUTION)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_use_is_news_every_five_minutes() {
+        assert!(is_news(None, Timestamp(0)));
+        assert!(!is_news(Some(Timestamp(0)), Timestamp(299_999)));
+        assert!(is_news(Some(Timestamp(0)), Timestamp(300_000)));
+    }
+}

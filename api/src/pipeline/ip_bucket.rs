@@ -1,0 +1,121 @@
+//! The buckets of client addresses: in the memory of one node, bounded, taken from before a credential is read.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::net::{IpAddr, Ipv6Addr};
+use std::time::Duration;
+
+use model::limit::{BucketLevel, BucketRule, TokenBucket};
+use model::time::Timestamp;
+use parking_lot::Mutex;
+
+/// Parts of the map, each under its own lock, so that requests do not queue for one.
+const SHARDS: usize = 64;
+
+/// Addresses kept in a part. All parts together take some 40 MiB when full.
+const SHARD_CAPACITY: usize = 8 * 1024;
+
+/// How often a full part is searched for buckets to drop: a search costs more than a request.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
+/// A bucket for each client address that was seen lately.
+pub struct IpBuckets {
+    rule: BucketRule,
+    hasher: RandomState,
+    shards: Vec<Mutex<Shard>>,
+}
+
+#[derive(Default)]
+struct Shard {
+    buckets: HashMap<IpAddr, TokenBucket>,
+    swept_at: Timestamp,
+}
+
+impl IpBuckets {
+    pub fn new(rule: BucketRule) -> Self {
+        Self { rule, hasher: RandomState::new(), shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
+    }
+
+    /// Takes a token of the address.
+    ///
+    /// # Errors
+    /// The level of the bucket, when it is empty.
+    pub fn take(&self, address: IpAddr, now: Timestamp) -> Result<(), BucketLevel> {
+        let address = network_of(address);
+        let shard = &self.shards[self.hasher.hash_one(address) as usize % SHARDS];
+        let mut shard = shard.lock();
+        if shard.buckets.len() >= SHARD_CAPACITY && !shard.buckets.contains_key(&address) {
+            shard.make_room(now);
+        }
+        let bucket = shard.buckets.entry(address).or_insert_with(|| TokenBucket::full(self.rule, now));
+        if bucket.try_take(now) { Ok(()) } else { Err(bucket.level(now)) }
+    }
+}
+
+impl Shard {
+    /// Drops the buckets that are full again: a new one is the same. When all of them are in use, one has to go, and
+    /// its address starts with a full bucket; more addresses than fit are a flood that this bucket cannot stop anyway.
+    fn make_room(&mut self, now: Timestamp) {
+        if now.since(self.swept_at) >= SWEEP_EVERY {
+            self.buckets.retain(|_, bucket| !bucket.is_full(now));
+            self.swept_at = now;
+        }
+        if self.buckets.len() >= SHARD_CAPACITY
+            && let Some(address) = self.buckets.keys().next().copied()
+        {
+            self.buckets.remove(&address);
+        }
+    }
+}
+
+/// An IPv6 client holds a whole /64 and could use a fresh address for each request.
+fn network_of(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    const RULE: BucketRule = BucketRule { burst: 3, refill_per_second: 1 };
+
+    #[test]
+    fn an_address_has_its_burst_and_then_its_refill() {
+        let buckets = IpBuckets::new(RULE);
+        let address = "198.51.100.1".parse().unwrap();
+        let start = Timestamp(1_000_000);
+        for _ in 0..3 {
+            assert!(buckets.take(address, start).is_ok());
+        }
+        let level = buckets.take(address, start).unwrap_err();
+        assert_eq!((level.limit, level.remaining, level.retry_after), (3, 0, 1));
+        assert!(buckets.take("198.51.100.2".parse().unwrap(), start).is_ok());
+        assert!(buckets.take(address, Timestamp(1_001_000)).is_ok());
+    }
+
+    #[test]
+    fn the_addresses_of_one_ipv6_network_share_a_bucket() {
+        let buckets = IpBuckets::new(RULE);
+        let now = Timestamp(0);
+        for host in 1..=3 {
+            assert!(buckets.take(format!("2001:db8::{host}").parse().unwrap(), now).is_ok());
+        }
+        assert!(buckets.take("2001:db8::4".parse().unwrap(), now).is_err());
+        assert!(buckets.take("2001:db8:0:1::4".parse().unwrap(), now).is_ok());
+    }
+
+    #[test]
+    fn a_flood_of_addresses_is_kept_in_bounds() {
+        let buckets = IpBuckets::new(RULE);
+        let flood = (SHARDS * SHARD_CAPACITY) as u32 + 100_000;
+        for n in 0..flood {
+            let _ = buckets.take(IpAddr::V4(n.into()), Timestamp(0));
+        }
+        let kept: usize = buckets.shards.iter().map(|shard| shard.lock().buckets.len()).sum();
+        assert!(kept <= SHARDS * SHARD_CAPACITY);
+    }
+}

@@ -1,0 +1,247 @@
+//! The one way of every request (design section 7; supplement 2, "Order of checks"):
+//!
+//! request id → per-IP bucket → key → customer bucket → \[channel bucket\] → scope → channel lookup → key binding → plan
+//! → handler (body, then work).
+//!
+//! The channel's token is taken at the channel's owner together with the work; where a check fails before, it is taken
+//! alone, and its refusal goes first. So a caller sees the order above, and a send costs one call to the owner.
+
+mod authentication;
+mod client;
+mod ip_bucket;
+pub mod rate;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures::FutureExt;
+use model::error::ApiError;
+use model::id::{ChannelId, RequestId};
+use model::limit::LimitScope;
+use model::time::Timestamp;
+use raft::directory::records::ChannelRecord;
+use salvo::http::header::ALLOW;
+use salvo::http::{HeaderName, HeaderValue};
+use salvo::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
+use tracing::{Instrument, Span, field};
+
+pub use client::client_of;
+pub use ip_bucket::IpBuckets;
+
+use crate::app::App;
+use crate::exchange::{AccountCall, ChannelCall, ChannelToken, Exchange, OperatorCall};
+use crate::reply::{Outcome, Reply};
+use crate::route::{Action, Endpoint, Grant, PathRoutes, Route, Rules};
+use rate::RateHeaders;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// What stands before the handlers of one path.
+pub struct Gate {
+    app: Arc<App>,
+    /// `None` where no route matches.
+    paths: Option<PathRoutes>,
+}
+
+/// A reply, and what the buckets say beside it.
+struct Answered {
+    outcome: Outcome,
+    rate: Option<RateHeaders>,
+}
+
+impl Answered {
+    fn uncounted(outcome: Outcome) -> Self {
+        Self { outcome, rate: None }
+    }
+}
+
+impl Gate {
+    pub fn new(app: Arc<App>, paths: PathRoutes) -> Self {
+        Self { app, paths: Some(paths) }
+    }
+
+    /// Answers what no route matches.
+    pub fn nowhere(app: Arc<App>) -> Self {
+        Self { app, paths: None }
+    }
+
+    async fn answer(&self, exchange: Exchange) -> Answered {
+        if let Err(level) = self.app.take_from_address(exchange.client.ip, exchange.now) {
+            let refused = rate::refusal(LimitScope::Ip, &level);
+            return Answered { outcome: Err(refused), rate: Some(RateHeaders::new(LimitScope::Ip, &level)) };
+        }
+        let Some(paths) = &self.paths else { return Answered::uncounted(Err(ApiError::route_not_found())) };
+        let Some(route) = paths.find(exchange.http.method()) else {
+            // Told with `Allow` in [`Gate::handle`].
+            return Answered::uncounted(Err(ApiError::route_not_found()));
+        };
+        self.run(exchange, route).await
+    }
+
+    async fn run(&self, mut exchange: Exchange, route: &Route) -> Answered {
+        match &route.action {
+            Action::Public(endpoint) => Answered::uncounted(guarded(&**endpoint, &mut exchange).await),
+            Action::Operator(endpoint) => match authentication::operator(&exchange) {
+                Ok(()) => Answered::uncounted(guarded(&**endpoint, &mut OperatorCall { exchange }).await),
+                Err(error) => Answered::uncounted(Err(error)),
+            },
+            Action::Account(endpoint) => match admit(exchange).await {
+                Ok(call) => account(call, &route.rules, &**endpoint).await,
+                Err(refused) => refused,
+            },
+            Action::Channel(endpoint) => match admit(exchange).await {
+                Ok(call) => channel(call, &route.rules, &**endpoint).await,
+                Err(refused) => refused,
+            },
+        }
+    }
+}
+
+/// Authenticates, then takes the customer's token.
+async fn admit(exchange: Exchange) -> Result<AccountCall, Answered> {
+    let caller = match authentication::key(&exchange).await {
+        Ok(caller) => caller,
+        Err(error) => return Err(Answered::uncounted(Err(error))),
+    };
+    Span::current().record("customer", field::display(caller.customer.id));
+    let rule = exchange.app.customer_rule(&caller.customer);
+    let charged = exchange.cluster().charge_customer(caller.customer.id, rule, &exchange.context()).await;
+    match charged {
+        Ok((customer_level, true)) => Ok(AccountCall { exchange, caller, customer_level }),
+        Ok((level, false)) => {
+            let refused = rate::refusal(LimitScope::Customer, &level);
+            Err(Answered { outcome: Err(refused), rate: Some(RateHeaders::new(LimitScope::Customer, &level)) })
+        }
+        Err(error) => Err(Answered::uncounted(Err(error))),
+    }
+}
+
+async fn account(mut call: AccountCall, rules: &Rules, endpoint: &dyn Endpoint<AccountCall>) -> Answered {
+    let allowed = check_grant(&call, rules).and_then(|()| check_plan(&call, rules));
+    let outcome = match allowed {
+        Ok(()) => guarded(endpoint, &mut call).await,
+        Err(error) => Err(error),
+    };
+    Answered { outcome, rate: Some(RateHeaders::deciding(&call.customer_level, None)) }
+}
+
+async fn channel(call: AccountCall, rules: &Rules, endpoint: &dyn Endpoint<ChannelCall>) -> Answered {
+    let Some(id) = call.id::<ChannelId>("id") else {
+        // No bucket belongs to what is no id; the scope is still judged first.
+        let outcome = check_grant(&call, rules).and(Err(ApiError::channel_not_found()));
+        return Answered { outcome, rate: Some(RateHeaders::deciding(&call.customer_level, None)) };
+    };
+    let mut token = ChannelToken::new(id, call.app.channel_rule(&call.caller.customer));
+    match check_channel(&call, rules, id) {
+        Ok(channel) => {
+            let mut call = ChannelCall { account: call, channel, token };
+            let outcome = guarded(endpoint, &mut call).await;
+            let ChannelCall { account, mut token, .. } = call;
+            finish(account, &mut token, outcome).await
+        }
+        Err(error) => finish(call, &mut token, Err(error)).await,
+    }
+}
+
+/// Takes the channel's token if nothing has yet; a refusal goes before whatever else was to be said, and gives the
+/// customer's token back.
+async fn finish(call: AccountCall, token: &mut ChannelToken, outcome: Outcome) -> Answered {
+    let outcome = token.settle(&call).await.and(outcome);
+    if token.was_refused() {
+        call.cluster().refund_customer(call.customer_id(), &call.context()).await;
+    }
+    Answered { outcome, rate: Some(RateHeaders::deciding(&call.customer_level, token.level())) }
+}
+
+fn check_channel(call: &AccountCall, rules: &Rules, id: ChannelId) -> Result<Arc<ChannelRecord>, ApiError> {
+    check_grant(call, rules)?;
+    let channel = call.own_channel(id)?;
+    check_plan(call, rules)?;
+    Ok(channel)
+}
+
+/// The scope, then the routes that a bound key cannot call.
+fn check_grant(call: &AccountCall, rules: &Rules) -> Result<(), ApiError> {
+    match rules.grant {
+        Grant::Scope(resource, access) => call.caller.scopes.require(resource, access)?,
+        Grant::Unrestricted => call.caller.scopes.require_unrestricted()?,
+    }
+    match call.bound_channel() {
+        Some(bound) if rules.multi_channel => Err(ApiError::channel_scoped_key(bound)),
+        _ => Ok(()),
+    }
+}
+
+fn check_plan(call: &AccountCall, rules: &Rules) -> Result<(), ApiError> {
+    let blocked = rules.plan_blocks.then(|| call.caller.customer.plan.blocks(call.now)).flatten();
+    blocked.map_or(Ok(()), Err)
+}
+
+/// Runs a handler. A defect in it costs the caller an `internal_error` and nobody else anything.
+async fn guarded<C>(endpoint: &dyn Endpoint<C>, call: &mut C) -> Outcome {
+    AssertUnwindSafe(endpoint.call(call)).catch_unwind().await.unwrap_or_else(|panic| {
+        let what = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+        tracing::error!(panic = what.unwrap_or("unknown"), "a handler panicked");
+        Err(ApiError::internal_error())
+    })
+}
+
+fn request_id_of(request: &Request) -> RequestId {
+    let caller = request.headers().get(&REQUEST_ID).and_then(|value| value.to_str().ok());
+    caller.and_then(RequestId::from_caller).unwrap_or_else(RequestId::mint)
+}
+
+#[async_trait]
+impl Handler for Gate {
+    async fn handle(&self, request: &mut Request, _: &mut Depot, response: &mut Response, _: &mut FlowCtrl) {
+        let started = Instant::now();
+        let request_id = request_id_of(request);
+        let method = request.method().clone();
+        let path = self.paths.as_ref().map_or("", |paths| paths.path);
+        let exchange = Exchange {
+            app: self.app.clone(),
+            request_id: request_id.clone(),
+            client: client_of(request, &self.app.config.trusted_proxies),
+            now: Timestamp::now(),
+            http: std::mem::take(request),
+        };
+        // The server looks at the method once more, to leave the body of a HEAD out.
+        *request.method_mut() = method.clone();
+
+        let span = tracing::info_span!(
+            "request", request_id = %request_id, %method, path, customer = field::Empty,
+        );
+        let Answered { outcome, rate } = self.answer(exchange).instrument(span.clone()).await;
+        let refused = outcome.as_ref().err().map(|error| error.code.as_str()).unwrap_or_default();
+        let mut reply = outcome.unwrap_or_else(|error| Reply::error(&error, &request_id));
+        if let Some(paths) = self.paths.as_ref().filter(|paths| paths.find(&method).is_none())
+            && let Ok(allowed) = HeaderValue::from_str(&paths.allowed())
+        {
+            reply = reply.with(ALLOW, allowed);
+        }
+        if let Some(rate) = &rate {
+            reply = rate.write(reply);
+        }
+        if let Ok(value) = HeaderValue::from_str(&request_id.0) {
+            reply = reply.with(REQUEST_ID, value);
+        }
+
+        let (status, elapsed) = (reply.status.as_u16(), started.elapsed());
+        span.in_scope(|| {
+            let elapsed_ms = elapsed.as_secs_f64() * 1000.0;
+            if status >= 500 {
+                tracing::warn!(status, code = refused, elapsed_ms, "answered");
+            } else {
+                tracing::debug!(status, code = refused, elapsed_ms, "answered");
+            }
+        });
+        let labels = [("method", method.to_string()), ("path", path.to_owned()), ("status", status.to_string())];
+        metrics::counter!("gateway_http_requests_total", &labels).increment(1);
+        metrics::histogram!("gateway_http_request_seconds", "path" => path).record(elapsed.as_secs_f64());
+        if let (429, Some(rate)) = (status, &rate) {
+            metrics::counter!("gateway_rate_limited_total", "scope" => rate.scope.as_str()).increment(1);
+        }
+        reply.write(response);
+    }
+}

@@ -1,0 +1,78 @@
+//! What the buckets of a request say in its headers (interface 8.1).
+
+use model::error::ApiError;
+use model::limit::{BucketLevel, LimitScope};
+use salvo::http::{HeaderName, HeaderValue};
+
+use crate::reply::Reply;
+
+const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const SCOPE: HeaderName = HeaderName::from_static("x-ratelimit-scope");
+
+/// The three headers of every authenticated response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateHeaders {
+    pub scope: LimitScope,
+    limit: u32,
+    remaining: u32,
+}
+
+impl RateHeaders {
+    pub fn new(scope: LimitScope, level: &BucketLevel) -> Self {
+        Self { scope, limit: level.limit, remaining: level.remaining }
+    }
+
+    /// Those of the emptiest bucket; of two equal ones, the customer's.
+    pub fn deciding(customer: &BucketLevel, channel: Option<&BucketLevel>) -> Self {
+        match channel {
+            Some(channel) if channel.remaining < customer.remaining => Self::new(LimitScope::Channel, channel),
+            _ => Self::new(LimitScope::Customer, customer),
+        }
+    }
+
+    pub fn write(&self, reply: Reply) -> Reply {
+        reply
+            .with(LIMIT, self.limit.into())
+            .with(REMAINING, self.remaining.into())
+            .with(SCOPE, HeaderValue::from_static(self.scope.as_str()))
+    }
+}
+
+/// `rate_limited` by a bucket that is empty.
+pub fn refusal(scope: LimitScope, level: &BucketLevel) -> ApiError {
+    ApiError::rate_limited(scope, level.limit, level.retry_after)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use model::time::Timestamp;
+
+    fn level(limit: u32, remaining: u32) -> BucketLevel {
+        BucketLevel { limit, remaining, reset_at: Timestamp(0), retry_after: 0 }
+    }
+
+    #[test]
+    fn the_emptiest_bucket_decides_and_the_customer_wins_a_tie() {
+        let table = [
+            (level(60, 10), None, LimitScope::Customer, 10),
+            (level(60, 10), Some(level(60, 9)), LimitScope::Channel, 9),
+            (level(60, 10), Some(level(60, 10)), LimitScope::Customer, 10),
+            (level(60, 10), Some(level(9, 8)), LimitScope::Channel, 8),
+            (level(60, 0), Some(level(60, 59)), LimitScope::Customer, 0),
+        ];
+        for (customer, channel, scope, remaining) in table {
+            let headers = RateHeaders::deciding(&customer, channel.as_ref());
+            assert_eq!((headers.scope, headers.remaining), (scope, remaining));
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_the_bucket_and_waits_at_least_a_second() {
+        let error = refusal(LimitScope::Channel, &level(60, 0));
+        assert_eq!(error.details.unwrap(), serde_json::json!({ "scope": "channel", "limit": 60 }));
+        assert_eq!(error.retry_after, Some(1));
+    }
+}

@@ -1,0 +1,153 @@
+//! What a handler gives back, and how it becomes a response.
+
+use bytes::Bytes;
+use model::error::ApiError;
+use model::id::RequestId;
+use salvo::Response;
+use salvo::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use salvo::http::{HeaderName, HeaderValue, ResBody, StatusCode};
+use serde::Serialize;
+
+/// A handler's answer; an error becomes the envelope of interface section 7.
+pub type Outcome = Result<Reply, ApiError>;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// A success: status, body and headers of its own.
+#[derive(Debug)]
+pub struct Reply {
+    pub status: StatusCode,
+    content_type: Option<HeaderValue>,
+    body: Bytes,
+    headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Reply {
+    /// 200: a read, or an update with the resource.
+    pub fn ok<T: Serialize>(body: &T) -> Self {
+        Self::json(StatusCode::OK, body)
+    }
+
+    /// 201: something was made.
+    pub fn created<T: Serialize>(body: &T) -> Self {
+        Self::json(StatusCode::CREATED, body)
+    }
+
+    /// 202: something was set going.
+    pub fn accepted<T: Serialize>(body: &T) -> Self {
+        Self::json(StatusCode::ACCEPTED, body)
+    }
+
+    /// 204: done, nothing to show.
+    pub fn no_content() -> Self {
+        Self { status: StatusCode::NO_CONTENT, content_type: None, body: Bytes::new(), headers: Vec::new() }
+    }
+
+    /// 200 with a body that is not JSON.
+    pub fn content(content_type: &'static str, body: impl Into<Bytes>) -> Self {
+        Self {
+            status: StatusCode::OK,
+            content_type: Some(HeaderValue::from_static(content_type)),
+            body: body.into(),
+            headers: Vec::new(),
+        }
+    }
+
+    pub fn json<T: Serialize>(status: StatusCode, body: &T) -> Self {
+        match serde_json::to_vec(body) {
+            Ok(body) => Self { status, content_type: Some(JSON), body: body.into(), headers: Vec::new() },
+            Err(error) => {
+                tracing::error!(%error, "an answer could not be written as JSON");
+                Self::json(StatusCode::INTERNAL_SERVER_ERROR, &ApiError::internal_error().envelope(""))
+            }
+        }
+    }
+
+    /// The error envelope, with the headers that go with its code.
+    pub fn error(error: &ApiError, request_id: &RequestId) -> Self {
+        let status = StatusCode::from_u16(error.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut reply = Self::json(status, &error.envelope(&request_id.0));
+        if let Some(seconds) = error.retry_after {
+            reply = reply.with(RETRY_AFTER, seconds.into());
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            reply = reply.with(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        reply
+    }
+
+    /// Adds a header.
+    pub fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.push((name, value));
+        self
+    }
+
+    /// Forbids every cache to keep the answer: it holds a secret, or ages in seconds.
+    pub fn uncached(self) -> Self {
+        self.with(CACHE_CONTROL, HeaderValue::from_static("no-store"))
+    }
+
+    /// Writes the reply into a response. A `HEAD` loses its body in the server, after its length is known.
+    pub fn write(self, response: &mut Response) {
+        response.status_code(self.status);
+        let headers = response.headers_mut();
+        if let Some(content_type) = self.content_type {
+            headers.insert(CONTENT_TYPE, content_type);
+        }
+        for (name, value) in self.headers {
+            headers.insert(name, value);
+        }
+        if self.status != StatusCode::NO_CONTENT {
+            response.replace_body(ResBody::Once(self.body));
+        }
+    }
+}
+
+/// `{ "data": [...] }`, with `next_cursor` where the list is paged (supplement 1, rule 5).
+#[derive(Serialize)]
+pub struct List<T> {
+    pub data: Vec<T>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<Option<String>>,
+}
+
+impl<T> List<T> {
+    /// A list that is never paged.
+    pub fn whole(data: Vec<T>) -> Self {
+        Self { data, next_cursor: None }
+    }
+
+    /// A page; `next_cursor` is `null` at the end.
+    pub fn page(data: Vec<T>, next_cursor: Option<String>) -> Self {
+        Self { data, next_cursor: Some(next_cursor) }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use model::limit::LimitScope;
+
+    #[test]
+    fn an_error_says_when_to_come_back_and_how_to_authenticate() {
+        let request_id = RequestId("req_1".into());
+        let reply = Reply::error(&ApiError::rate_limited(LimitScope::Ip, 30, 2), &request_id);
+        let mut response = Response::new();
+        reply.write(&mut response);
+        assert_eq!(response.status_code, Some(StatusCode::TOO_MANY_REQUESTS));
+        assert_eq!(response.headers()["retry-after"], "2");
+
+        let mut response = Response::new();
+        Reply::error(&ApiError::auth_missing(), &request_id).write(&mut response);
+        assert_eq!(response.headers()["www-authenticate"], "Bearer");
+    }
+
+    #[test]
+    fn only_pages_bear_a_cursor() {
+        let text = |list: List<u8>| serde_json::to_string(&list).unwrap();
+        assert_eq!(text(List::whole(vec![1])), r#"{"data":[1]}"#);
+        assert_eq!(text(List::page(vec![1], None)), r#"{"data":[1],"next_cursor":null}"#);
+        assert_eq!(text(List::page(vec![1], Some("x".into()))), r#"{"data":[1],"next_cursor":"x"}"#);
+    }
+}

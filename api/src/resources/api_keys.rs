@@ -1,0 +1,307 @@
+//! API keys: issuing, listing, renaming, revoking (supplement 21).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::api_key::ApiKey;
+use model::error::ApiError;
+use model::field::{Fields, Judged, rule};
+use model::id::{ChannelId, CustomerId, KeyId};
+use model::issue::{Fault, IssueCode, Issues};
+use model::scope::{Scope, Scopes, missing};
+use model::time::Timestamp;
+use raft::directory::command::{Command, Reply as Updated};
+use raft::directory::records::{KeyOrigin, KeyRecord};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::audit::Target;
+use crate::exchange::AccountCall;
+use crate::failure;
+use crate::reply::{List, Outcome, Reply};
+use crate::route::Route;
+
+/// How far in the future a key may expire.
+const LONGEST_LIFE: Duration = Duration::from_secs(5 * 366 * 24 * 3600);
+
+/// Scopes in one body: each of the 21 resources, read and write, and room for the wildcards.
+const MOST_SCOPES: usize = 128;
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::post("/v1/api-keys").account(create),
+        Route::get("/v1/api-keys").account(list),
+        Route::get("/v1/api-keys/{id}").account(show),
+        Route::patch("/v1/api-keys/{id}").account(patch),
+        Route::delete("/v1/api-keys/{id}").account(revoke),
+    ]
+}
+
+/// Supplement 21.2.
+#[derive(Serialize)]
+pub struct ApiKeyView {
+    id: KeyId,
+    customer_id: CustomerId,
+    name: String,
+    prefix: String,
+    channel_id: Option<ChannelId>,
+    scopes: Vec<String>,
+    status: &'static str,
+    created_at: Timestamp,
+    expires_at: Option<Timestamp>,
+    last_used_at: Option<Timestamp>,
+    revoked_at: Option<Timestamp>,
+    created_by: KeyOrigin,
+    created_by_key_id: Option<KeyId>,
+}
+
+impl ApiKeyView {
+    pub fn new(record: &KeyRecord, now: Timestamp) -> Self {
+        let expired = record.expires_at.is_some_and(|end| end <= now);
+        Self {
+            id: record.id,
+            customer_id: record.customer_id,
+            name: record.name.clone(),
+            prefix: record.prefix.clone(),
+            channel_id: record.channel_id,
+            scopes: record.scopes.clone(),
+            status: match record.revoked_at {
+                Some(_) => "revoked",
+                None if expired => "expired",
+                None => "active",
+            },
+            created_at: record.created_at,
+            expires_at: record.expires_at,
+            last_used_at: record.last_used_at,
+            revoked_at: record.revoked_at,
+            created_by: record.created_by,
+            created_by_key_id: record.created_by_key_id,
+        }
+    }
+}
+
+/// A key with its secret: shown once, in the answer that makes it.
+#[derive(Serialize)]
+pub struct IssuedKey {
+    #[serde(flatten)]
+    key: ApiKeyView,
+    secret: String,
+}
+
+impl IssuedKey {
+    pub fn new(record: &KeyRecord, secret: &ApiKey, now: Timestamp) -> Self {
+        Self { key: ApiKeyView::new(record, now), secret: secret.reveal().to_owned() }
+    }
+}
+
+/// What a key is issued with.
+pub struct NewKey {
+    pub id: KeyId,
+    pub customer: CustomerId,
+    pub name: String,
+    pub channel: Option<ChannelId>,
+    pub scopes: Vec<String>,
+    pub expires_at: Option<Timestamp>,
+    pub origin: KeyOrigin,
+    pub minted_by: Option<KeyId>,
+}
+
+impl NewKey {
+    /// Makes the secret, and the record that knows it only by its hash.
+    pub fn generate(self, now: Timestamp) -> (KeyRecord, ApiKey) {
+        let secret = ApiKey::generate(rand::random());
+        let record = KeyRecord {
+            id: self.id,
+            customer_id: self.customer,
+            name: self.name,
+            prefix: secret.prefix().to_string(),
+            hash: *secret.hash().as_bytes(),
+            channel_id: self.channel,
+            scopes: self.scopes,
+            created_at: now,
+            expires_at: self.expires_at,
+            last_used_at: None,
+            revoked_at: None,
+            created_by: self.origin,
+            created_by_key_id: self.minted_by,
+        };
+        (record, secret)
+    }
+}
+
+/// The body of a create.
+struct CreateKey {
+    name: String,
+    channel_id: Option<ChannelId>,
+    scopes: Scopes,
+    expires_at: Option<Timestamp>,
+}
+
+impl CreateKey {
+    fn parse(body: &Map<String, Value>, now: Timestamp) -> Result<Self, ApiError> {
+        let issues = Issues::new();
+        let fields = Fields::new(body, &issues);
+        let name = fields.required("name", rule::text(1..=120));
+        let channel_id = fields.nullable("channel_id", rule::uuid).flatten();
+        let scopes = read_scopes(&fields);
+        let expires_at = fields.nullable("expires_at", expiry_rule(now)).flatten();
+        issues.finish(|| Some(Self { name: name?, channel_id, scopes: Scopes::new(scopes?), expires_at }))
+    }
+}
+
+/// An absent or empty list is the unrestricted grant.
+fn read_scopes(fields: &Fields<'_>) -> Option<Vec<Scope>> {
+    match fields.get("scopes") {
+        None => Some(Vec::new()),
+        Some(Value::Array(items)) if items.is_empty() => Some(Vec::new()),
+        Some(_) => fields.list("scopes", MOST_SCOPES, Scope::rule),
+    }
+}
+
+fn expiry_rule(now: Timestamp) -> impl Fn(&Value) -> Judged<Timestamp> {
+    move |value| {
+        let end = rule::time(value)?;
+        if end <= now {
+            return Err(Fault::new(IssueCode::TooSmall, "must lie in the future"));
+        }
+        if end > now.plus(LONGEST_LIFE) {
+            return Err(Fault::new(IssueCode::TooBig, "must lie within 5 years"));
+        }
+        Ok(end)
+    }
+}
+
+async fn create(call: &mut AccountCall) -> Outcome {
+    let body = call.object().await?;
+    let asked = CreateKey::parse(&body, call.now)?;
+    match (asked.channel_id, call.bound_channel()) {
+        (Some(id), _) => drop(call.own_channel(id)?),
+        (None, Some(bound)) => return Err(ApiError::channel_scoped_key(bound)),
+        (None, None) => {}
+    }
+    // A key mints no more than it has itself.
+    let lacking = missing(&asked.scopes, &call.caller.scopes);
+    if !lacking.is_empty() {
+        return Err(ApiError::insufficient_scope(&lacking, &call.caller.scopes.to_strings()));
+    }
+    let key = NewKey {
+        id: KeyId::new(),
+        customer: call.customer_id(),
+        name: asked.name,
+        channel: asked.channel_id,
+        scopes: asked.scopes.to_strings(),
+        expires_at: asked.expires_at,
+        origin: KeyOrigin::ApiKey,
+        minted_by: Some(call.caller.key.id),
+    };
+    let (record, secret) = key.generate(call.now);
+    let entry = call.audited("key.issued", target(&record));
+    call.update(Command::CreateKey(record.clone()), vec![entry]).await?;
+    Ok(Reply::created(&IssuedKey::new(&record, &secret, call.now)).uncached())
+}
+
+async fn list(call: &mut AccountCall) -> Outcome {
+    let query = call.query();
+    let with_revoked = query.flag("include_revoked").unwrap_or(false);
+    let with_revoked = query.finish(with_revoked)?;
+    let keys = call.cluster().directory().read(|state| state.keys_of(call.customer_id()));
+    let seen = keys.iter().filter(|key| call.reaches(key.channel_id) && (with_revoked || key.revoked_at.is_none()));
+    Ok(Reply::ok(&List::whole(seen.map(|key| ApiKeyView::new(key, call.now)).collect())))
+}
+
+async fn show(call: &mut AccountCall) -> Outcome {
+    Ok(Reply::ok(&ApiKeyView::new(&*find(call)?, call.now)))
+}
+
+async fn patch(call: &mut AccountCall) -> Outcome {
+    let body = call.object().await?;
+    let issues = Issues::new();
+    let name = Fields::patch(&body, &issues).required("name", rule::text(1..=120));
+    let name = issues.finish(|| name)?;
+    let key = find(call)?;
+    let command = Command::RenameKey { customer: call.customer_id(), id: key.id, name };
+    match call.update(command, Vec::new()).await? {
+        Updated::Key(key) => Ok(Reply::ok(&ApiKeyView::new(&key, call.now))),
+        other => Err(failure::unexpected_reply(&other)),
+    }
+}
+
+/// Once this has answered, no node accepts the key (design section 6).
+async fn revoke(call: &mut AccountCall) -> Outcome {
+    let key = find(call)?;
+    let entry = call.audited("key.revoked", target(&key));
+    call.update(Command::RevokeKey { customer: call.customer_id(), id: key.id }, vec![entry]).await?;
+    Ok(Reply::no_content())
+}
+
+/// The key of the path, as far as the calling key may see it.
+fn find(call: &AccountCall) -> Result<Arc<KeyRecord>, ApiError> {
+    let id: Option<KeyId> = call.id("id");
+    let key = id.and_then(|id| call.cluster().directory().read(|state| state.keys.get(&id).cloned()));
+    let own = key.filter(|key| key.customer_id == call.customer_id() && call.reaches(key.channel_id));
+    own.ok_or_else(|| ApiError::not_found("api_key", call.parameter("id")))
+}
+
+fn target(key: &KeyRecord) -> Target {
+    Target::new("api_key", key.id, key.name.as_str())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const NOW: Timestamp = Timestamp(1_767_225_600_000);
+
+    fn parse(body: Value) -> Result<CreateKey, ApiError> {
+        CreateKey::parse(body.as_object().unwrap(), NOW)
+    }
+
+    #[test]
+    fn wrong_bodies_name_their_fields() {
+        let table = [
+            (json!({}), json!(["name"]), "required"),
+            (json!({ "name": "" }), json!(["name"]), "too_short"),
+            (json!({ "name": "k", "channel_id": "7" }), json!(["channel_id"]), "format"),
+            (json!({ "name": "k", "scopes": "*" }), json!(["scopes"]), "type"),
+            (json!({ "name": "k", "scopes": ["messages"] }), json!(["scopes", 0]), "enum"),
+            (json!({ "name": "k", "expires_at": "soon" }), json!(["expires_at"]), "format"),
+            (json!({ "name": "k", "expires_at": "2025-12-31T00:00:00Z" }), json!(["expires_at"]), "too_small"),
+            (json!({ "name": "k", "expires_at": "2041-01-01T00:00:00Z" }), json!(["expires_at"]), "too_big"),
+        ];
+        for (body, path, code) in table {
+            let details = parse(body.clone()).err().unwrap().details.unwrap();
+            assert_eq!((&details[0]["path"], &details[0]["code"]), (&path, &json!(code)), "{body}");
+        }
+    }
+
+    #[test]
+    fn no_scopes_and_an_empty_list_are_unrestricted() {
+        for body in [json!({ "name": "k" }), json!({ "name": "k", "scopes": [] })] {
+            assert!(parse(body).unwrap().scopes.is_unrestricted());
+        }
+    }
+
+    #[test]
+    fn a_new_key_is_known_by_its_hash_alone() {
+        let new = NewKey {
+            id: KeyId::new(),
+            customer: CustomerId::new(),
+            name: "k".into(),
+            channel: None,
+            scopes: Vec::new(),
+            expires_at: Some(Timestamp(NOW.0 + 1)),
+            origin: KeyOrigin::ApiKey,
+            minted_by: None,
+        };
+        let (record, secret) = new.generate(NOW);
+        assert_eq!(&record.hash, secret.hash().as_bytes());
+        assert_eq!(record.prefix, secret.reveal()[..12]);
+        let status = |now| ApiKeyView::new(&record, now).status;
+        assert_eq!((status(NOW), status(Timestamp(NOW.0 + 1))), ("active", "expired"));
+        let issued = serde_json::to_value(IssuedKey::new(&record, &secret, NOW)).unwrap();
+        assert_eq!(issued["secret"], secret.reveal());
+        assert!(issued.get("hash").is_none());
+    }
+}

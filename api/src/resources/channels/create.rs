@@ -1,0 +1,90 @@
+//! `POST /v1/channels`.
+
+use model::field::{Fields, rule};
+use model::id::{ChannelId, KeyId};
+use model::issue::Issues;
+use raft::directory::command::Command;
+use raft::directory::records::{ChannelRecord, KeyOrigin};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::view::ChannelView;
+use crate::audit::Target;
+use crate::exchange::AccountCall;
+use crate::reply::{Outcome, Reply};
+use crate::resources::{IssuedKey, NewKey};
+
+/// The channel, and its own key when one was asked for.
+#[derive(Serialize)]
+struct Created {
+    #[serde(flatten)]
+    channel: ChannelView,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scoped_key: Option<IssuedKey>,
+}
+
+pub async fn create(call: &mut AccountCall) -> Outcome {
+    let current = call.cluster().directory().read(|state| state.channel_count(call.customer_id()));
+    let plan = &call.caller.customer.plan;
+    if let Some(refused) = plan.refuses_channel(u32::try_from(current).unwrap_or(u32::MAX)) {
+        return Err(refused);
+    }
+
+    let body = call.object().await?;
+    let issues = Issues::new();
+    let fields = Fields::new(&body, &issues);
+    let name = fields.required("name", rule::text(1..=120));
+    let metadata = fields.optional("metadata", rule::metadata);
+    let with_key = fields.optional("issue_scoped_key", rule::boolean).unwrap_or(false);
+    let (name, metadata) = issues.finish(|| Some((name?, metadata.unwrap_or_else(Map::new))))?;
+
+    let channel = ChannelRecord {
+        id: ChannelId::new(),
+        customer_id: call.customer_id(),
+        name: name.clone(),
+        metadata: Value::Object(metadata).to_string(),
+        created_at: call.now,
+        updated_at: call.now,
+        deleted_at: None,
+    };
+    let mut audit = vec![call.audited("channel.created", Target::new("channel", channel.id, name.as_str()))];
+    // The key has the scopes of the calling one: a restricted caller cannot mint an unrestricted key.
+    let key = with_key.then(|| {
+        NewKey {
+            id: KeyId::new(),
+            customer: call.customer_id(),
+            name: key_name(&name),
+            channel: Some(channel.id),
+            scopes: call.caller.scopes.to_strings(),
+            expires_at: call.caller.key.expires_at,
+            origin: KeyOrigin::ChannelCreate,
+            minted_by: Some(call.caller.key.id),
+        }
+        .generate(call.now)
+    });
+    if let Some((record, _)) = &key {
+        audit.push(call.audited("key.issued", Target::new("api_key", record.id, record.name.as_str())));
+    }
+    let scoped_key = key.as_ref().map(|(record, _)| record.clone());
+    call.update(Command::CreateChannel { channel: channel.clone(), scoped_key }, audit).await?;
+    let scoped_key = key.map(|(record, secret)| IssuedKey::new(&record, &secret, call.now));
+    Ok(Reply::created(&Created { channel: ChannelView::new(&channel, None), scoped_key }).uncached())
+}
+
+/// The key is named after its channel, as far as a key's name reaches.
+fn key_name(channel: &str) -> String {
+    const SUFFIX: &str = " (channel key)";
+    let room = 120 - SUFFIX.len();
+    channel.chars().take(room).collect::<String>() + SUFFIX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_bears_its_channels_name_within_120_characters() {
+        assert_eq!(key_name("Sales"), "Sales (channel key)");
+        assert_eq!(key_name(&"ä".repeat(120)).chars().count(), 120);
+    }
+}

@@ -1,0 +1,88 @@
+//! The lifecycle calls: each is one trigger of the status machine, run by the channel's owner (supplement 3.4).
+
+use model::error::ApiError;
+use model::field::{Fields, rule};
+use model::issue::Issues;
+use model::scope::Scopes;
+use model::status::Trigger;
+use raft::directory::command::Command;
+use raft::directory::records::AuditEntry;
+use shard::call::Work;
+
+use super::view::ChannelView;
+use crate::audit::Target;
+use crate::exchange::ChannelCall;
+use crate::reply::{Outcome, Reply};
+
+pub async fn connect(call: &mut ChannelCall) -> Outcome {
+    run(call, Trigger::Connect).await
+}
+
+pub async fn disconnect(call: &mut ChannelCall) -> Outcome {
+    run(call, Trigger::Disconnect).await
+}
+
+pub async fn restart(call: &mut ChannelCall) -> Outcome {
+    run(call, Trigger::Restart).await
+}
+
+pub async fn logout(call: &mut ChannelCall) -> Outcome {
+    run(call, Trigger::Logout).await
+}
+
+pub async fn disable(call: &mut ChannelCall) -> Outcome {
+    require_account_wide(call)?;
+    let body = call.optional_object().await?;
+    let reason = parse_reason(&body)?;
+    let outcome = run(call, Trigger::Disable).await?;
+    let mut entry = call.audited("channel.disabled", target(call));
+    entry.details.extend(reason.map(|reason| ("reason".to_owned(), reason)));
+    record(call, entry).await;
+    Ok(outcome)
+}
+
+pub async fn enable(call: &mut ChannelCall) -> Outcome {
+    require_account_wide(call)?;
+    let outcome = run(call, Trigger::Enable).await?;
+    let entry = call.audited("channel.enabled", target(call));
+    record(call, entry).await;
+    Ok(outcome)
+}
+
+/// Reads `{ "reason"?: string <= 255 }`.
+///
+/// # Errors
+/// `invalid_request`.
+pub fn parse_reason(body: &serde_json::Map<String, serde_json::Value>) -> Result<Option<String>, ApiError> {
+    let issues = Issues::new();
+    let reason = Fields::new(body, &issues).optional("reason", rule::text(0..=255));
+    issues.finish(|| Some(reason))
+}
+
+async fn run(call: &mut ChannelCall, trigger: Trigger) -> Outcome {
+    let live = call.work_for_live(Work::Lifecycle { trigger, by_operator: false }).await?;
+    Ok(Reply::accepted(&ChannelView::new(&call.channel, Some(&live))))
+}
+
+/// Disabling and enabling is for administrators: a key that is bound to a channel is none (supplement 4.2).
+fn require_account_wide(call: &ChannelCall) -> Result<(), ApiError> {
+    match call.bound_channel() {
+        None => Ok(()),
+        Some(_) => Err(ApiError::insufficient_scope(&["account".to_owned()], &granted(&call.caller.scopes))),
+    }
+}
+
+fn granted(scopes: &Scopes) -> Vec<String> {
+    if scopes.as_slice().is_empty() { vec!["*".to_owned()] } else { scopes.to_strings() }
+}
+
+fn target(call: &ChannelCall) -> Target {
+    Target::new("channel", call.channel.id, &call.channel.name)
+}
+
+/// The owner has moved the channel already, so a failure to write the entry cannot undo anything: it is logged.
+async fn record(call: &ChannelCall, entry: AuditEntry) {
+    if let Err(error) = call.account.update(Command::Audit, vec![entry]).await {
+        tracing::error!(channel = %call.channel.id, %error, "an audit entry could not be written");
+    }
+}

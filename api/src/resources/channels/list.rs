@@ -1,0 +1,78 @@
+//! `GET /v1/channels`: newest first; the live parts come from all shards that hold one of the channels.
+
+use model::error::ApiError;
+use model::id::ChannelId;
+use model::page::Cursor;
+use model::status::Status;
+use model::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::view::ChannelView;
+use crate::exchange::AccountCall;
+use crate::reply::{List, Outcome, Reply};
+
+/// Channels that are looked up at a time.
+const CHUNK: usize = 500;
+
+/// The last channel of a page.
+#[derive(Serialize, Deserialize)]
+struct ChannelCursor {
+    created_at: Timestamp,
+    id: ChannelId,
+}
+
+impl Cursor for ChannelCursor {
+    const KIND: &'static str = "channels.1";
+}
+
+struct Filter {
+    status: Option<Status>,
+    /// A prefix.
+    name: Option<String>,
+    limit: Option<usize>,
+    after: Option<(Timestamp, ChannelId)>,
+}
+
+pub async fn list(call: &mut AccountCall) -> Outcome {
+    let query = call.query();
+    let filter = Filter {
+        status: query.word("status", "a channel status such as connected", Status::parse),
+        name: query.text("name").map(str::to_owned),
+        limit: query.limit(),
+        after: query.cursor::<ChannelCursor>().map(|cursor| (cursor.created_at, cursor.id)),
+    };
+    let filter = query.finish(filter)?;
+    let wanted = filter.limit;
+    let mut rows = find(call, filter).await?;
+    let Some(limit) = wanted else { return Ok(Reply::ok(&List::whole(rows))) };
+    let more = rows.len() > limit;
+    rows.truncate(limit);
+    let last = rows.last().filter(|_| more);
+    let next = last.map(|row| ChannelCursor { created_at: row.created_at, id: row.id }.encode());
+    Ok(Reply::ok(&List::page(rows, next)))
+}
+
+/// The channels that match, and one more than the limit when there are more.
+async fn find(call: &AccountCall, filter: Filter) -> Result<Vec<ChannelView>, ApiError> {
+    let enough = filter.limit.map_or(usize::MAX, |limit| limit + 1);
+    let mut after = filter.after;
+    let mut rows = Vec::new();
+    loop {
+        // Without a filter by status, nothing that is looked up is thrown away.
+        let chunk = if filter.status.is_none() { CHUNK.min(enough) } else { CHUNK };
+        let page = call.cluster().directory().read(|state| state.channels_of(call.customer_id(), after, chunk));
+        let at_end = page.len() < chunk;
+        after = page.last().map(|channel| (channel.created_at, channel.id));
+
+        let named = |name: &str| filter.name.as_deref().is_none_or(|prefix| name.starts_with(prefix));
+        let candidates: Vec<_> = page.into_iter().filter(|channel| named(&channel.name)).collect();
+        let ids: Vec<ChannelId> = candidates.iter().map(|channel| channel.id).collect();
+        let lives = call.cluster().lives(&ids, &call.context()).await?;
+        let views = candidates.iter().map(|channel| ChannelView::new(channel, lives.get(&channel.id)));
+        rows.extend(views.filter(|view| filter.status.is_none_or(|status| view.status == status)));
+        if at_end || rows.len() >= enough {
+            rows.truncate(enough);
+            return Ok(rows);
+        }
+    }
+}

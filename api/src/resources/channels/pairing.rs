@@ -1,0 +1,121 @@
+//! Pairing a channel with a phone: by QR code, or by a code to type (supplement 4.2).
+
+use model::field::{Fields, rule};
+use model::issue::{Fault, IssueCode, Issues};
+use model::time::Timestamp;
+use salvo::http::header::ACCEPT;
+use serde::Serialize;
+use serde_json::Value;
+use shard::call::{Done, Work};
+
+use super::picture;
+use crate::exchange::ChannelCall;
+use crate::failure;
+use crate::reply::{Outcome, Reply};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Json,
+    Png,
+    Raw,
+}
+
+/// Interface 2.1.
+#[derive(Serialize)]
+struct QrView {
+    qr: String,
+    raw: String,
+    expires_at: Timestamp,
+}
+
+#[derive(Serialize)]
+struct RawView {
+    raw: String,
+    expires_at: Timestamp,
+}
+
+#[derive(Serialize)]
+struct PairCodeView {
+    code: String,
+    phone_number: String,
+    expires_at: Timestamp,
+}
+
+pub async fn qr(call: &mut ChannelCall) -> Outcome {
+    let query = call.query();
+    let format = query.word("format", "json, png or raw", |word| match word {
+        "json" => Some(Format::Json),
+        "png" => Some(Format::Png),
+        "raw" => Some(Format::Raw),
+        _ => None,
+    });
+    let (least, most) = picture::SIZES.into_inner();
+    let size = query.number("size", least, most).unwrap_or(picture::DEFAULT_SIZE);
+    let (format, size) = query.finish((format, size))?;
+    let format = format.unwrap_or_else(|| if prefers_png(call) { Format::Png } else { Format::Json });
+
+    let Done::Qr(code) = call.work(Work::Qr).await? else { return Err(failure::unexpected_answer()) };
+    let draw = |raw: &str| {
+        picture::png(raw, size).map_err(|error| failure::internal("a QR text could not be drawn", &error))
+    };
+    let reply = match format {
+        Format::Raw => Reply::ok(&RawView { raw: code.raw, expires_at: code.expires_at }),
+        Format::Png => Reply::content("image/png", draw(&code.raw)?),
+        Format::Json => {
+            let qr = picture::data_url(&draw(&code.raw)?);
+            Reply::ok(&QrView { qr, raw: code.raw, expires_at: code.expires_at })
+        }
+    };
+    Ok(reply.uncached())
+}
+
+/// Without `format`, a request that asks for a picture gets one.
+fn prefers_png(call: &ChannelCall) -> bool {
+    let accept = call.http.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
+    accept.is_some_and(|accept| accept.trim_start().starts_with("image/png"))
+}
+
+pub async fn pair_code(call: &mut ChannelCall) -> Outcome {
+    let body = call.object().await?;
+    let issues = Issues::new();
+    let fields = Fields::new(&body, &issues);
+    let phone_number = fields.required("phone_number", phone_rule);
+    let display_name = fields.optional("display_name", rule::text(1..=64));
+    let phone_number = issues.finish(|| phone_number)?;
+
+    let work = Work::PairCode { phone_number: phone_number.clone(), display_name };
+    let Done::PairCode { code, expires_at } = call.work(work).await? else {
+        return Err(failure::unexpected_answer());
+    };
+    Ok(Reply::ok(&PairCodeView { code, phone_number, expires_at }).uncached())
+}
+
+/// Digits only, 7 to 15, no `+`.
+fn phone_rule(value: &Value) -> Result<String, Fault> {
+    let text = value.as_str().ok_or_else(|| rule::wrong_type("a string"))?;
+    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(Fault::new(IssueCode::Format, "must be the digits of an international number, without +"));
+    }
+    match text.len() {
+        ..7 => Err(Fault::new(IssueCode::TooShort, "at least 7 digits")),
+        16.. => Err(Fault::new(IssueCode::TooLong, "at most 15 digits")),
+        _ => Ok(text.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_phone_number_is_7_to_15_digits() {
+        let code = |value: Value| phone_rule(&value).err().map(|fault| fault.code);
+        assert_eq!(code(json!("15551234567")), None);
+        assert_eq!(code(json!("123456")), Some(IssueCode::TooShort));
+        assert_eq!(code(json!("1234567890123456")), Some(IssueCode::TooLong));
+        assert_eq!(code(json!("+15551234567")), Some(IssueCode::Format));
+        assert_eq!(code(json!("")), Some(IssueCode::Format));
+        assert_eq!(code(json!(15551234567_u64)), Some(IssueCode::Type));
+    }
+}

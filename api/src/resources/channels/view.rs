@@ -1,0 +1,73 @@
+//! A channel as the interface shows it: the directory's record and the live part of its shard in one.
+
+use model::id::{ChannelId, CustomerId};
+use model::status::Status;
+use model::time::Timestamp;
+use raft::directory::records::ChannelRecord;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use shard::call::Live;
+
+/// Interface 2.1; all fields always present.
+#[derive(Serialize)]
+pub struct ChannelView {
+    pub id: ChannelId,
+    pub customer_id: CustomerId,
+    pub name: String,
+    pub phone_number: Option<String>,
+    pub status: Status,
+    pub last_seen_at: Option<Timestamp>,
+    pub metadata: Box<RawValue>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+impl ChannelView {
+    /// `live` is `None` for a channel that its shard has not been asked about yet: nothing has happened to it.
+    pub fn new(record: &ChannelRecord, live: Option<&Live>) -> Self {
+        let changed = live.and_then(|live| live.updated_at);
+        Self {
+            id: record.id,
+            customer_id: record.customer_id,
+            name: record.name.clone(),
+            phone_number: live.and_then(|live| live.phone_number.clone()),
+            status: live.map_or(Status::Pending, |live| live.status),
+            last_seen_at: live.and_then(|live| live.last_seen_at),
+            metadata: metadata_of(record),
+            created_at: record.created_at,
+            updated_at: changed.map_or(record.updated_at, |at| at.max(record.updated_at)),
+        }
+    }
+}
+
+fn metadata_of(record: &ChannelRecord) -> Box<RawValue> {
+    RawValue::from_string(record.metadata.clone()).unwrap_or_else(|error| {
+        tracing::error!(channel = %record.id, %error, "stored metadata is no JSON");
+        RawValue::from_string("{}".to_owned()).expect("an empty object is JSON")
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_untouched_channel_is_pending_and_shows_all_fields() {
+        let record = ChannelRecord {
+            id: ChannelId::new(),
+            customer_id: CustomerId::new(),
+            name: "Sales".into(),
+            metadata: r#"{"a":{"b":[1]}}"#.into(),
+            created_at: Timestamp(0),
+            updated_at: Timestamp(0),
+            deleted_at: None,
+        };
+        let json = serde_json::to_value(ChannelView::new(&record, None)).unwrap();
+        assert_eq!(json["status"], "pending");
+        assert_eq!(json["phone_number"], serde_json::Value::Null);
+        assert_eq!(json["metadata"]["a"]["b"][0], 1);
+        assert_eq!(json["created_at"], "1970-01-01T00:00:00.000Z");
+        assert_eq!(json.as_object().unwrap().len(), 9);
+    }
+}

@@ -1,0 +1,56 @@
+//! `GET /v1/limits`: the buckets as they stand after this call (interface 2.9 and 8.1, rule 7).
+
+use model::id::ChannelId;
+use model::limit::BucketLevel;
+use model::time::Timestamp;
+use serde::Serialize;
+
+use crate::exchange::AccountCall;
+use crate::reply::{Outcome, Reply};
+use crate::route::Route;
+
+pub fn routes() -> Vec<Route> {
+    vec![Route::get("/v1/limits").account(show)]
+}
+
+#[derive(Serialize)]
+struct LimitsView {
+    per_customer: BucketView,
+    per_channel: Option<BucketView>,
+    channel_id: Option<ChannelId>,
+    /// Keys have no bucket of their own.
+    per_key: Option<BucketView>,
+}
+
+#[derive(Serialize)]
+struct BucketView {
+    limit: u32,
+    remaining: u32,
+    reset_at: Timestamp,
+}
+
+impl From<BucketLevel> for BucketView {
+    fn from(level: BucketLevel) -> Self {
+        Self { limit: level.limit, remaining: level.remaining, reset_at: level.reset_at }
+    }
+}
+
+async fn show(call: &mut AccountCall) -> Outcome {
+    let query = call.query();
+    let asked: Option<ChannelId> = query.id("channel_id");
+    let asked = query.finish(asked)?;
+    let channel_id = match asked {
+        Some(id) => Some(call.own_channel(id)?.id),
+        None => call.bound_channel(),
+    };
+    let per_channel = match channel_id {
+        Some(id) => {
+            let rule = call.app.channel_rule(&call.caller.customer);
+            let level = call.cluster().peek_channel(call.customer_id(), id, rule, &call.context()).await?;
+            Some(BucketView::from(level))
+        }
+        None => None,
+    };
+    let per_customer = BucketView::from(call.customer_level);
+    Ok(Reply::ok(&LimitsView { per_customer, per_channel, channel_id, per_key: None }).uncached())
+}

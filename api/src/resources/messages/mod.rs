@@ -1,0 +1,14 @@
+//! Messages: sending, and reading what was stored (interface 4.2, supplement 5).
+
+mod history;
+mod send;
+
+use crate::route::Route;
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::post("/v1/channels/{id}/messages").plan_blocks().channel(send::send),
+        Route::get("/v1/channels/{id}/messages").channel(history::of_channel),
+        Route::get("/v1/messages").account(history::of_account),
+    ]
+}

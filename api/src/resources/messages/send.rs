@@ -1,0 +1,34 @@
+//! `POST /v1/channels/{id}/messages` (design section 8).
+
+use model::id::MessageId;
+use model::send::SendRequest;
+use serde::Serialize;
+use shard::call::{Done, Send, SentStatus, Work};
+
+use crate::exchange::ChannelCall;
+use crate::failure;
+use crate::reply::{Outcome, Reply};
+
+/// The send response of interface 2.2, and where it goes.
+#[derive(Serialize)]
+struct SentView {
+    message_id: MessageId,
+    client_ref: Option<String>,
+    status: SentStatus,
+    to: String,
+}
+
+pub async fn send(call: &mut ChannelCall) -> Outcome {
+    let body = call.object().await?;
+    let SendRequest { to, content, client_ref } = SendRequest::parse(&body, &call.app.config.suffixes)?;
+    // Minted before the owner is asked: asking another owner after a doubt is the same send.
+    let message_id = MessageId::mint(rand::random());
+    let work = Work::Send(Send { message_id, to, content, client_ref });
+    let Done::Sent(sent) = call.work(work).await? else { return Err(failure::unexpected_answer()) };
+    Ok(Reply::accepted(&SentView {
+        message_id: sent.message_id,
+        client_ref: sent.client_ref,
+        status: sent.status,
+        to: sent.to.to_string(),
+    }))
+}

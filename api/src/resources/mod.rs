@@ -1,0 +1,36 @@
+//! The resources of the interface, one module each: the routes, the bodies' shapes, the handlers.
+
+mod account;
+mod api_keys;
+mod channels;
+mod health;
+mod limits;
+mod messages;
+mod stubs;
+mod webhook_endpoints;
+
+pub use account::AccountView;
+pub use api_keys::{ApiKeyView, IssuedKey, NewKey};
+pub use channels::ChannelView;
+pub use health::StatusSummary;
+
+use crate::route::Route;
+
+/// All routes of the public port.
+pub fn routes() -> Vec<Route> {
+    let mut routes = Vec::new();
+    routes.extend(channels::routes());
+    routes.extend(messages::routes());
+    routes.extend(webhook_endpoints::routes());
+    routes.extend(api_keys::routes());
+    routes.extend(limits::routes());
+    routes.extend(account::routes());
+    routes.extend(stubs::routes());
+    routes.extend(health::routes());
+    routes
+}
+
+/// The routes that both ports have.
+pub fn health_routes() -> Vec<Route> {
+    health::probes()
+}

@@ -1,0 +1,189 @@
+//! Webhook endpoints: where the account's events go (interface 4.3, supplement 20.1).
+
+use std::sync::Arc;
+
+use model::error::ApiError;
+use model::event::EventName;
+use model::id::{ChannelId, CustomerId, EndpointId};
+use model::payload::ChatTypeFilter;
+use model::time::Timestamp;
+use model::webhook::{ChangeEndpoint, CreateEndpoint, EventFilter};
+use raft::directory::command::{Command, EndpointChange, Reply as Updated};
+use raft::directory::records::{DisabledReason, EndpointRecord};
+use serde::Serialize;
+use shard::secrets::WEBHOOK_SECRET;
+
+use crate::audit::Target;
+use crate::exchange::AccountCall;
+use crate::failure;
+use crate::reply::{List, Outcome, Reply};
+use crate::route::Route;
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/webhook-endpoints").account(list),
+        Route::post("/v1/webhook-endpoints").account(create),
+        Route::get("/v1/webhook-endpoints/{id}").account(show),
+        Route::patch("/v1/webhook-endpoints/{id}").account(patch),
+        Route::delete("/v1/webhook-endpoints/{id}").account(delete),
+        Route::get("/v1/webhook-endpoints/{id}/signing-secret").account(signing_secret),
+    ]
+}
+
+/// Interface 2.8.
+#[derive(Serialize)]
+struct EndpointView {
+    id: EndpointId,
+    customer_id: CustomerId,
+    channel_id: Option<ChannelId>,
+    url: String,
+    events: Vec<String>,
+    enabled: bool,
+    has_custom_signing_secret: bool,
+    chat_type_filter: ChatTypeFilter,
+    disabled_reason: Option<DisabledReason>,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+}
+
+impl EndpointView {
+    fn new(record: &EndpointRecord) -> Self {
+        let filter = record.events.clone().map_or(EventFilter::Every, EventFilter::Only);
+        Self {
+            id: record.id,
+            customer_id: record.customer_id,
+            channel_id: record.channel_id,
+            url: record.url.clone(),
+            events: filter.into(),
+            enabled: record.enabled,
+            has_custom_signing_secret: record.secret.is_some(),
+            chat_type_filter: record.chat_type_filter,
+            disabled_reason: record.disabled_reason,
+            created_at: record.created_at,
+            updated_at: record.updated_at,
+        }
+    }
+}
+
+/// The create answer alone echoes the secret that was given.
+#[derive(Serialize)]
+struct CreatedView {
+    #[serde(flatten)]
+    endpoint: EndpointView,
+    signing_secret: Option<String>,
+}
+
+#[derive(Serialize)]
+struct SecretView {
+    signing_secret: String,
+    is_default: bool,
+}
+
+async fn list(call: &mut AccountCall) -> Outcome {
+    let endpoints = call.cluster().directory().read(|state| state.endpoints_of(call.customer_id()));
+    let seen = endpoints.iter().filter(|endpoint| call.reaches(endpoint.channel_id));
+    Ok(Reply::ok(&List::whole(seen.map(|endpoint| EndpointView::new(endpoint)).collect())))
+}
+
+async fn create(call: &mut AccountCall) -> Outcome {
+    let body = call.object().await?;
+    let asked = CreateEndpoint::parse(&body, &call.app.config.target_policy)?;
+    match (asked.channel_id, call.bound_channel()) {
+        (Some(id), _) => drop(call.own_channel(id)?),
+        (None, Some(bound)) => return Err(ApiError::channel_scoped_key(bound)),
+        (None, None) => {}
+    }
+    let endpoint = EndpointRecord {
+        id: EndpointId::new(),
+        customer_id: call.customer_id(),
+        channel_id: asked.channel_id,
+        url: asked.url,
+        events: names_of(asked.events),
+        enabled: asked.enabled,
+        secret: asked.signing_secret.as_deref().map(|secret| seal(call, secret)).transpose()?,
+        chat_type_filter: asked.chat_type_filter,
+        disabled_reason: None,
+        created_at: call.now,
+        updated_at: call.now,
+    };
+    let entry = call.audited("webhook.created", target(&endpoint));
+    call.update(Command::CreateEndpoint(endpoint.clone()), vec![entry]).await?;
+    let created = CreatedView { endpoint: EndpointView::new(&endpoint), signing_secret: asked.signing_secret };
+    Ok(Reply::created(&created).uncached())
+}
+
+async fn show(call: &mut AccountCall) -> Outcome {
+    Ok(Reply::ok(&EndpointView::new(&*find(call)?)))
+}
+
+async fn patch(call: &mut AccountCall) -> Outcome {
+    // The body is judged before the resource is looked up (supplement 2).
+    let body = call.object().await?;
+    let asked = ChangeEndpoint::parse(&body, &call.app.config.target_policy)?;
+    let endpoint = find(call)?;
+    let changes_secret = !asked.signing_secret.is_keep();
+    let change = EndpointChange {
+        url: asked.url,
+        events: asked.events.map(names_of),
+        secret: asked.signing_secret.try_map(|secret| secret.as_deref().map(|text| seal(call, text)).transpose())?,
+        enabled: asked.enabled,
+        chat_type_filter: asked.chat_type_filter,
+    };
+    let entry = changes_secret.then(|| call.audited("webhook.secret_changed", target(&endpoint)));
+    let command = Command::UpdateEndpoint { customer: call.customer_id(), id: endpoint.id, change };
+    match call.update(command, entry.into_iter().collect()).await? {
+        Updated::Endpoint(endpoint) => Ok(Reply::ok(&EndpointView::new(&endpoint))),
+        other => Err(failure::unexpected_reply(&other)),
+    }
+}
+
+/// Deliveries that are queued keep their schedule and fail against the missing endpoint (interface 4.3, rule 4).
+async fn delete(call: &mut AccountCall) -> Outcome {
+    let endpoint = find(call)?;
+    let entry = call.audited("webhook.deleted", target(&endpoint));
+    call.update(Command::DeleteEndpoint { customer: call.customer_id(), id: endpoint.id }, vec![entry]).await?;
+    Ok(Reply::no_content())
+}
+
+/// The secret is shown only after the reading of it is on record.
+async fn signing_secret(call: &mut AccountCall) -> Outcome {
+    let endpoint = find(call)?;
+    let secrets = call.cluster().secrets();
+    let view = match &endpoint.secret {
+        Some(sealed) => {
+            let opened = secrets.open(&call.caller.customer, WEBHOOK_SECRET, sealed);
+            let opened = opened.map_err(|error| failure::internal("a signing secret cannot be opened", &error))?;
+            let signing_secret = String::from_utf8(opened)
+                .map_err(|error| failure::internal("a signing secret is no text", &error))?;
+            SecretView { signing_secret, is_default: false }
+        }
+        None => SecretView { signing_secret: secrets.default_webhook_secret(call.customer_id()), is_default: true },
+    };
+    let entry = call.audited("webhook.secret_read", target(&endpoint));
+    call.update(Command::Audit, vec![entry]).await?;
+    Ok(Reply::ok(&view).uncached())
+}
+
+/// The endpoint of the path, as far as the key may see it: an account-wide one is missing for a bound key.
+fn find(call: &AccountCall) -> Result<Arc<EndpointRecord>, ApiError> {
+    let id: Option<EndpointId> = call.id("id");
+    let endpoint = id.and_then(|id| call.cluster().directory().read(|state| state.endpoints.get(&id).cloned()));
+    let own = endpoint.filter(|endpoint| endpoint.customer_id == call.customer_id());
+    own.filter(|endpoint| call.reaches(endpoint.channel_id)).ok_or_else(ApiError::webhook_endpoint_not_found)
+}
+
+fn names_of(filter: EventFilter) -> Option<Vec<EventName>> {
+    match filter {
+        EventFilter::Every => None,
+        EventFilter::Only(names) => Some(names),
+    }
+}
+
+fn seal(call: &AccountCall, secret: &str) -> Result<Vec<u8>, ApiError> {
+    let sealed = call.cluster().secrets().seal(&call.caller.customer, WEBHOOK_SECRET, secret.as_bytes());
+    sealed.map_err(|error| failure::internal("a signing secret cannot be sealed", &error))
+}
+
+fn target(endpoint: &EndpointRecord) -> Target {
+    Target::new("webhook_endpoint", endpoint.id, endpoint.url.as_str())
+}

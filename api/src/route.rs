@@ -1,0 +1,283 @@
+//! What a route declares, and the table of all routes.
+//!
+//! A declaration reads as a line of the interface: method, path, what goes before the handler, the handler. Its last
+//! word says who may call it, and with it what the handler gets:
+//!
+//! | last word | checks before the handler | the handler gets |
+//! |---|---|---|
+//! | `public` | per-IP bucket | [`Exchange`] |
+//! | `account` | and key, customer bucket, scope, plan | [`AccountCall`] |
+//! | `channel` | and channel bucket, channel lookup, key binding | [`ChannelCall`] |
+//! | `operator` | operator token | [`OperatorCall`] |
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use model::scope::{Access, Resource};
+use salvo::Router;
+use salvo::http::Method;
+
+use crate::app::App;
+use crate::exchange::{AccountCall, ChannelCall, Exchange, OperatorCall};
+use crate::pipeline::Gate;
+use crate::reply::Outcome;
+
+/// An `async fn(&mut Call) -> Outcome`.
+pub trait Endpoint<C>: Send + Sync {
+    fn call<'a>(&'a self, call: &'a mut C) -> BoxFuture<'a, Outcome>;
+}
+
+/// Names the future of such a function for one lifetime, which a bound on the function itself cannot.
+pub trait AsyncEndpoint<'a, C: 'a>: Send + Sync {
+    type Answer: Future<Output = Outcome> + Send + 'a;
+    fn start(&self, call: &'a mut C) -> Self::Answer;
+}
+
+impl<'a, C: 'a, F, Answer> AsyncEndpoint<'a, C> for F
+where
+    F: Fn(&'a mut C) -> Answer + Send + Sync,
+    Answer: Future<Output = Outcome> + Send + 'a,
+{
+    type Answer = Answer;
+    fn start(&self, call: &'a mut C) -> Answer {
+        self(call)
+    }
+}
+
+impl<C: 'static, F> Endpoint<C> for F
+where
+    F: for<'a> AsyncEndpoint<'a, C>,
+{
+    fn call<'a>(&'a self, call: &'a mut C) -> BoxFuture<'a, Outcome> {
+        Box::pin(self.start(call))
+    }
+}
+
+/// Who may call, and what runs then.
+pub enum Action {
+    Public(Box<dyn Endpoint<Exchange>>),
+    Account(Box<dyn Endpoint<AccountCall>>),
+    Channel(Box<dyn Endpoint<ChannelCall>>),
+    Operator(Box<dyn Endpoint<OperatorCall>>),
+}
+
+/// What a key must grant (supplement 30).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grant {
+    Scope(Resource, Access),
+    /// No resource of the list: only an unrestricted key (supplement 21.3).
+    Unrestricted,
+}
+
+/// The part of a declaration that the checks need.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    pub grant: Grant,
+    /// A key that is bound to a channel gets `channel_scoped_key` (supplement 21.4).
+    pub multi_channel: bool,
+    /// `trial_expired` and `payment_overdue` block it (interface 4.2, rule 8).
+    pub plan_blocks: bool,
+}
+
+/// One route: a method on a path.
+pub struct Route {
+    pub method: Method,
+    /// As the interface writes it, with `{name}` for parameters.
+    pub path: &'static str,
+    pub rules: Rules,
+    pub action: Action,
+}
+
+/// A route whose last word is still to come.
+pub struct Declaration {
+    method: Method,
+    path: &'static str,
+    rules: Rules,
+}
+
+impl Route {
+    pub fn get(path: &'static str) -> Declaration {
+        Declaration::new(Method::GET, path)
+    }
+
+    pub fn post(path: &'static str) -> Declaration {
+        Declaration::new(Method::POST, path)
+    }
+
+    pub fn patch(path: &'static str) -> Declaration {
+        Declaration::new(Method::PATCH, path)
+    }
+
+    pub fn delete(path: &'static str) -> Declaration {
+        Declaration::new(Method::DELETE, path)
+    }
+}
+
+impl Declaration {
+    fn new(method: Method, path: &'static str) -> Self {
+        let access = Access::of_method(method.as_str());
+        let grant = resource_of(path).map_or(Grant::Unrestricted, |resource| Grant::Scope(resource, access));
+        Self { method, path, rules: Rules { grant, multi_channel: false, plan_blocks: false } }
+    }
+
+    /// A key that is bound to a channel may not call it.
+    pub fn multi_channel(mut self) -> Self {
+        self.rules.multi_channel = true;
+        self
+    }
+
+    /// An expired trial or an overdue payment blocks it.
+    pub fn plan_blocks(mut self) -> Self {
+        self.rules.plan_blocks = true;
+        self
+    }
+
+    pub fn public(self, endpoint: impl Endpoint<Exchange> + 'static) -> Route {
+        self.route(Action::Public(Box::new(endpoint)))
+    }
+
+    pub fn account(self, endpoint: impl Endpoint<AccountCall> + 'static) -> Route {
+        self.route(Action::Account(Box::new(endpoint)))
+    }
+
+    pub fn channel(self, endpoint: impl Endpoint<ChannelCall> + 'static) -> Route {
+        self.route(Action::Channel(Box::new(endpoint)))
+    }
+
+    pub fn operator(self, endpoint: impl Endpoint<OperatorCall> + 'static) -> Route {
+        self.route(Action::Operator(Box::new(endpoint)))
+    }
+
+    fn route(self, action: Action) -> Route {
+        Route { method: self.method, path: self.path, rules: self.rules, action }
+    }
+}
+
+/// The scope resource of a path (supplement 30): the first segment after the channel id, `channels` when there is
+/// none, and the two resources whose path has another name. `None` where no resource of the list fits.
+pub fn resource_of(path: &str) -> Option<Resource> {
+    let mut segments = path.trim_start_matches("/v1/").split('/');
+    match segments.next()? {
+        "channels" => match segments.nth(1) {
+            None => Some(Resource::Channels),
+            // Lifecycle calls and the like are the channel's own.
+            Some(part) => Resource::parse(part).or(Some(Resource::Channels)),
+        },
+        "webhook-endpoints" | "webhook-deliveries" => Some(Resource::Webhooks),
+        "api-keys" => Some(Resource::Keys),
+        other => Resource::parse(other),
+    }
+}
+
+/// All methods of one path: what the router finds.
+pub struct PathRoutes {
+    pub path: &'static str,
+    routes: Vec<Route>,
+}
+
+impl PathRoutes {
+    /// The route of a method; `HEAD` is answered as `GET`.
+    pub fn find(&self, method: &Method) -> Option<&Route> {
+        let wanted = if method == Method::HEAD { &Method::GET } else { method };
+        self.routes.iter().find(|route| route.method == *wanted)
+    }
+
+    /// The value of the `Allow` header.
+    pub fn allowed(&self) -> String {
+        let mut methods: Vec<&str> = self.routes.iter().map(|route| route.method.as_str()).collect();
+        if methods.contains(&"GET") {
+            methods.push("HEAD");
+        }
+        methods.join(", ")
+    }
+}
+
+/// A segment of the path tree. Literals come before parameters, so that `/test` is never taken for an id.
+#[derive(Default)]
+struct Node {
+    paths: Option<PathRoutes>,
+    literals: BTreeMap<&'static str, Node>,
+    parameters: BTreeMap<&'static str, Node>,
+}
+
+/// Builds the router: a tree by segments, so that finding a route costs its depth and not the number of routes.
+/// What no route matches is answered too.
+pub fn router(app: &Arc<App>, routes: Vec<Route>) -> Router {
+    let mut root = Node::default();
+    for route in routes {
+        let segments = route.path.trim_start_matches('/').split('/');
+        let node = segments.fold(&mut root, |node, segment| {
+            let children = if segment.starts_with('{') { &mut node.parameters } else { &mut node.literals };
+            children.entry(segment).or_default()
+        });
+        let paths = node.paths.get_or_insert_with(|| PathRoutes { path: route.path, routes: Vec::new() });
+        paths.routes.push(route);
+    }
+    let nowhere = Router::with_path("{**path}").goal(Gate::nowhere(app.clone()));
+    root.into_router(Router::new(), app).push(nowhere)
+}
+
+impl Node {
+    fn into_router(self, mut router: Router, app: &Arc<App>) -> Router {
+        for (segment, child) in self.literals.into_iter().chain(self.parameters) {
+            router = router.push(child.into_router(Router::with_path(segment), app));
+        }
+        match self.paths {
+            Some(paths) => router.goal(Gate::new(app.clone(), paths)),
+            None => router,
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    /// Rows of supplement 30.
+    #[test]
+    fn the_scope_follows_from_the_path() {
+        let table = [
+            ("/v1/channels", Some(Resource::Channels)),
+            ("/v1/channels/{id}", Some(Resource::Channels)),
+            ("/v1/channels/{id}/qr", Some(Resource::Channels)),
+            ("/v1/channels/{id}/status-history", Some(Resource::Channels)),
+            ("/v1/channels/{id}/messages", Some(Resource::Messages)),
+            ("/v1/channels/{id}/presences/{contact_id}", Some(Resource::Presences)),
+            ("/v1/channels/{id}/stories", Some(Resource::Stories)),
+            ("/v1/messages", Some(Resource::Messages)),
+            ("/v1/messages/{message_id}/deliveries", Some(Resource::Messages)),
+            ("/v1/webhook-endpoints/{id}/signing-secret", Some(Resource::Webhooks)),
+            ("/v1/webhook-deliveries", Some(Resource::Webhooks)),
+            ("/v1/api-keys/{id}", Some(Resource::Keys)),
+            ("/v1/limits", Some(Resource::Limits)),
+            ("/v1/events", Some(Resource::Events)),
+            ("/v1/metrics", Some(Resource::Metrics)),
+            ("/v1/account", None),
+            ("/v1/account/audit-log", None),
+        ];
+        for (path, resource) in table {
+            assert_eq!(resource_of(path), resource, "{path}");
+        }
+    }
+
+    #[test]
+    fn head_is_get_and_other_methods_are_listed() {
+        async fn nothing(_: &mut Exchange) -> Outcome {
+            Ok(crate::reply::Reply::no_content())
+        }
+        let routes = vec![Route::get("/healthz").public(nothing), Route::delete("/healthz").public(nothing)];
+        let paths = PathRoutes { path: "/healthz", routes };
+        assert_eq!(paths.find(&Method::HEAD).unwrap().method, Method::GET);
+        assert!(paths.find(&Method::POST).is_none());
+        assert_eq!(paths.allowed(), "GET, DELETE, HEAD");
+    }
+
+    #[test]
+    fn a_declaration_carries_its_rules() {
+        let declared = Route::post("/v1/channels").multi_channel().plan_blocks();
+        assert_eq!(declared.rules.grant, Grant::Scope(Resource::Channels, Access::Write));
+        assert!(declared.rules.multi_channel && declared.rules.plan_blocks);
+    }
+}

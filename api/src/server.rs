@@ -1,0 +1,125 @@
+//! Opening the two ports, and closing them in order.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use salvo::conn::tcp::TcpAcceptor;
+use salvo::{Router, Server, Service};
+use shard::cluster::Cluster;
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::app::App;
+use crate::config::ApiConfig;
+use crate::route;
+
+/// How long requests in flight may take after the stop. The longest one, a send, takes ten seconds.
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Connections that may wait to be accepted.
+const BACKLOG: u32 = 4096;
+
+/// Why a port could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    #[error("port {port} is taken: {address} is in use by another process; stop it or choose another port", port = .address.port(), address = .address)]
+    PortTaken { address: SocketAddr },
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        address: SocketAddr,
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// A port that serves.
+pub struct Running {
+    /// The bound address: with the real port when 0 was asked for.
+    pub address: SocketAddr,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    /// Returns when the port is closed and its last request answered, or given up.
+    pub async fn stopped(self) {
+        if let Err(error) = self.task.await {
+            tracing::error!(%error, "a port ended abnormally");
+        }
+    }
+}
+
+/// Opens the public port and serves it until `stop`; then no connection is accepted any more, and requests in flight
+/// have 30 seconds.
+///
+/// # Errors
+/// [`ServeError`] names the address that could not be had.
+pub async fn serve(config: ApiConfig, cluster: Arc<Cluster>, stop: CancellationToken) -> Result<Running, ServeError> {
+    let (address, acceptor) = bind(config.listen)?;
+    let app = App::public(config, cluster);
+    let background = app.clone().start_background();
+    let router = route::router(&app, crate::resources::routes());
+    Ok(run(address, acceptor, router, stop, async move { background.finish().await }))
+}
+
+/// Opens the operator's port and serves it until `stop`.
+///
+/// # Errors
+/// [`ServeError`] names the address that could not be had.
+pub async fn serve_operator(
+    config: ApiConfig,
+    cluster: Arc<Cluster>,
+    stop: CancellationToken,
+) -> Result<Running, ServeError> {
+    let (address, acceptor) = bind(config.operator_listen)?;
+    let app = App::operator(config, cluster);
+    let router = route::router(&app, crate::operator::routes());
+    Ok(run(address, acceptor, router, stop, async {}))
+}
+
+fn bind(address: SocketAddr) -> Result<(SocketAddr, TcpAcceptor), ServeError> {
+    let listen = || -> io::Result<TcpListener> {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        socket.set_reuseaddr(true)?;
+        // Accepted connections inherit it: an answer must not wait for the acknowledgement of the one before.
+        socket.set_nodelay(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    let open = || {
+        let listener = listen()?;
+        Ok((listener.local_addr()?, TcpAcceptor::try_from(listener)?))
+    };
+    open().map_err(|source: io::Error| match source.kind() {
+        io::ErrorKind::AddrInUse => ServeError::PortTaken { address },
+        _ => ServeError::Listen { address, source },
+    })
+}
+
+fn run(
+    address: SocketAddr,
+    acceptor: TcpAcceptor,
+    router: Router,
+    stop: CancellationToken,
+    afterwards: impl Future<Output = ()> + Send + 'static,
+) -> Running {
+    let server = Server::new(acceptor);
+    let handle = server.handle();
+    let task = tokio::spawn(async move {
+        let mut serving = std::pin::pin!(server.try_serve(Service::new(router)));
+        let ended = tokio::select! {
+            ended = &mut serving => ended,
+            () = stop.cancelled() => {
+                handle.stop_graceful(STOP_TIMEOUT);
+                serving.await
+            }
+        };
+        if let Err(error) = ended {
+            tracing::error!(%address, %error, "the port failed");
+        }
+        afterwards.await;
+    });
+    Running { address, task }
+}
