@@ -235,3 +235,27 @@ async fn handle(request: Request<Incoming>, shared: Arc<Shared>) -> anyhow::Resu
         Reply::Cut => anyhow::bail!("cut"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use reqwest::Method;
+    use serde_json::json;
+
+    use super::*;
+    use crate::http::{Api, client, try_answer};
+
+    #[tokio::test]
+    async fn it_keeps_what_came_and_answers_as_told() {
+        let receiver = Receiver::start().await;
+        let api = Api::new(client(), &receiver.url(""), None);
+        api.post("/a", json!({ "event": "x", "event_id": "evt_1", "data": { "message_id": "m" } })).await.expect(200);
+        receiver.answer(|request| if request.path == "/cut" { Reply::Cut } else { Reply::Status(503) });
+        api.post("/b", json!({ "event": "y" })).await.expect(503);
+        assert!(try_answer(api.request(Method::POST, "/cut").body("{}")).await.is_err());
+        let all = receiver.received();
+        assert!(all.len() >= 3, "{all:?}");
+        assert_eq!((all[0].answered, all[1].answered, all[2].answered), (Some(200), Some(503), None));
+        assert_eq!(receiver.of("/a", "x").len(), 1);
+        assert!(receiver.event_ids("x")["m"].contains("evt_1"));
+    }
+}
