@@ -1,0 +1,342 @@
+//! One attempt of a delivery: judge, resolve, connect, send, read a little of the answer (supplement 20.3 to 20.5).
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderValue};
+use hyper::{Method, Request, Response};
+use model::event::EventId;
+use model::id::DeliveryId;
+use model::target::{Target, TargetPolicy, judge_url};
+use model::time::Timestamp;
+use model::webhook::delivery::{outcome_of_status, parse_retry_after};
+use model::webhook::{Outcome, signature_header, standard_signature};
+use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use url::Position;
+
+use super::connection::{self, Connection, Pool, Receiver};
+use super::resolver::{Resolver, checked_addresses};
+
+/// As much of an answer's body as is read and kept.
+const LONGEST_BODY: usize = 4096;
+
+/// As many of its headers as are kept, and as much of each.
+const MOST_HEADERS: usize = 20;
+const LONGEST_HEADER: usize = 1024;
+
+/// How attempts are made.
+#[derive(Clone, Debug)]
+pub struct AttemptConfig {
+    pub policy: TargetPolicy,
+    /// For `User-Agent: gateway-webhooks/<version>`.
+    pub version: String,
+    /// Send the headers of Standard Webhooks too.
+    pub standard_headers: bool,
+    /// Certificates, in PEM, that are trusted besides the platform's: receivers on the operator's premises.
+    pub extra_ca_pem: Option<Vec<u8>>,
+    /// Resolving, connecting and TLS together.
+    pub connect_timeout: Duration,
+    /// From the request to the answer's head.
+    pub first_byte_timeout: Duration,
+    /// The whole attempt.
+    pub whole_timeout: Duration,
+    /// For the answer's body, which decides nothing (supplement 31, row 13).
+    pub body_timeout: Duration,
+}
+
+impl AttemptConfig {
+    /// The time-outs of supplement 20.5.
+    pub fn new(policy: TargetPolicy, version: impl Into<String>) -> Self {
+        Self {
+            policy,
+            version: version.into(),
+            standard_headers: false,
+            extra_ca_pem: None,
+            connect_timeout: Duration::from_secs(5),
+            first_byte_timeout: Duration::from_secs(15),
+            whole_timeout: Duration::from_secs(20),
+            body_timeout: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Why an [`Attempter`] cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum AttempterError {
+    #[error("the extra CA certificates cannot be read: {0}")]
+    ExtraCa(String),
+    #[error("TLS cannot be set up: {0}")]
+    Tls(rustls::Error),
+}
+
+/// What is to be sent, and where.
+#[derive(Clone, Debug)]
+pub struct AttemptRequest {
+    pub url: String,
+    /// The stored envelope, byte for byte.
+    pub body: Bytes,
+    /// The event's name; `webhook.test` for a probe.
+    pub event: String,
+    pub event_id: EventId,
+    /// Absent for a probe, which is no delivery.
+    pub delivery_id: Option<DeliveryId>,
+    /// 1 for the first.
+    pub attempt: u32,
+    pub correlation_id: Option<String>,
+    /// One, or two while the operator exchanges the master key.
+    pub secrets: Vec<String>,
+    /// The present time; the signature's `t` is its second.
+    pub now: Timestamp,
+}
+
+/// What became of it. The fields are those of an attempt record (supplement 20.9).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttemptOutcome {
+    pub outcome: Outcome,
+    pub http_status: Option<u16>,
+    /// At most 20, in the order of the answer.
+    pub response_headers: Vec<(String, String)>,
+    /// At most 4,096 characters; absent when there was no answer or no body.
+    pub response_body: Option<String>,
+    /// What the answer asked for, unbounded; the schedule bounds it.
+    pub retry_after: Option<Duration>,
+    /// From the request to the answer's head; 0 without an answer.
+    pub latency_ms: u64,
+    /// All of it, with resolving, TLS and the body.
+    pub elapsed_ms: u64,
+    pub remote_ip: Option<IpAddr>,
+    /// For the customer to read, when it is no success.
+    pub error: Option<String>,
+}
+
+/// An attempt that got no answer.
+#[derive(Debug)]
+pub(super) struct Failure {
+    outcome: Outcome,
+    error: String,
+    remote_ip: Option<IpAddr>,
+}
+
+impl Failure {
+    pub fn new(outcome: Outcome, error: impl Into<String>) -> Self {
+        Self { outcome, error: error.into(), remote_ip: None }
+    }
+
+    pub fn with_ip(self, ip: IpAddr) -> Self {
+        Self { remote_ip: Some(ip), ..self }
+    }
+}
+
+/// An answer whose head has come.
+struct Answer {
+    response: Response<Incoming>,
+    connection: Connection,
+    receiver: Receiver,
+    latency: Duration,
+}
+
+/// Makes attempts. One per node: it keeps the idle connections.
+pub struct Attempter {
+    config: AttemptConfig,
+    user_agent: HeaderValue,
+    tls: TlsConnector,
+    resolver: Arc<dyn Resolver>,
+    pool: Pool,
+}
+
+impl Attempter {
+    pub fn new(config: AttemptConfig, resolver: impl Resolver) -> Result<Self, AttempterError> {
+        let tls = connection::tls_connector(config.extra_ca_pem.as_deref())?;
+        let user_agent = HeaderValue::from_str(&format!("gateway-webhooks/{}", config.version))
+            .unwrap_or_else(|_| HeaderValue::from_static("gateway-webhooks"));
+        Ok(Self { config, user_agent, tls, resolver: Arc::new(resolver), pool: Pool::default() })
+    }
+
+    /// Closes connections that have been idle for too long; to be called every ten seconds or so.
+    pub fn close_idle(&self) {
+        self.pool.close_expired();
+    }
+
+    /// Makes one attempt. It always ends, within the whole time-out, and never fails: a failure is an outcome.
+    pub async fn attempt(&self, request: AttemptRequest) -> AttemptOutcome {
+        let started = Instant::now();
+        let mut outcome = match self.answer_to(&request, started).await {
+            Ok(answer) => self.read(answer, &request, started).await,
+            Err(failure) => AttemptOutcome {
+                outcome: failure.outcome,
+                http_status: None,
+                response_headers: Vec::new(),
+                response_body: None,
+                retry_after: None,
+                latency_ms: 0,
+                elapsed_ms: 0,
+                remote_ip: failure.remote_ip,
+                error: Some(failure.error),
+            },
+        };
+        outcome.elapsed_ms = millis(started.elapsed());
+        outcome
+    }
+
+    /// Sends the request and waits for the head of an answer.
+    async fn answer_to(&self, request: &AttemptRequest, started: Instant) -> Result<Answer, Failure> {
+        let target = judge_url(&request.url, &self.config.policy)
+            .map_err(|blocked| Failure::new(Outcome::Blocked, blocked.message))?;
+        if let Some(connection) = self.pool.take(&Receiver::of(&target.url)) {
+            match self.exchange(connection, &target, request, started).await {
+                // The receiver may have closed it just before the request arrived: a fresh one will tell. Should the
+                // request have arrived after all, the receiver knows the event by its id.
+                Err(failure) if failure.outcome == Outcome::Connect => {}
+                answered => return answered,
+            }
+        }
+        let connection = self.connect(&target).await?;
+        self.exchange(connection, &target, request, started).await
+    }
+
+    async fn connect(&self, target: &Target) -> Result<Connection, Failure> {
+        let limit = self.config.connect_timeout;
+        let connecting = async {
+            let begun = Instant::now();
+            let addresses = checked_addresses(target, &self.config.policy, &*self.resolver).await?;
+            let left = limit.saturating_sub(begun.elapsed());
+            connection::open(&target.url, &addresses, &self.tls, left).await
+        };
+        let too_late = |_| Failure::new(Outcome::Timeout, format!("no connection within {} s", limit.as_secs_f32()));
+        timeout(limit, connecting).await.map_err(too_late)?
+    }
+
+    async fn exchange(
+        &self,
+        mut connection: Connection,
+        target: &Target,
+        request: &AttemptRequest,
+        started: Instant,
+    ) -> Result<Answer, Failure> {
+        let ip = connection.remote_ip;
+        let limit = self.config.first_byte_timeout.min(self.config.whole_timeout.saturating_sub(started.elapsed()));
+        let written = Instant::now();
+        let http = self.http_request(target, request)?;
+        let sending = async {
+            connection.sender.ready().await?;
+            connection.sender.send_request(http).await
+        };
+        match timeout(limit, sending).await {
+            Ok(Ok(response)) => {
+                Ok(Answer { response, connection, receiver: Receiver::of(&target.url), latency: written.elapsed() })
+            }
+            Ok(Err(error)) if error.is_parse() => {
+                Err(Failure::new(Outcome::Http, format!("the answer is no HTTP/1.1: {error}")).with_ip(ip))
+            }
+            Ok(Err(error)) => {
+                Err(Failure::new(Outcome::Connect, format!("the connection broke before an answer: {error}"))
+                    .with_ip(ip))
+            }
+            Err(_) => {
+                Err(Failure::new(Outcome::Timeout, format!("no answer within {} s", limit.as_secs_f32())).with_ip(ip))
+            }
+        }
+    }
+
+    fn http_request(&self, target: &Target, request: &AttemptRequest) -> Result<Request<Full<Bytes>>, Failure> {
+        let t = request.now.unix_seconds();
+        let secrets: Vec<&str> = request.secrets.iter().map(String::as_str).collect();
+        let mut headers = vec![
+            ("host", target.url[Position::BeforeHost..Position::AfterPort].to_owned()),
+            ("x-gateway-signature", signature_header(&secrets, t, &request.body)),
+            ("x-gateway-event", request.event.clone()),
+            ("x-gateway-event-id", request.event_id.to_string()),
+            ("x-gateway-attempt", request.attempt.to_string()),
+        ];
+        headers.extend(request.delivery_id.map(|id| ("x-gateway-delivery-id", id.to_string())));
+        headers.extend(request.correlation_id.clone().map(|id| ("x-gateway-correlation-id", id)));
+        if self.config.standard_headers
+            && let Some(secret) = secrets.first()
+        {
+            headers.push(("webhook-id", request.event_id.to_string()));
+            headers.push(("webhook-timestamp", t.to_string()));
+            headers.push(("webhook-signature", standard_signature(secret, &request.event_id, t, &request.body)));
+        }
+
+        let mut http = Request::new(Full::new(request.body.clone()));
+        *http.method_mut() = Method::POST;
+        *http.uri_mut() = target.url[Position::BeforePath..Position::AfterQuery]
+            .parse()
+            .map_err(|error| Failure::new(Outcome::Blocked, format!("the path cannot be sent: {error}")))?;
+        http.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        http.headers_mut().insert(header::USER_AGENT, self.user_agent.clone());
+        for (name, value) in headers {
+            // Every value is made of visible ASCII; one that were not would be left out rather than stop the delivery.
+            if let Ok(value) = HeaderValue::from_str(&value) {
+                http.headers_mut().insert(name, value);
+            }
+        }
+        Ok(http)
+    }
+
+    /// Takes what is worth keeping of an answer, and keeps the connection when the answer was read to its end.
+    async fn read(&self, answer: Answer, request: &AttemptRequest, started: Instant) -> AttemptOutcome {
+        let Answer { response, connection, receiver, latency } = answer;
+        let (head, body) = response.into_parts();
+        let status = head.status.as_u16();
+        let outcome = outcome_of_status(status);
+        let remote_ip = connection.remote_ip;
+        let retry_after = head.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
+        let response_headers = head.headers.iter().take(MOST_HEADERS).map(|(name, value)| {
+            let value = String::from_utf8_lossy(value.as_bytes());
+            (name.as_str().to_owned(), value.chars().take(LONGEST_HEADER).collect())
+        });
+
+        let limit = self.config.body_timeout.min(self.config.whole_timeout.saturating_sub(started.elapsed()));
+        let (bytes, ended) = read_some(body, limit).await;
+        if ended {
+            self.pool.put(receiver, connection);
+        }
+        let text: String = String::from_utf8_lossy(&bytes).chars().take(LONGEST_BODY).collect();
+        AttemptOutcome {
+            outcome,
+            http_status: Some(status),
+            response_headers: response_headers.collect(),
+            response_body: (!text.is_empty()).then_some(text),
+            retry_after: retry_after.and_then(|text| parse_retry_after(text, request.now)),
+            latency_ms: millis(latency),
+            elapsed_ms: 0,
+            remote_ip: Some(remote_ip),
+            error: match outcome {
+                Outcome::Success => None,
+                Outcome::Redirect => Some(format!("HTTP status {status}; redirects are not followed")),
+                _ => Some(format!("HTTP status {status}")),
+            },
+        }
+    }
+}
+
+/// Reads at most [`LONGEST_BODY`] bytes for at most `limit`; says whether that was all of the body.
+async fn read_some(mut body: Incoming, limit: Duration) -> (Vec<u8>, bool) {
+    let mut bytes = Vec::new();
+    let reading = async {
+        while let Some(frame) = body.frame().await {
+            let Ok(frame) = frame else { return false };
+            if let Some(data) = frame.data_ref() {
+                let room = LONGEST_BODY - bytes.len();
+                bytes.extend_from_slice(&data[..data.len().min(room)]);
+                if data.len() > room {
+                    return false;
+                }
+            }
+        }
+        true
+    };
+    let ended = timeout(limit, reading).await.unwrap_or(false);
+    (bytes, ended)
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,10 @@
+//! Calling webhook receivers: one HTTP attempt to a checked address, bounded in time and size (design 9).
+//!
+//! When and what to attempt is not decided here.
+
+pub mod attempt;
+mod connection;
+pub mod resolver;
+
+#[cfg(test)]
+mod tests;
