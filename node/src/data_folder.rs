@@ -47,12 +47,8 @@ impl DataFolder {
         let unusable =
             |error: io::Error| Refusal::new(&subject, error.to_string(), "name a folder that this process may write");
         fs::create_dir_all(path).map_err(unusable)?;
-        let lock = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(path.join(LOCK_FILE))
-            .map_err(unusable)?;
+        let lock =
+            File::options().create(true).truncate(false).write(true).open(path.join(LOCK_FILE)).map_err(unusable)?;
         lock.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => {
                 Refusal::new(&subject, "is in use by another process", "stop it, or give each node its own folder")

@@ -56,10 +56,11 @@ pub async fn run(args: DevArgs) -> anyhow::Result<()> {
 
 async fn up(data: &Path, args: &UpArgs) -> anyhow::Result<()> {
     refuse_when_running(data)?;
-    let (folder, plan) = Folder::prepare(data, args.nodes, args.base_port, args.fresh)?;
+    let (folder, plan) = Folder::choose(data, args.nodes, args.base_port, args.fresh)?;
     let receiver = args.demo.then(|| ("the demo's webhook receiver".to_owned(), plan.ports().demo_receiver()));
     let nodes = plan.node_ids().flat_map(|node| plan.ports().of_node(node));
     ports::ensure_free(plan.ports().of_simulator().into_iter().chain(nodes).chain(receiver))?;
+    folder.establish(plan)?;
 
     let mut children = Children::default();
     let outcome = tokio::select! {

@@ -1,12 +1,16 @@
 //! `gateway`: one binary that is a node, the network simulator, or a whole development cluster.
 
+mod assembly;
 mod cli;
 mod config;
+mod data_folder;
 mod demo;
 mod dev;
 mod pki;
 mod refusal;
+mod run;
 mod simulator;
+mod telemetry;
 
 use std::process::ExitCode;
 
@@ -38,10 +42,7 @@ fn execute(cli: Cli) -> anyhow::Result<()> {
             println!("ok");
             Ok(())
         }
-        Command::Run(source) => {
-            let _ = configured(&source)?;
-            anyhow::bail!("not wired yet")
-        }
+        Command::Run(source) => in_runtime(run::run(configured(&source)?)),
         Command::Simulator(args) => in_runtime(simulator::run(args.control, args.network, args.qr_time_scale)),
         Command::Dev(args) => in_runtime(dev::run(*args)),
     }
@@ -51,7 +52,10 @@ fn in_runtime(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<
     // The one crypto provider of the process: reqwest is built without one of its own.
     let _already_there = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(work)
+    let outcome = runtime.block_on(work);
+    // What still runs in the background was told to end, or is no longer wanted.
+    runtime.shutdown_timeout(std::time::Duration::from_secs(1));
+    outcome
 }
 
 /// Reads and judges the configuration.

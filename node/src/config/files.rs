@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use model::seal::MasterKey;
 use rustls::RootCertStore;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
@@ -53,7 +54,7 @@ pub fn operator_token(config: &Config) -> Result<Secret, Refusal> {
 ///
 /// # Errors
 /// A [`Refusal`] when the file cannot be read or holds no key.
-pub fn master_key(config: &Config) -> Result<[u8; 32], Refusal> {
+pub fn master_key(config: &Config) -> Result<MasterKey, Refusal> {
     match (&config.secrets.master_key, &config.secrets.master_key_file) {
         (Some(key), _) => validate::master_key("secrets.master_key", &key.0),
         (None, Some(path)) => {

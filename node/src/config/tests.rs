@@ -185,7 +185,7 @@ fn complete() -> (TempDir, Config, Authority) {
 fn files_that_are_in_order_pass() {
     let (_folder, config, _) = complete();
     files::check(&config).unwrap();
-    assert_eq!(files::master_key(&config).unwrap(), [0xab; 32]);
+    assert_eq!(files::master_key(&config).unwrap().as_bytes(), &[0xab; 32]);
     assert_eq!(files::operator_token(&config).unwrap().0, "0123456789abcdef");
 }
 

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use model::seal::MasterKey;
+
 use super::{Bucket, Config, Timing};
 use crate::refusal::Refusal;
 
@@ -143,18 +145,13 @@ fn secrets(config: &Config) -> Result<(), Refusal> {
     }
 }
 
-/// Reads a master key: 32 bytes in hex or base64.
+/// Reads a master key.
 ///
 /// # Errors
 /// A [`Refusal`] that names `subject`.
-pub fn master_key(subject: &str, text: &str) -> Result<[u8; 32], Refusal> {
-    use base64::Engine;
-    use base64::engine::general_purpose::STANDARD;
-    let text = text.trim();
-    let bytes = hex::decode(text).ok().or_else(|| STANDARD.decode(text).ok());
-    bytes
-        .and_then(|bytes| bytes.try_into().ok())
-        .ok_or_else(|| Refusal::new(subject, "is not 32 bytes in hex or base64", "make one with: openssl rand -hex 32"))
+pub fn master_key(subject: &str, text: &str) -> Result<MasterKey, Refusal> {
+    MasterKey::parse(text)
+        .map_err(|error| Refusal::new(subject, error.to_string(), "make one with: openssl rand -hex 32"))
 }
 
 fn network(config: &Config) -> Result<(), Refusal> {

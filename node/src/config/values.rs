@@ -34,10 +34,6 @@ impl HostPort {
     pub fn new(host: impl Into<String>, port: u16) -> Self {
         Self { host: host.into(), port }
     }
-
-    pub fn port(&self) -> u16 {
-        self.port
-    }
 }
 
 impl FromStr for HostPort {

@@ -88,7 +88,8 @@ mod tests {
     fn the_description_has_the_agreed_shape() {
         let temporary = tempfile::tempdir().unwrap();
         let root = temporary.path().join("dev");
-        let (folder, plan) = Folder::prepare(&root, Some(1), Some(8000), false).unwrap();
+        let (folder, plan) = Folder::choose(&root, Some(1), Some(8000), false).unwrap();
+        folder.establish(plan).unwrap();
         record_pid(&folder, Role::Simulator, 4100).unwrap();
         record_pid(&folder, Role::Node(1), 4101).unwrap();
         let customer = DemoCustomer { customer_id: "c".to_owned(), api_key: "zpk_x".to_owned() };

@@ -64,47 +64,51 @@ impl Folder {
         }
     }
 
-    /// Makes the folder, or takes up the cluster in it; `fresh` empties it first.
+    /// Judges a folder for a cluster of this shape: new, or the one that the folder holds. Changes nothing yet.
     ///
     /// # Errors
     /// A [`Refusal`] when the folder holds something else, or a cluster of another shape than asked for.
-    pub fn prepare(
+    pub fn choose(
         root: &Path,
         nodes: Option<u8>,
         base_port: Option<u16>,
         fresh: bool,
-    ) -> anyhow::Result<(Self, Plan)> {
+    ) -> Result<(Self, Plan), Refusal> {
         let folder = Self { root: absolute(root)? };
         let shown = root.display().to_string();
         let former = folder.plan()?;
         let is_empty = fs::read_dir(&folder.root).map(|mut entries| entries.next().is_none()).unwrap_or(true);
         if former.is_none() && !is_empty {
             let remedy = "name an empty folder, or one that gateway dev has made";
-            return Err(Refusal::new(shown, "is neither empty nor a development cluster's", remedy).into());
+            return Err(Refusal::new(shown, "is neither empty nor a development cluster's", remedy));
         }
-        if fresh && former.is_some() {
-            fs::remove_dir_all(&folder.root).with_context(|| format!("emptying {shown}"))?;
-        }
-        let plan = match former {
-            Some(plan) if !fresh => {
-                if nodes.is_some_and(|nodes| nodes != plan.nodes) {
-                    let problem = format!("holds a cluster of {} nodes", plan.nodes);
-                    return Err(Refusal::new(shown, problem, "leave out --nodes, or give --fresh to forget it").into());
-                }
-                if base_port.is_some_and(|port| port != plan.base_port) {
-                    let problem = format!("holds a cluster on base port {}", plan.base_port);
-                    return Err(
-                        Refusal::new(shown, problem, "leave out --base-port, or give --fresh to forget it").into()
-                    );
-                }
-                plan
-            }
-            _ => Plan { nodes: nodes.unwrap_or(3), base_port: base_port.unwrap_or(8000), cluster_id: Uuid::new_v4() },
+        let Some(plan) = former.filter(|_| !fresh) else {
+            let (nodes, base_port) = (nodes.unwrap_or(3), base_port.unwrap_or(8000));
+            return Ok((folder, Plan { nodes, base_port, cluster_id: Uuid::new_v4() }));
         };
-        fs::create_dir_all(&folder.root).with_context(|| format!("making {shown}"))?;
-        write_json(&folder.root.join(MARKER), &plan)?;
-        folder.make_secrets(plan)?;
+        if nodes.is_some_and(|nodes| nodes != plan.nodes) {
+            let problem = format!("holds a cluster of {} nodes", plan.nodes);
+            return Err(Refusal::new(shown, problem, "leave out --nodes, or give --fresh to forget it"));
+        }
+        if base_port.is_some_and(|port| port != plan.base_port) {
+            let problem = format!("holds a cluster on base port {}", plan.base_port);
+            return Err(Refusal::new(shown, problem, "leave out --base-port, or give --fresh to forget it"));
+        }
         Ok((folder, plan))
+    }
+
+    /// Makes the folder hold the chosen cluster; a former one of another plan is forgotten.
+    ///
+    /// # Errors
+    /// When the folder cannot be written.
+    pub fn establish(&self, plan: Plan) -> anyhow::Result<()> {
+        let shown = self.root.display();
+        if self.plan()?.is_some_and(|former| former != plan) {
+            fs::remove_dir_all(&self.root).with_context(|| format!("emptying {shown}"))?;
+        }
+        fs::create_dir_all(&self.root).with_context(|| format!("making {shown}"))?;
+        write_json(&self.root.join(MARKER), &plan)?;
+        self.make_secrets(plan)
     }
 
     fn plan(&self) -> Result<Option<Plan>, Refusal> {
@@ -242,21 +246,29 @@ mod tests {
 
     use super::*;
 
+    fn prepare(root: &Path, nodes: Option<u8>, base: Option<u16>, fresh: bool) -> Result<(Folder, Plan), Refusal> {
+        let (folder, plan) = Folder::choose(root, nodes, base, fresh)?;
+        folder.establish(plan).unwrap();
+        Ok((folder, plan))
+    }
+
     #[test]
     fn a_resumed_folder_keeps_its_plan_and_secrets_and_a_fresh_one_does_not() {
         let temporary = tempfile::tempdir().unwrap();
         let root = temporary.path().join("dev");
-        let (folder, plan) = Folder::prepare(&root, Some(2), Some(9000), false).unwrap();
+        let (folder, plan) = prepare(&root, Some(2), Some(9000), false).unwrap();
         let token = folder.operator_token().unwrap();
         assert_eq!(fs::metadata(folder.key_file(1)).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::metadata(folder.master_key_file()).unwrap().permissions().mode() & 0o777, 0o600);
 
-        let (folder, resumed) = Folder::prepare(&root, None, None, false).unwrap();
+        let (folder, resumed) = prepare(&root, None, None, false).unwrap();
         assert_eq!((resumed, folder.operator_token().unwrap()), (plan, token.clone()));
-        let other = Folder::prepare(&root, Some(3), None, false).unwrap_err();
-        assert!(other.is::<Refusal>() && other.to_string().contains("2 nodes"), "{other}");
+        let other = prepare(&root, Some(3), None, false).unwrap_err();
+        assert!(other.to_string().contains("2 nodes"), "{other}");
+        let other = Folder::choose(&root, None, Some(9001), false).unwrap_err();
+        assert!(other.to_string().contains("base port 9000"), "{other}");
 
-        let (folder, fresh) = Folder::prepare(&root, Some(3), None, true).unwrap();
+        let (folder, fresh) = prepare(&root, Some(3), None, true).unwrap();
         assert_eq!((fresh.nodes, fresh.base_port), (3, 8000));
         assert_ne!(folder.operator_token().unwrap(), token);
         assert_ne!(fresh.cluster_id, plan.cluster_id);
@@ -267,8 +279,8 @@ mod tests {
         let temporary = tempfile::tempdir().unwrap();
         fs::write(temporary.path().join("thesis.txt"), "years of work").unwrap();
         for fresh in [false, true] {
-            let error = Folder::prepare(temporary.path(), None, None, fresh).unwrap_err();
-            assert!(error.is::<Refusal>(), "{error}");
+            let refusal = Folder::choose(temporary.path(), None, None, fresh).unwrap_err();
+            assert!(refusal.to_string().contains("neither empty"), "{refusal}");
         }
         assert!(temporary.path().join("thesis.txt").exists());
         assert!(Folder::existing(temporary.path()).is_err());

@@ -98,7 +98,8 @@ mod tests {
         let temporary = tempfile::tempdir().unwrap();
         let line = ["gateway", "dev"].iter().chain(flags);
         let Command::Dev(dev) = Cli::try_parse_from(line).unwrap().command else { panic!("not dev") };
-        let (folder, plan) = Folder::prepare(&temporary.path().join("dev"), Some(3), None, false).unwrap();
+        let (folder, plan) = Folder::choose(&temporary.path().join("dev"), Some(3), None, false).unwrap();
+        folder.establish(plan).unwrap();
         write_all(&folder, plan, &dev.up).unwrap();
         let config = load::load(Some(&folder.config_file(2)), [], &[]).unwrap();
         (temporary, config)

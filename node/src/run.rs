@@ -1,0 +1,171 @@
+//! `gateway run`: the life of a node, as types that turn into each other.
+//!
+//! [`Configured`] has read and judged everything that the operator gave, and holds the data folder. [`Started`] listens
+//! and looks for its cluster. [`Ready`] serves. [`Draining`] hands its work over and ends. Each step consumes the one
+//! before, so that nothing can be served before it is there, or after it is gone.
+
+use std::net::{SocketAddr, TcpListener};
+
+use anyhow::Context;
+use metrics_exporter_prometheus::PrometheusHandle;
+use model::seal::MasterKey;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::assembly::{self, Assembly};
+use crate::config::files::{self, PeerIdentity};
+use crate::config::{Config, Secret};
+use crate::data_folder::DataFolder;
+use crate::refusal::Refusal;
+use crate::telemetry;
+
+/// Runs a node until it is told to stop.
+///
+/// # Errors
+/// A [`Refusal`] for what the operator gave; anything else for what the machine did not do.
+pub async fn run(config: Config) -> anyhow::Result<()> {
+    let mut stop = StopSignals::listen()?;
+    let configured = Configured::prepare(config)?;
+    let started = tokio::select! {
+        started = configured.start() => started?,
+        // Nothing was taken over yet, so there is nothing to hand over.
+        () = stop.next() => return Ok(()),
+    };
+    let draining = match started.until_ready(&mut stop).await {
+        Awaited::Ready(ready) => ready.serve_until(&mut stop).await,
+        Awaited::Stopped(draining) => draining,
+    };
+    draining.finish(&mut stop).await;
+    Ok(())
+}
+
+/// SIGTERM of a supervisor, or Ctrl-C.
+struct StopSignals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl StopSignals {
+    fn listen() -> anyhow::Result<Self> {
+        let listen = |kind| signal(kind).context("listening for signals");
+        Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// Everything is read and judged; nothing of it can be at fault from here on.
+pub struct Configured {
+    pub config: Config,
+    pub folder: DataFolder,
+    pub identity: PeerIdentity,
+    pub operator_token: Secret,
+    pub master_key: MasterKey,
+    pub metrics: PrometheusHandle,
+}
+
+impl Configured {
+    /// Reads the files, opens the data folder, and makes sure that the ports are free.
+    ///
+    /// # Errors
+    /// A [`Refusal`] that names what is wrong.
+    pub fn prepare(config: Config) -> anyhow::Result<Self> {
+        telemetry::init_logs(&config.log)?;
+        let operator_token = files::operator_token(&config)?;
+        let master_key = files::master_key(&config)?;
+        let identity = files::peer_identity(&config)?;
+        let folder = DataFolder::open(&config.node.data_dir, config.cluster.cluster_id, config.node.id)?;
+        free("peer.listen", config.peer.listen)?;
+        free("ops.listen", config.ops.listen)?;
+        free("api.listen", config.api.listen)?;
+        raise_file_limit();
+        let metrics = telemetry::init_metrics()?;
+        Ok(Self { config, folder, identity, operator_token, master_key, metrics })
+    }
+
+    /// Opens the ports and the stores, and takes up the place in the cluster.
+    ///
+    /// # Errors
+    /// What could not be opened.
+    pub async fn start(self) -> anyhow::Result<Started> {
+        tracing::info!(
+            node = self.config.node.id,
+            cluster = %self.config.cluster.cluster_id,
+            version = env!("CARGO_PKG_VERSION"),
+            data_dir = %self.folder.path.display(),
+            "starting"
+        );
+        Ok(Started { assembly: assembly::assemble(self).await? })
+    }
+}
+
+/// Every socket of a customer, a receiver and a peer is a file. The soft limit of most systems is 1,024.
+fn raise_file_limit() {
+    let raised =
+        getrlimit(Resource::RLIMIT_NOFILE).and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
+    if let Err(error) = raised {
+        tracing::warn!(%error, "the limit of open files stays as it is");
+    }
+}
+
+fn free(key: &str, address: SocketAddr) -> Result<(), Refusal> {
+    TcpListener::bind(address).map(drop).map_err(|error| {
+        Refusal::new(format!("{key} ({address})"), error.to_string(), "stop what listens there, or name another port")
+    })
+}
+
+/// The node listens; whether it can serve depends on the others.
+pub struct Started {
+    assembly: Assembly,
+}
+
+/// What ended the wait for the cluster.
+pub enum Awaited {
+    Ready(Ready),
+    Stopped(Draining),
+}
+
+impl Started {
+    async fn until_ready(self, stop: &mut StopSignals) -> Awaited {
+        tokio::select! {
+            () = self.assembly.ready() => {
+                tracing::info!("ready");
+                Awaited::Ready(Ready { assembly: self.assembly })
+            }
+            () = stop.next() => Awaited::Stopped(Draining { assembly: self.assembly }),
+        }
+    }
+}
+
+/// The node serves.
+pub struct Ready {
+    assembly: Assembly,
+}
+
+impl Ready {
+    async fn serve_until(self, stop: &mut StopSignals) -> Draining {
+        stop.next().await;
+        Draining { assembly: self.assembly }
+    }
+}
+
+/// The node was told to stop: it hands over what it owns, answers what it has taken, and closes.
+pub struct Draining {
+    assembly: Assembly,
+}
+
+impl Draining {
+    /// A second signal ends it at once; nothing that was answered is lost then either.
+    async fn finish(self, stop: &mut StopSignals) {
+        tracing::info!("draining; a second signal ends the process at once");
+        tokio::select! {
+            () = self.assembly.stop() => tracing::info!("stopped"),
+            () = stop.next() => tracing::warn!("stopped in the middle of draining"),
+        }
+    }
+}
