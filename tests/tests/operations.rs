@@ -309,15 +309,15 @@ async fn dev_names_the_port_that_is_taken_and_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
-    let data = folder.path().join("dev").display().to_string();
-    for offset in [1, 101, 201, 90] {
+    for offset in [1, 101, 201, 90, 91] {
+        let data = folder.path().join(format!("dev-{offset}")).display().to_string();
         let base = (port - offset).to_string();
         let args = ["dev", "--detach", "--nodes", "1", "--data", &data, "--base-port", &base];
         let refused = run(&args, folder.path(), seconds(60));
         assert_eq!(refused.code(), Some(2), "{refused:?}");
         assert!(refused.stderr.contains(&port.to_string()), "{}", refused.stderr);
+        assert!(!Path::new(&data).join("dev.json").exists());
     }
-    assert!(!folder.path().join("dev/dev.json").exists());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
