@@ -145,19 +145,23 @@ fn localhost() -> IpAddr {
     Ipv4Addr::LOCALHOST.into()
 }
 
-/// With time-outs that a test can wait for.
-fn quick(policy: TargetPolicy) -> AttemptConfig {
-    AttemptConfig {
-        connect_timeout: Duration::from_millis(500),
+/// The real time-outs: on a busy machine a test waits, and does not fail.
+fn config(policy: TargetPolicy) -> AttemptConfig {
+    AttemptConfig::new(policy, "1.2.3")
+}
+
+/// Time-outs that a test can wait for, for receivers that keep silent.
+fn impatient() -> Attempter {
+    let config = AttemptConfig {
         first_byte_timeout: Duration::from_millis(300),
-        whole_timeout: Duration::from_millis(700),
         body_timeout: Duration::from_millis(100),
-        ..AttemptConfig::new(policy, "1.2.3")
-    }
+        ..config(TargetPolicy::dev())
+    };
+    Attempter::new(config, Fixed(vec![])).unwrap()
 }
 
 fn attempter(policy: TargetPolicy, resolver: Fixed) -> Attempter {
-    Attempter::new(quick(policy), resolver).unwrap()
+    Attempter::new(config(policy), resolver).unwrap()
 }
 
 fn request(url: &str) -> AttemptRequest {
@@ -236,9 +240,10 @@ async fn a_wish_to_wait_is_passed_on() {
 #[tokio::test]
 async fn receivers_that_never_answer_time_out() {
     for answer in [Answer::Hang, Answer::SlowHead] {
-        let found = attempt_at(answer).await;
+        let receiver = Receiver::start(answer).await;
+        let found = impatient().attempt(request(&receiver.url())).await;
         assert_eq!((found.outcome, found.http_status, found.latency_ms), (Outcome::Timeout, None, 0));
-        assert!((300..650).contains(&found.elapsed_ms), "{found:?}");
+        assert!((300..10_000).contains(&found.elapsed_ms), "{found:?}");
         assert_eq!(found.remote_ip, Some(localhost()));
     }
 }
@@ -247,9 +252,10 @@ async fn receivers_that_never_answer_time_out() {
 async fn the_body_of_a_success_decides_nothing() {
     let endless = attempt_at(Answer::EndlessBody).await;
     assert_eq!((endless.outcome, endless.response_body.map(|body| body.len())), (Outcome::Success, Some(4096)));
-    let silent = attempt_at(Answer::SilentBody).await;
+    let receiver = Receiver::start(Answer::SilentBody).await;
+    let silent = impatient().attempt(request(&receiver.url())).await;
     assert_eq!((silent.outcome, silent.response_body.as_deref()), (Outcome::Success, Some("part")));
-    assert!(silent.elapsed_ms < 400);
+    assert!(silent.elapsed_ms < 10_000);
 }
 
 #[tokio::test]
@@ -324,6 +330,7 @@ async fn a_connection_is_used_again_after_a_whole_answer_only() {
     assert_eq!(receiver.connections(), 1);
 
     let receiver = Receiver::start(Answer::SilentBody).await;
+    let kept = impatient();
     for _ in 0..2 {
         assert_eq!(kept.attempt(request(&receiver.url())).await.outcome, Outcome::Success);
     }
@@ -352,13 +359,13 @@ async fn tls_needs_a_trusted_certificate_of_the_right_name() {
     let made = rcgen::generate_simple_self_signed(vec!["receiver.example".to_owned()]).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let key = rustls::pki_types::PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
-    let config = rustls::ServerConfig::builder_with_provider(provider)
+    let server = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
         .with_single_cert(vec![made.cert.der().clone()], key.into())
         .unwrap();
-    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(server));
     let receiver = Receiver::start_with(move |stream, heard| {
         let acceptor = acceptor.clone();
         async move {
@@ -369,7 +376,7 @@ async fn tls_needs_a_trusted_certificate_of_the_right_name() {
     })
     .await;
     let port = receiver.address.port();
-    let trusting = AttemptConfig { extra_ca_pem: Some(made.cert.pem().into_bytes()), ..quick(TargetPolicy::dev()) };
+    let trusting = AttemptConfig { extra_ca_pem: Some(made.cert.pem().into_bytes()), ..config(TargetPolicy::dev()) };
     let trusting = Attempter::new(trusting, Fixed(vec![localhost()])).unwrap();
     let plain = attempter(TargetPolicy::dev(), Fixed(vec![localhost()]));
     let url = |name: &str| request(&format!("https://{name}:{port}/"));
@@ -377,15 +384,18 @@ async fn tls_needs_a_trusted_certificate_of_the_right_name() {
     assert_eq!(trusting.attempt(url("receiver.example.")).await.outcome, Outcome::Success);
     assert_eq!(trusting.attempt(url("other.example")).await.outcome, Outcome::Tls);
     assert_eq!(plain.attempt(url("receiver.example")).await.outcome, Outcome::Tls);
-    let to_http = Receiver::start(Answer::TextAndClose("HTTP/1.1 400 Bad\r\n\r\n")).await;
+    let to_http = Receiver::start_with(|mut stream, _| async move {
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+    })
+    .await;
     let found = plain.attempt(request(&format!("https://receiver.example:{}/", to_http.address.port()))).await;
-    assert!(matches!(found.outcome, Outcome::Tls | Outcome::Timeout), "{found:?}");
+    assert_eq!(found.outcome, Outcome::Tls);
 }
 
 #[tokio::test]
 async fn standard_headers_are_sent_when_asked_for() {
     let mut receiver = Receiver::start(Answer::Text(OK)).await;
-    let config = AttemptConfig { standard_headers: true, ..quick(TargetPolicy::dev()) };
+    let config = AttemptConfig { standard_headers: true, ..config(TargetPolicy::dev()) };
     Attempter::new(config, Fixed(vec![])).unwrap().attempt(request(&receiver.url())).await;
     let heard = receiver.requests.recv().await.unwrap();
     assert!(heard.contains("webhook-id: evt_00000000000000000000000000\r\n"));
@@ -396,7 +406,14 @@ async fn standard_headers_are_sent_when_asked_for() {
 #[test]
 fn unreadable_extra_certificates_are_refused() {
     for pem in ["", "no certificate", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
-        let config = AttemptConfig { extra_ca_pem: Some(pem.into()), ..quick(TargetPolicy::dev()) };
+        let config = AttemptConfig { extra_ca_pem: Some(pem.into()), ..config(TargetPolicy::dev()) };
         assert!(Attempter::new(config, Fixed(vec![])).is_err(), "{pem:?}");
     }
+}
+
+#[tokio::test]
+async fn an_outcome_is_stored_and_read_back_as_it_was() {
+    let outcome = attempt_at(Answer::Text("HTTP/1.1 503 Busy\r\nretry-after: 7\r\ncontent-length: 2\r\n\r\nno")).await;
+    let stored = rmp_serde::to_vec(&outcome).unwrap();
+    assert_eq!(rmp_serde::from_slice::<AttemptOutcome>(&stored).unwrap(), outcome);
 }
