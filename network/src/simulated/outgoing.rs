@@ -43,7 +43,7 @@ struct Piece {
     counted: bool,
 }
 
-/// The connection is gone.
+/// The connection is gone, or the session may not speak any more.
 #[derive(Debug)]
 pub struct Closed;
 
@@ -55,6 +55,9 @@ impl Outgoing {
     /// Queues a session's frame, once there is room.
     pub async fn push(&self, speaker: &Arc<SimulatedSession>, bytes: Bytes) -> Result<(), Closed> {
         let place = self.room.acquire().await.map_err(|_| Closed)?;
+        if !speaker.may_speak() {
+            return Err(Closed);
+        }
         place.forget();
         let piece = Piece { bytes, written: 0, speaker: Some(Arc::clone(speaker)), counted: true };
         if self.enqueue(piece) { Ok(()) } else { Err(Closed) }

@@ -271,10 +271,10 @@ impl SimulatedSession {
     async fn write(self: &Arc<Self>, frame: NodeFrame) -> Result<(), SessionError> {
         self.check_logged_in()?;
         let bytes = encode(&frame).map_err(|error| SessionError::Unreachable(error.to_string()))?;
-        let queued = self.connection.outgoing.push(self, bytes).await;
-        // The right may have gone while this waited for room; then the frame is dropped and must not count as written.
-        self.check_logged_in()?;
-        queued.map_err(|_| SessionError::Ended)
+        match self.connection.outgoing.push(self, bytes).await {
+            Ok(()) => Ok(()),
+            Err(_) => Err(self.check_logged_in().err().unwrap_or(SessionError::Ended)),
+        }
     }
 
     fn check_logged_in(&self) -> Result<(), SessionError> {

@@ -11,7 +11,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, interval};
+use tokio::time::{Instant, interval_at};
 
 use super::Shared;
 use super::engine::ConnectionId;
@@ -79,7 +79,7 @@ async fn serve(shared: Arc<Shared>, stream: TcpStream) {
 
 async fn read(shared: &Shared, connection: ConnectionId, source: OwnedReadHalf) -> std::io::Result<()> {
     let mut frames = FrameReader::new(source);
-    let mut pings = interval(PING_EVERY);
+    let mut pings = interval_at(Instant::now() + PING_EVERY, PING_EVERY);
     let mut heard = Instant::now();
     loop {
         tokio::select! {

@@ -174,10 +174,8 @@ impl Engine {
         self.advance(now);
         self.subscriber(number)?;
         let to = self.parse_peer(to)?;
-        let recipient = self
-            .subscribers
-            .get_mut(&to)
-            .ok_or_else(|| ControlError::Invalid(format!("{to} is not registered")))?;
+        let recipient =
+            self.subscribers.get_mut(&to).ok_or_else(|| ControlError::Invalid(format!("{to} is not registered")))?;
         if recipient.disclosed.insert(number) {
             let devices: Vec<u32> = recipient.linked().map(|device| device.id).collect();
             for device in devices {
@@ -287,6 +285,8 @@ impl Engine {
                 live.push((subscriber.number, device.id));
             }
         }
+        // In an order that does not hang on chance.
+        live.sort_unstable();
         for (number, device) in live {
             self.pump(number, device);
         }
@@ -330,9 +330,10 @@ impl Engine {
         let devices = subscriber.linked().map(|device| PhoneDevice {
             id: device.id,
             linked_at: device.linked_at,
-            channel_session: self.login_of(device).and_then(|login| self.logins.get(login)).map(|record| {
-                ChannelSession { node: record.node, epoch: record.epoch, since: record.at }
-            }),
+            channel_session: self
+                .login_of(device)
+                .and_then(|login| self.logins.get(login))
+                .map(|record| ChannelSession { node: record.node, epoch: record.epoch, since: record.at }),
         });
         Phone {
             number: subscriber.number.to_string(),

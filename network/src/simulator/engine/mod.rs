@@ -21,7 +21,7 @@ mod tests;
 mod timers;
 mod traffic;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use model::address::Suffixes;
 use model::id::{Epoch, NodeId};
@@ -56,11 +56,19 @@ pub struct SessionId {
 /// What is to be done outside.
 #[derive(Debug, PartialEq)]
 pub enum Effect {
-    Send { connection: ConnectionId, frame: NetworkFrame },
+    Send {
+        connection: ConnectionId,
+        frame: NetworkFrame,
+    },
     /// To be closed; the engine has already forgotten its sessions.
-    Disconnect { connection: ConnectionId },
+    Disconnect {
+        connection: ConnectionId,
+    },
     /// A link came to its end: the device's id, or why not.
-    Linked { ticket: Ticket, outcome: Result<u32, ControlError> },
+    Linked {
+        ticket: Ticket,
+        outcome: Result<u32, ControlError>,
+    },
 }
 
 /// What waits in the queue of timers.
@@ -83,7 +91,7 @@ pub struct Engine {
     /// Numbers inbound items; goes on over a reset, so that no item's name is used twice.
     items: u64,
     subscribers: HashMap<Number, Subscriber>,
-    links: HashMap<ConnectionId, NodeLink>,
+    links: BTreeMap<ConnectionId, NodeLink>,
     qr_texts: HashMap<String, SessionId>,
     pair_codes: HashMap<String, SessionId>,
     ledger: Ledger,
@@ -106,7 +114,7 @@ impl Engine {
             item_tag,
             items: 0,
             subscribers: HashMap::new(),
-            links: HashMap::new(),
+            links: BTreeMap::new(),
             qr_texts: HashMap::new(),
             pair_codes: HashMap::new(),
             ledger: Ledger::default(),
@@ -128,15 +136,15 @@ impl Engine {
         self.timers.next_due()
     }
 
-    /// Does everything that is due. Must precede whatever else happens at `now`.
+    /// Does everything that is due, each at its own time. Must precede whatever else happens at `now`.
     pub fn advance(&mut self, now: Timestamp) {
-        while let Some(later) = self.timers.pop_due(now) {
+        while let Some((due, later)) = self.timers.pop_due(now) {
             match later {
-                Later::RotateQr { session, sequence } => self.rotate_qr(now, session, sequence),
-                Later::EndPairing { session } => self.end_pairing(now, session),
-                Later::Login { session } => self.admit(now, session),
-                Later::Answer(in_flight) => self.judge(now, *in_flight),
-                Later::AutoRead { number, position } => self.auto_read(now, number, position),
+                Later::RotateQr { session, sequence } => self.rotate_qr(due, session, sequence),
+                Later::EndPairing { session } => self.end_pairing(due, session),
+                Later::Login { session } => self.admit(due, session),
+                Later::Answer(in_flight) => self.judge(due, *in_flight),
+                Later::AutoRead { number, position } => self.auto_read(due, number, position),
             }
         }
     }

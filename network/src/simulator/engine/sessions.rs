@@ -34,7 +34,9 @@ pub enum Phase {
     /// Linked, not logged in yet.
     Linked,
     /// Asked to log in with these.
-    LoggingIn { credentials: Bytes },
+    LoggingIn {
+        credentials: Bytes,
+    },
     Live(Live),
 }
 

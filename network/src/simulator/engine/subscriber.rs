@@ -11,9 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::SessionId;
 use super::mailbox::Mailbox;
-use crate::driver::{
-    Identity, InboundItem, InboundKind, InboundMessage, ItemId, Receipt, ReceiptStatus,
-};
+use crate::driver::{Identity, InboundItem, InboundKind, InboundMessage, ItemId, Receipt, ReceiptStatus};
 use crate::simulator::answers::{InboxRow, PhoneSettings};
 use crate::simulator::number::Number;
 

@@ -34,12 +34,12 @@ impl<T> Timers<T> {
         self.heap.peek().map(|Reverse(entry)| entry.due)
     }
 
-    /// Takes the first thing that is due at `now`.
-    pub fn pop_due(&mut self, now: Timestamp) -> Option<T> {
+    /// Takes the first thing that is due at `now`, with the time at which it was due.
+    pub fn pop_due(&mut self, now: Timestamp) -> Option<(Timestamp, T)> {
         if self.next_due()? > now {
             return None;
         }
-        self.heap.pop().map(|Reverse(entry)| entry.what)
+        self.heap.pop().map(|Reverse(entry)| (entry.due, entry.what))
     }
 
     pub fn clear(&mut self) {
@@ -85,7 +85,7 @@ mod tests {
         }
         assert_eq!(timers.next_due(), Some(Timestamp(10)));
         let mut due = Vec::new();
-        while let Some(what) = timers.pop_due(Timestamp(20)) {
+        while let Some((_, what)) = timers.pop_due(Timestamp(20)) {
             due.push(what);
         }
         assert_eq!(due, ["a", "b", "c"]);
