@@ -69,7 +69,8 @@ impl App {
         let stop = CancellationToken::new();
         let (for_failures, for_keys) = (self.clone(), self);
         let (stop_failures, stop_keys) = (stop.clone(), stop.clone());
-        let failures = tokio::spawn(async move { for_failures.failures.run(&for_failures.cluster, stop_failures).await });
+        let failures =
+            tokio::spawn(async move { for_failures.failures.run(&for_failures.cluster, stop_failures).await });
         let key_use = tokio::spawn(async move { for_keys.key_use.run(&for_keys.cluster, stop_keys).await });
         Background { stop, tasks: [failures, key_use] }
     }

@@ -226,8 +226,8 @@ impl ChannelToken {
         if self.level.is_some() {
             return Ok(());
         }
-        let taking = call.cluster().take_channel(call.customer_id(), self.channel, self.rule, &call.context());
-        let (level, taken) = taking.await?;
+        let (customer, context) = (call.customer_id(), call.context());
+        let (level, taken) = call.cluster().take_channel(customer, self.channel, self.rule, &context).await?;
         self.level = Some(level);
         self.refused = !taken;
         if taken { Ok(()) } else { Err(refusal(LimitScope::Channel, &level)) }

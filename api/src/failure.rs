@@ -25,7 +25,8 @@ fn of_rejection(rejection: Rejection) -> ApiError {
         Rejection::EndpointNotFound => ApiError::webhook_endpoint_not_found(),
         Rejection::ChannelLimit { limit, current } => ApiError::plan_channel_limit(limit, current),
         Rejection::EndpointLimit { limit } => {
-            Fault::new(IssueCode::TooMany, format!("an account has at most {limit} endpoints; delete one first")).at(&[])
+            Fault::new(IssueCode::TooMany, format!("an account has at most {limit} endpoints; delete one first"))
+                .at(&[])
         }
         Rejection::AlreadyFormed
         | Rejection::NotFormed

@@ -61,7 +61,8 @@ impl<'a> Query<'a> {
 
     /// A comma list of words; an unknown word is an `enum` issue.
     pub fn words<T>(&self, name: &str, known: &str, parse: impl Fn(&str) -> Option<T>) -> Vec<T> {
-        let parsed: Option<Vec<T>> = self.text(name).map_or(Some(Vec::new()), |text| text.split(',').map(parse).collect());
+        let parsed: Option<Vec<T>> =
+            self.text(name).map_or(Some(Vec::new()), |text| text.split(',').map(parse).collect());
         parsed.unwrap_or_else(|| {
             self.refuse(name, IssueCode::Enum, &format!("must be a comma list of {known}"));
             Vec::new()
@@ -146,7 +147,8 @@ mod tests {
         assert!(query.words("status", "sent", |word| (word == "sent").then_some(())).is_empty());
         assert!(query.ids::<model::id::ChannelId>("channel_id", 20).is_empty());
         let details = query.finish(()).unwrap_err().details.unwrap();
-        let codes: Vec<&str> = details.as_array().unwrap().iter().map(|issue| issue["code"].as_str().unwrap()).collect();
+        let codes: Vec<&str> =
+            details.as_array().unwrap().iter().map(|issue| issue["code"].as_str().unwrap()).collect();
         assert_eq!(codes, ["format", "format", "format", "enum", "format"]);
     }
 

@@ -56,7 +56,7 @@ pub async fn key(exchange: &Exchange) -> Result<Caller, ApiError> {
 pub fn operator(exchange: &Exchange) -> Result<(), ApiError> {
     let header = authorization(exchange)?;
     let token = header.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-    let (_, token) = token.ok_or_else(|| ApiError::auth_malformed())?;
+    let (_, token) = token.ok_or_else(ApiError::auth_malformed)?;
     let expected = exchange.app.config.operator_token.as_bytes();
     let same: bool = token.trim().as_bytes().ct_eq(expected).into();
     // An empty token in the configuration opens nothing.

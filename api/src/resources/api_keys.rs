@@ -149,6 +149,13 @@ impl CreateKey {
     }
 }
 
+/// Reads `{ "name" }`.
+fn parse_rename(body: &Map<String, Value>) -> Result<String, ApiError> {
+    let issues = Issues::new();
+    let name = Fields::patch(body, &issues).required("name", rule::text(1..=120));
+    issues.finish(|| name)
+}
+
 /// An absent or empty list is the unrestricted grant.
 fn read_scopes(fields: &Fields<'_>) -> Option<Vec<Scope>> {
     match fields.get("scopes") {
@@ -215,9 +222,7 @@ async fn show(call: &mut AccountCall) -> Outcome {
 
 async fn patch(call: &mut AccountCall) -> Outcome {
     let body = call.object().await?;
-    let issues = Issues::new();
-    let name = Fields::patch(&body, &issues).required("name", rule::text(1..=120));
-    let name = issues.finish(|| name)?;
+    let name = parse_rename(&body)?;
     let key = find(call)?;
     let command = Command::RenameKey { customer: call.customer_id(), id: key.id, name };
     match call.update(command, Vec::new()).await? {

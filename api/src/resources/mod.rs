@@ -10,8 +10,8 @@ mod stubs;
 mod webhook_endpoints;
 
 pub use account::AccountView;
-pub use api_keys::{ApiKeyView, IssuedKey, NewKey};
-pub use channels::ChannelView;
+pub use api_keys::{IssuedKey, NewKey};
+pub use channels::{ChannelView, parse_disable_reason};
 pub use health::StatusSummary;
 
 use crate::route::Route;

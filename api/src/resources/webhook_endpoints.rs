@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::error::ApiError;
-use model::event::EventName;
+use model::field::Change;
 use model::id::{ChannelId, CustomerId, EndpointId};
 use model::payload::ChatTypeFilter;
 use model::time::Timestamp;
@@ -11,7 +11,6 @@ use model::webhook::{ChangeEndpoint, CreateEndpoint, EventFilter};
 use raft::directory::command::{Command, EndpointChange, Reply as Updated};
 use raft::directory::records::{DisabledReason, EndpointRecord};
 use serde::Serialize;
-use shard::secrets::WEBHOOK_SECRET;
 
 use crate::audit::Target;
 use crate::exchange::AccountCall;
@@ -37,7 +36,7 @@ struct EndpointView {
     customer_id: CustomerId,
     channel_id: Option<ChannelId>,
     url: String,
-    events: Vec<String>,
+    events: EventFilter,
     enabled: bool,
     has_custom_signing_secret: bool,
     chat_type_filter: ChatTypeFilter,
@@ -48,13 +47,12 @@ struct EndpointView {
 
 impl EndpointView {
     fn new(record: &EndpointRecord) -> Self {
-        let filter = record.events.clone().map_or(EventFilter::Every, EventFilter::Only);
         Self {
             id: record.id,
             customer_id: record.customer_id,
             channel_id: record.channel_id,
             url: record.url.clone(),
-            events: filter.into(),
+            events: record.events.clone(),
             enabled: record.enabled,
             has_custom_signing_secret: record.secret.is_some(),
             chat_type_filter: record.chat_type_filter,
@@ -93,14 +91,15 @@ async fn create(call: &mut AccountCall) -> Outcome {
         (None, Some(bound)) => return Err(ApiError::channel_scoped_key(bound)),
         (None, None) => {}
     }
+    let id = EndpointId::new();
     let endpoint = EndpointRecord {
-        id: EndpointId::new(),
+        id,
         customer_id: call.customer_id(),
         channel_id: asked.channel_id,
         url: asked.url,
-        events: names_of(asked.events),
+        events: asked.events,
         enabled: asked.enabled,
-        secret: asked.signing_secret.as_deref().map(|secret| seal(call, secret)).transpose()?,
+        secret: asked.signing_secret.as_deref().map(|secret| seal(call, id, secret)).transpose()?,
         chat_type_filter: asked.chat_type_filter,
         disabled_reason: None,
         created_at: call.now,
@@ -121,13 +120,18 @@ async fn patch(call: &mut AccountCall) -> Outcome {
     let body = call.object().await?;
     let asked = ChangeEndpoint::parse(&body, &call.app.config.target_policy)?;
     let endpoint = find(call)?;
-    let changes_secret = !asked.signing_secret.is_keep();
+    let secret = match asked.signing_secret {
+        Change::Keep => Change::Keep,
+        Change::To(None) => Change::To(None),
+        Change::To(Some(text)) => Change::To(Some(seal(call, endpoint.id, &text)?)),
+    };
+    let changes_secret = !secret.is_keep();
     let change = EndpointChange {
-        url: asked.url,
-        events: asked.events.map(names_of),
-        secret: asked.signing_secret.try_map(|secret| secret.as_deref().map(|text| seal(call, text)).transpose())?,
-        enabled: asked.enabled,
-        chat_type_filter: asked.chat_type_filter,
+        url: given(asked.url),
+        events: given(asked.events),
+        secret: given(secret),
+        enabled: given(asked.enabled),
+        chat_type_filter: given(asked.chat_type_filter),
     };
     let entry = changes_secret.then(|| call.audited("webhook.secret_changed", target(&endpoint)));
     let command = Command::UpdateEndpoint { customer: call.customer_id(), id: endpoint.id, change };
@@ -151,10 +155,10 @@ async fn signing_secret(call: &mut AccountCall) -> Outcome {
     let secrets = call.cluster().secrets();
     let view = match &endpoint.secret {
         Some(sealed) => {
-            let opened = secrets.open(&call.caller.customer, WEBHOOK_SECRET, sealed);
+            let opened = secrets.open(&call.caller.customer, &secret_purpose(endpoint.id), sealed);
             let opened = opened.map_err(|error| failure::internal("a signing secret cannot be opened", &error))?;
-            let signing_secret = String::from_utf8(opened)
-                .map_err(|error| failure::internal("a signing secret is no text", &error))?;
+            let signing_secret =
+                String::from_utf8(opened).map_err(|error| failure::internal("a signing secret is no text", &error))?;
             SecretView { signing_secret, is_default: false }
         }
         None => SecretView { signing_secret: secrets.default_webhook_secret(call.customer_id()), is_default: true },
@@ -172,16 +176,23 @@ fn find(call: &AccountCall) -> Result<Arc<EndpointRecord>, ApiError> {
     own.filter(|endpoint| call.reaches(endpoint.channel_id)).ok_or_else(ApiError::webhook_endpoint_not_found)
 }
 
-fn names_of(filter: EventFilter) -> Option<Vec<EventName>> {
-    match filter {
-        EventFilter::Every => None,
-        EventFilter::Only(names) => Some(names),
+/// What a patch gives a field; `None` leaves it.
+fn given<T>(change: Change<T>) -> Option<T> {
+    match change {
+        Change::Keep => None,
+        Change::To(value) => Some(value),
     }
 }
 
-fn seal(call: &AccountCall, secret: &str) -> Result<Vec<u8>, ApiError> {
-    let sealed = call.cluster().secrets().seal(&call.caller.customer, WEBHOOK_SECRET, secret.as_bytes());
+fn seal(call: &AccountCall, endpoint: EndpointId, secret: &str) -> Result<Vec<u8>, ApiError> {
+    let purpose = secret_purpose(endpoint);
+    let sealed = call.cluster().secrets().seal(&call.caller.customer, &purpose, secret.as_bytes());
     sealed.map_err(|error| failure::internal("a signing secret cannot be sealed", &error))
+}
+
+/// What a signing secret is sealed for; whoever signs deliveries opens it under the same name.
+fn secret_purpose(endpoint: EndpointId) -> String {
+    format!("webhook-secret:{endpoint}")
 }
 
 fn target(endpoint: &EndpointRecord) -> Target {

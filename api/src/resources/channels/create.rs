@@ -1,5 +1,6 @@
 //! `POST /v1/channels`.
 
+use model::error::ApiError;
 use model::field::{Fields, rule};
 use model::id::{ChannelId, KeyId};
 use model::issue::Issues;
@@ -23,6 +24,24 @@ struct Created {
     scoped_key: Option<IssuedKey>,
 }
 
+/// The body (interface 2.1).
+struct CreateChannel {
+    name: String,
+    metadata: Map<String, Value>,
+    issue_scoped_key: bool,
+}
+
+impl CreateChannel {
+    fn parse(body: &Map<String, Value>) -> Result<Self, ApiError> {
+        let issues = Issues::new();
+        let fields = Fields::new(body, &issues);
+        let name = fields.required("name", rule::text(1..=120));
+        let metadata = fields.optional("metadata", rule::metadata).unwrap_or_default();
+        let issue_scoped_key = fields.optional("issue_scoped_key", rule::boolean).unwrap_or(false);
+        issues.finish(|| Some(Self { name: name?, metadata, issue_scoped_key }))
+    }
+}
+
 pub async fn create(call: &mut AccountCall) -> Outcome {
     let current = call.cluster().directory().read(|state| state.channel_count(call.customer_id()));
     let plan = &call.caller.customer.plan;
@@ -31,12 +50,7 @@ pub async fn create(call: &mut AccountCall) -> Outcome {
     }
 
     let body = call.object().await?;
-    let issues = Issues::new();
-    let fields = Fields::new(&body, &issues);
-    let name = fields.required("name", rule::text(1..=120));
-    let metadata = fields.optional("metadata", rule::metadata);
-    let with_key = fields.optional("issue_scoped_key", rule::boolean).unwrap_or(false);
-    let (name, metadata) = issues.finish(|| Some((name?, metadata.unwrap_or_else(Map::new))))?;
+    let CreateChannel { name, metadata, issue_scoped_key } = CreateChannel::parse(&body)?;
 
     let channel = ChannelRecord {
         id: ChannelId::new(),
@@ -49,7 +63,7 @@ pub async fn create(call: &mut AccountCall) -> Outcome {
     };
     let mut audit = vec![call.audited("channel.created", Target::new("channel", channel.id, name.as_str()))];
     // The key has the scopes of the calling one: a restricted caller cannot mint an unrestricted key.
-    let key = with_key.then(|| {
+    let key = issue_scoped_key.then(|| {
         NewKey {
             id: KeyId::new(),
             customer: call.customer_id(),

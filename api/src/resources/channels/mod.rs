@@ -4,16 +4,17 @@ mod create;
 mod lifecycle;
 mod list;
 mod pairing;
-mod picture;
 mod status_history;
 mod view;
 
+use model::error::ApiError;
 use model::field::{Fields, rule};
 use model::issue::Issues;
 use raft::directory::command::{Command, Reply as Updated};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use shard::call::Work;
 
+pub use lifecycle::parse_reason as parse_disable_reason;
 pub use view::ChannelView;
 
 use crate::audit::Target;
@@ -48,19 +49,31 @@ async fn show(call: &mut ChannelCall) -> Outcome {
 
 async fn patch(call: &mut ChannelCall) -> Outcome {
     let body = call.object().await?;
-    let issues = Issues::new();
-    let fields = Fields::patch(&body, &issues);
-    let name = fields.optional("name", rule::text(1..=120));
-    let metadata = fields.optional("metadata", rule::metadata);
-    let (name, metadata) = issues.finish(|| Some((name, metadata)))?;
-
+    let PatchChannel { name, metadata } = PatchChannel::parse(&body)?;
     let metadata = metadata.map(|map| Value::Object(map).to_string());
     let command = Command::UpdateChannel { customer: call.customer_id(), id: call.channel.id, name, metadata };
-    let Updated::Channel(channel) = call.update(command, Vec::new()).await? else {
-        return Err(failure::unexpected_answer());
+    let channel = match call.update(command, Vec::new()).await? {
+        Updated::Channel(channel) => channel,
+        other => return Err(failure::unexpected_reply(&other)),
     };
     let live = call.work_for_live(Work::Look).await?;
     Ok(Reply::ok(&ChannelView::new(&channel, Some(&live))))
+}
+
+/// The body of a patch; metadata replaces what was there.
+struct PatchChannel {
+    name: Option<String>,
+    metadata: Option<Map<String, Value>>,
+}
+
+impl PatchChannel {
+    fn parse(body: &Map<String, Value>) -> Result<Self, ApiError> {
+        let issues = Issues::new();
+        let fields = Fields::patch(body, &issues);
+        let name = fields.optional("name", rule::text(1..=120));
+        let metadata = fields.optional("metadata", rule::metadata);
+        issues.finish(|| Some(Self { name, metadata }))
+    }
 }
 
 /// The directory deletes; the owner then ends the session. Should this node fail in between, the owner finds out by

@@ -1,14 +1,15 @@
 //! Pairing a channel with a phone: by QR code, or by a code to type (supplement 4.2).
 
+use model::error::ApiError;
 use model::field::{Fields, rule};
 use model::issue::{Fault, IssueCode, Issues};
 use model::time::Timestamp;
 use salvo::http::header::ACCEPT;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use shard::call::{Done, Work};
+use shard::picture;
 
-use super::picture;
 use crate::exchange::ChannelCall;
 use crate::failure;
 use crate::reply::{Outcome, Reply};
@@ -55,9 +56,8 @@ pub async fn qr(call: &mut ChannelCall) -> Outcome {
     let format = format.unwrap_or_else(|| if prefers_png(call) { Format::Png } else { Format::Json });
 
     let Done::Qr(code) = call.work(Work::Qr).await? else { return Err(failure::unexpected_answer()) };
-    let draw = |raw: &str| {
-        picture::png(raw, size).map_err(|error| failure::internal("a QR text could not be drawn", &error))
-    };
+    let draw =
+        |raw: &str| picture::png(raw, size).map_err(|error| failure::internal("a QR text could not be drawn", &error));
     let reply = match format {
         Format::Raw => Reply::ok(&RawView { raw: code.raw, expires_at: code.expires_at }),
         Format::Png => Reply::content("image/png", draw(&code.raw)?),
@@ -77,17 +77,21 @@ fn prefers_png(call: &ChannelCall) -> bool {
 
 pub async fn pair_code(call: &mut ChannelCall) -> Outcome {
     let body = call.object().await?;
-    let issues = Issues::new();
-    let fields = Fields::new(&body, &issues);
-    let phone_number = fields.required("phone_number", phone_rule);
-    let display_name = fields.optional("display_name", rule::text(1..=64));
-    let phone_number = issues.finish(|| phone_number)?;
-
+    let (phone_number, display_name) = parse_pair_code(&body)?;
     let work = Work::PairCode { phone_number: phone_number.clone(), display_name };
     let Done::PairCode { code, expires_at } = call.work(work).await? else {
         return Err(failure::unexpected_answer());
     };
     Ok(Reply::ok(&PairCodeView { code, phone_number, expires_at }).uncached())
+}
+
+/// Reads `{ "phone_number", "display_name"? }`.
+fn parse_pair_code(body: &Map<String, Value>) -> Result<(String, Option<String>), ApiError> {
+    let issues = Issues::new();
+    let fields = Fields::new(body, &issues);
+    let phone_number = fields.required("phone_number", phone_rule);
+    let display_name = fields.optional("display_name", rule::text(1..=64));
+    issues.finish(|| Some((phone_number?, display_name)))
 }
 
 /// Digits only, 7 to 15, no `+`.

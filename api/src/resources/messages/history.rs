@@ -69,11 +69,7 @@ fn all_channels(call: &AccountCall) -> Vec<ChannelId> {
 }
 
 /// Reads the filters; the page gets one row more than asked for, to know whether there is a next one.
-fn parse(
-    call: &AccountCall,
-    query: Query<'_>,
-    channels: Vec<ChannelId>,
-) -> Result<(HistoryQuery, usize), ApiError> {
+fn parse(call: &AccountCall, query: Query<'_>, channels: Vec<ChannelId>) -> Result<(HistoryQuery, usize), ApiError> {
     let suffixes = &call.app.config.suffixes;
     let address = |name: &str| {
         query.parsed(name, "must be an address or the digits of a number", |text| {
@@ -111,9 +107,7 @@ fn parse(
         since: query.time("since"),
         until: query.time("until"),
         has_media: query.flag("has_media"),
-        without_deliveries: query
-            .word("deliveries", "none", |word| (word == "none").then_some(true))
-            .unwrap_or(false),
+        without_deliveries: query.word("deliveries", "none", |word| (word == "none").then_some(true)).unwrap_or(false),
     };
     query.finish((asked, limit))
 }

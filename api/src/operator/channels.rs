@@ -1,0 +1,138 @@
+//! Channels of all customers, with their place in the cluster (supplement 31, row 15).
+
+use std::sync::Arc;
+
+use model::error::ApiError;
+use model::id::{ChannelId, CustomerId, Epoch, NodeId, ShardId, Slot};
+use model::page::{Cursor, DEFAULT_LIMIT};
+use model::status::Trigger;
+use raft::directory::command::Command;
+use raft::directory::records::{AuditEntry, ChannelRecord};
+use serde::{Deserialize, Serialize};
+use shard::call::{Done, Live, Work};
+
+use crate::audit::Target;
+use crate::exchange::OperatorCall;
+use crate::failure;
+use crate::reply::{List, Outcome, Reply};
+use crate::resources::ChannelView;
+use crate::route::Route;
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/admin/channels").operator(list),
+        Route::get("/v1/admin/channels/{id}").operator(show),
+        Route::post("/v1/admin/channels/{id}/disable").operator(disable),
+        Route::post("/v1/admin/channels/{id}/enable").operator(enable),
+    ]
+}
+
+#[derive(Serialize)]
+struct PlacedChannel {
+    #[serde(flatten)]
+    channel: ChannelView,
+    shard: Option<ShardId>,
+    /// The owner; `null` for a channel that nobody has asked about.
+    node_id: Option<NodeId>,
+    epoch: Option<Epoch>,
+}
+
+impl PlacedChannel {
+    fn new(call: &OperatorCall, record: &ChannelRecord, live: Option<&Live>) -> Self {
+        let placed = call.cluster().directory().read(|state| state.shard_of(Slot::of_channel(record.id)));
+        Self {
+            channel: ChannelView::new(record, live),
+            shard: live.map(|live| live.shard).or(placed),
+            node_id: live.map(|live| live.node),
+            epoch: live.map(|live| live.epoch),
+        }
+    }
+}
+
+/// The last channel of a page; pages go by id, which sorts by time of creation.
+#[derive(Serialize, Deserialize)]
+struct ChannelCursor {
+    id: ChannelId,
+}
+
+impl Cursor for ChannelCursor {
+    const KIND: &'static str = "admin-channels.1";
+}
+
+async fn list(call: &mut OperatorCall) -> Outcome {
+    let query = call.query();
+    let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
+    let customer: Option<CustomerId> = query.id("customer_id");
+    let after = query.cursor::<ChannelCursor>().map(|cursor| cursor.id);
+    let (limit, customer, after) = query.finish((limit, customer, after))?;
+
+    let mut channels: Vec<Arc<ChannelRecord>> = call.cluster().directory().read(|state| {
+        let live = state.channels.values().filter(|channel| channel.deleted_at.is_none());
+        live.filter(|channel| customer.is_none_or(|customer| channel.customer_id == customer))
+            .filter(|channel| after.is_none_or(|after| channel.id < after))
+            .cloned()
+            .collect()
+    });
+    channels.sort_by_key(|channel| std::cmp::Reverse(channel.id));
+    let more = channels.len() > limit;
+    channels.truncate(limit);
+    let next = channels.last().filter(|_| more).map(|channel| ChannelCursor { id: channel.id }.encode());
+    let ids: Vec<ChannelId> = channels.iter().map(|channel| channel.id).collect();
+    let lives = call.cluster().lives(&ids, &call.context()).await?;
+    let rows = channels.iter().map(|channel| PlacedChannel::new(call, channel, lives.get(&channel.id))).collect();
+    Ok(Reply::ok(&List::page(rows, next)))
+}
+
+async fn show(call: &mut OperatorCall) -> Outcome {
+    let channel = find(call)?;
+    let live = work(call, &channel, Work::Look).await?;
+    Ok(Reply::ok(&PlacedChannel::new(call, &channel, Some(&live))))
+}
+
+async fn disable(call: &mut OperatorCall) -> Outcome {
+    let body = call.optional_object().await?;
+    let reason = crate::resources::parse_disable_reason(&body)?;
+    let channel = find(call)?;
+    let live = lifecycle(call, &channel, Trigger::Disable).await?;
+    let mut entry = audited(call, &channel, "channel.disabled");
+    entry.details.extend(reason.map(|reason| ("reason".to_owned(), reason)));
+    record(call, entry).await;
+    Ok(Reply::accepted(&PlacedChannel::new(call, &channel, Some(&live))))
+}
+
+async fn enable(call: &mut OperatorCall) -> Outcome {
+    let channel = find(call)?;
+    let live = lifecycle(call, &channel, Trigger::Enable).await?;
+    record(call, audited(call, &channel, "channel.enabled")).await;
+    Ok(Reply::accepted(&PlacedChannel::new(call, &channel, Some(&live))))
+}
+
+async fn lifecycle(call: &OperatorCall, channel: &ChannelRecord, trigger: Trigger) -> Result<Live, ApiError> {
+    work(call, channel, Work::Lifecycle { trigger, by_operator: true }).await
+}
+
+/// Works at the channel's owner, at no bucket's charge.
+async fn work(call: &OperatorCall, channel: &ChannelRecord, work: Work) -> Result<Live, ApiError> {
+    let (_, done) = call.cluster().channel(channel.customer_id, channel.id, None, work, &call.context()).await;
+    match done? {
+        Done::Live(live) => Ok(live),
+        _ => Err(failure::unexpected_answer()),
+    }
+}
+
+fn audited(call: &OperatorCall, channel: &ChannelRecord, action: &str) -> AuditEntry {
+    call.audited(channel.customer_id, action, Target::new("channel", channel.id, channel.name.as_str()))
+}
+
+/// The owner has moved the channel already, so a failure to write the entry cannot undo anything: it is logged.
+async fn record(call: &OperatorCall, entry: AuditEntry) {
+    if let Err(error) = call.update(Command::Audit, vec![entry]).await {
+        tracing::error!(%error, "an audit entry could not be written");
+    }
+}
+
+fn find(call: &OperatorCall) -> Result<Arc<ChannelRecord>, ApiError> {
+    let id: Option<ChannelId> = call.id("id");
+    let channel = id.and_then(|id| call.cluster().directory().read(|state| state.channel(id).cloned()));
+    channel.ok_or_else(ApiError::channel_not_found)
+}

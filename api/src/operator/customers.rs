@@ -1,0 +1,167 @@
+//! Customers: `/v1/admin/customers` (supplement 31, row 14).
+
+use std::sync::Arc;
+
+use futures::future::try_join_all;
+use model::customer::{ChangeCustomer, CreateCustomer, Limits};
+use model::error::ApiError;
+use model::id::{CustomerId, KeyId};
+use model::limit::BucketRule;
+use model::page::{Cursor, DEFAULT_LIMIT};
+use model::time::Timestamp;
+use raft::directory::command::{Command, CustomerChange, Reply as Updated};
+use raft::directory::records::{CustomerRecord, KeyOrigin};
+use serde::{Deserialize, Serialize};
+
+use crate::app::App;
+use crate::audit::Target;
+use crate::exchange::{Exchange, OperatorCall};
+use crate::failure;
+use crate::reply::{List, Outcome, Reply};
+use crate::resources::{AccountView, IssuedKey, NewKey};
+use crate::route::Route;
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/admin/customers").operator(list),
+        Route::post("/v1/admin/customers").operator(create),
+        Route::get("/v1/admin/customers/{id}").operator(show),
+        Route::patch("/v1/admin/customers/{id}").operator(patch),
+        Route::delete("/v1/admin/customers/{id}").operator(delete),
+    ]
+}
+
+/// The account, and the buckets that it has at present.
+#[derive(Serialize)]
+struct CustomerView {
+    #[serde(flatten)]
+    account: AccountView,
+    limits: LimitsView,
+}
+
+#[derive(Serialize)]
+struct LimitsView {
+    customer: BucketRule,
+    channel: BucketRule,
+}
+
+#[derive(Serialize)]
+struct CreatedView {
+    #[serde(flatten)]
+    customer: CustomerView,
+    api_key: IssuedKey,
+}
+
+impl CustomerView {
+    async fn of(exchange: &Exchange, customer: &CustomerRecord) -> Result<Self, ApiError> {
+        let limits = limits_of(&exchange.app, customer);
+        Ok(Self { account: AccountView::of(exchange, customer).await?, limits })
+    }
+}
+
+fn limits_of(app: &App, customer: &CustomerRecord) -> LimitsView {
+    LimitsView { customer: app.customer_rule(customer), channel: app.channel_rule(customer) }
+}
+
+/// The last customer of a page.
+#[derive(Serialize, Deserialize)]
+struct CustomerCursor {
+    created_at: Timestamp,
+    id: CustomerId,
+}
+
+impl Cursor for CustomerCursor {
+    const KIND: &'static str = "customers.1";
+}
+
+async fn list(call: &mut OperatorCall) -> Outcome {
+    let query = call.query();
+    let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
+    let after = query.cursor::<CustomerCursor>().map(|cursor| (cursor.created_at, cursor.id));
+    let (limit, after) = query.finish((limit, after))?;
+
+    let place = |customer: &CustomerRecord| (customer.created_at, customer.id);
+    let mut customers: Vec<Arc<CustomerRecord>> = call.cluster().directory().read(|state| {
+        let live = state.customers.values().filter(|customer| customer.deleted_at.is_none());
+        live.filter(|customer| after.is_none_or(|after| place(customer) < after)).cloned().collect()
+    });
+    customers.sort_by_key(|customer| std::cmp::Reverse(place(customer)));
+    let more = customers.len() > limit;
+    customers.truncate(limit);
+    let last = customers.last().filter(|_| more);
+    let next = last.map(|customer| CustomerCursor { created_at: customer.created_at, id: customer.id }.encode());
+    let views = try_join_all(customers.iter().map(|customer| CustomerView::of(call, customer))).await?;
+    Ok(Reply::ok(&List::page(views, next)))
+}
+
+async fn create(call: &mut OperatorCall) -> Outcome {
+    let body = call.object().await?;
+    let CreateCustomer { name, email, plan, limits } = CreateCustomer::parse(&body)?;
+    let id = CustomerId::new();
+    let customer = CustomerRecord {
+        id,
+        name,
+        email,
+        timezone: "UTC".to_owned(),
+        plan,
+        limits,
+        data_key: call.cluster().secrets().new_data_key(id),
+        created_at: call.now,
+        deleted_at: None,
+    };
+    let key = NewKey {
+        id: KeyId::new(),
+        customer: id,
+        name: "First key".to_owned(),
+        channel: None,
+        scopes: Vec::new(),
+        expires_at: None,
+        origin: KeyOrigin::Signup,
+        minted_by: None,
+    };
+    let (record, secret) = key.generate(call.now);
+    let entry = call.audited(id, "key.issued", Target::new("api_key", record.id, record.name.as_str()));
+    call.update(Command::CreateCustomer { customer: customer.clone(), key: record.clone() }, vec![entry]).await?;
+    let created = CreatedView {
+        customer: CustomerView::of(call, &customer).await?,
+        api_key: IssuedKey::new(&record, &secret, call.now),
+    };
+    Ok(Reply::created(&created).uncached())
+}
+
+async fn show(call: &mut OperatorCall) -> Outcome {
+    let customer = find(call)?;
+    Ok(Reply::ok(&CustomerView::of(call, &customer).await?))
+}
+
+async fn patch(call: &mut OperatorCall) -> Outcome {
+    let body = call.object().await?;
+    let asked = ChangeCustomer::parse(&body)?;
+    let known = find(call)?;
+    // The patch is applied here, to what this node knows; the directory replaces the parts as a whole.
+    let (mut name, mut email) = (known.name.clone(), known.email.clone());
+    let (mut plan, mut limits): (_, Limits) = (known.plan.clone(), known.limits);
+    asked.apply(&mut name, &mut email, &mut plan, &mut limits);
+    let change =
+        CustomerChange { name: Some(name), email: Some(email), timezone: None, plan: Some(plan), limits: Some(limits) };
+    match call.update(Command::UpdateCustomer { id: known.id, change }, Vec::new()).await? {
+        Updated::Customer(customer) => Ok(Reply::ok(&CustomerView::of(call, &customer).await?)),
+        other => Err(failure::unexpected_reply(&other)),
+    }
+}
+
+/// Keys and channels end at once; the owners find their channels deleted. Data goes at the end of the grace period.
+async fn delete(call: &mut OperatorCall) -> Outcome {
+    let known = find(call)?;
+    let entry = call.audited(known.id, "customer.deleted", Target::new("customer", known.id, known.name.as_str()));
+    call.update(Command::DeleteCustomer { id: known.id }, vec![entry]).await?;
+    let deleted = CustomerRecord { deleted_at: Some(call.now), ..(*known).clone() };
+    Ok(Reply::accepted(&CustomerView::of(call, &deleted).await?))
+}
+
+fn find(call: &OperatorCall) -> Result<Arc<CustomerRecord>, ApiError> {
+    let id: Option<CustomerId> = call.id("id");
+    let known = id.and_then(|id| call.cluster().directory().read(|state| state.customers.get(&id).cloned()));
+    let live = known.filter(|customer| customer.deleted_at.is_none());
+    live.ok_or_else(|| ApiError::not_found("customer", call.parameter("id")))
+}

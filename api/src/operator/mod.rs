@@ -1,0 +1,19 @@
+//! The operator's port: customers, channels of all customers, nodes, metrics (supplement 28.6 and 31, rows 14 and 15).
+
+mod channels;
+mod customers;
+mod metrics;
+mod nodes;
+
+use crate::resources;
+use crate::route::Route;
+
+/// All routes of the operator's port.
+pub fn routes() -> Vec<Route> {
+    let mut routes = resources::health_routes();
+    routes.extend(customers::routes());
+    routes.extend(channels::routes());
+    routes.extend(nodes::routes());
+    routes.extend(metrics::routes());
+    routes
+}

@@ -1,0 +1,163 @@
+//! Whether the gateway lives, is ready, and works as a whole (supplement 27). Public; without tenants' data.
+
+use std::collections::BTreeMap;
+
+use model::time::Timestamp;
+use parking_lot::Mutex;
+use salvo::http::StatusCode;
+use serde::Serialize;
+use shard::cluster::Readiness;
+
+use crate::exchange::Exchange;
+use crate::reply::{Outcome, Reply};
+use crate::route::Route;
+
+/// How long a summary is kept.
+const SUMMARY_MILLIS: i64 = 5_000;
+
+pub fn routes() -> Vec<Route> {
+    let mut routes = probes();
+    routes.push(Route::get("/v1/status/summary").public(summary));
+    routes
+}
+
+/// What a supervisor asks; on both ports.
+pub fn probes() -> Vec<Route> {
+    vec![Route::get("/healthz").public(healthz), Route::get("/readyz").public(readyz)]
+}
+
+#[derive(Serialize)]
+struct Health {
+    status: &'static str,
+    version: String,
+    node: u64,
+}
+
+/// Liveness only: a store outage must not make a supervisor restart the process.
+async fn healthz(exchange: &mut Exchange) -> Outcome {
+    let version = exchange.app.config.version.clone();
+    Ok(Reply::ok(&Health { status: "ok", version, node: exchange.cluster().node() }))
+}
+
+#[derive(Serialize)]
+struct Ready {
+    status: &'static str,
+    checks: BTreeMap<&'static str, &'static str>,
+}
+
+async fn readyz(exchange: &mut Exchange) -> Outcome {
+    let readiness = exchange.cluster().readiness();
+    let ready = is_ready(&readiness);
+    let check = |ok: bool| if ok { "ok" } else { "failing" };
+    let body = Ready {
+        status: if ready { "ready" } else { "not_ready" },
+        checks: BTreeMap::from([
+            ("store", check(readiness.store)),
+            ("cluster", check(readiness.cluster)),
+            ("leases", check(readiness.leases)),
+            ("drain", if readiness.draining { "yes" } else { "no" }),
+        ]),
+    };
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    Ok(Reply::json(status, &body))
+}
+
+fn is_ready(readiness: &Readiness) -> bool {
+    readiness.store && readiness.cluster && readiness.leases && !readiness.draining
+}
+
+/// The last summary, and since when each component has been as it is.
+#[derive(Default)]
+pub struct StatusSummary {
+    last: Mutex<Option<Summary>>,
+}
+
+#[derive(Clone, Serialize)]
+struct Summary {
+    status: &'static str,
+    components: Vec<Component>,
+    nodes: Nodes,
+    updated_at: Timestamp,
+}
+
+#[derive(Clone, Serialize)]
+struct Component {
+    name: &'static str,
+    status: &'static str,
+    since: Timestamp,
+}
+
+#[derive(Clone, Serialize)]
+struct Nodes {
+    ready: usize,
+    total: usize,
+}
+
+const COMPONENTS: [&str; 5] = ["api", "channels", "webhooks", "media", "events"];
+
+async fn summary(exchange: &mut Exchange) -> Outcome {
+    let mut last = exchange.app.status_summary.last.lock();
+    let fresh = last.as_ref().filter(|summary| exchange.now.0 - summary.updated_at.0 < SUMMARY_MILLIS);
+    let summary = match fresh {
+        Some(summary) => summary.clone(),
+        None => {
+            let total = exchange.cluster().directory().read(|state| state.nodes.len());
+            let nodes = total;
+            let made = summarise(&exchange.cluster().readiness(), nodes, total, exchange.now, last.as_ref());
+            last.insert(made).clone()
+        }
+    };
+    Ok(Reply::ok(&summary))
+}
+
+/// A component that is as it was keeps its `since`.
+fn summarise(readiness: &Readiness, ready: usize, total: usize, now: Timestamp, last: Option<&Summary>) -> Summary {
+    // Keys, sends and deliveries all need the directory; channels and their events also need their shards.
+    let shards = if readiness.leases { "operational" } else { "degraded" };
+    let components = COMPONENTS.map(|name| {
+        let status = match name {
+            _ if !readiness.cluster || !readiness.store => "outage",
+            "api" => "operational",
+            _ => shards,
+        };
+        let before = last.and_then(|last| last.components.iter().find(|component| component.name == name));
+        let since = before.filter(|component| component.status == status).map_or(now, |component| component.since);
+        Component { name, status, since }
+    });
+    let status = if components.iter().any(|component| component.status == "outage") {
+        "outage"
+    } else if ready < total || components.iter().any(|component| component.status == "degraded") {
+        "degraded"
+    } else {
+        "operational"
+    };
+    Summary { status, components: components.into(), nodes: Nodes { ready, total }, updated_at: now }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn readiness(cluster: bool, leases: bool) -> Readiness {
+        Readiness { store: true, cluster, leases, draining: false }
+    }
+
+    #[test]
+    fn a_draining_node_is_not_ready() {
+        assert!(is_ready(&readiness(true, true)));
+        assert!(!is_ready(&Readiness { draining: true, ..readiness(true, true) }));
+        assert!(!is_ready(&readiness(true, false)));
+    }
+
+    #[test]
+    fn a_component_keeps_its_since_while_it_stays_as_it_is() {
+        let first = summarise(&readiness(true, true), 3, 3, Timestamp(1000), None);
+        assert_eq!(first.status, "operational");
+        let second = summarise(&readiness(true, false), 3, 3, Timestamp(9000), Some(&first));
+        assert_eq!(second.status, "degraded");
+        assert_eq!(second.components[0].since, Timestamp(1000));
+        assert_eq!(second.components[1].since, Timestamp(9000));
+        assert_eq!(summarise(&readiness(false, true), 3, 3, Timestamp(9000), None).status, "outage");
+        assert_eq!(summarise(&readiness(true, true), 2, 3, Timestamp(9000), None).status, "degraded");
+    }
+}
