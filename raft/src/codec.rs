@@ -217,7 +217,8 @@ mod tests {
     use super::*;
 
     fn entries() -> Vec<Entry> {
-        let members = Membership::new_with_defaults(vec![BTreeSet::from([1, 2])], BTreeMap::from([(3, ())]).into_keys());
+        let members =
+            Membership::new_with_defaults(vec![BTreeSet::from([1, 2])], BTreeMap::from([(3, ())]).into_keys());
         vec![
             Entry { log_id: log_id(0, 0), payload: EntryPayload::Membership(members) },
             Entry { log_id: log_id(3, 1), payload: EntryPayload::Blank },

@@ -13,7 +13,14 @@ pub mod transport;
 
 mod codec;
 mod fatal;
+mod folder;
 mod log;
+mod network;
+mod services;
 mod state;
+#[cfg(test)]
+mod suite;
 mod telemetry;
+#[cfg(test)]
+mod testing;
 mod types;

@@ -4,9 +4,7 @@ use std::fmt;
 
 use bytes::Bytes;
 use openraft::raft::responder::Responder;
-use openraft::type_config::alias::{
-    EntryOf, LogIdOf, SnapshotMetaOf, SnapshotOf, StoredMembershipOf, VoteOf,
-};
+use openraft::type_config::alias::{EntryOf, LogIdOf, SnapshotMetaOf, SnapshotOf, StoredMembershipOf, VoteOf};
 use openraft::{OptionalSend, RaftTypeConfig};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
@@ -28,7 +26,7 @@ impl fmt::Display for Command {
 }
 
 /// What a machine answered to a command.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Reply(pub(crate) Bytes);
 
 /// openraft's type parameters for this gateway.

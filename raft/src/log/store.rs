@@ -88,6 +88,11 @@ impl GroupLog {
         self.inner.lock().last
     }
 
+    #[cfg(test)]
+    pub(crate) fn first(&self) -> u64 {
+        self.inner.lock().purged.map_or(0, |purged| purged.index + 1)
+    }
+
     /// Whether the group never had a vote or an entry here.
     pub(crate) fn is_pristine(&self) -> bool {
         let inner = self.inner.lock();

@@ -5,16 +5,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::FutureExt;
 use openraft::storage::{IOFlushed, RaftLogStorage};
+use openraft::type_config::TypeConfigExt;
 use openraft::vote::RaftLeaderId;
 use openraft::{EntryPayload, RaftLogReader};
-use tokio::sync::oneshot;
 
 use super::disk::Disk;
 use super::store::{GroupLog, LogStore};
 use super::writer::Writer;
 use crate::machine::GroupId;
-use crate::types::{Command, Entry, Vote, log_id};
+use crate::types::{Command, Entry, TypeConfig, Vote, log_id};
 
 struct Log {
     disk: Arc<Disk>,
@@ -45,7 +46,7 @@ fn entry(term: u64, index: u64) -> Entry {
 }
 
 async fn append(store: &mut LogStore, entries: Vec<Entry>) {
-    let (done, written) = oneshot::channel();
+    let (done, written) = TypeConfig::oneshot();
     store.append(entries, IOFlushed::signal(done)).await.unwrap();
     written.await.unwrap().unwrap();
 }
@@ -93,15 +94,15 @@ async fn entries_are_readable_before_they_are_on_disk_and_complete_in_order() {
     let mut store = log.group(3);
     let mut completions = Vec::new();
     for index in 0..200 {
-        let (done, written) = oneshot::channel();
+        let (done, written) = TypeConfig::oneshot();
         store.append(vec![entry(1, index)], IOFlushed::signal(done)).await.unwrap();
         completions.push(written);
         assert_eq!(ids(&mut store).await.len() as u64, index + 1);
     }
     // When the last one is on disk, all before it were completed.
     completions.pop().unwrap().await.unwrap().unwrap();
-    for mut earlier in completions {
-        earlier.try_recv().unwrap().unwrap();
+    for earlier in completions {
+        earlier.now_or_never().unwrap().unwrap().unwrap();
     }
     drop(store);
     log.close();

@@ -61,9 +61,18 @@ pub(crate) enum Write {
         done: oneshot::Sender<io::Result<()>>,
     },
     /// Deletes everything of a group.
-    Erase { group: GroupId, done: oneshot::Sender<io::Result<()>> },
+    Erase {
+        group: GroupId,
+        done: oneshot::Sender<io::Result<()>>,
+    },
     /// Completes when everything before it is on disk.
-    Barrier { done: oneshot::Sender<io::Result<()>> },
+    Barrier {
+        done: oneshot::Sender<io::Result<()>>,
+    },
+    /// Ends the writer when everything before it is on disk.
+    Stop {
+        done: oneshot::Sender<io::Result<()>>,
+    },
 }
 
 impl Write {
@@ -80,7 +89,7 @@ impl Write {
             | Self::Vote { group, .. }
             | Self::Truncate { group, .. }
             | Self::Purge { group, .. } => Some(group),
-            Self::Erase { .. } | Self::Barrier { .. } => None,
+            Self::Erase { .. } | Self::Barrier { .. } | Self::Stop { .. } => None,
         }
     }
 
@@ -107,7 +116,7 @@ impl Write {
                     batch.delete_cf(disk.meta(), meta_key(*group, what));
                 }
             }
-            Self::Barrier { .. } => {}
+            Self::Barrier { .. } | Self::Stop { .. } => {}
         }
     }
 
@@ -123,7 +132,8 @@ impl Write {
             | Self::Truncate { done, .. }
             | Self::Purge { done, .. }
             | Self::Erase { done, .. }
-            | Self::Barrier { done } => {
+            | Self::Barrier { done }
+            | Self::Stop { done } => {
                 // The group may have been stopped while its write was on the way; the write itself stands.
                 let _ = done.send(result);
             }
@@ -151,10 +161,7 @@ impl Writer {
     }
 
     /// Hands in a write and waits until it is on disk.
-    pub(crate) async fn written(
-        &self,
-        write: impl FnOnce(oneshot::Sender<io::Result<()>>) -> Write,
-    ) -> io::Result<()> {
+    pub(crate) async fn written(&self, write: impl FnOnce(oneshot::Sender<io::Result<()>>) -> Write) -> io::Result<()> {
         let (done, result) = oneshot::channel();
         self.push(write(done)).await?;
         result.await.map_err(|_| stopped())?
@@ -186,8 +193,12 @@ fn run(disk: &Disk, mut queue: mpsc::Receiver<Write>, fatal: &Fatal) {
             fatal(reason.clone());
             broken = Some(reason);
         }
+        let stop = writes.iter().any(|write| matches!(write, Write::Stop { .. }));
         for write in writes.drain(..) {
             write.complete(broken.as_ref().map_or(Ok(()), |reason| Err(io::Error::other(reason.clone()))));
+        }
+        if stop {
+            return;
         }
     }
 }

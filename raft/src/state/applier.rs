@@ -201,13 +201,14 @@ impl RaftStateMachine<TypeConfig> for Applier {
     }
 
     async fn install_snapshot(&mut self, meta: &SnapshotMeta, data: SnapshotData) -> Result<(), io::Error> {
-        let SnapshotData::Received(received) = data else {
-            return Err(io::Error::other("only a received snapshot can be installed"));
+        let received = match data {
+            SnapshotData::Received(received) => received,
+            SnapshotData::Source(source) => source.copy_to(&self.disk, self.group).await?,
         };
         let (disk, group, meta) = (self.disk.clone(), self.group, meta.clone());
         let installed = {
             let meta = meta.clone();
-            tokio::task::spawn_blocking(move || snapshot::install(&disk, group, &meta, &received))
+            tokio::task::spawn_blocking(move || snapshot::install(&disk, group, &meta, received))
         };
         installed.await.map_err(io::Error::other)??;
         self.last = meta.last_log_id;
@@ -216,8 +217,7 @@ impl RaftStateMachine<TypeConfig> for Applier {
         let reader = StateReader::new(self.disk.clone(), self.group);
         self.overlay = Overlay::new(reader.clone());
         let machine = self.machine.get_mut();
-        // Reads the whole state: other tasks must not wait for it on this thread.
-        tokio::task::block_in_place(|| restore(machine.as_mut(), &reader))?;
+        restore(machine.as_mut(), &reader)?;
         let position = position_of(self.last.as_ref());
         machine.flushed(position);
         self.position.send_replace(position);
@@ -244,13 +244,10 @@ impl RaftSnapshotBuilder<TypeConfig> for Builder {
     type SnapshotData = SnapshotData;
 
     async fn build_snapshot(&mut self) -> Result<Snapshot<SnapshotData>, io::Error> {
-        let (disk, group) = (self.disk.clone(), self.group);
-        let meta = tokio::task::spawn_blocking(move || {
-            // First the position, then the sync: all of the state up to the position is then on disk.
-            let applied = disk.applied(group)?;
-            disk.sync()?;
-            Ok::<_, io::Error>(SnapshotMeta { last_log_id: applied.last, last_membership: applied.membership })
-        });
-        Ok(Snapshot { meta: meta.await.map_err(io::Error::other)??, snapshot: SnapshotData::Virtual })
+        // First the position, then the sync: all of the state up to the position is then on disk.
+        let (meta, source) = snapshot::Source::take(self.disk.clone(), self.group).await?;
+        let disk = self.disk.clone();
+        tokio::task::spawn_blocking(move || disk.sync()).await.map_err(io::Error::other)??;
+        Ok(Snapshot { meta, snapshot: SnapshotData::Source(source) })
     }
 }

@@ -224,6 +224,27 @@ impl StateDisk {
         })
     }
 
+    /// A group's applied index and a hash of its keys and values at that index. Equal states have equal hashes on nodes
+    /// of one version.
+    pub(crate) fn hash(&self, group: GroupId) -> io::Result<(u64, u64)> {
+        let snapshot = self.db.snapshot();
+        let index = self.applied_in(&snapshot, group)?.last.map_or(0, |id| id.index);
+        let mut options = ReadOptions::default();
+        options.set_iterate_lower_bound(state_key(group, &[]));
+        options.set_iterate_upper_bound(state_end(group));
+        options.fill_cache(false);
+        let mut iterator = snapshot.raw_iterator_cf_opt(self.state(), options);
+        iterator.seek_to_first();
+        let mut hash = Fnv::default();
+        while let Some((key, value)) = iterator.item() {
+            hash.add(key);
+            hash.add(value);
+            iterator.next();
+        }
+        iterator.status().map_err(io::Error::other)?;
+        Ok((index, hash.0))
+    }
+
     /// Removes all that is kept of a group.
     pub(crate) fn erase(&self, group: GroupId) -> io::Result<()> {
         let mut batch = WriteBatch::default();
@@ -232,5 +253,23 @@ impl StateDisk {
             batch.delete_cf(self.meta(), meta_key(group, what));
         }
         self.write_synced(batch)
+    }
+}
+
+/// FNV-1a over lengths and bytes: the same on every build, which the standard library's hashes do not promise.
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv {
+    fn add(&mut self, bytes: &[u8]) {
+        let length = (bytes.len() as u64).to_be_bytes();
+        for byte in length.iter().chain(bytes) {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
     }
 }

@@ -28,9 +28,7 @@ const FILE_BYTES: u64 = 64 << 20;
 
 /// What openraft hands around as the content of a snapshot.
 pub(crate) enum SnapshotData {
-    /// A position; the content is taken when it is needed.
-    Virtual,
-    /// To be sent.
+    /// Taken of this node's state, not read yet; costs nothing until it is.
     Source(Source),
     /// Received, on disk, to be installed.
     Received(Received),
@@ -51,10 +49,9 @@ impl Source {
         let (out, chunks) = mpsc::channel(CHUNKS_WAITING);
         tokio::task::spawn_blocking(move || {
             let snapshot = disk.db().snapshot();
-            let found = disk.applied_in(&snapshot, group).map(|applied| SnapshotMeta {
-                last_log_id: applied.last,
-                last_membership: applied.membership,
-            });
+            let found = disk
+                .applied_in(&snapshot, group)
+                .map(|applied| SnapshotMeta { last_log_id: applied.last, last_membership: applied.membership });
             // Either side may be gone: nobody wants the snapshot then.
             if meta_out.send(found).is_err() || wanted.blocking_recv().is_err() {
                 return;
@@ -72,6 +69,16 @@ impl Source {
         // The reader can only be gone when its runtime is; the channel then ends.
         let _ = self.go.send(());
         self.chunks
+    }
+
+    /// Copies the state to files on this node, as if a peer had sent it.
+    pub(crate) async fn copy_to(self, disk: &StateDisk, group: GroupId) -> io::Result<Received> {
+        let sink = Sink::start(disk, group);
+        let mut chunks = self.read();
+        while let Some(chunk) = chunks.recv().await {
+            sink.push(chunk?).await?;
+        }
+        sink.finish().await
     }
 }
 
@@ -107,8 +114,34 @@ fn read_chunks(
     Ok(())
 }
 
+/// A folder of table files; removed when it is dropped before an install has begun.
+///
+/// Each transfer has a folder of its own: a new one must never touch the files of one that is being installed.
+struct Folder {
+    path: PathBuf,
+    kept: bool,
+}
+
+impl Folder {
+    fn create(path: PathBuf) -> io::Result<Self> {
+        fs::create_dir_all(&path)?;
+        Ok(Self { path, kept: false })
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if !self.kept
+            && let Err(error) = fs::remove_dir_all(&self.path)
+        {
+            tracing::warn!(path = %self.path.display(), %error, "cannot remove the files of a dropped snapshot");
+        }
+    }
+}
+
 /// A snapshot on disk, complete and synced, not in place yet.
 pub(crate) struct Received {
+    folder: Folder,
     files: Vec<PathBuf>,
 }
 
@@ -119,11 +152,10 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
-    /// Starts over: what an earlier transfer of the group left is removed.
     pub(crate) fn start(disk: &StateDisk, group: GroupId) -> Self {
         let (chunks, incoming) = mpsc::channel(CHUNKS_WAITING);
-        let folder = disk.install_folder(group);
-        let written = tokio::task::spawn_blocking(move || write_files(&folder, group, incoming));
+        let folder = disk.install_folder(group).join(uuid::Uuid::new_v4().to_string());
+        let written = tokio::task::spawn_blocking(move || write_files(folder, group, incoming));
         Self { chunks, written }
     }
 
@@ -139,11 +171,8 @@ impl Sink {
     }
 }
 
-fn write_files(folder: &Path, group: GroupId, mut incoming: mpsc::Receiver<Bytes>) -> io::Result<Received> {
-    if folder.exists() {
-        fs::remove_dir_all(folder)?;
-    }
-    fs::create_dir_all(folder)?;
+fn write_files(folder: PathBuf, group: GroupId, mut incoming: mpsc::Receiver<Bytes>) -> io::Result<Received> {
+    let folder = Folder::create(folder)?;
     let options = StateDisk::state_options();
     let mut files: Vec<PathBuf> = Vec::new();
     let mut open: Option<SstFileWriter<'_>> = None;
@@ -161,7 +190,7 @@ fn write_files(folder: &Path, group: GroupId, mut incoming: mpsc::Receiver<Bytes
             let writer = match &mut open {
                 Some(writer) => writer,
                 none => {
-                    let path = folder.join(format!("{:06}.sst", files.len()));
+                    let path = folder.path.join(format!("{:06}.sst", files.len()));
                     let writer = SstFileWriter::create(&options);
                     writer.open(&path).map_err(io::Error::other)?;
                     files.push(path);
@@ -179,25 +208,23 @@ fn write_files(folder: &Path, group: GroupId, mut incoming: mpsc::Receiver<Bytes
     if let Some(mut writer) = open {
         writer.finish().map_err(io::Error::other)?;
     }
-    fs::File::open(folder)?.sync_all()?;
-    Ok(Received { files })
+    fs::File::open(&folder.path)?.sync_all()?;
+    Ok(Received { folder, files })
 }
 
 /// Says that the files of a folder are being put in place of a group's state.
 #[derive(Serialize, Deserialize)]
 struct Marker {
+    folder: PathBuf,
     files: Vec<PathBuf>,
     meta: SnapshotMeta,
 }
 
 /// Puts a received snapshot in place of a group's state. Blocks on disk.
-pub(crate) fn install(
-    disk: &StateDisk,
-    group: GroupId,
-    meta: &SnapshotMeta,
-    received: &Received,
-) -> io::Result<()> {
-    let marker = Marker { files: received.files.clone(), meta: meta.clone() };
+pub(crate) fn install(disk: &StateDisk, group: GroupId, meta: &SnapshotMeta, mut received: Received) -> io::Result<()> {
+    // From here on the files are the marker's: if this fails, the next start needs them.
+    received.folder.kept = true;
+    let marker = Marker { folder: received.folder.path.clone(), files: received.files.clone(), meta: meta.clone() };
     let mut batch = WriteBatch::default();
     disk.put_installing(&mut batch, group, &codec::encode(&marker));
     disk.write_synced(batch)?;
@@ -226,22 +253,22 @@ fn finish(disk: &StateDisk, group: GroupId, marker: &Marker) -> io::Result<()> {
     disk.put_membership(&mut batch, group, &marker.meta.last_membership);
     disk.delete_installing(&mut batch, group);
     disk.write_synced(batch)?;
-    remove_folder(disk, group)
+    remove_folder(&marker.folder)
 }
 
-fn remove_folder(disk: &StateDisk, group: GroupId) -> io::Result<()> {
-    match fs::remove_dir_all(disk.install_folder(group)) {
+fn remove_folder(folder: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
 }
 
-/// At start: finishes an install that had passed the point of no return, forgets one that had not. Blocks on disk.
+/// At start: finishes an install that had passed the point of no return, forgets what had not. Blocks on disk.
 pub(crate) fn recover(disk: &StateDisk, group: GroupId) -> io::Result<()> {
-    match disk.installing(group)? {
-        Some(marker) => finish(disk, group, &codec::decode(marker)?),
-        None => remove_folder(disk, group),
+    if let Some(marker) = disk.installing(group)? {
+        finish(disk, group, &codec::decode(marker)?)?;
     }
+    remove_folder(&disk.install_folder(group))
 }
 
 #[cfg(test)]
@@ -272,12 +299,7 @@ mod tests {
         let (meta, source) = Source::take(from.clone(), group).await.unwrap();
         // What is written after the snapshot was taken is not in it.
         put(from, group, b"later", b"x");
-        let sink = Sink::start(to, group);
-        let mut chunks = source.read();
-        while let Some(chunk) = chunks.recv().await {
-            sink.push(chunk.unwrap()).await.unwrap();
-        }
-        (meta, sink.finish().await.unwrap())
+        (meta, source.copy_to(to, group).await.unwrap())
     }
 
     #[tokio::test]
@@ -290,11 +312,11 @@ mod tests {
         put(&to, 1, b"old", b"x");
         put(&to, 2, b"other", b"x");
         let (meta, received) = transfer(&from, &to, 1).await;
-        install(&to, 1, &meta, &received).unwrap();
+        install(&to, 1, &meta, received).unwrap();
         assert_eq!(keys(&to, 1).len(), 3000);
         assert_eq!(keys(&to, 2), [b"other"]);
         assert_eq!(to.applied(1).unwrap().last, Some(log_id(2, 41)));
-        assert!(!to.install_folder(1).exists());
+        assert_eq!(fs::read_dir(to.install_folder(1)).unwrap().count(), 0);
     }
 
     #[tokio::test]
@@ -305,14 +327,17 @@ mod tests {
         put(&to, 1, b"old", b"x");
 
         // Before the marker: undone.
-        let (meta, received) = transfer(&from, &to, 1).await;
+        let (meta, mut received) = transfer(&from, &to, 1).await;
+        received.folder.kept = true;
         recover(&to, 1).unwrap();
         assert_eq!(keys(&to, 1), [b"old"]);
         assert!(!received.files[0].exists());
 
         // After the marker, before the files are in place: finished.
-        let (_, received) = transfer(&from, &to, 1).await;
-        let marker = Marker { files: received.files.clone(), meta: meta.clone() };
+        let (_, mut received) = transfer(&from, &to, 1).await;
+        received.folder.kept = true;
+        let (folder, files) = (received.folder.path.clone(), received.files.clone());
+        let marker = Marker { folder, files, meta: meta.clone() };
         let mut batch = WriteBatch::default();
         to.put_installing(&mut batch, 1, &codec::encode(&marker));
         to.write_synced(batch).unwrap();
@@ -334,9 +359,21 @@ mod tests {
         let (from, to) = (open(left.path()), open(right.path()));
         put(&to, 1, b"old", b"x");
         let (meta, source) = Source::take(from, 1).await.unwrap();
-        let sink = Sink::start(&to, 1);
-        assert!(source.read().recv().await.is_none());
-        install(&to, 1, &meta, &sink.finish().await.unwrap()).unwrap();
+        let received = source.copy_to(&to, 1).await.unwrap();
+        install(&to, 1, &meta, received).unwrap();
         assert_eq!(keys(&to, 1), Vec::<Vec<u8>>::new());
+    }
+
+    #[tokio::test]
+    async fn a_transfer_that_is_given_up_leaves_nothing_and_touches_no_other() {
+        let (left, right) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (from, to) = (open(left.path()), open(right.path()));
+        put(&from, 1, b"new", b"x");
+        let (meta, first) = transfer(&from, &to, 1).await;
+        let (_, second) = transfer(&from, &to, 1).await;
+        drop(second);
+        install(&to, 1, &meta, first).unwrap();
+        assert_eq!(keys(&to, 1), [b"new"]);
+        assert_eq!(fs::read_dir(to.install_folder(1)).unwrap().count(), 0);
     }
 }

@@ -1,13 +1,40 @@
 //! How nodes speak to each other: framed streams over mutual TLS, one connection for each class of traffic.
+//!
+//! Each node dials its peers; a connection carries calls one way and their answers the other. All sockets live on the
+//! Raft runtime, so that a busy API cannot hold back heartbeats; only the handlers of calls run on the caller's.
 
+mod frame;
+mod hello;
+mod inbound;
+mod outbound;
+mod stream;
+#[cfg(test)]
+mod tests;
+pub mod tls;
+
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
+use bytes::{BufMut, Bytes, BytesMut};
+use futures::future::BoxFuture;
 use model::id::NodeId;
+use parking_lot::{Mutex, RwLock};
 use thiserror::Error;
+use tokio::net::TcpListener;
+use tokio::runtime::{Handle, Runtime};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use uuid::Uuid;
+
+pub(crate) use self::outbound::Answer;
+use self::outbound::Link;
+
+/// The largest body of a call.
+pub const MAX_BODY: usize = frame::MAX_FRAME / 2;
+/// Services below this are the host's own.
+pub const FIRST_SERVICE: u16 = 256;
 
 /// Which cluster and which data folder a node belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +76,8 @@ pub enum PeersError {
     Listen { addr: SocketAddr, error: std::io::Error },
     #[error("peer TLS: {0}")]
     Tls(String),
+    #[error("cannot start the threads that serve peers: {0}")]
+    Threads(std::io::Error),
 }
 
 /// Why a call to a peer has no answer.
@@ -68,6 +97,33 @@ pub enum PeerError {
     Busy,
 }
 
+impl PeerError {
+    /// As the body of a refusal.
+    fn encode(&self) -> Bytes {
+        let (code, text) = match self {
+            Self::Refused(text) => (0, text.as_str()),
+            Self::Busy => (1, ""),
+            Self::Unreachable(text) => (2, text.as_str()),
+            Self::TimedOut => (3, ""),
+        };
+        let mut out = BytesMut::with_capacity(1 + text.len());
+        out.put_u8(code);
+        out.put_slice(text.as_bytes());
+        out.freeze()
+    }
+
+    fn decode(body: &[u8]) -> Self {
+        let text = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
+        match body.split_first() {
+            Some((1, _)) => Self::Busy,
+            Some((2, rest)) => Self::Unreachable(text(rest)),
+            Some((3, _)) => Self::TimedOut,
+            Some((_, rest)) => Self::Refused(text(rest)),
+            None => Self::Refused(String::new()),
+        }
+    }
+}
+
 /// Kinds of traffic that must not wait for each other; each has a connection of its own to each peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
@@ -80,47 +136,220 @@ pub enum Class {
     Call,
 }
 
+impl Class {
+    const ALL: [Self; 4] = [Self::Control, Self::Log, Self::Snapshot, Self::Call];
+}
+
 /// Serves one kind of call. Runs on the runtime on which [`Peers::start`] was called.
 #[async_trait::async_trait]
 pub trait Handler: Send + Sync + 'static {
     async fn handle(&self, from: NodeId, body: Bytes) -> Bytes;
 }
 
+/// A service of the host itself: begun in the order of the requests, on the Raft runtime.
+pub(crate) trait RaftService: Send + Sync + 'static {
+    fn handle(&self, from: NodeId, body: Bytes) -> BoxFuture<'static, Bytes>;
+
+    /// How long an answer may wait for others to share its frame.
+    fn patience(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+#[derive(Clone)]
+enum Service {
+    Raft(Arc<dyn RaftService>),
+    Call(Arc<dyn Handler>),
+}
+
+/// What all connections share.
+struct Shared {
+    node: NodeId,
+    identity: Identity,
+    tls: tls::Tls,
+    lookup: Lookup,
+    admit: Admit,
+    connect_timeout: Duration,
+    services: RwLock<HashMap<u16, Service>>,
+    links: RwLock<HashMap<(NodeId, Class), Arc<Link>>>,
+    /// The accepted connections, each with what ends it.
+    accepted: Mutex<HashMap<(NodeId, Class), CancellationToken>>,
+    /// Where handlers of calls run.
+    caller: Handle,
+    /// Where everything else runs.
+    runtime: Handle,
+    stop: CancellationToken,
+    tracker: TaskTracker,
+}
+
 /// This node's place among its peers.
-pub struct Peers {}
+pub struct Peers {
+    shared: Arc<Shared>,
+    local_addr: SocketAddr,
+    /// Taken when it is shut down: a runtime must not be dropped where it would block another.
+    runtime: Mutex<Option<Runtime>>,
+}
 
 impl Peers {
-    /// Listens for peers. The services below 256 are the host's own.
-    pub async fn start(_config: PeersConfig) -> Result<Arc<Self>, PeersError> {
-        unimplemented!()
+    /// Listens for peers. Handlers run on the runtime that this is called on.
+    pub async fn start(config: PeersConfig) -> Result<Arc<Self>, PeersError> {
+        let tls = tls::Tls::new(config.node, &config.tls)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(config.threads.max(1))
+            .thread_name("raft")
+            .enable_all()
+            .build()
+            .map_err(PeersError::Threads)?;
+        let shared = Arc::new(Shared {
+            node: config.node,
+            identity: config.identity,
+            tls,
+            lookup: config.lookup,
+            admit: config.admit,
+            connect_timeout: config.connect_timeout,
+            services: RwLock::default(),
+            links: RwLock::default(),
+            accepted: Mutex::default(),
+            caller: Handle::current(),
+            runtime: runtime.handle().clone(),
+            stop: CancellationToken::new(),
+            tracker: TaskTracker::new(),
+        });
+        let addr = config.listen;
+        let peers =
+            |local_addr| Arc::new(Self { shared: shared.clone(), local_addr, runtime: Mutex::new(Some(runtime)) });
+        // The listener has to be made on the runtime whose reactor will watch it.
+        let bound = shared.runtime.spawn(async move {
+            let listener = TcpListener::bind(addr).await?;
+            let local_addr = listener.local_addr()?;
+            Ok::<_, std::io::Error>((listener, local_addr))
+        });
+        match bound.await.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
+            Ok((listener, local_addr)) => {
+                let (stop, accept) = (shared.stop.clone(), inbound::accept(shared.clone(), listener));
+                let task = async move {
+                    let _ = stop.run_until_cancelled(accept).await;
+                };
+                shared.tracker.spawn_on(task, &shared.runtime);
+                Ok(peers(local_addr))
+            }
+            Err(error) => {
+                drop(peers(addr));
+                Err(PeersError::Listen { addr, error })
+            }
+        }
     }
 
     pub fn node(&self) -> NodeId {
-        unimplemented!()
+        self.shared.node
+    }
+
+    pub fn identity(&self) -> Identity {
+        self.shared.identity
     }
 
     /// The address that is listened on (its port, if 0 was asked for).
     pub fn local_addr(&self) -> SocketAddr {
-        unimplemented!()
+        self.local_addr
     }
 
-    pub fn serve(&self, _service: u16, _handler: Arc<dyn Handler>) {
-        unimplemented!()
+    /// Serves calls to a service from [`FIRST_SERVICE`] on; the last handler for a service counts.
+    pub fn serve(&self, service: u16, handler: Arc<dyn Handler>) {
+        self.shared.services.write().insert(service, Service::Call(handler));
     }
 
+    /// Stops serving a service: calls to it are refused from here on.
+    pub fn unserve(&self, service: u16) {
+        self.shared.services.write().remove(&service);
+    }
+
+    pub(crate) fn serve_raft(&self, service: u16, handler: Arc<dyn RaftService>) {
+        self.shared.services.write().insert(service, Service::Raft(handler));
+    }
+
+    /// The runtime on which Raft runs.
+    pub(crate) fn runtime(&self) -> &Handle {
+        &self.shared.runtime
+    }
+
+    /// Hands a request over, in the order of these calls, without waiting.
+    pub(crate) fn begin(
+        &self,
+        to: NodeId,
+        class: Class,
+        service: u16,
+        body: Bytes,
+        patience: Duration,
+    ) -> Result<Answer, PeerError> {
+        if body.len() > MAX_BODY {
+            return Err(PeerError::Refused(format!("{} bytes are too many for one call", body.len())));
+        }
+        let known = self.shared.links.read().get(&(to, class)).cloned();
+        let link = match known {
+            Some(link) => link,
+            None => self
+                .shared
+                .links
+                .write()
+                .entry((to, class))
+                .or_insert_with(|| Link::start(&self.shared, to, class))
+                .clone(),
+        };
+        link.begin(service, body, patience)
+    }
+
+    /// Sends at once what waits for company on the way to a peer.
+    pub(crate) fn nudge(&self, to: NodeId, class: Class) {
+        let link = self.shared.links.read().get(&(to, class)).cloned();
+        if let Some(link) = link {
+            link.nudge();
+        }
+    }
+
+    /// Calls a service of a node; of this node without a detour.
     pub async fn call(
         &self,
-        _to: NodeId,
-        _class: Class,
-        _service: u16,
-        _body: Bytes,
-        _deadline: Instant,
+        to: NodeId,
+        class: Class,
+        service: u16,
+        body: Bytes,
+        deadline: Instant,
     ) -> Result<Bytes, PeerError> {
-        unimplemented!()
+        let answer = async {
+            if to == self.shared.node {
+                self.call_self(service, body).await
+            } else {
+                self.begin(to, class, service, body, Duration::ZERO)?.await
+            }
+        };
+        tokio::time::timeout_at(deadline.into(), answer).await.unwrap_or(Err(PeerError::TimedOut))
     }
 
-    /// Closes all connections and stops listening.
+    async fn call_self(&self, service: u16, body: Bytes) -> Result<Bytes, PeerError> {
+        let handler = self.shared.services.read().get(&service).cloned();
+        let node = self.shared.node;
+        // As for a peer's call: a caller that gives up does not cut the handler off in the middle.
+        let work = match handler {
+            None => return Err(PeerError::Refused(format!("service {service} is not known"))),
+            Some(Service::Raft(handler)) => self.shared.runtime.spawn(handler.handle(node, body)),
+            Some(Service::Call(handler)) => self.shared.caller.spawn(async move { handler.handle(node, body).await }),
+        };
+        work.await.map_err(|_| PeerError::Unreachable("the call failed".into()))
+    }
+
+    /// Closes all connections and stops listening. The runtime stays for those who still stop on it.
     pub async fn shutdown(&self) {
-        unimplemented!()
+        self.shared.stop.cancel();
+        self.shared.tracker.close();
+        self.shared.tracker.wait().await;
+    }
+}
+
+impl Drop for Peers {
+    fn drop(&mut self) {
+        self.shared.stop.cancel();
+        if let Some(runtime) = self.runtime.lock().take() {
+            runtime.shutdown_background();
+        }
     }
 }

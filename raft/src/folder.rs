@@ -1,0 +1,96 @@
+//! The data folder of a host: who it belongs to, in which format it is written, and that nobody else has it open.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use model::id::NodeId;
+use uuid::Uuid;
+
+use crate::host::StartError;
+
+/// The format of everything below the folder. A node refuses a folder of another one.
+const FORMAT: u32 = 1;
+const STAMP: &str = "raft-store";
+
+/// An open data folder; the lock goes with it.
+pub(crate) struct StoreFolder {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl StoreFolder {
+    /// Opens the folder of a node, and makes it if there is none.
+    pub(crate) fn open(path: &Path, node: NodeId, storage_id: Uuid) -> Result<Self, StartError> {
+        let failed = |path: &Path, reason: String| StartError::Folder { path: path.to_owned(), reason };
+        fs::create_dir_all(path).map_err(|error| failed(path, error.to_string()))?;
+        let stamp_path = path.join(STAMP);
+        let io = |error: std::io::Error| failed(&stamp_path, error.to_string());
+        let mut file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&stamp_path).map_err(io)?;
+        file.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => failed(&stamp_path, "is locked: another process uses this folder".into()),
+            TryLockError::Error(error) => io(error),
+        })?;
+        let mut found = String::new();
+        file.read_to_string(&mut found).map_err(io)?;
+        let wanted = format!("format {FORMAT}\nnode {node}\nstorage {storage_id}\n");
+        if found.is_empty() {
+            if path.join("raft").exists() {
+                return Err(failed(&stamp_path, "is empty, but the folder holds data: it is damaged".into()));
+            }
+            file.write_all(wanted.as_bytes()).and_then(|()| file.sync_all()).map_err(io)?;
+            File::open(path).and_then(|folder| folder.sync_all()).map_err(io)?;
+        } else if found != wanted {
+            let found = found.trim_end().replace('\n', ", ");
+            let wanted = wanted.trim_end().replace('\n', ", ");
+            return Err(failed(&stamp_path, format!("says \"{found}\", and this node is \"{wanted}\"")));
+        }
+        Ok(Self { path: path.to_owned(), _lock: file })
+    }
+
+    /// Logs and votes.
+    pub(crate) fn logs(&self) -> PathBuf {
+        self.path.join("raft")
+    }
+
+    /// The machines' state.
+    pub(crate) fn state(&self) -> PathBuf {
+        self.path.join("data")
+    }
+
+    /// Snapshots on their way in.
+    pub(crate) fn installs(&self) -> PathBuf {
+        self.path.join("install")
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    fn refusal(path: &Path, node: NodeId, storage_id: Uuid) -> String {
+        StoreFolder::open(path, node, storage_id).err().unwrap().to_string()
+    }
+
+    #[test]
+    fn a_folder_is_one_nodes_and_one_process_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let id = Uuid::from_u128(7);
+        let open = StoreFolder::open(folder.path(), 1, id).unwrap();
+        assert!(refusal(folder.path(), 1, id).contains("another process"));
+        drop(open);
+        assert!(refusal(folder.path(), 2, id).contains("node 1"));
+        assert!(refusal(folder.path(), 1, Uuid::from_u128(8)).contains("storage"));
+        StoreFolder::open(folder.path(), 1, id).unwrap();
+    }
+
+    #[test]
+    fn a_folder_whose_stamp_is_lost_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("raft")).unwrap();
+        let text = refusal(folder.path(), 1, Uuid::nil());
+        assert!(text.contains("damaged") && text.contains(&folder.path().display().to_string()), "{text}");
+    }
+}

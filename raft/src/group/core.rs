@@ -1,0 +1,250 @@
+//! What all handles of one group share, and what survives when the group dies and is rebuilt.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use model::id::NodeId;
+use openraft::async_runtime::WatchReceiver;
+use openraft::error::{ClientWriteError, LinearizableReadError, RaftError};
+use openraft::raft::ClientWriteResult;
+use openraft::type_config::alias::WatchReceiverOf;
+use openraft::{Instant as _, LinearizerOption, ServerState};
+use parking_lot::RwLock;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+use super::reads::Rounds;
+use super::{Leadership, Members, ProposeError, ReadError};
+use crate::codec;
+use crate::log::store::GroupLog;
+use crate::machine::{GroupId, Position};
+use crate::network::{addressed, service, status};
+use crate::state::applier::Applier;
+use crate::state::disk::StateDisk;
+use crate::transport::{Class, Peers};
+use crate::types::{Membership, TypeConfig};
+
+pub(crate) type Raft = openraft::Raft<TypeConfig, Applier>;
+type Metrics = WatchReceiverOf<TypeConfig, openraft::RaftMetrics<TypeConfig>>;
+
+/// A running group: what a rebuild exchanges.
+#[derive(Clone)]
+pub(crate) struct Running {
+    pub(crate) raft: Raft,
+    pub(crate) log: Arc<GroupLog>,
+}
+
+/// One group of this node.
+pub(crate) struct Core {
+    id: GroupId,
+    node: NodeId,
+    peers: Arc<Peers>,
+    state: Arc<StateDisk>,
+    /// The longest time that one round of a read index may take.
+    round_timeout: Duration,
+    running: RwLock<Option<Running>>,
+    pub(crate) leadership: watch::Sender<Leadership>,
+    pub(crate) position: watch::Sender<Position>,
+    reads: Rounds,
+    /// Reads that wait for a heartbeat right now: heartbeats then go out at once.
+    pub(crate) reading: Arc<AtomicUsize>,
+}
+
+impl Core {
+    pub(crate) fn new(
+        id: GroupId,
+        node: NodeId,
+        peers: Arc<Peers>,
+        state: Arc<StateDisk>,
+        round_timeout: Duration,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            id,
+            node,
+            peers,
+            state,
+            round_timeout,
+            running: RwLock::new(None),
+            leadership: watch::Sender::new(Leadership::default()),
+            position: watch::Sender::new(Position::default()),
+            reads: Rounds::default(),
+            reading: Arc::default(),
+        })
+    }
+
+    pub(crate) fn id(&self) -> GroupId {
+        self.id
+    }
+
+    pub(crate) fn node(&self) -> NodeId {
+        self.node
+    }
+
+    pub(crate) fn state_disk(&self) -> &Arc<StateDisk> {
+        &self.state
+    }
+
+    pub(crate) fn runtime(&self) -> &Handle {
+        self.peers.runtime()
+    }
+
+    pub(super) fn reads(&self) -> &Rounds {
+        &self.reads
+    }
+
+    pub(crate) fn set_running(&self, running: Option<Running>) {
+        *self.running.write() = running;
+    }
+
+    pub(crate) fn running(&self) -> Option<Running> {
+        self.running.read().clone()
+    }
+
+    pub(crate) fn raft(&self) -> Option<Raft> {
+        self.running.read().as_ref().map(|running| running.raft.clone())
+    }
+
+    fn metrics(&self) -> Option<Metrics> {
+        self.running.read().as_ref().map(|running| running.raft.metrics())
+    }
+
+    pub(super) fn leader(&self) -> Option<NodeId> {
+        self.leadership.borrow().leader
+    }
+
+    pub(super) fn members(&self) -> Members {
+        self.metrics().map_or_else(Members::default, |metrics| members_of(&metrics.borrow_watched().membership_config))
+    }
+
+    /// See [`super::Group::quorum_contact`].
+    pub(super) fn quorum_contact(&self) -> Option<Instant> {
+        let metrics = self.metrics()?;
+        let metrics = metrics.borrow_watched();
+        if metrics.state != ServerState::Leader || metrics.current_leader != Some(self.node) {
+            return None;
+        }
+        let mut voters = metrics.membership_config.voter_ids();
+        if voters.next() == Some(self.node) && voters.next().is_none() {
+            // Nobody else can be elected.
+            return Some(Instant::now());
+        }
+        // openraft's instants cannot be opened, only measured: taking our own first errs on the early side.
+        let now = Instant::now();
+        now.checked_sub(metrics.last_quorum_acked?.elapsed())
+    }
+
+    /// An index for reads, on this node as the leader.
+    pub(crate) async fn leader_read_index(self: &Arc<Self>) -> Result<u64, ReadError> {
+        self.reads.join(self).await
+    }
+
+    /// One round: a quorum confirms that this node leads.
+    pub(super) async fn read_round(&self) -> Result<u64, ReadError> {
+        let Some(raft) = self.raft() else { return Err(ReadError::Stopped) };
+        let _reading = Reading::begin(&self.reading);
+        // A heartbeat that waits for company now would hold up the one that this read needs.
+        for voter in self.members().voters {
+            self.peers.nudge(voter, Class::Control);
+        }
+        // Zero: a fresh round of heartbeats, never a lease.
+        let option = LinearizerOption::new(Some(Duration::ZERO), true).with_wait_timeout(self.round_timeout);
+        match raft.get_read_log_id(option).await {
+            Ok((index, _)) => Ok(index.log_id().index),
+            Err(RaftError::APIError(
+                LinearizableReadError::ForwardToLeader(_) | LinearizableReadError::QuorumNotEnough(_),
+            )) => Err(ReadError::NoLeader),
+            Err(RaftError::Fatal(_)) => Err(ReadError::Stopped),
+        }
+    }
+
+    /// An index for reads, from whoever leads.
+    pub(super) async fn read_index(self: &Arc<Self>, deadline: Instant) -> Result<u64, ReadError> {
+        let mut leadership = self.leadership.subscribe();
+        loop {
+            let leader = leadership.borrow_and_update().leader;
+            let result = match leader {
+                None => Err(ReadError::NoLeader),
+                Some(leader) if leader == self.node => {
+                    tokio::time::timeout_at(deadline.into(), self.leader_read_index())
+                        .await
+                        .unwrap_or(Err(ReadError::TimedOut))
+                }
+                Some(leader) => self.ask_read_index(leader, deadline).await,
+            };
+            match result {
+                Ok(index) => return Ok(index),
+                Err(error) if Instant::now() >= deadline => return Err(error),
+                // Also for a group that is stopped: it may be about to run again.
+                Err(_) => {}
+            }
+            // Whoever was asked does not lead (any more), or does not know it yet.
+            let pause = Instant::now() + Duration::from_millis(20);
+            let pause = if leader.is_some() { pause.min(deadline) } else { deadline };
+            if let Ok(Err(_)) = tokio::time::timeout_at(pause.into(), leadership.changed()).await {
+                return Err(ReadError::Stopped);
+            }
+        }
+    }
+
+    async fn ask_read_index(&self, leader: NodeId, deadline: Instant) -> Result<u64, ReadError> {
+        // A leader that went silent must not use up the whole deadline: there may be another one soon.
+        let deadline = deadline.min(Instant::now() + self.round_timeout);
+        let body = addressed(self.id, &[]);
+        let answer = self.peers.call(leader, Class::Call, service::READ_INDEX, body, deadline).await;
+        match answer {
+            Ok(mut answer) if answer.first() == Some(&status::OK) => {
+                codec::decode(answer.split_off(1)).map_err(|_| ReadError::NoLeader)
+            }
+            _ => Err(ReadError::NoLeader),
+        }
+    }
+
+    pub(super) async fn wait_applied(&self, index: u64, deadline: Instant) -> Result<(), ReadError> {
+        let mut position = self.position.subscribe();
+        match tokio::time::timeout_at(deadline.into(), position.wait_for(|position| position.index >= index)).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(_)) => Err(ReadError::Stopped),
+            Err(_) => Err(ReadError::TimedOut),
+        }
+    }
+}
+
+/// Counts a read for as long as it lives.
+struct Reading<'a>(&'a AtomicUsize);
+
+impl<'a> Reading<'a> {
+    fn begin(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn members_of(membership: &Membership) -> Members {
+    let voters: BTreeSet<NodeId> = membership.voter_ids().collect();
+    let learners = membership.membership().learner_ids().collect();
+    Members { voters, learners }
+}
+
+/// What openraft says of a write, as its proposer needs to know it.
+pub(super) fn outcome(result: ClientWriteResult<TypeConfig>) -> Result<Bytes, ProposeError> {
+    match result {
+        Ok(response) => Ok(response.data.0),
+        // Said before the command is appended: it was not, and will not be.
+        Err(ClientWriteError::ForwardToLeader(forward)) => Err(ProposeError::NotLeader { leader: forward.leader_id }),
+        // Cut off the log here; another node may have it and commit it. The others do not concern commands.
+        Err(
+            ClientWriteError::LogEntryDiscarded(_)
+            | ClientWriteError::ChangeMembershipError(_)
+            | ClientWriteError::PreconditionFailed(_),
+        ) => Err(ProposeError::Unknown),
+    }
+}

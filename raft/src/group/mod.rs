@@ -1,0 +1,307 @@
+//! One Raft group, as its users see it.
+
+mod core;
+mod reads;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures::FutureExt;
+use model::id::NodeId;
+use openraft::async_runtime::WatchReceiver;
+use openraft::error::{ClientWriteError, InitializeError, RaftError};
+use openraft::raft::ClientWriteResult;
+use thiserror::Error;
+use tokio::sync::{oneshot, watch};
+
+pub(crate) use self::core::{Core, Raft, Running};
+use crate::machine::GroupId;
+pub use crate::state::reader::StateReader;
+use crate::types::{Command, TypeConfig, Waiter};
+
+/// How far behind a voter may be to be handed leadership: it has to catch up before it can win, and nobody leads
+/// meanwhile.
+const TRANSFER_LAG: u64 = 500;
+
+/// Why a command was not, or may not have been, applied.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ProposeError {
+    /// This node does not lead the group; the command was not proposed.
+    #[error("not the leader (leader: {leader:?})")]
+    NotLeader { leader: Option<NodeId> },
+    /// The command may have been applied, or may still be: the time passed, or leadership was lost on the way.
+    #[error("the outcome is unknown")]
+    Unknown,
+    /// Too many commands wait; this one was not proposed.
+    #[error("too many commands wait")]
+    Busy,
+    /// The group is stopped, or is being rebuilt; the command was not proposed.
+    #[error("the group is stopped")]
+    Stopped,
+}
+
+/// Why a read could not be made linearizable.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ReadError {
+    #[error("the group has no reachable leader")]
+    NoLeader,
+    #[error("timed out")]
+    TimedOut,
+    #[error("the group is stopped")]
+    Stopped,
+}
+
+/// Why members could not be changed or leadership not be moved.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ChangeError {
+    #[error("not the leader (leader: {leader:?})")]
+    NotLeader { leader: Option<NodeId> },
+    #[error("timed out")]
+    TimedOut,
+    #[error("refused: {0}")]
+    Refused(String),
+    #[error("the group is stopped")]
+    Stopped,
+}
+
+/// Who leads a group, and whether this node may act as its owner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Leadership {
+    pub term: u64,
+    pub leader: Option<NodeId>,
+    /// The term, once this node leads and has applied the first entry of that term: all that earlier leaders had
+    /// answered is then in the state here.
+    pub ready_epoch: Option<u64>,
+}
+
+/// Who takes part in a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Members {
+    pub voters: BTreeSet<NodeId>,
+    pub learners: BTreeSet<NodeId>,
+}
+
+/// A command on its way; awaiting it gives the machine's answer. Dropping it does not take the command back.
+#[derive(Debug)]
+pub struct Pending {
+    result: oneshot::Receiver<ClientWriteResult<TypeConfig>>,
+}
+
+impl Future for Pending {
+    type Output = Result<Bytes, ProposeError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        // A dropped answer: the group died with the command on its way.
+        Pin::new(&mut self.result).poll(context).map(|result| result.map_or(Err(ProposeError::Unknown), core::outcome))
+    }
+}
+
+/// A handle of one group; it stays valid when the group dies and is rebuilt.
+#[derive(Clone)]
+pub struct Group {
+    core: Arc<Core>,
+}
+
+impl Group {
+    pub(crate) fn new(core: Arc<Core>) -> Self {
+        Self { core }
+    }
+
+    pub fn id(&self) -> GroupId {
+        self.core.id()
+    }
+
+    /// Gives a pristine group its first members; a group that has members already is left alone.
+    pub async fn initialize(&self, members: BTreeSet<NodeId>) -> Result<(), ChangeError> {
+        let raft = self.raft()?;
+        match raft.initialize(members).await {
+            Ok(()) | Err(RaftError::APIError(InitializeError::NotAllowed(_))) => Ok(()),
+            Err(RaftError::APIError(error)) => Err(ChangeError::Refused(error.to_string())),
+            Err(RaftError::Fatal(_)) => Err(ChangeError::Stopped),
+        }
+    }
+
+    /// Whether the group has never had members here: no log, no vote.
+    pub async fn is_pristine(&self) -> bool {
+        self.core.running().is_some_and(|running| running.log.is_pristine())
+    }
+
+    /// Enqueues a command and returns at once. Commands stand in the log in the order of these calls.
+    pub fn submit(&self, command: Bytes) -> Result<Pending, ProposeError> {
+        let raft = self.core.raft().ok_or(ProposeError::Stopped)?;
+        let (answer, result) = oneshot::channel();
+        // The call only puts the command in the core's queue, so one poll does it, unless the queue is full. It must
+        // not count against the calling task's budget, or it would pretend to be full when the budget is used up.
+        let queued = raft.client_write_ff(Command(command), Some(Waiter(answer)));
+        match tokio::task::coop::unconstrained(queued).now_or_never() {
+            Some(Ok(())) => Ok(Pending { result }),
+            Some(Err(_)) => Err(ProposeError::Stopped),
+            None => Err(ProposeError::Busy),
+        }
+    }
+
+    /// Submits a command and waits for its answer.
+    pub async fn propose(&self, command: Bytes, deadline: Instant) -> Result<Bytes, ProposeError> {
+        let pending = self.submit(command)?;
+        tokio::time::timeout_at(deadline.into(), pending).await.unwrap_or(Err(ProposeError::Unknown))
+    }
+
+    pub fn leadership(&self) -> watch::Receiver<Leadership> {
+        self.core.leadership.subscribe()
+    }
+
+    pub fn leader(&self) -> Option<NodeId> {
+        self.core.leader()
+    }
+
+    /// When this leader last heard from a quorum: the time at which the acknowledged message was sent, so that no
+    /// other node can have been elected before that time plus the shortest election time-out, unless this node handed
+    /// leadership over.
+    pub fn quorum_contact(&self) -> Option<Instant> {
+        self.core.quorum_contact()
+    }
+
+    /// An index such that a state that has applied it shows everything that was answered before this call.
+    pub async fn read_index(&self, deadline: Instant) -> Result<u64, ReadError> {
+        self.core.read_index(deadline).await
+    }
+
+    pub async fn wait_applied(&self, index: u64, deadline: Instant) -> Result<(), ReadError> {
+        self.core.wait_applied(index, deadline).await
+    }
+
+    /// Returns when the local state shows everything that was answered before this call, on any node.
+    pub async fn linearizable(&self, deadline: Instant) -> Result<(), ReadError> {
+        let index = self.read_index(deadline).await?;
+        self.wait_applied(index, deadline).await
+    }
+
+    /// The index of the last entry whose effects are written here.
+    pub fn applied(&self) -> u64 {
+        self.core.position.borrow().index
+    }
+
+    pub fn members(&self) -> Members {
+        self.core.members()
+    }
+
+    /// On the leader: the last index that each other member is known to hold; `None` for one not heard of yet.
+    pub fn replicated(&self) -> BTreeMap<NodeId, Option<u64>> {
+        let Some(raft) = self.core.raft() else { return BTreeMap::new() };
+        let metrics = raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let replication = metrics.replication.iter().flatten();
+        replication.map(|(node, matched)| (*node, matched.as_ref().map(|id| id.index))).collect()
+    }
+
+    /// The last index of the local log.
+    pub fn last_index(&self) -> Option<u64> {
+        self.core.running()?.log.last().map(|id| id.index)
+    }
+
+    /// Hands leadership to a voter, and returns when this node sees it lead.
+    pub async fn transfer_leader(&self, to: NodeId, deadline: Instant) -> Result<(), ChangeError> {
+        let mut leadership = self.leadership();
+        let work = async {
+            loop {
+                let leader = leadership.borrow_and_update().leader;
+                if leader == Some(to) {
+                    return Ok(());
+                }
+                if leader != Some(self.core.node()) {
+                    return Err(ChangeError::NotLeader { leader });
+                }
+                if !self.members().voters.contains(&to) {
+                    return Err(ChangeError::Refused(format!("node {to} is no voter of group {}", self.id())));
+                }
+                let behind = self.replicated().get(&to).copied().flatten();
+                if behind.is_some_and(|index| index + TRANSFER_LAG >= self.last_index().unwrap_or(0)) {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            self.raft()?.trigger().transfer_leader(to).await.map_err(|_| ChangeError::Stopped)?;
+            let led = leadership.wait_for(|now| now.leader.is_some_and(|leader| leader != self.core.node())).await;
+            match led.map_err(|_| ChangeError::Stopped)?.leader {
+                Some(leader) if leader == to => Ok(()),
+                leader => Err(ChangeError::NotLeader { leader }),
+            }
+        };
+        tokio::time::timeout_at(deadline.into(), work).await.unwrap_or(Err(ChangeError::TimedOut))
+    }
+
+    /// Adds a node that replicates and does not vote; returns when the change is committed, not when it caught up.
+    pub async fn add_learner(&self, node: NodeId, deadline: Instant) -> Result<(), ChangeError> {
+        let raft = self.raft()?;
+        let change = raft.add_learner(node, (), false);
+        changed(tokio::time::timeout_at(deadline.into(), change).await)
+    }
+
+    /// Makes these nodes the voters; earlier voters that are not among them leave the group. New voters have to be
+    /// learners before, and should have caught up: a quorum may need them at once.
+    pub async fn change_members(&self, voters: BTreeSet<NodeId>, deadline: Instant) -> Result<(), ChangeError> {
+        let raft = self.raft()?;
+        let change = raft.change_membership(voters, false);
+        changed(tokio::time::timeout_at(deadline.into(), change).await)
+    }
+
+    /// Takes learners out of the group.
+    pub async fn remove_learners(&self, nodes: BTreeSet<NodeId>, deadline: Instant) -> Result<(), ChangeError> {
+        let raft = self.raft()?;
+        let change = raft.change_membership(openraft::ChangeMembers::RemoveNodes(nodes), false);
+        changed(tokio::time::timeout_at(deadline.into(), change).await)
+    }
+
+    /// Sends a heartbeat now: refreshes the quorum contact without waiting for the next one.
+    pub fn trigger_heartbeat(&self) {
+        if let Some(raft) = self.core.raft() {
+            // Put in the core's queue by the first poll; a full queue has traffic enough to refresh the contact.
+            let queued = async move { raft.trigger().heartbeat().await };
+            let _ = tokio::task::coop::unconstrained(queued).now_or_never();
+        }
+    }
+
+    pub fn reader(&self) -> StateReader {
+        StateReader::new(self.core.state_disk().clone(), self.id())
+    }
+
+    /// The applied index and a hash of all keys and values at that index, both of one moment.
+    pub async fn state_hash(&self, deadline: Instant) -> Result<(u64, u64), ReadError> {
+        let (disk, id) = (self.core.state_disk().clone(), self.id());
+        let hashing = self.core.runtime().spawn_blocking(move || disk.hash(id));
+        match tokio::time::timeout_at(deadline.into(), hashing).await {
+            Ok(Ok(Ok(hash))) => Ok(hash),
+            Ok(_) => Err(ReadError::Stopped),
+            Err(_) => Err(ReadError::TimedOut),
+        }
+    }
+
+    /// The first index that the local log still holds.
+    #[cfg(test)]
+    pub(crate) fn first_index(&self) -> u64 {
+        self.core.running().map_or(0, |running| running.log.first())
+    }
+
+    fn raft(&self) -> Result<Raft, ChangeError> {
+        self.core.raft().ok_or(ChangeError::Stopped)
+    }
+}
+
+fn changed<T>(
+    result: Result<Result<T, RaftError<TypeConfig, ClientWriteError<TypeConfig>>>, tokio::time::error::Elapsed>,
+) -> Result<(), ChangeError> {
+    match result {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(RaftError::APIError(ClientWriteError::ForwardToLeader(forward)))) => {
+            Err(ChangeError::NotLeader { leader: forward.leader_id })
+        }
+        Ok(Err(RaftError::APIError(error))) => Err(ChangeError::Refused(error.to_string())),
+        Ok(Err(RaftError::Fatal(_))) => Err(ChangeError::Stopped),
+        Err(_) => Err(ChangeError::TimedOut),
+    }
+}

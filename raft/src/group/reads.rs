@@ -1,0 +1,57 @@
+//! Read indexes on a leader: calls that come while a round is under way share the next one.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use super::{Core, ReadError};
+
+type Waiting = oneshot::Sender<Result<u64, ReadError>>;
+
+#[derive(Default)]
+struct State {
+    running: bool,
+    waiting: Vec<Waiting>,
+}
+
+/// The rounds of one group.
+#[derive(Default)]
+pub(super) struct Rounds {
+    state: Mutex<State>,
+}
+
+impl Rounds {
+    /// Waits for a round that began after this call: an earlier one may have missed what was just answered elsewhere.
+    pub(super) async fn join(&self, core: &Arc<Core>) -> Result<u64, ReadError> {
+        let (waiting, result) = oneshot::channel();
+        let start = {
+            let mut state = self.state.lock();
+            state.waiting.push(waiting);
+            !std::mem::replace(&mut state.running, true)
+        };
+        if start {
+            let core = core.clone();
+            core.runtime().clone().spawn(async move { core.reads().run(&core).await });
+        }
+        result.await.unwrap_or(Err(ReadError::Stopped))
+    }
+
+    async fn run(&self, core: &Core) {
+        loop {
+            let waiting = {
+                let mut state = self.state.lock();
+                if state.waiting.is_empty() {
+                    state.running = false;
+                    return;
+                }
+                std::mem::take(&mut state.waiting)
+            };
+            let result = core.read_round().await;
+            for call in waiting {
+                // A caller may have given up meanwhile.
+                let _ = call.send(result.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The life of one group: it runs, it is watched, and when it dies it is rebuilt from what is on disk.
+//!
+//! openraft stops a group for good when it meets something it does not understand: a failed write, a machine's panic, a
+//! race of its own. A process with a silently dead group would look healthy and serve nothing.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use openraft::ServerState;
+use openraft::async_runtime::WatchReceiver;
+use openraft::metrics::RaftMetrics;
+use tokio::sync::{Mutex, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::{Factory, Shared};
+use crate::group::{Core, Leadership, Raft, Running};
+use crate::log::store::{GroupLog, LogStore};
+use crate::log::writer::Write;
+use crate::machine::GroupId;
+use crate::network;
+use crate::state::applier::Applier;
+use crate::telemetry;
+use crate::types::{TypeConfig, term_of};
+
+/// Waits between attempts to rebuild.
+const REBUILD_MIN: Duration = Duration::from_millis(100);
+const REBUILD_MAX: Duration = Duration::from_secs(5);
+/// How long the state machine of a dead group may take to let go of its state.
+const RELEASE: Duration = Duration::from_secs(30);
+/// How often a log's size is looked at.
+const SIZE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// One group and what is needed to build it again.
+pub(super) struct Life {
+    pub(super) core: Arc<Core>,
+    factory: Factory,
+    shared: Arc<Shared>,
+    /// The right to touch the group's state; see [`Applier`].
+    right: Arc<Mutex<()>>,
+    stop: CancellationToken,
+}
+
+impl Life {
+    pub(super) fn new(core: Arc<Core>, factory: Factory, shared: Arc<Shared>, stop: CancellationToken) -> Self {
+        Self { core, factory, shared, right: Arc::default(), stop }
+    }
+
+    /// Runs the group until it is closed. The first start is reported; later ones are tried until they succeed.
+    pub(super) async fn run(self, started: oneshot::Sender<Result<(), String>>) {
+        let group = self.core.id();
+        match self.build().await {
+            Ok(running) => {
+                self.core.set_running(Some(running));
+                // Whoever opened the group may be gone; it runs all the same.
+                let _ = started.send(Ok(()));
+            }
+            Err(reason) => {
+                let _ = started.send(Err(reason));
+                return;
+            }
+        }
+        loop {
+            let Some(running) = self.core.running() else { return };
+            let died = self.watch(&running).await;
+            self.core.set_running(None);
+            self.core.leadership.send_replace(Leadership::default());
+            if running.raft.shutdown().await.is_err() {
+                tracing::debug!(group, "the group's core had gone already");
+            }
+            drop(running);
+            let Some(reason) = died else { return };
+            tracing::error!(group, %reason, "a group died; it is built again");
+            telemetry::group_died(group);
+            self.shared.note_dead(group, true);
+            let rebuilt = self.stop.run_until_cancelled(self.rebuild()).await;
+            let Some(running) = rebuilt else { return };
+            self.core.set_running(Some(running));
+            self.shared.note_dead(group, false);
+            tracing::warn!(group, "the group runs again");
+        }
+    }
+
+    async fn rebuild(&self) -> Running {
+        let mut wait = REBUILD_MIN;
+        loop {
+            tokio::time::sleep(wait).await;
+            match self.build().await {
+                Ok(running) => return running,
+                Err(reason) => tracing::error!(group = self.core.id(), %reason, "a group cannot be built again"),
+            }
+            wait = (wait * 2).min(REBUILD_MAX);
+        }
+    }
+
+    async fn build(&self) -> Result<Running, String> {
+        let text = |error: &dyn std::fmt::Display| error.to_string();
+        let id = self.core.id();
+        let right = tokio::time::timeout(RELEASE, self.right.clone().lock_owned())
+            .await
+            .map_err(|_| "its old state machine does not let go of the state".to_owned())?;
+        // What a former life had handed to the writer counts as part of the log.
+        self.shared.writer.written(|done| Write::Barrier { done }).await.map_err(|error| text(&error))?;
+        let (disk, state, machine) = (self.shared.logs.clone(), self.shared.state.clone(), (self.factory)());
+        let position = self.core.position.clone();
+        let opened = tokio::task::spawn_blocking(move || {
+            let log = GroupLog::open(id, disk)?;
+            let applier = Applier::open(state, log.clone(), machine, position, right)?;
+            Ok::<_, std::io::Error>((log, applier))
+        });
+        let (log, applier) = opened.await.map_err(|error| text(&error))?.map_err(|error| text(&error))?;
+        let network = network::Factory {
+            peers: self.shared.peers.clone(),
+            group: id,
+            timeouts: self.shared.timeouts(),
+            reads: self.core.reading.clone(),
+        };
+        let store = LogStore::new(log.clone(), self.shared.writer.clone());
+        let config = self.shared.raft_config(id);
+        let raft = Raft::new(self.core.node(), config, network, store, applier).await.map_err(|error| text(&error))?;
+        Ok(Running { raft, log })
+    }
+
+    /// Publishes the group's leadership until it is closed (`None`) or dies (why).
+    async fn watch(&self, running: &Running) -> Option<String> {
+        let mut metrics = running.raft.metrics();
+        let mut size = tokio::time::interval(SIZE_INTERVAL);
+        loop {
+            {
+                let metrics = metrics.borrow_and_update();
+                if let Err(fatal) = &metrics.running_state {
+                    return Some(fatal.to_string());
+                }
+                self.publish(&metrics);
+            }
+            tokio::select! {
+                () = self.stop.cancelled() => return None,
+                changed = metrics.changed() => {
+                    if changed.is_err() {
+                        return Some("its core is gone".to_owned());
+                    }
+                }
+                _ = size.tick() => self.bound_log(running).await,
+            }
+        }
+    }
+
+    fn publish(&self, metrics: &RaftMetrics<TypeConfig>) {
+        let leads = metrics.state == ServerState::Leader && metrics.current_leader == Some(self.core.node());
+        let applied_term = metrics.last_applied.as_ref().map(term_of);
+        let now = Leadership {
+            term: metrics.current_term,
+            leader: metrics.current_leader,
+            // Any entry of a term comes behind that term's first.
+            ready_epoch: (leads && applied_term == Some(metrics.current_term)).then_some(metrics.current_term),
+        };
+        self.core.leadership.send_if_modified(|published| {
+            if *published == now {
+                return false;
+            }
+            if now.ready_epoch.is_some() && published.ready_epoch != now.ready_epoch {
+                telemetry::election_won(self.core.id());
+            }
+            *published = now;
+            true
+        });
+    }
+
+    /// Cuts a log that has outgrown its bytes, however few entries it has.
+    async fn bound_log(&self, running: &Running) {
+        if let Some(upto) = running.log.cut_to(self.shared.limits.max_bytes) {
+            let trigger = running.raft.trigger();
+            // The purge takes effect when the snapshot stands, at the latest when the size is looked at again. A
+            // core that is gone is noticed by the watch.
+            let _ = trigger.snapshot().await;
+            let _ = trigger.purge_log(upto).await;
+        }
+    }
+}
+
+/// Waits until nothing touches the state of a closed group any more.
+pub(super) async fn released(right: &Arc<Mutex<()>>, group: GroupId) {
+    let started = Instant::now();
+    if tokio::time::timeout(RELEASE, right.lock()).await.is_err() {
+        tracing::error!(group, waited = ?started.elapsed(), "a closed group does not let go of its state");
+    }
+}
+
+impl Life {
+    pub(super) fn right(&self) -> Arc<Mutex<()>> {
+        self.right.clone()
+    }
+}

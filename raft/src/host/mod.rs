@@ -1,0 +1,362 @@
+//! The host of all Raft groups of a node: owns their logs and states on disk, and opens and closes them.
+
+mod life;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use model::id::NodeId;
+use openraft::{Config, SnapshotPolicy};
+use parking_lot::{Mutex, RwLock};
+use thiserror::Error;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use self::life::Life;
+use crate::fatal;
+pub use crate::fatal::Fatal;
+use crate::folder::StoreFolder;
+use crate::group::{Core, Group};
+use crate::log::disk::Disk;
+use crate::log::writer::{Write, Writer};
+use crate::machine::{GroupId, Machine};
+use crate::network::Timeouts;
+use crate::services;
+use crate::state::disk::StateDisk;
+use crate::telemetry;
+use crate::transport::Peers;
+
+/// How fast groups notice that a leader is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    pub heartbeat: Duration,
+    pub election_min: Duration,
+    pub election_max: Duration,
+}
+
+impl Timing {
+    /// For nodes in one data centre.
+    pub const LAN: Self = Self {
+        heartbeat: Duration::from_millis(80),
+        election_min: Duration::from_millis(300),
+        election_max: Duration::from_millis(420),
+    };
+    /// For nodes in different regions.
+    pub const WAN: Self = Self {
+        heartbeat: Duration::from_millis(250),
+        election_min: Duration::from_millis(1500),
+        election_max: Duration::from_millis(3000),
+    };
+}
+
+/// How much log a group keeps, so that a follower that was away catches up from the log and not from a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogLimits {
+    /// Entries that stay behind the newest snapshot.
+    pub keep_entries: u64,
+    /// A snapshot (a position from which the log may be purged) is taken each time that many entries were applied.
+    pub snapshot_every: u64,
+    /// Bytes of log after which a snapshot is taken and the log cut, whatever the number of entries.
+    pub max_bytes: u64,
+}
+
+impl Default for LogLimits {
+    fn default() -> Self {
+        Self { keep_entries: 50_000, snapshot_every: 10_000, max_bytes: 256 << 20 }
+    }
+}
+
+/// Makes the machine of a group; called again when the group is rebuilt.
+pub type Factory = Box<dyn Fn() -> Box<dyn Machine> + Send + Sync>;
+
+pub struct HostConfig {
+    pub node: NodeId,
+    /// Holds `raft/` (log and votes, synced) and `data/` (state, replayed from the log after a crash).
+    pub data_dir: PathBuf,
+    pub timing: Timing,
+    pub log: LogLimits,
+    pub peers: Arc<Peers>,
+    /// `None`: log the reason and exit with code 3.
+    pub fatal: Option<Fatal>,
+}
+
+#[derive(Debug, Error)]
+pub enum StartError {
+    #[error("{path}: {reason}")]
+    Folder { path: PathBuf, reason: String },
+    #[error("cannot start the log writer: {0}")]
+    Thread(std::io::Error),
+    #[error("the timing does not work: {0}")]
+    Timing(String),
+}
+
+#[derive(Debug, Error)]
+pub enum OpenError {
+    #[error("group {0} is open already")]
+    AlreadyOpen(GroupId),
+    #[error("group {group}: {reason}")]
+    Failed { group: GroupId, reason: String },
+    #[error("the host is stopped")]
+    Stopped,
+}
+
+/// What the host says about itself for readiness and `gateway status`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// Groups that died and are not running again yet.
+    pub dead: Vec<GroupId>,
+    /// Groups that run.
+    pub running: Vec<GroupId>,
+}
+
+impl Health {
+    pub fn is_ready(&self) -> bool {
+        self.dead.is_empty()
+    }
+}
+
+/// What the lives of all groups share.
+struct Shared {
+    node: NodeId,
+    timing: Timing,
+    limits: LogLimits,
+    peers: Arc<Peers>,
+    logs: Arc<Disk>,
+    writer: Writer,
+    state: Arc<StateDisk>,
+    dead: Mutex<BTreeSet<GroupId>>,
+}
+
+impl Shared {
+    fn note_dead(&self, group: GroupId, is_dead: bool) {
+        let mut dead = self.dead.lock();
+        if is_dead {
+            dead.insert(group);
+        } else {
+            dead.remove(&group);
+        }
+        telemetry::groups_dead(dead.len());
+    }
+
+    fn timeouts(&self) -> Timeouts {
+        Timeouts { control: self.timing.election_min * 3 / 4, append: self.timing.election_max * 4 }
+    }
+
+    fn raft_config(&self, group: GroupId) -> Arc<Config> {
+        Arc::new(config(&self.timing, &self.limits, format!("group {group}")))
+    }
+}
+
+fn config(timing: &Timing, limits: &LogLimits, name: String) -> Config {
+    let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    Config {
+        cluster_name: name,
+        heartbeat_interval: millis(timing.heartbeat),
+        election_timeout_min: millis(timing.election_min),
+        election_timeout_max: millis(timing.election_max),
+        // A node that was cut off must not disturb the others with a higher term when it returns.
+        enable_pre_vote: Some(true),
+        // A leader that restarts must win a new term: the term is what fences what it did before.
+        enable_leader_restore: Some(false),
+        // Replication starts while the leader's own sync is under way.
+        broadcast_submitted_on_append: Some(true),
+        max_payload_entries: 1024,
+        // Any follower that the log still reaches is fed from the log: a snapshot costs more, and risks more.
+        replication_lag_threshold: 1 << 48,
+        snapshot_policy: SnapshotPolicy::LogsSinceLast(limits.snapshot_every),
+        max_in_snapshot_log_to_keep: limits.keep_entries,
+        // Each purge is a range deletion in the log database: rare and large is better than often and small.
+        purge_batch_size: limits.snapshot_every.min(1000),
+        install_snapshot_timeout: 200_000,
+        backoff: "10ms 20ms 40ms 80ms ...200ms".into(),
+        ..Config::default()
+    }
+}
+
+/// A group that is open.
+struct Open {
+    core: Arc<Core>,
+    stop: CancellationToken,
+    life: JoinHandle<()>,
+    right: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// What the services on the transport see of the host.
+pub(crate) struct Inner {
+    shared: Arc<Shared>,
+    groups: RwLock<HashMap<GroupId, Open>>,
+}
+
+impl Inner {
+    pub(crate) fn core(&self, group: GroupId) -> Option<Arc<Core>> {
+        self.groups.read().get(&group).map(|open| open.core.clone())
+    }
+}
+
+/// All Raft groups of this node.
+pub struct Host {
+    inner: Arc<Inner>,
+    /// Opening and closing, one at a time.
+    changing: tokio::sync::Mutex<bool>,
+    writer: Mutex<Option<std::thread::JoinHandle<()>>>,
+    _folder: StoreFolder,
+}
+
+impl Host {
+    /// Opens the data folder; no group runs yet.
+    pub async fn start(host: HostConfig) -> Result<Self, StartError> {
+        telemetry::describe();
+        config(&host.timing, &host.log, "check".into())
+            .validate()
+            .map_err(|error| StartError::Timing(error.to_string()))?;
+        let folder = StoreFolder::open(&host.data_dir, host.node, host.peers.identity().storage_id)?;
+        let fatal = host.fatal.unwrap_or_else(fatal::exit);
+        let opening = {
+            let (logs, state, installs, fatal) = (folder.logs(), folder.state(), folder.installs(), fatal.clone());
+            host.peers.runtime().spawn_blocking(move || {
+                let failed =
+                    |path: PathBuf| move |error: rocksdb::Error| StartError::Folder { path, reason: error.to_string() };
+                let log_disk = Disk::open(&logs).map_err(failed(logs))?;
+                let state_disk = StateDisk::open(&state, installs, fatal).map_err(failed(state))?;
+                Ok((log_disk, state_disk))
+            })
+        };
+        let (logs, state) = opening.await.unwrap_or_else(|error| {
+            Err(StartError::Folder { path: host.data_dir.clone(), reason: error.to_string() })
+        })?;
+        let (writer, thread) = Writer::start(logs.clone(), fatal).map_err(StartError::Thread)?;
+        let shared = Arc::new(Shared {
+            node: host.node,
+            timing: host.timing,
+            limits: host.log,
+            peers: host.peers.clone(),
+            logs,
+            writer,
+            state,
+            dead: Mutex::default(),
+        });
+        let inner = Arc::new(Inner { shared, groups: RwLock::default() });
+        services::register(&host.peers, Arc::downgrade(&inner));
+        Ok(Self { inner, changing: tokio::sync::Mutex::new(false), writer: Mutex::new(Some(thread)), _folder: folder })
+    }
+
+    /// Starts a group of this node; it takes part as soon as its members know it. Returns when its state is restored.
+    pub async fn open_group(&self, id: GroupId, factory: Factory) -> Result<Group, OpenError> {
+        let stopped = self.changing.lock().await;
+        if *stopped {
+            return Err(OpenError::Stopped);
+        }
+        if self.inner.core(id).is_some() {
+            return Err(OpenError::AlreadyOpen(id));
+        }
+        let shared = self.inner.shared.clone();
+        let core =
+            Core::new(id, shared.node, shared.peers.clone(), shared.state.clone(), shared.timing.election_max * 2);
+        let stop = CancellationToken::new();
+        let life = Life::new(core.clone(), factory, shared.clone(), stop.clone());
+        let right = life.right();
+        let (started, result) = oneshot::channel();
+        let life = shared.peers.runtime().spawn(life.run(started));
+        // Known before it has started: a leader that is there already may speak to it as soon as it can answer.
+        self.inner.groups.write().insert(id, Open { core: core.clone(), stop, life, right });
+        match result.await {
+            Ok(Ok(())) => Ok(Group::new(core)),
+            failed => {
+                self.inner.groups.write().remove(&id);
+                let reason =
+                    failed.map_or_else(|_| "its task is gone".to_owned(), |result| result.err().unwrap_or_default());
+                Err(OpenError::Failed { group: id, reason })
+            }
+        }
+    }
+
+    pub fn group(&self, id: GroupId) -> Option<Group> {
+        self.inner.core(id).map(Group::new)
+    }
+
+    /// Stops a group; its log and state stay on disk.
+    pub async fn close_group(&self, id: GroupId) {
+        let _changing = self.changing.lock().await;
+        self.close(id).await;
+    }
+
+    async fn close(&self, id: GroupId) {
+        let open = self.inner.groups.write().remove(&id);
+        let Some(open) = open else { return };
+        open.stop.cancel();
+        if open.life.await.is_err() {
+            tracing::error!(group = id, "the task of a group panicked");
+        }
+        life::released(&open.right, id).await;
+        self.inner.shared.note_dead(id, false);
+    }
+
+    /// Stops a group and removes its log and state. Only for a node that is no member of the group any more: a member
+    /// that forgets its votes could elect two leaders.
+    pub async fn remove_group(&self, id: GroupId) -> Result<(), OpenError> {
+        let _changing = self.changing.lock().await;
+        self.close(id).await;
+        let failed = |error: std::io::Error| OpenError::Failed { group: id, reason: error.to_string() };
+        let shared = self.inner.shared.clone();
+        // The log first: without it the state is a leftover, the other way round it would look like damage.
+        shared.writer.written(|done| Write::Erase { group: id, done }).await.map_err(failed)?;
+        let state = shared.state.clone();
+        let erasing = shared.peers.runtime().spawn_blocking(move || state.erase(id));
+        erasing.await.map_err(|error| failed(std::io::Error::other(error)))?.map_err(failed)
+    }
+
+    pub fn health(&self) -> Health {
+        let dead: Vec<_> = self.inner.shared.dead.lock().iter().copied().collect();
+        let mut running: Vec<_> =
+            self.inner.groups.read().keys().filter(|group| !dead.contains(group)).copied().collect();
+        running.sort_unstable();
+        Health { dead, running }
+    }
+
+    /// Stops all groups and writes what is still in memory. Nothing can be opened afterwards.
+    pub async fn shutdown(&self) {
+        let mut stopped = self.changing.lock().await;
+        *stopped = true;
+        let open: Vec<_> = self.inner.groups.read().keys().copied().collect();
+        futures::future::join_all(open.into_iter().map(|id| self.close(id))).await;
+        let shared = &self.inner.shared;
+        let state = shared.state.clone();
+        match shared.peers.runtime().spawn_blocking(move || state.sync()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(%error, "the state was not synced"),
+            Err(error) => tracing::error!(%error, "the state was not synced"),
+        }
+        self.stop_writer().await;
+    }
+
+    /// Ends the writer behind its last write, and waits for the readers of closed groups to let go of the log.
+    async fn stop_writer(&self) {
+        let thread = self.writer.lock().take();
+        let Some(thread) = thread else { return };
+        let shared = &self.inner.shared;
+        if shared.writer.written(|done| Write::Stop { done }).await.is_err() {
+            tracing::error!("the last writes of the log did not reach the disk");
+        }
+        if shared.peers.runtime().spawn_blocking(move || thread.join()).await.is_err() {
+            tracing::error!("the log writer did not end");
+        }
+        let deadline = Instant::now() + Duration::from_secs(2);
+        while Arc::strong_count(&shared.logs) > 1 && Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        // Groups that were not closed end with the runtime, and the writer's thread with the last of them.
+        for (_, open) in self.inner.groups.write().drain() {
+            open.stop.cancel();
+        }
+    }
+}

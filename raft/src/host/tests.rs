@@ -1,0 +1,350 @@
+//! Hosts in one process over real sockets: elections, fail-over, restarts, snapshots, reads.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use tempfile::TempDir;
+
+use super::*;
+use crate::group::{ChangeError, ProposeError};
+use crate::machine::{Position, State, View};
+use crate::testing::{Authority, peers_config};
+use crate::transport::PeersConfig;
+
+/// Keeps the last value of `key=value` commands, and the list of all commands. `panic` panics, once.
+struct Toy {
+    count: u64,
+    panic: Arc<AtomicBool>,
+}
+
+impl Machine for Toy {
+    fn restore(&mut self, state: &dyn View) {
+        self.count = state.scan(b"list/", b"list0", usize::MAX).len() as u64;
+    }
+
+    fn apply(&mut self, _at: Position, command: &[u8], state: &mut dyn State) -> Bytes {
+        if command == b"panic" && self.panic.swap(false, Ordering::SeqCst) {
+            panic!("asked to");
+        }
+        let mut key = b"list/".to_vec();
+        key.extend_from_slice(&self.count.to_be_bytes());
+        state.put(&key, command);
+        if let Some(at) = command.iter().position(|byte| *byte == b'=') {
+            let mut key = b"key/".to_vec();
+            key.extend_from_slice(&command[..at]);
+            state.put(&key, &command[at + 1..]);
+        }
+        self.count += 1;
+        Bytes::copy_from_slice(&self.count.to_be_bytes())
+    }
+}
+
+type Addresses = Arc<Mutex<HashMap<NodeId, String>>>;
+
+struct Node {
+    peers: Arc<Peers>,
+    host: Host,
+    group: Group,
+    panic: Arc<AtomicBool>,
+}
+
+struct Cluster {
+    authority: Authority,
+    addresses: Addresses,
+    folders: HashMap<NodeId, TempDir>,
+    limits: LogLimits,
+    nodes: HashMap<NodeId, Node>,
+}
+
+const GROUP: GroupId = 3;
+
+fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(20)
+}
+
+impl Cluster {
+    async fn start(nodes: &[NodeId], limits: LogLimits) -> Self {
+        let mut cluster = Self {
+            authority: Authority::new(),
+            addresses: Addresses::default(),
+            folders: HashMap::new(),
+            limits,
+            nodes: HashMap::new(),
+        };
+        for node in nodes {
+            cluster.run(*node).await;
+        }
+        cluster.node(nodes[0]).group.initialize(nodes.iter().copied().collect()).await.unwrap();
+        cluster
+    }
+
+    async fn run(&mut self, id: NodeId) {
+        let known = self.addresses.clone();
+        let config = PeersConfig {
+            lookup: Arc::new(move |node| known.lock().get(&node).cloned()),
+            ..peers_config(&self.authority, id)
+        };
+        let peers = Peers::start(config).await.unwrap();
+        self.addresses.lock().insert(id, peers.local_addr().to_string());
+        let folder = self.folders.entry(id).or_insert_with(|| tempfile::tempdir().unwrap());
+        let host = start_host(folder.path(), &peers, self.limits).await.unwrap();
+        let panic = Arc::new(AtomicBool::new(false));
+        let armed = panic.clone();
+        let factory: Factory = Box::new(move || Box::new(Toy { count: 0, panic: armed.clone() }));
+        let group = host.open_group(GROUP, factory).await.unwrap();
+        self.nodes.insert(id, Node { peers, host, group, panic });
+    }
+
+    /// Takes a node away: first its network, as when it is killed.
+    async fn stop(&mut self, id: NodeId) {
+        let node = self.nodes.remove(&id).unwrap();
+        node.peers.shutdown().await;
+        node.host.shutdown().await;
+    }
+
+    fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[&id]
+    }
+
+    fn group(&self, id: NodeId) -> &Group {
+        &self.node(id).group
+    }
+
+    /// The node that is ready as the leader, by its own word.
+    async fn leader(&self) -> NodeId {
+        let deadline = soon();
+        loop {
+            let ready = |node: &&NodeId| self.group(**node).leadership().borrow().ready_epoch.is_some();
+            let mut leaders: Vec<_> = self.nodes.keys().filter(ready).copied().collect();
+            leaders.sort_by_key(|node| self.group(*node).leadership().borrow().ready_epoch);
+            if let Some(leader) = leaders.pop() {
+                return leader;
+            }
+            assert!(Instant::now() < deadline, "no leader");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Proposes through whoever leads, until it is answered.
+    async fn put(&self, key: &str, value: &str) {
+        let command = Bytes::from(format!("{key}={value}"));
+        let deadline = soon();
+        loop {
+            let leader = self.leader().await;
+            match self.group(leader).propose(command.clone(), deadline).await {
+                Ok(_) => return,
+                Err(error) => assert!(Instant::now() < deadline, "{error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    async fn get(&self, node: NodeId, key: &str) -> Option<String> {
+        self.group(node).linearizable(soon()).await.unwrap();
+        let value = self.group(node).reader().get(format!("key/{key}").as_bytes());
+        value.map(|value| String::from_utf8(value).unwrap())
+    }
+
+    async fn shutdown(mut self) {
+        let ids: Vec<_> = self.nodes.keys().copied().collect();
+        for id in ids {
+            self.stop(id).await;
+        }
+    }
+}
+
+async fn start_host(path: &Path, peers: &Arc<Peers>, limits: LogLimits) -> Result<Host, StartError> {
+    let fatal: Fatal = Arc::new(|reason| tracing::error!(%reason, "fatal"));
+    let config = HostConfig {
+        node: peers.node(),
+        data_dir: path.to_owned(),
+        timing: Timing::LAN,
+        log: limits,
+        peers: peers.clone(),
+        fatal: Some(fatal),
+    };
+    Host::start(config).await
+}
+
+fn small() -> LogLimits {
+    LogLimits { keep_entries: 20, snapshot_every: 50, max_bytes: 1 << 20 }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_node_alone_leads_answers_and_keeps_its_state_over_a_restart() {
+    let mut cluster = Cluster::start(&[1], LogLimits::default()).await;
+    cluster.put("a", "1").await;
+    assert_eq!(cluster.get(1, "a").await.as_deref(), Some("1"));
+    assert!(cluster.group(1).quorum_contact().unwrap().elapsed() < Duration::from_secs(1));
+    let epoch = cluster.group(1).leadership().borrow().ready_epoch.unwrap();
+    cluster.stop(1).await;
+    cluster.run(1).await;
+    cluster.leader().await;
+    assert_eq!(cluster.get(1, "a").await.as_deref(), Some("1"));
+    let later = cluster.group(1).leadership().borrow().ready_epoch.unwrap();
+    assert!(later > epoch, "a restarted leader has a new epoch: {epoch}, {later}");
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_stand_in_the_log_in_the_order_in_which_they_were_submitted() {
+    let cluster = Cluster::start(&[1, 2, 3], LogLimits::default()).await;
+    let leader = cluster.leader().await;
+    let group = cluster.group(leader);
+    let pending: Vec<_> = (0..2000).map(|number| group.submit(Bytes::from(format!("n={number}"))).unwrap()).collect();
+    for (number, pending) in pending.into_iter().enumerate() {
+        assert_eq!(pending.await.unwrap(), (number as u64 + 1).to_be_bytes().as_slice());
+    }
+    for id in [1, 2, 3] {
+        assert_eq!(cluster.get(id, "n").await.as_deref(), Some("1999"));
+    }
+    let follower = if leader == 1 { 2 } else { 1 };
+    let refused = cluster.group(follower).propose(Bytes::from_static(b"x=y"), soon()).await;
+    assert_eq!(refused, Err(ProposeError::NotLeader { leader: Some(leader) }));
+    let hashes = [1, 2, 3].map(|id| cluster.group(id).clone());
+    let mut all = BTreeSet::new();
+    for group in hashes {
+        all.insert(group.state_hash(soon()).await.unwrap());
+    }
+    assert_eq!(all.len(), 1, "{all:?}");
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_leader_is_replaced_and_catches_up_when_it_returns() {
+    let mut cluster = Cluster::start(&[1, 2, 3], LogLimits::default()).await;
+    cluster.put("a", "1").await;
+    let old = cluster.leader().await;
+    let epoch = cluster.group(old).leadership().borrow().ready_epoch.unwrap();
+    cluster.stop(old).await;
+    let started = Instant::now();
+    let new = cluster.leader().await;
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    assert!(cluster.group(new).leadership().borrow().ready_epoch.unwrap() > epoch);
+    cluster.put("b", "2").await;
+    cluster.run(old).await;
+    assert_eq!(cluster.get(old, "a").await.as_deref(), Some("1"));
+    assert_eq!(cluster.get(old, "b").await.as_deref(), Some("2"));
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_that_the_log_does_not_reach_gets_a_snapshot() {
+    let mut cluster = Cluster::start(&[1, 2, 3], small()).await;
+    cluster.put("first", "x").await;
+    let leader = cluster.leader().await;
+    let behind = if leader == 1 { 2 } else { 1 };
+    cluster.stop(behind).await;
+    for number in 0..30 {
+        let group = cluster.group(cluster.leader().await).clone();
+        let pending: Vec<_> =
+            (0..20).map(|index| group.submit(Bytes::from(format!("{number}={index}"))).unwrap()).collect();
+        for pending in pending {
+            pending.await.unwrap();
+        }
+    }
+    // The log is cut on the leader before the follower asks for it.
+    let deadline = soon();
+    while cluster.group(leader).first_index() < 500 {
+        assert!(Instant::now() < deadline, "the log is not cut");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    cluster.run(behind).await;
+    assert_eq!(cluster.get(behind, "first").await.as_deref(), Some("x"));
+    assert_eq!(cluster.get(behind, "29").await.as_deref(), Some("19"));
+    assert!(cluster.group(behind).first_index() > 400, "it came by the log");
+    // And it goes on from there, also after a restart.
+    cluster.put("after", "y").await;
+    assert_eq!(cluster.get(behind, "after").await.as_deref(), Some("y"));
+    cluster.stop(behind).await;
+    cluster.run(behind).await;
+    assert_eq!(cluster.get(behind, "after").await.as_deref(), Some("y"));
+    assert_eq!(cluster.get(behind, "first").await.as_deref(), Some("x"));
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leadership_moves_on_request_and_reads_work_everywhere() {
+    let cluster = Cluster::start(&[1, 2, 3], LogLimits::default()).await;
+    cluster.put("a", "1").await;
+    let old = cluster.leader().await;
+    let to = if old == 3 { 1 } else { 3 };
+    cluster.group(old).transfer_leader(to, soon()).await.unwrap();
+    assert_eq!(cluster.group(old).leader(), Some(to));
+    cluster.put("a", "2").await;
+    for id in [1, 2, 3] {
+        assert_eq!(cluster.get(id, "a").await.as_deref(), Some("2"));
+    }
+    let leader = cluster.leader().await;
+    let contact = cluster.group(leader).quorum_contact().unwrap();
+    assert!(contact.elapsed() < Duration::from_secs(1), "{:?}", contact.elapsed());
+    let group = cluster.group(leader).clone();
+    let burst: Vec<_> = (0..100)
+        .map(|_| {
+            let group = group.clone();
+            tokio::spawn(async move { group.read_index(soon()).await })
+        })
+        .collect();
+    for read in burst {
+        read.await.unwrap().unwrap();
+    }
+    let follower = if leader == 1 { 2 } else { 1 };
+    let refused = cluster.group(follower).transfer_leader(3, Instant::now()).await;
+    assert!(matches!(refused, Err(ChangeError::NotLeader { .. } | ChangeError::TimedOut)) || leader == 3);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_join_and_leave() {
+    let mut cluster = Cluster::start(&[1], LogLimits::default()).await;
+    cluster.put("a", "1").await;
+    for id in [2, 3] {
+        cluster.run(id).await;
+        assert!(cluster.group(id).is_pristine().await);
+        cluster.group(1).add_learner(id, soon()).await.unwrap();
+    }
+    cluster.group(1).change_members(BTreeSet::from([1, 2, 3]), soon()).await.unwrap();
+    assert_eq!(cluster.get(3, "a").await.as_deref(), Some("1"));
+    assert_eq!(cluster.group(1).members().voters, BTreeSet::from([1, 2, 3]));
+    let leader = cluster.leader().await;
+    if leader == 1 {
+        cluster.group(1).transfer_leader(2, soon()).await.unwrap();
+    }
+    let leader = cluster.leader().await;
+    cluster.group(leader).change_members(BTreeSet::from([2, 3]), soon()).await.unwrap();
+    cluster.put("b", "2").await;
+    cluster.node(1).host.remove_group(GROUP).await.unwrap();
+    assert_eq!(cluster.node(1).group.propose(Bytes::new(), soon()).await, Err(ProposeError::Stopped));
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_whose_machine_panics_is_built_again_under_the_same_handle() {
+    let cluster = Cluster::start(&[1, 2, 3], LogLimits::default()).await;
+    cluster.put("a", "1").await;
+    let leader = cluster.leader().await;
+    cluster.node(leader).panic.store(true, Ordering::SeqCst);
+    let lost = cluster.group(leader).propose(Bytes::from_static(b"panic"), soon()).await;
+    assert_eq!(lost, Err(ProposeError::Unknown));
+    assert_eq!(cluster.get(leader, "a").await.as_deref(), Some("1"));
+    cluster.put("a", "2").await;
+    assert_eq!(cluster.get(leader, "a").await.as_deref(), Some("2"));
+    let deadline = soon();
+    while !cluster.node(leader).host.health().is_ready() {
+        assert!(Instant::now() < deadline);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_in_use_is_refused_by_name() {
+    let cluster = Cluster::start(&[1], LogLimits::default()).await;
+    let path = cluster.folders[&1].path();
+    let error = start_host(path, &cluster.node(1).peers, LogLimits::default()).await.err().unwrap().to_string();
+    assert!(error.contains(&path.display().to_string()) && error.contains("another process"), "{error}");
+    cluster.shutdown().await;
+}

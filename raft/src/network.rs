@@ -1,0 +1,311 @@
+//! openraft's network: turns its requests to one peer and group into calls on the transport.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use futures::{Stream, StreamExt};
+use model::id::NodeId;
+use openraft::error::{NetworkError, RPCError, ReplicationClosed, StreamingError, Timeout, Unreachable};
+use openraft::network::{RPCOption, RaftNetworkFactory, RaftNetworkV2};
+use openraft::raft::{
+    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, StreamAppendResult, TransferLeaderRequest,
+    TransferLeaderResponse, VoteRequest, VoteResponse,
+};
+use openraft::{OptionalSend, RPCTypes};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::codec;
+use crate::machine::GroupId;
+use crate::state::snapshot::SnapshotData;
+use crate::telemetry;
+use crate::transport::{Class, PeerError, Peers};
+use crate::types::{Snapshot, SnapshotMeta, TypeConfig, Vote};
+
+/// The host's own services on the transport.
+pub(crate) mod service {
+    pub(crate) const VOTE: u16 = 1;
+    pub(crate) const PRE_VOTE: u16 = 2;
+    pub(crate) const APPEND: u16 = 3;
+    /// An append without entries, which may wait a little for others to share a frame.
+    pub(crate) const HEARTBEAT: u16 = 4;
+    pub(crate) const TRANSFER: u16 = 5;
+    pub(crate) const SNAPSHOT_BEGIN: u16 = 6;
+    pub(crate) const SNAPSHOT_CHUNK: u16 = 7;
+    pub(crate) const SNAPSHOT_END: u16 = 8;
+    pub(crate) const READ_INDEX: u16 = 9;
+}
+
+/// The first byte of each answer of the host's own services.
+pub(crate) mod status {
+    pub(crate) const OK: u8 = 0;
+    /// The group is not open on that node, or does not run.
+    pub(crate) const NO_GROUP: u8 = 1;
+    /// The request is damaged, or came out of order.
+    pub(crate) const BAD: u8 = 2;
+}
+
+/// Heartbeats of all groups within this go in one frame.
+const HEARTBEAT_PATIENCE: Duration = Duration::from_millis(10);
+/// Appends that are on their way to one follower of one group at once. More than one, so that an entry does not wait
+/// for the round trip and the sync of the one before it.
+const APPENDS_IN_FLIGHT: usize = 16;
+/// A chunk is written to disk before it is answered.
+const CHUNK_TIMEOUT: Duration = Duration::from_secs(15);
+/// Putting a snapshot in place takes a machine's restore, too.
+const INSTALL_TIMEOUT: Duration = Duration::from_secs(180);
+
+/// How long requests may take.
+#[derive(Clone, Copy)]
+pub(crate) struct Timeouts {
+    /// Votes and transfers: shorter than the shortest election.
+    pub(crate) control: Duration,
+    /// An append waits for the follower's disk, which may be slow without being dead; a dead peer is noticed by the
+    /// transport long before.
+    pub(crate) append: Duration,
+}
+
+/// Makes the networks of one group.
+pub(crate) struct Factory {
+    pub(crate) peers: Arc<Peers>,
+    pub(crate) group: GroupId,
+    pub(crate) timeouts: Timeouts,
+    /// Reads that wait for a heartbeat right now.
+    pub(crate) reads: Arc<AtomicUsize>,
+}
+
+impl Factory {
+    fn network(&self, target: NodeId, role: Role) -> Network {
+        Network {
+            peers: self.peers.clone(),
+            group: self.group,
+            target,
+            role,
+            timeouts: self.timeouts,
+            reads: self.reads.clone(),
+        }
+    }
+}
+
+impl RaftNetworkFactory<TypeConfig> for Factory {
+    type Network = Network;
+
+    async fn new_client(&mut self, target: NodeId, _node: &()) -> Network {
+        self.network(target, Role::Log)
+    }
+
+    async fn new_heartbeat_client(&mut self, target: NodeId, _node: &()) -> Network {
+        self.network(target, Role::Heartbeat)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Log,
+    Heartbeat,
+}
+
+/// The way of one group to one peer.
+pub(crate) struct Network {
+    peers: Arc<Peers>,
+    group: GroupId,
+    target: NodeId,
+    role: Role,
+    timeouts: Timeouts,
+    reads: Arc<AtomicUsize>,
+}
+
+/// A group in front of a body.
+pub(crate) fn addressed(group: GroupId, body: &[u8]) -> Bytes {
+    let mut out = BytesMut::with_capacity(2 + body.len());
+    out.put_u16(group);
+    out.put_slice(body);
+    out.freeze()
+}
+
+impl Network {
+    fn error(&self, error: PeerError, action: RPCTypes, timeout: Duration) -> RPCError<TypeConfig> {
+        match error {
+            PeerError::TimedOut => {
+                RPCError::Timeout(Timeout { action, id: self.peers.node(), target: self.target, timeout })
+            }
+            PeerError::Busy => RPCError::Network(NetworkError::from_string(error)),
+            PeerError::Unreachable(_) | PeerError::Refused(_) => RPCError::Unreachable(Unreachable::from_string(error)),
+        }
+    }
+
+    async fn ask<Q: Serialize, A: DeserializeOwned>(
+        &self,
+        service: u16,
+        action: RPCTypes,
+        request: &Q,
+    ) -> Result<A, RPCError<TypeConfig>> {
+        let timeout = self.timeouts.control;
+        let body = addressed(self.group, &codec::encode(request));
+        let answer = self.peers.call(self.target, Class::Control, service, body, Instant::now() + timeout).await;
+        let answer = answer.map_err(|error| self.error(error, action, timeout))?;
+        codec::decode(accepted(answer)?).map_err(damaged)
+    }
+
+    /// Hands an append over at once, in the order of these calls, and gives its answer later.
+    fn send_append(
+        &self,
+        request: &AppendEntriesRequest<TypeConfig>,
+    ) -> impl Future<Output = Result<AppendEntriesResponse<TypeConfig>, RPCError<TypeConfig>>> + Send + use<> {
+        let body = codec::encode_append(self.group, request);
+        let (class, service, patience) = match self.role {
+            Role::Log => (Class::Log, service::APPEND, Duration::ZERO),
+            // A read waits for this heartbeat: it must not wait for others.
+            Role::Heartbeat if self.reads.load(Ordering::Relaxed) > 0 => {
+                (Class::Control, service::APPEND, Duration::ZERO)
+            }
+            Role::Heartbeat => (Class::Control, service::HEARTBEAT, HEARTBEAT_PATIENCE),
+        };
+        let timeout = self.timeouts.append;
+        let answer = self.peers.begin(self.target, class, service, body, patience);
+        let this = Self { peers: self.peers.clone(), reads: self.reads.clone(), ..*self };
+        async move {
+            let answer = match answer {
+                Ok(answer) => tokio::time::timeout(timeout, answer).await.unwrap_or(Err(PeerError::TimedOut)),
+                Err(error) => Err(error),
+            };
+            let answer = answer.map_err(|error| this.error(error, RPCTypes::AppendEntries, timeout))?;
+            codec::decode_append_answer(accepted(answer)?).map_err(damaged)
+        }
+    }
+
+    async fn send_snapshot(
+        &self,
+        vote: Vote,
+        meta: &SnapshotMeta,
+        mut chunks: tokio::sync::mpsc::Receiver<std::io::Result<Bytes>>,
+    ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
+        let call = async |service: u16, body: Bytes, timeout: Duration| {
+            let deadline = Instant::now() + timeout;
+            let answer = self.peers.call(self.target, Class::Snapshot, service, body, deadline).await;
+            let answer = answer.map_err(|error| self.error(error, RPCTypes::InstallSnapshot, timeout))?;
+            accepted(answer)
+        };
+        call(service::SNAPSHOT_BEGIN, addressed(self.group, &[]), CHUNK_TIMEOUT).await?;
+        let mut number = 0_u64;
+        while let Some(chunk) = chunks.recv().await {
+            let chunk = chunk.map_err(|error| StreamingError::Network(NetworkError::new(&error)))?;
+            let mut body = BytesMut::with_capacity(10 + chunk.len());
+            body.put_u16(self.group);
+            body.put_u64(number);
+            body.put_slice(&chunk);
+            call(service::SNAPSHOT_CHUNK, body.freeze(), CHUNK_TIMEOUT).await?;
+            number += 1;
+        }
+        let end = addressed(self.group, &codec::encode(&(number, vote, meta)));
+        let answer = call(service::SNAPSHOT_END, end, INSTALL_TIMEOUT).await?;
+        telemetry::snapshot_sent();
+        Ok(codec::decode(answer).map_err(damaged)?)
+    }
+}
+
+fn damaged(error: codec::CodecError) -> RPCError<TypeConfig> {
+    RPCError::Network(NetworkError::new(&error))
+}
+
+/// Takes the status off an answer.
+fn accepted(mut answer: Bytes) -> Result<Bytes, RPCError<TypeConfig>> {
+    if !answer.has_remaining() {
+        return Err(RPCError::Network(NetworkError::from_string("an empty answer")));
+    }
+    match answer.get_u8() {
+        status::OK => Ok(answer),
+        status::NO_GROUP => Err(RPCError::Unreachable(Unreachable::from_string("the group does not run there"))),
+        _ => Err(RPCError::Network(NetworkError::from_string("the peer could not read the request"))),
+    }
+}
+
+impl RaftNetworkV2<TypeConfig> for Network {
+    type SnapshotData = SnapshotData;
+
+    async fn append_entries(
+        &mut self,
+        request: AppendEntriesRequest<TypeConfig>,
+        _option: RPCOption,
+    ) -> Result<AppendEntriesResponse<TypeConfig>, RPCError<TypeConfig>> {
+        self.send_append(&request).await
+    }
+
+    /// Sends requests as they come, without waiting for the answer to the one before, and gives the answers in order.
+    fn stream_append<'s, S>(
+        &'s mut self,
+        input: S,
+        _option: RPCOption,
+    ) -> BoxFuture<
+        's,
+        Result<BoxStream<'s, Result<StreamAppendResult<TypeConfig>, RPCError<TypeConfig>>>, RPCError<TypeConfig>>,
+    >
+    where
+        S: Stream<Item = AppendEntriesRequest<TypeConfig>> + OptionalSend + Unpin + 'static,
+    {
+        let this = &*self;
+        let answers = input.map(move |request| {
+            let previous = request.prev_log_id;
+            let last = request.entries.last().map(|entry| entry.log_id).or(previous);
+            let answer = this.send_append(&request);
+            async move { Ok(answer.await?.into_stream_result(previous, last)) }
+        });
+        let answers = Box::pin(answers.buffered(APPENDS_IN_FLIGHT));
+        // What comes after a failure or a conflict was sent on a wrong assumption: openraft starts over.
+        let answers = futures::stream::unfold(Some(answers), |answers| async move {
+            let mut answers = answers?;
+            let answer = answers.next().await?;
+            let go_on = matches!(answer, Ok(Ok(_)));
+            Some((answer, go_on.then_some(answers)))
+        });
+        let answers: BoxStream<'s, _> = Box::pin(answers);
+        Box::pin(std::future::ready(Ok(answers)))
+    }
+
+    async fn vote(
+        &mut self,
+        request: VoteRequest<TypeConfig>,
+        _option: RPCOption,
+    ) -> Result<VoteResponse<TypeConfig>, RPCError<TypeConfig>> {
+        self.ask(service::VOTE, RPCTypes::Vote, &request).await
+    }
+
+    async fn pre_vote(
+        &mut self,
+        request: VoteRequest<TypeConfig>,
+        _option: RPCOption,
+    ) -> Result<VoteResponse<TypeConfig>, RPCError<TypeConfig>> {
+        self.ask(service::PRE_VOTE, RPCTypes::Vote, &request).await
+    }
+
+    async fn full_snapshot(
+        &mut self,
+        vote: Vote,
+        snapshot: Snapshot<SnapshotData>,
+        cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
+        _option: RPCOption,
+    ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
+        let SnapshotData::Source(source) = snapshot.snapshot else {
+            let error = NetworkError::from_string("the snapshot has no content");
+            return Err(StreamingError::Network(error));
+        };
+        tracing::info!(group = self.group, peer = self.target, upto = ?snapshot.meta.last_log_id, "sending a snapshot");
+        tokio::select! {
+            sent = self.send_snapshot(vote, &snapshot.meta, source.read()) => sent,
+            closed = cancel => Err(StreamingError::Closed(closed)),
+        }
+    }
+
+    async fn transfer_leader(
+        &mut self,
+        request: TransferLeaderRequest<TypeConfig>,
+        _option: RPCOption,
+    ) -> Result<TransferLeaderResponse<TypeConfig>, RPCError<TypeConfig>> {
+        self.ask(service::TRANSFER, RPCTypes::TransferLeader, &request).await
+    }
+}

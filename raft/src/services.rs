@@ -1,0 +1,182 @@
+//! The peers' side of [`crate::network`]: takes the requests of other nodes to the groups that are open here.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use model::id::NodeId;
+use parking_lot::Mutex;
+use serde::Serialize;
+
+use crate::codec;
+use crate::group::Core;
+use crate::host::Inner;
+use crate::machine::GroupId;
+use crate::network::{service, status};
+use crate::state::snapshot::{Sink, SnapshotData};
+use crate::transport::{Peers, RaftService};
+use crate::types::{Snapshot, SnapshotMeta, Vote};
+
+/// Answers to the heartbeats of one frame come about together; so long they wait for each other.
+const ANSWER_PATIENCE: Duration = Duration::from_millis(2);
+
+/// A snapshot that is arriving.
+struct Incoming {
+    from: NodeId,
+    next: u64,
+    sink: Sink,
+}
+
+struct Services {
+    host: Weak<Inner>,
+    incoming: Mutex<HashMap<GroupId, Incoming>>,
+}
+
+/// Registers all services of a host.
+pub(crate) fn register(peers: &Peers, host: Weak<Inner>) {
+    let services = Arc::new(Services { host, incoming: Mutex::default() });
+    for number in service::VOTE..=service::READ_INDEX {
+        peers.serve_raft(number, Arc::new(Numbered { services: services.clone(), number }));
+    }
+}
+
+/// One service.
+struct Numbered {
+    services: Arc<Services>,
+    number: u16,
+}
+
+impl RaftService for Numbered {
+    fn handle(&self, from: NodeId, mut body: Bytes) -> BoxFuture<'static, Bytes> {
+        if body.remaining() < 2 {
+            return failure(status::BAD);
+        }
+        let group = body.get_u16();
+        let Some(core) = self.services.host.upgrade().and_then(|host| host.core(group)) else {
+            return failure(status::NO_GROUP);
+        };
+        let services = self.services.clone();
+        match self.number {
+            service::VOTE | service::PRE_VOTE | service::TRANSFER => votes(self.number, core, body).boxed(),
+            service::APPEND | service::HEARTBEAT => append(core, body).boxed(),
+            service::SNAPSHOT_BEGIN => services.begin(from, core).boxed(),
+            service::SNAPSHOT_CHUNK => services.chunk(from, group, body).boxed(),
+            service::SNAPSHOT_END => services.end(from, core, body).boxed(),
+            service::READ_INDEX => read_index(core).boxed(),
+            _ => failure(status::BAD),
+        }
+    }
+
+    fn patience(&self) -> Duration {
+        if self.number == service::HEARTBEAT { ANSWER_PATIENCE } else { Duration::ZERO }
+    }
+}
+
+fn failure(status: u8) -> BoxFuture<'static, Bytes> {
+    std::future::ready(refused(status)).boxed()
+}
+
+fn refused(status: u8) -> Bytes {
+    Bytes::copy_from_slice(&[status])
+}
+
+fn accepted(body: &[u8]) -> Bytes {
+    let mut out = BytesMut::with_capacity(1 + body.len());
+    out.put_u8(status::OK);
+    out.put_slice(body);
+    out.freeze()
+}
+
+/// An answer, or that the group does not run: openraft's errors here all mean that it stopped.
+fn answer<T: Serialize, E>(result: Result<T, E>) -> Bytes {
+    match result {
+        Ok(value) => accepted(&codec::encode(&value)),
+        Err(_) => refused(status::NO_GROUP),
+    }
+}
+
+async fn votes(number: u16, core: Arc<Core>, body: Bytes) -> Bytes {
+    let Some(raft) = core.raft() else { return refused(status::NO_GROUP) };
+    match number {
+        service::TRANSFER => match codec::decode(body) {
+            Ok(request) => answer(raft.handle_transfer_leader(request).await),
+            Err(_) => refused(status::BAD),
+        },
+        _ => match codec::decode(body) {
+            Ok(request) if number == service::VOTE => answer(raft.vote(request).await),
+            Ok(request) => answer(raft.pre_vote(request).await),
+            Err(_) => refused(status::BAD),
+        },
+    }
+}
+
+/// Reaches the group's core when this is first polled, which the transport does in the order of the requests.
+async fn append(core: Arc<Core>, body: Bytes) -> Bytes {
+    let Some(raft) = core.raft() else { return refused(status::NO_GROUP) };
+    let Ok(request) = codec::decode_append(body) else { return refused(status::BAD) };
+    match raft.append_entries(request).await {
+        Ok(response) => accepted(&codec::encode_append_answer(&response)),
+        Err(_) => refused(status::NO_GROUP),
+    }
+}
+
+async fn read_index(core: Arc<Core>) -> Bytes {
+    match core.leader_read_index().await {
+        Ok(index) => accepted(&codec::encode(&index)),
+        Err(_) => refused(status::NO_GROUP),
+    }
+}
+
+impl Services {
+    async fn begin(self: Arc<Self>, from: NodeId, core: Arc<Core>) -> Bytes {
+        let sink = Sink::start(core.state_disk(), core.id());
+        // A transfer that was under way is dropped, and its files with it.
+        self.incoming.lock().insert(core.id(), Incoming { from, next: 0, sink });
+        accepted(&[])
+    }
+
+    /// Takes the transfer out while it is worked on, so that nothing is locked meanwhile.
+    fn take(&self, from: NodeId, group: GroupId, number: u64) -> Option<Incoming> {
+        let mut all = self.incoming.lock();
+        let fits = all.get(&group).is_some_and(|incoming| incoming.from == from && incoming.next == number);
+        if fits { all.remove(&group) } else { None }
+    }
+
+    async fn chunk(self: Arc<Self>, from: NodeId, group: GroupId, mut body: Bytes) -> Bytes {
+        if body.remaining() < 8 {
+            return refused(status::BAD);
+        }
+        let number = body.get_u64();
+        let Some(mut incoming) = self.take(from, group, number) else { return refused(status::BAD) };
+        if let Err(error) = incoming.sink.push(body).await {
+            tracing::warn!(group, %error, "cannot write a snapshot");
+            return refused(status::BAD);
+        }
+        incoming.next += 1;
+        // A transfer that began meanwhile wins.
+        self.incoming.lock().entry(group).or_insert(incoming);
+        accepted(&[])
+    }
+
+    async fn end(self: Arc<Self>, from: NodeId, core: Arc<Core>, body: Bytes) -> Bytes {
+        let group = core.id();
+        let Ok((number, vote, meta)) = codec::decode::<(u64, Vote, SnapshotMeta)>(body) else {
+            return refused(status::BAD);
+        };
+        let Some(incoming) = self.take(from, group, number) else { return refused(status::BAD) };
+        let received = match incoming.sink.finish().await {
+            Ok(received) => received,
+            Err(error) => {
+                tracing::warn!(group, %error, "cannot write a snapshot");
+                return refused(status::BAD);
+            }
+        };
+        let Some(raft) = core.raft() else { return refused(status::NO_GROUP) };
+        tracing::info!(group, %from, upto = ?meta.last_log_id, "received a snapshot");
+        let snapshot = Snapshot { meta, snapshot: SnapshotData::Received(received) };
+        answer(raft.install_full_snapshot(vote, snapshot).await)
+    }
+}

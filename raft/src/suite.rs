@@ -1,0 +1,50 @@
+//! openraft's own tests of a log store and a state machine, run against ours.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use openraft::StorageError;
+use openraft::testing::log::{StoreBuilder, Suite};
+use tempfile::TempDir;
+use tokio::sync::watch;
+
+use crate::log::disk::Disk;
+use crate::log::store::{GroupLog, LogStore};
+use crate::log::writer::Writer;
+use crate::machine::{Machine, Position, State, View};
+use crate::state::applier::Applier;
+use crate::state::disk::StateDisk;
+use crate::types::TypeConfig;
+
+struct Idle;
+
+impl Machine for Idle {
+    fn restore(&mut self, _: &dyn View) {}
+
+    fn apply(&mut self, _: Position, _: &[u8], _: &mut dyn State) -> Bytes {
+        Bytes::new()
+    }
+}
+
+struct Builder;
+
+impl StoreBuilder<TypeConfig, LogStore, Applier, TempDir> for Builder {
+    async fn build(&self) -> Result<(TempDir, LogStore, Applier), StorageError<TypeConfig>> {
+        let folder = tempfile::tempdir().unwrap();
+        let fatal: crate::fatal::Fatal = Arc::new(|reason| panic!("{reason}"));
+        let disk = Disk::open(&folder.path().join("raft")).unwrap();
+        let state = StateDisk::open(&folder.path().join("data"), folder.path().join("install"), fatal.clone()).unwrap();
+        let (writer, _thread) = Writer::start(disk.clone(), fatal).unwrap();
+        let log = GroupLog::open(1, disk).unwrap();
+        let right = Arc::new(tokio::sync::Mutex::new(())).lock_owned().await;
+        let applier =
+            Applier::open(state, log.clone(), Box::new(Idle), watch::Sender::new(Position::default()), right).unwrap();
+        Ok((folder, LogStore::new(log, writer), applier))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_store_passes_openrafts_own_suite() {
+    Suite::test_all(Builder).await.unwrap();
+}

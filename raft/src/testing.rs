@@ -1,0 +1,43 @@
+//! What the tests of this crate share: certificates, and peers on loopback.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::id::NodeId;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use uuid::Uuid;
+
+use crate::transport::tls::node_name;
+use crate::transport::{Identity, PeerTls, PeersConfig};
+
+/// A certificate authority of one test.
+pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    pub(crate) fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    pub(crate) fn issue(&self, node: NodeId) -> PeerTls {
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(vec![node_name(node)]).unwrap().signed_by(&key, &self.0).unwrap();
+        PeerTls { ca_pem: self.0.pem(), cert_pem: certificate.pem(), key_pem: key.serialize_pem() }
+    }
+}
+
+/// A node on a free port of loopback that knows nobody and admits everyone of its cluster.
+pub(crate) fn peers_config(authority: &Authority, node: NodeId) -> PeersConfig {
+    PeersConfig {
+        node,
+        listen: ([127, 0, 0, 1], 0).into(),
+        identity: Identity { cluster_id: Uuid::from_u128(1), storage_id: Uuid::from_u128(u128::from(node)) },
+        tls: authority.issue(node),
+        lookup: Arc::new(|_| None),
+        admit: Arc::new(|_, _| Ok(())),
+        threads: 2,
+        connect_timeout: Duration::from_millis(200),
+    }
+}

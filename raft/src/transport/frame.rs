@@ -1,0 +1,174 @@
+//! The bytes between two peers: frames of messages.
+//!
+//! ```text
+//! frame    length u32 of what follows | version u8 | messages...
+//! message  kind u8 | id u64 | service u16 | length u32 | body
+//! ```
+//!
+//! Whatever waits to be written goes in one frame: the heartbeats of all groups to a peer, and a burst of calls.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// Version of the frame; a peer that does not know it closes the connection.
+const VERSION: u8 = 1;
+/// A longer frame is damage, or an attack; a message is bounded by it too.
+pub(super) const MAX_FRAME: usize = 64 << 20;
+const MESSAGE_HEAD: usize = 15;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Request = 0,
+    Response = 1,
+    /// A request was not handled: the body says why.
+    Refusal = 2,
+    Ping = 3,
+    Pong = 4,
+}
+
+/// One message.
+#[derive(Clone, Debug)]
+pub(super) struct Message {
+    pub(super) kind: Kind,
+    /// Ties an answer to its request. The requester chooses it.
+    pub(super) id: u64,
+    pub(super) service: u16,
+    pub(super) body: Bytes,
+}
+
+#[derive(Debug, Error)]
+pub(super) enum FrameError {
+    #[error("the connection was closed")]
+    Closed,
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    #[error("a frame of version {0} is not known to this node")]
+    Version(u8),
+    #[error("a frame is damaged")]
+    Damaged,
+}
+
+/// Starts a frame in an empty buffer.
+pub(super) fn begin(frame: &mut BytesMut) {
+    frame.put_u32(0);
+    frame.put_u8(VERSION);
+}
+
+pub(super) fn push(frame: &mut BytesMut, message: &Message) {
+    frame.reserve(MESSAGE_HEAD + message.body.len());
+    frame.put_u8(message.kind as u8);
+    frame.put_u64(message.id);
+    frame.put_u16(message.service);
+    frame.put_u32(message.body.len() as u32);
+    frame.put_slice(&message.body);
+}
+
+/// Writes the length in front.
+pub(super) fn end(frame: &mut BytesMut) {
+    let length = (frame.len() - 4) as u32;
+    frame[..4].copy_from_slice(&length.to_be_bytes());
+}
+
+/// Reads the next frame; the buffer keeps what came with it.
+pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), buffer: &mut BytesMut) -> Result<Bytes, FrameError> {
+    loop {
+        if buffer.len() >= 4 {
+            let length = u32::from_be_bytes([buffer[0], buffer[1], buffer[2], buffer[3]]) as usize;
+            if length == 0 || length > MAX_FRAME {
+                return Err(FrameError::Damaged);
+            }
+            if buffer.len() >= 4 + length {
+                buffer.advance(4);
+                let mut frame = buffer.split_to(length).freeze();
+                return match frame.get_u8() {
+                    VERSION => Ok(frame),
+                    other => Err(FrameError::Version(other)),
+                };
+            }
+            buffer.reserve(4 + length - buffer.len());
+        } else {
+            buffer.reserve(16 << 10);
+        }
+        if stream.read_buf(buffer).await? == 0 {
+            return Err(FrameError::Closed);
+        }
+    }
+}
+
+/// Takes the next message off a frame; its body shares the frame's bytes.
+pub(super) fn next(frame: &mut Bytes) -> Option<Result<Message, FrameError>> {
+    if frame.is_empty() {
+        return None;
+    }
+    if frame.len() < MESSAGE_HEAD {
+        return Some(Err(FrameError::Damaged));
+    }
+    let kind = match frame.get_u8() {
+        0 => Kind::Request,
+        1 => Kind::Response,
+        2 => Kind::Refusal,
+        3 => Kind::Ping,
+        4 => Kind::Pong,
+        _ => return Some(Err(FrameError::Damaged)),
+    };
+    let (id, service, length) = (frame.get_u64(), frame.get_u16(), frame.get_u32() as usize);
+    if frame.len() < length {
+        return Some(Err(FrameError::Damaged));
+    }
+    Some(Ok(Message { kind, id, service, body: frame.split_to(length) }))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn messages_come_out_of_a_frame_as_they_went_in_whatever_the_pieces() {
+        let mut frame = BytesMut::new();
+        begin(&mut frame);
+        for id in 0..3 {
+            push(&mut frame, &Message { kind: Kind::Request, id, service: 7, body: Bytes::from(vec![1; id as usize]) });
+        }
+        end(&mut frame);
+        let mut stream = in_pieces(&frame);
+        let mut buffer = BytesMut::new();
+        let mut frame = read(&mut stream, &mut buffer).await.unwrap();
+        let mut lengths = Vec::new();
+        while let Some(message) = next(&mut frame) {
+            let message = message.unwrap();
+            assert_eq!((message.kind, message.service), (Kind::Request, 7));
+            lengths.push(message.body.len());
+        }
+        assert_eq!(lengths, [0, 1, 2]);
+        assert!(matches!(read(&mut stream, &mut buffer).await, Err(FrameError::Closed)));
+    }
+
+    /// A stream that gives a few bytes at a time.
+    fn in_pieces(bytes: &[u8]) -> impl AsyncRead + Unpin + use<> {
+        struct Pieces(Bytes);
+        impl AsyncRead for Pieces {
+            fn poll_read(
+                mut self: std::pin::Pin<&mut Self>,
+                _: &mut std::task::Context<'_>,
+                out: &mut tokio::io::ReadBuf<'_>,
+            ) -> std::task::Poll<std::io::Result<()>> {
+                let count = self.0.len().min(3).min(out.remaining());
+                out.put_slice(&self.0.split_to(count));
+                std::task::Poll::Ready(Ok(()))
+            }
+        }
+        Pieces(Bytes::copy_from_slice(bytes))
+    }
+
+    proptest! {
+        #[test]
+        fn foreign_bytes_are_an_error_and_never_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+            let mut frame = Bytes::from(bytes);
+            while let Some(Ok(_)) = next(&mut frame) {}
+        }
+    }
+}

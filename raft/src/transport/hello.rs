@@ -1,0 +1,95 @@
+//! The first words on a connection: who speaks, of which cluster, for which class of traffic.
+//!
+//! Both sides have proven by their certificates which node they are; here each says which cluster and which data folder
+//! it belongs to, and may be refused with a reason that both log.
+
+use model::id::NodeId;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use super::{Class, Identity};
+
+/// The version of all that is spoken after the hello. Nodes of different versions refuse each other.
+const PROTOCOL: u16 = 1;
+const MAX_HELLO: usize = 4096;
+
+#[derive(Debug, Error)]
+pub(super) enum HelloError {
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    #[error("the peer's hello is damaged")]
+    Damaged,
+    /// The peer does not want to speak with us.
+    #[error("{0}")]
+    Refused(String),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Hello {
+    protocol: u16,
+    pub(super) node: NodeId,
+    cluster_id: [u8; 16],
+    storage_id: [u8; 16],
+    class: u8,
+}
+
+impl Hello {
+    pub(super) fn new(node: NodeId, identity: &Identity, class: Class) -> Self {
+        Self {
+            protocol: PROTOCOL,
+            node,
+            cluster_id: *identity.cluster_id.as_bytes(),
+            storage_id: *identity.storage_id.as_bytes(),
+            class: class as u8,
+        }
+    }
+
+    pub(super) fn identity(&self) -> Identity {
+        Identity {
+            cluster_id: uuid::Uuid::from_bytes(self.cluster_id),
+            storage_id: uuid::Uuid::from_bytes(self.storage_id),
+        }
+    }
+
+    pub(super) fn class(&self) -> Option<Class> {
+        Class::ALL.into_iter().find(|class| *class as u8 == self.class)
+    }
+
+    /// What does not fit between the two sides, before anyone is asked about the peer.
+    pub(super) fn mismatch(&self, ours: &Identity) -> Option<String> {
+        if self.protocol != PROTOCOL {
+            return Some(format!("peer protocol {} does not fit {PROTOCOL}", self.protocol));
+        }
+        let theirs = self.identity().cluster_id;
+        (theirs != ours.cluster_id)
+            .then(|| format!("node {} is of cluster {theirs}, not of {}", self.node, ours.cluster_id))
+    }
+}
+
+/// The accepting side's answer: its own hello, or why not.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Answer {
+    Welcome(Hello),
+    Refused(String),
+}
+
+pub(super) async fn send<T: Serialize>(stream: &mut (impl AsyncWrite + Unpin), value: &T) -> Result<(), HelloError> {
+    let body = rmp_serde::to_vec(value).map_err(|_| HelloError::Damaged)?;
+    let mut bytes = (body.len() as u32).to_be_bytes().to_vec();
+    bytes.extend_from_slice(&body);
+    stream.write_all(&bytes).await?;
+    stream.flush().await?;
+    Ok(())
+}
+
+pub(super) async fn receive<T: DeserializeOwned>(stream: &mut (impl AsyncRead + Unpin)) -> Result<T, HelloError> {
+    let length = stream.read_u32().await? as usize;
+    if length > MAX_HELLO {
+        return Err(HelloError::Damaged);
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await?;
+    rmp_serde::from_slice(&body).map_err(|_| HelloError::Damaged)
+}

@@ -1,0 +1,224 @@
+//! The serving side: accepts peers, checks who they are, and hands their calls to the services.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures::FutureExt;
+use model::id::NodeId;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc};
+use tokio_rustls::server::TlsStream;
+use tokio_util::sync::CancellationToken;
+
+use super::frame::{self, FrameError, Kind, Message};
+use super::hello::{self, Answer, Hello, HelloError};
+use super::stream::{self, Outgoing};
+use super::{Class, PeerError, Service, Shared, tls};
+use crate::telemetry;
+
+/// Answers that may wait for a connection.
+const QUEUE: usize = 8192;
+/// Calls of the floors above that one peer may have in flight on one connection; more are answered as busy.
+const CALLS: usize = 4096;
+/// Connections that may be in their handshake at once.
+const HANDSHAKES: usize = 64;
+
+/// Accepts peers until the node stops.
+pub(super) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
+    let handshakes = Arc::new(Semaphore::new(HANDSHAKES));
+    loop {
+        let permit = match handshakes.clone().acquire_owned().await {
+            Ok(permit) => permit,
+            Err(_) => return,
+        };
+        let (socket, from) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Out of file descriptors, say: it passes, and a busy loop would not help.
+                tracing::warn!(%error, "cannot accept a peer");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let task = {
+            let shared = shared.clone();
+            async move {
+                // The handshake of a peer that is paused, or no peer at all, must not stay for ever.
+                let greeted = tokio::time::timeout(shared.connect_timeout * 5, greet(&shared, socket)).await;
+                drop(permit);
+                match greeted {
+                    Ok(Ok((stream, peer, class))) => serve(&shared, stream, peer, class).await,
+                    Ok(Err(HelloError::Refused(reason))) => {
+                        telemetry::peer_refused();
+                        tracing::warn!(%from, %reason, "refused a peer");
+                    }
+                    Ok(Err(error)) => tracing::debug!(%from, %error, "a peer did not complete its handshake"),
+                    Err(_) => tracing::debug!(%from, "a peer took too long for its handshake"),
+                }
+            }
+        };
+        let stop = shared.stop.clone();
+        shared.tracker.spawn(async move {
+            let _ = stop.run_until_cancelled(task).await;
+        });
+    }
+}
+
+async fn greet(shared: &Shared, socket: TcpStream) -> Result<(TlsStream<TcpStream>, NodeId, Class), HelloError> {
+    socket.set_nodelay(true)?;
+    let mut stream = shared.tls.acceptor.accept(socket).await?;
+    let theirs: Hello = hello::receive(&mut stream).await?;
+    match admit(shared, &stream, &theirs) {
+        Ok(class) => {
+            let ours = Hello::new(shared.node, &shared.identity, class);
+            hello::send(&mut stream, &Answer::Welcome(ours)).await?;
+            Ok((stream, theirs.node, class))
+        }
+        Err(reason) => {
+            hello::send(&mut stream, &Answer::Refused(reason.clone())).await?;
+            Err(HelloError::Refused(reason))
+        }
+    }
+}
+
+fn admit(shared: &Shared, stream: &TlsStream<TcpStream>, theirs: &Hello) -> Result<Class, String> {
+    let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+    if !certificate.is_some_and(|certificate| tls::proves(certificate, theirs.node)) {
+        return Err(format!("the certificate does not prove node {}", theirs.node));
+    }
+    if let Some(reason) = theirs.mismatch(&shared.identity) {
+        return Err(reason);
+    }
+    (shared.admit)(theirs.node, &theirs.identity())?;
+    theirs.class().ok_or_else(|| "the class of traffic is not known".to_owned())
+}
+
+async fn serve(shared: &Arc<Shared>, connection: TlsStream<TcpStream>, peer: NodeId, class: Class) {
+    // A peer that connects again has lost its old connection, even if we have not noticed.
+    let replaced = CancellationToken::new();
+    if let Some(old) = shared.accepted.lock().insert((peer, class), replaced.clone()) {
+        old.cancel();
+    }
+    let (mut reader, mut writer) = tokio::io::split(connection);
+    let (answers, mut queue) = mpsc::channel(QUEUE);
+    let session = Session { shared: shared.clone(), peer, answers, calls: Arc::new(Semaphore::new(CALLS)) };
+    let read = async {
+        let mut buffer = BytesMut::new();
+        loop {
+            let mut frame = match frame::read(&mut reader, &mut buffer).await {
+                Ok(frame) => frame,
+                Err(error) => return error,
+            };
+            while let Some(message) = frame::next(&mut frame) {
+                match message {
+                    Ok(message) => session.take(message),
+                    Err(error) => return error,
+                }
+            }
+        }
+    };
+    let write = async {
+        match stream::write(&mut writer, None, &mut queue).await {
+            Ok(()) => FrameError::Closed,
+            Err(error) => FrameError::Io(error),
+        }
+    };
+    tokio::select! {
+        error = read => tracing::debug!(peer, ?class, %error, "a peer's connection ended"),
+        error = write => tracing::debug!(peer, ?class, %error, "a peer's connection ended"),
+        () = replaced.cancelled() => tracing::debug!(peer, ?class, "a peer connected again"),
+    }
+}
+
+/// One accepted connection.
+struct Session {
+    shared: Arc<Shared>,
+    peer: NodeId,
+    answers: mpsc::Sender<Outgoing>,
+    calls: Arc<Semaphore>,
+}
+
+impl Session {
+    fn take(&self, message: Message) {
+        match message.kind {
+            Kind::Request => self.dispatch(message),
+            // A full queue is sign of life enough.
+            Kind::Ping => {
+                let _ = self.answers.try_send(Outgoing::new(Kind::Pong, 0, 0, Bytes::new(), Duration::ZERO));
+            }
+            // Answers do not come this way; an odd peer harms only itself.
+            Kind::Response | Kind::Refusal | Kind::Pong => {}
+        }
+    }
+
+    fn dispatch(&self, message: Message) {
+        let Message { id, service, body, .. } = message;
+        let handler = self.shared.services.read().get(&service).cloned();
+        match handler {
+            None => self.refuse(id, &PeerError::Refused(format!("service {service} is not known"))),
+            // Raft's own requests are begun in the order in which they came, on this task: appends of one group must
+            // reach its core in order. What is left of them is waiting.
+            Some(Service::Raft(handler)) => {
+                let patience = handler.patience();
+                let mut work = handler.handle(self.peer, body);
+                match (&mut work).now_or_never() {
+                    Some(body) => self.answer(id, body, patience),
+                    None => {
+                        let answers = self.answers.clone();
+                        self.shared.runtime.spawn(async move {
+                            let body = work.await;
+                            // The connection may be gone; the peer asks again.
+                            let _ = answers.send(Outgoing::new(Kind::Response, id, 0, body, patience)).await;
+                        });
+                    }
+                }
+            }
+            Some(Service::Call(handler)) => {
+                let Ok(permit) = self.calls.clone().try_acquire_owned() else {
+                    return self.refuse(id, &PeerError::Busy);
+                };
+                let (answers, peer) = (self.answers.clone(), self.peer);
+                self.shared.caller.spawn(async move {
+                    let mut unanswered = Unanswered { id, answers: Some(answers) };
+                    let body = handler.handle(peer, body).await;
+                    if let Some(answers) = unanswered.answers.take() {
+                        // The connection may be gone; the caller was told so.
+                        let _ = answers.send(Outgoing::new(Kind::Response, id, 0, body, Duration::ZERO)).await;
+                    }
+                    drop(permit);
+                });
+            }
+        }
+    }
+
+    fn answer(&self, id: u64, body: Bytes, patience: Duration) {
+        let answer = Outgoing::new(Kind::Response, id, 0, body, patience);
+        if let Err(mpsc::error::TrySendError::Full(answer)) = self.answers.try_send(answer) {
+            let answers = self.answers.clone();
+            self.shared.runtime.spawn(async move {
+                let _ = answers.send(answer).await;
+            });
+        }
+    }
+
+    fn refuse(&self, id: u64, error: &PeerError) {
+        // With a full queue the caller times out, which tells it the same.
+        let _ = self.answers.try_send(Outgoing::new(Kind::Refusal, id, 0, error.encode(), Duration::ZERO));
+    }
+}
+
+/// Tells the caller when a handler panics, instead of letting it wait.
+struct Unanswered {
+    id: u64,
+    answers: Option<mpsc::Sender<Outgoing>>,
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        if let Some(answers) = self.answers.take() {
+            let error = PeerError::Unreachable("the call failed on the peer".into());
+            let _ = answers.try_send(Outgoing::new(Kind::Refusal, self.id, 0, error.encode(), Duration::ZERO));
+        }
+    }
+}

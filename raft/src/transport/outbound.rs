@@ -1,0 +1,309 @@
+//! The calling side: one connection to one peer for one class of traffic, made when it is first needed.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use model::id::NodeId;
+use parking_lot::Mutex;
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, oneshot};
+use tokio_rustls::client::TlsStream;
+
+use super::frame::{self, FrameError, Kind};
+use super::hello::{self, Answer as HelloAnswer, Hello, HelloError};
+use super::stream::{self, Outgoing};
+use super::{Class, PeerError, Shared, tls};
+use crate::telemetry;
+
+/// Messages that may wait for the connection. When it is full, calls fail as busy instead of waiting unseen.
+const QUEUE: usize = 8192;
+const BACKOFF_MIN: Duration = Duration::from_millis(20);
+/// A peer that comes back is found again within that.
+const BACKOFF_MAX: Duration = Duration::from_millis(200);
+
+/// Calls that wait for an answer.
+#[derive(Default)]
+struct Waiting {
+    calls: Mutex<HashMap<u64, oneshot::Sender<Result<Bytes, PeerError>>>>,
+}
+
+impl Waiting {
+    fn complete(&self, id: u64, result: Result<Bytes, PeerError>) {
+        // A call that nobody waits for any more was given up by its caller.
+        if let Some(call) = self.calls.lock().remove(&id) {
+            let _ = call.send(result);
+        }
+    }
+
+    fn fail_all(&self, error: &PeerError) {
+        let calls = std::mem::take(&mut *self.calls.lock());
+        for call in calls.into_values() {
+            let _ = call.send(Err(error.clone()));
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.calls.lock().is_empty()
+    }
+}
+
+/// The answer to a call that was handed over; dropping it gives the call up.
+pub(crate) struct Answer {
+    id: u64,
+    waiting: Arc<Waiting>,
+    result: oneshot::Receiver<Result<Bytes, PeerError>>,
+}
+
+impl Future for Answer {
+    type Output = Result<Bytes, PeerError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.result)
+            .poll(context)
+            .map(|result| result.unwrap_or_else(|_| Err(PeerError::Unreachable("shut down".into()))))
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        self.waiting.calls.lock().remove(&self.id);
+    }
+}
+
+/// A connection as its callers see it.
+pub(super) struct Link {
+    queue: mpsc::Sender<Outgoing>,
+    waiting: Arc<Waiting>,
+    next: AtomicU64,
+    /// Until when calls fail at once, and why: the peer could not be reached a moment ago.
+    down: Arc<Mutex<Option<(Instant, PeerError)>>>,
+}
+
+impl Link {
+    pub(super) fn start(shared: &Arc<Shared>, peer: NodeId, class: Class) -> Arc<Self> {
+        let (queue, receiver) = mpsc::channel(QUEUE);
+        let waiting = Arc::new(Waiting::default());
+        let down = Arc::new(Mutex::new(None));
+        let link = Arc::new(Self { queue, waiting: waiting.clone(), next: AtomicU64::new(1), down: down.clone() });
+        let keeper = Keeper {
+            shared: shared.clone(),
+            peer,
+            class,
+            pings: link.queue.downgrade(),
+            queue: receiver,
+            waiting,
+            down,
+            last_trouble: None,
+        };
+        shared.tracker.spawn_on(keeper.run(), &shared.runtime);
+        link
+    }
+
+    /// Hands a call over, in the order of these calls, without waiting.
+    pub(super) fn begin(&self, service: u16, body: Bytes, patience: Duration) -> Result<Answer, PeerError> {
+        if let Some((until, error)) = &*self.down.lock()
+            && Instant::now() < *until
+        {
+            return Err(error.clone());
+        }
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let (call, result) = oneshot::channel();
+        self.waiting.calls.lock().insert(id, call);
+        let answer = Answer { id, waiting: self.waiting.clone(), result };
+        match self.queue.try_send(Outgoing::new(Kind::Request, id, service, body, patience)) {
+            Ok(()) => Ok(answer),
+            Err(mpsc::error::TrySendError::Full(_)) => Err(PeerError::Busy),
+            Err(mpsc::error::TrySendError::Closed(_)) => Err(PeerError::Unreachable("shut down".into())),
+        }
+    }
+}
+
+impl Link {
+    /// Ends the patience of what waits to be sent.
+    pub(super) fn nudge(&self) {
+        // A full queue is not waiting for anything.
+        let _ = self.queue.try_send(ping());
+    }
+}
+
+fn ping() -> Outgoing {
+    Outgoing::new(Kind::Ping, 0, 0, Bytes::new(), Duration::ZERO)
+}
+
+/// The task that keeps one connection.
+struct Keeper {
+    shared: Arc<Shared>,
+    peer: NodeId,
+    class: Class,
+    queue: mpsc::Receiver<Outgoing>,
+    pings: mpsc::WeakSender<Outgoing>,
+    waiting: Arc<Waiting>,
+    down: Arc<Mutex<Option<(Instant, PeerError)>>>,
+    /// The trouble that was logged last, so that a peer that stays away is not logged at every attempt.
+    last_trouble: Option<String>,
+}
+
+impl Keeper {
+    async fn run(mut self) {
+        let stop = self.shared.stop.clone();
+        // When all is shut down, waiting calls fail because their senders are dropped with the map.
+        let _ = stop.run_until_cancelled(self.keep()).await;
+        self.waiting.fail_all(&PeerError::Unreachable("shut down".into()));
+    }
+
+    async fn keep(&mut self) {
+        let mut backoff = BACKOFF_MIN;
+        while let Some(first) = self.queue.recv().await {
+            let connected = tokio::time::timeout(self.shared.connect_timeout, self.connect()).await;
+            let error = match connected {
+                Ok(Ok(connection)) => {
+                    self.note(None);
+                    telemetry::peer_connected();
+                    backoff = BACKOFF_MIN;
+                    *self.down.lock() = None;
+                    let error = self.talk(connection, first).await;
+                    PeerError::Unreachable(error.to_string())
+                }
+                failed => {
+                    let error = failed.unwrap_or_else(|_| Err(PeerError::Unreachable("connecting timed out".into())));
+                    let error = error.err().unwrap_or(PeerError::TimedOut);
+                    *self.down.lock() = Some((Instant::now() + backoff, error.clone()));
+                    backoff = (backoff * 2).min(BACKOFF_MAX);
+                    error
+                }
+            };
+            self.note(Some(&error));
+            // What waits fails now, and what was not sent is not sent later: its callers are told.
+            self.waiting.fail_all(&error);
+            while self.queue.try_recv().is_ok() {}
+        }
+    }
+
+    fn note(&mut self, trouble: Option<&PeerError>) {
+        let (peer, class) = (self.peer, self.class);
+        let text = trouble.map(ToString::to_string);
+        if text == self.last_trouble {
+            return;
+        }
+        match trouble {
+            None => tracing::info!(peer, ?class, "connected to the peer"),
+            Some(error) => tracing::warn!(peer, ?class, %error, "no connection to the peer"),
+        }
+        self.last_trouble = text;
+    }
+
+    async fn connect(&self) -> Result<TlsStream<TcpStream>, PeerError> {
+        let unreachable = |error: &dyn std::fmt::Display| PeerError::Unreachable(error.to_string());
+        let address = (self.shared.lookup)(self.peer).ok_or_else(|| unreachable(&"its address is not known"))?;
+        let socket = TcpStream::connect(&address).await.map_err(|error| unreachable(&format!("{address}: {error}")))?;
+        socket.set_nodelay(true).map_err(|error| unreachable(&error))?;
+        let mut stream = self
+            .shared
+            .tls
+            .connector
+            .connect(tls::server_name(self.peer), socket)
+            .await
+            .map_err(|error| unreachable(&format!("{address}: {error}")))?;
+        match self.greet(&mut stream).await {
+            Ok(()) => Ok(stream),
+            Err(HelloError::Refused(reason)) => {
+                telemetry::peer_refused();
+                Err(PeerError::Refused(reason))
+            }
+            Err(error) => Err(unreachable(&error)),
+        }
+    }
+
+    async fn greet(&self, stream: &mut TlsStream<TcpStream>) -> Result<(), HelloError> {
+        hello::send(stream, &Hello::new(self.shared.node, &self.shared.identity, self.class)).await?;
+        let theirs = match hello::receive(stream).await? {
+            HelloAnswer::Welcome(theirs) => theirs,
+            HelloAnswer::Refused(reason) => return Err(HelloError::Refused(reason)),
+        };
+        if theirs.node != self.peer {
+            return Err(HelloError::Refused(format!("node {} answered for node {}", theirs.node, self.peer)));
+        }
+        if let Some(reason) = theirs.mismatch(&self.shared.identity) {
+            return Err(HelloError::Refused(reason));
+        }
+        (self.shared.admit)(self.peer, &theirs.identity()).map_err(HelloError::Refused)
+    }
+
+    /// Sends and receives until the connection fails, and says how it did.
+    async fn talk(&mut self, connection: TlsStream<TcpStream>, first: Outgoing) -> FrameError {
+        let (mut reader, mut writer) = tokio::io::split(connection);
+        let heard = Mutex::new(Instant::now());
+        let read = async {
+            let mut buffer = BytesMut::new();
+            loop {
+                let mut frame = match frame::read(&mut reader, &mut buffer).await {
+                    Ok(frame) => frame,
+                    Err(error) => return error,
+                };
+                *heard.lock() = Instant::now();
+                while let Some(message) = frame::next(&mut frame) {
+                    match message {
+                        Ok(message) => match message.kind {
+                            Kind::Response => self.waiting.complete(message.id, Ok(message.body)),
+                            Kind::Refusal => self.waiting.complete(message.id, Err(PeerError::decode(&message.body))),
+                            Kind::Pong => {}
+                            Kind::Request | Kind::Ping => return FrameError::Damaged,
+                        },
+                        Err(error) => return error,
+                    }
+                }
+            }
+        };
+        let write = async {
+            match stream::write(&mut writer, Some(first), &mut self.queue).await {
+                Ok(()) => FrameError::Closed,
+                Err(error) => FrameError::Io(error),
+            }
+        };
+        tokio::select! {
+            error = read => error,
+            error = write => error,
+            () = watch_silence(&heard, &self.waiting, &self.pings, self.shared.connect_timeout) => {
+                FrameError::Io(std::io::ErrorKind::TimedOut.into())
+            }
+        }
+    }
+}
+
+/// Returns when the peer has been silent for too long while it owed us an answer.
+///
+/// Without this, a cut network would keep calls waiting, and a healed one would wait for TCP's own doubling timers. A
+/// slow handler is no silence: the peer's connection answers pings by itself.
+async fn watch_silence(
+    heard: &Mutex<Instant>,
+    waiting: &Waiting,
+    pings: &mpsc::WeakSender<Outgoing>,
+    connect_timeout: Duration,
+) {
+    let (tick, limit) = (connect_timeout, connect_timeout * 5);
+    let mut owed_since: Option<Instant> = None;
+    loop {
+        tokio::time::sleep(tick).await;
+        if waiting.is_empty() {
+            owed_since = None;
+            continue;
+        }
+        let last = *heard.lock();
+        let since = (*owed_since.get_or_insert_with(Instant::now)).max(last);
+        if since.elapsed() >= limit {
+            return;
+        }
+        if last.elapsed() >= tick
+            && let Some(queue) = pings.upgrade()
+        {
+            // A full queue is traffic enough.
+            let _ = queue.try_send(ping());
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Peers over real sockets on loopback.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+use crate::testing::{Authority, peers_config};
+
+struct Echo;
+
+#[async_trait::async_trait]
+impl Handler for Echo {
+    async fn handle(&self, from: NodeId, body: Bytes) -> Bytes {
+        let mut out = from.to_string().into_bytes();
+        out.push(b':');
+        out.extend_from_slice(&body);
+        Bytes::from(out)
+    }
+}
+
+struct Silent(AtomicUsize);
+
+#[async_trait::async_trait]
+impl Handler for Silent {
+    async fn handle(&self, _: NodeId, _: Bytes) -> Bytes {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        std::future::pending().await
+    }
+}
+
+type Addresses = Arc<Mutex<HashMap<NodeId, String>>>;
+
+async fn peers(authority: &Authority, node: NodeId, addresses: &Addresses) -> Arc<Peers> {
+    let known = addresses.clone();
+    let config =
+        PeersConfig { lookup: Arc::new(move |node| known.lock().get(&node).cloned()), ..peers_config(authority, node) };
+    let peers = Peers::start(config).await.unwrap();
+    addresses.lock().insert(node, peers.local_addr().to_string());
+    peers
+}
+
+fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(5)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_reach_a_peer_and_this_node_itself() {
+    let (authority, addresses) = (Authority::new(), Addresses::default());
+    let one = peers(&authority, 1, &addresses).await;
+    let two = peers(&authority, 2, &addresses).await;
+    two.serve(300, Arc::new(Echo));
+    let call = |peers: Arc<Peers>, body: &'static [u8]| async move {
+        peers.call(2, Class::Call, 300, Bytes::from_static(body), soon()).await
+    };
+    assert_eq!(call(one.clone(), b"hello").await.unwrap(), "1:hello");
+    assert_eq!(call(two.clone(), b"self").await.unwrap(), "2:self");
+    let large = Bytes::from(vec![7; 3 << 20]);
+    assert_eq!(one.call(2, Class::Call, 300, large.clone(), soon()).await.unwrap().len(), large.len() + 2);
+    let unknown = one.call(2, Class::Call, 301, Bytes::new(), soon()).await;
+    assert!(matches!(unknown, Err(PeerError::Refused(_))), "{unknown:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_that_is_gone_fails_calls_at_once_and_is_found_again_when_it_returns() {
+    let (authority, addresses) = (Authority::new(), Addresses::default());
+    let one = peers(&authority, 1, &addresses).await;
+    let two = peers(&authority, 2, &addresses).await;
+    let silent = Arc::new(Silent(AtomicUsize::new(0)));
+    two.serve(300, silent.clone());
+    let waiting = {
+        let one = one.clone();
+        tokio::spawn(async move { one.call(2, Class::Call, 300, Bytes::new(), soon()).await })
+    };
+    while silent.0.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    two.shutdown().await;
+    drop(two);
+    let started = Instant::now();
+    assert!(matches!(waiting.await.unwrap(), Err(PeerError::Unreachable(_))));
+    assert!(matches!(one.call(2, Class::Call, 300, Bytes::new(), soon()).await, Err(PeerError::Unreachable(_))));
+    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+
+    let two = peers(&authority, 2, &addresses).await;
+    two.serve(300, Arc::new(Echo));
+    let deadline = soon();
+    loop {
+        match one.call(2, Class::Call, 300, Bytes::new(), soon()).await {
+            Ok(answer) => break assert_eq!(answer, "1:"),
+            Err(error) => assert!(Instant::now() < deadline, "{error}"),
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_takes_too_long_times_out() {
+    let (authority, addresses) = (Authority::new(), Addresses::default());
+    let one = peers(&authority, 1, &addresses).await;
+    let two = peers(&authority, 2, &addresses).await;
+    two.serve(300, Arc::new(Silent(AtomicUsize::new(0))));
+    let deadline = Instant::now() + Duration::from_millis(100);
+    assert_eq!(one.call(2, Class::Call, 300, Bytes::new(), deadline).await, Err(PeerError::TimedOut));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn strangers_are_refused_with_a_reason() {
+    let (authority, addresses) = (Authority::new(), Addresses::default());
+    let two = peers(&authority, 2, &addresses).await;
+    two.serve(300, Arc::new(Echo));
+    let call = |config: PeersConfig| {
+        let known = addresses.clone();
+        async move {
+            let config = PeersConfig { lookup: Arc::new(move |node| known.lock().get(&node).cloned()), ..config };
+            let peers = Peers::start(config).await.unwrap();
+            peers.call(2, Class::Call, 300, Bytes::new(), soon()).await.unwrap_err()
+        }
+    };
+
+    let mut config = peers_config(&authority, 3);
+    config.identity.cluster_id = Uuid::from_u128(99);
+    let error = call(config).await;
+    assert!(matches!(&error, PeerError::Refused(reason) if reason.contains("cluster")), "{error}");
+
+    let mut config = peers_config(&authority, 4);
+    config.admit = Arc::new(|node, _| Err(format!("node {node} left")));
+    let error = call(config).await;
+    assert_eq!(error, PeerError::Refused("node 2 left".into()));
+
+    // Another CA: not even a hello.
+    let error = call(peers_config(&Authority::new(), 5)).await;
+    assert!(matches!(error, PeerError::Unreachable(_)), "{error}");
+
+    // A certificate for another node than the one that it claims to be is refused at its own start.
+    let mut config = peers_config(&authority, 6);
+    config.node = 7;
+    assert!(matches!(Peers::start(config).await, Err(PeersError::Tls(_))));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_that_answers_for_another_is_not_believed() {
+    let (authority, addresses) = (Authority::new(), Addresses::default());
+    let one = peers(&authority, 1, &addresses).await;
+    let two = peers(&authority, 2, &addresses).await;
+    addresses.lock().insert(9, two.local_addr().to_string());
+    let error = one.call(9, Class::Call, 300, Bytes::new(), soon()).await.unwrap_err();
+    assert!(matches!(error, PeerError::Unreachable(_)), "{error}");
+}

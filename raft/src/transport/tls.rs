@@ -1,0 +1,79 @@
+//! Mutual TLS under the cluster's own CA, and the node that a certificate proves.
+
+use std::sync::Arc;
+
+use model::id::NodeId;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use super::{PeerTls, PeersError};
+
+/// The DNS name that a node's certificate bears as its subject alternative name.
+pub fn node_name(node: NodeId) -> String {
+    format!("node-{node}.gateway.internal")
+}
+
+/// Both directions of a node's TLS.
+pub(super) struct Tls {
+    pub(super) acceptor: TlsAcceptor,
+    pub(super) connector: TlsConnector,
+}
+
+impl Tls {
+    pub(super) fn new(node: NodeId, pem: &PeerTls) -> Result<Self, PeersError> {
+        let fail = |what: &str, error: &dyn std::fmt::Display| PeersError::Tls(format!("{what}: {error}"));
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(pem.ca_pem.as_bytes()) {
+            let certificate = certificate.map_err(|error| fail("the CA certificate", &error))?;
+            roots.add(certificate).map_err(|error| fail("the CA certificate", &error))?;
+        }
+        if roots.is_empty() {
+            return Err(PeersError::Tls("the CA file holds no certificate".into()));
+        }
+        let chain = CertificateDer::pem_slice_iter(pem.cert_pem.as_bytes())
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| fail("this node's certificate", &error))?;
+        let own = chain.first().ok_or_else(|| PeersError::Tls("the certificate file holds no certificate".into()))?;
+        if !proves(own, node) {
+            return Err(PeersError::Tls(format!("this node's certificate is not for {}", node_name(node))));
+        }
+        let key =
+            || PrivateKeyDer::from_pem_slice(pem.key_pem.as_bytes()).map_err(|error| fail("this node's key", &error));
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let roots = Arc::new(roots);
+        let verifier = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
+            .build()
+            .map_err(|error| fail("the CA certificate", &error))?;
+        let server = ServerConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(|error| fail("TLS 1.3", &error))?
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(chain.clone(), key()?)
+            .map_err(|error| fail("this node's certificate and key", &error))?;
+        let client = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(|error| fail("TLS 1.3", &error))?
+            .with_root_certificates(roots)
+            .with_client_auth_cert(chain, key()?)
+            .map_err(|error| fail("this node's certificate and key", &error))?;
+        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(server)), connector: TlsConnector::from(Arc::new(client)) })
+    }
+}
+
+/// What a node must prove when we connect to it.
+pub(super) fn server_name(node: NodeId) -> ServerName<'static> {
+    ServerName::try_from(node_name(node)).expect("letters, digits, dots and a hyphen make a DNS name")
+}
+
+/// Whether a certificate, already verified against the CA, is for this node.
+pub(super) fn proves(certificate: &CertificateDer<'_>, node: NodeId) -> bool {
+    let Ok((_, certificate)) = X509Certificate::from_der(certificate) else { return false };
+    let Ok(Some(names)) = certificate.subject_alternative_name() else { return false };
+    let wanted = node_name(node);
+    names.value.general_names.iter().any(|name| matches!(name, GeneralName::DNSName(name) if *name == wanted))
+}
