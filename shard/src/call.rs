@@ -4,21 +4,26 @@ use std::time::Duration;
 
 use model::address::Address;
 use model::error::ApiError;
-use model::id::{ChannelId, CustomerId, DeliveryId, MessageId, RequestId, ShardId};
-use model::limit::{BucketLevel, BucketSize};
+use model::event::{EventId, EventName};
+use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, MessageId, RequestId, ShardId};
+use model::limit::{BucketLevel, BucketRule};
 use model::message::Content;
 use model::status::{Reason, Status, Trigger};
 use model::time::Timestamp;
+use model::webhook::DeliveryState;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use crate::history::{HistoryQuery, StoredMessage};
-use crate::records::StatusChange;
+use crate::records::{DeliveryRow, StatusChange};
 
 /// A call to the owner of the slot that `subject` hashes to.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Call {
     pub version: u8,
     pub request_id: RequestId,
+    /// The same when the call is made again because its outcome is unknown.
+    pub call_id: Uuid,
     /// What is left of the caller's patience.
     pub budget: Duration,
     pub shard: ShardId,
@@ -32,19 +37,19 @@ pub const CALL_VERSION: u8 = 1;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Ask {
     /// Takes a token from a customer's bucket, at its home.
-    TakeCustomer { customer: CustomerId, size: BucketSize },
+    TakeCustomer { customer: CustomerId, rule: BucketRule },
     /// Gives a customer's token back, because another bucket refused the request.
     RefundCustomer { customer: CustomerId },
     /// Looks at a customer's bucket without taking.
-    PeekCustomer { customer: CustomerId, size: BucketSize },
+    PeekCustomer { customer: CustomerId, rule: BucketRule },
     /// Looks at a channel's bucket without taking.
-    PeekChannel { customer: CustomerId, channel: ChannelId, size: BucketSize },
+    PeekChannel { customer: CustomerId, channel: ChannelId, rule: BucketRule },
     /// Takes a token from a channel's bucket and nothing else: for requests that fail before they reach the channel.
-    TakeChannel { customer: CustomerId, channel: ChannelId, size: BucketSize },
+    TakeChannel { customer: CustomerId, channel: ChannelId, rule: BucketRule },
     /// Takes a token from the channel's bucket, then does the work.
-    Channel { customer: CustomerId, channel: ChannelId, charge: Option<BucketSize>, work: Work },
+    Channel { customer: CustomerId, channel: ChannelId, charge: Option<BucketRule>, work: Work },
     /// The live part of many channels of this shard.
-    Lives { channels: Vec<ChannelId> },
+    Lives { channels: Vec<(CustomerId, ChannelId)> },
     /// A page of stored messages of this shard's channels of a customer, ordered.
     History { customer: CustomerId, query: HistoryQuery },
 }
@@ -55,7 +60,10 @@ pub enum Work {
     /// Nothing but the charge and the live part.
     Look,
     /// A lifecycle call; `by_operator` tells the operator's disable from an account's.
-    Lifecycle { trigger: Trigger, by_operator: bool },
+    Lifecycle {
+        trigger: Trigger,
+        by_operator: bool,
+    },
     /// The QR text, starting a pairing when the status permits.
     Qr,
     PairCode {
@@ -65,12 +73,17 @@ pub enum Work {
     Send(Send),
     /// The directory has deleted the channel: end its session and wipe it.
     Forget,
-    StatusHistory { limit: usize, before: Option<Timestamp> },
+    StatusHistory {
+        limit: usize,
+        before: Option<Timestamp>,
+    },
 }
 
 /// A send, checked as far as the body goes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Send {
+    /// Minted where the request arrived, so that asking another owner again is the same send.
+    pub message_id: MessageId,
     pub to: Address,
     pub content: Content,
     pub client_ref: Option<String>,
@@ -90,11 +103,17 @@ pub enum Answer {
 pub enum Done {
     Nothing,
     /// A bucket after the charge; `taken` is false when it was empty.
-    Bucket { level: BucketLevel, taken: bool },
+    Bucket {
+        level: BucketLevel,
+        taken: bool,
+    },
     Live(Live),
     Lives(Vec<(ChannelId, Live)>),
     Qr(QrCode),
-    PairCode { code: String, expires_at: Timestamp },
+    PairCode {
+        code: String,
+        expires_at: Timestamp,
+    },
     Sent(Sent),
     History(Vec<StoredMessage>),
     StatusHistory(Vec<StatusChange>),
@@ -144,13 +163,31 @@ pub enum SentStatus {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeliveryView {
     pub id: DeliveryId,
-    pub endpoint_id: model::id::EndpointId,
-    pub event: String,
-    pub event_id: String,
-    pub state: String,
+    pub endpoint_id: EndpointId,
+    pub event: EventName,
+    pub event_id: EventId,
+    pub state: DeliveryState,
     pub attempt_count: u32,
     pub last_http_status: Option<u16>,
     pub last_attempt_at: Option<Timestamp>,
     pub delivered_at: Option<Timestamp>,
     pub next_attempt_at: Option<Timestamp>,
+}
+
+impl DeliveryView {
+    pub fn of(row: &DeliveryRow) -> Self {
+        let last = row.attempts.last();
+        Self {
+            id: row.id,
+            endpoint_id: row.endpoint,
+            event: row.event,
+            event_id: row.event_id.clone(),
+            state: row.state,
+            attempt_count: row.attempt_count,
+            last_http_status: last.and_then(|attempt| attempt.http_status),
+            last_attempt_at: last.map(|attempt| attempt.started_at),
+            delivered_at: row.delivered_at,
+            next_attempt_at: row.next_attempt_at,
+        }
+    }
 }

@@ -1,37 +1,395 @@
 //! The cluster as the HTTP side sees it: the directory, and calls to owners wherever they are.
 
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use model::customer::Limits;
+use futures::future::{join_all, try_join_all};
+use model::address::Suffixes;
 use model::error::ApiError;
-use model::id::{ChannelId, CustomerId, NodeId, RequestId};
-use model::limit::{BucketLevel, BucketSize};
+use model::id::{ChannelId, CustomerId, NodeId, RequestId, ShardId, Slot};
+use model::limit::{BucketLevel, BucketRule};
+use model::webhook::RetrySchedule;
+use network::driver::Network;
 use raft::directory::Directory;
+use raft::host::{Host, OpenError};
+use raft::transport::Peers;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
-use crate::call::{Done, Live, Work};
-use crate::history::{HistoryQuery, StoredMessage};
+use crate::call::{Answer, Ask, CALL_VERSION, Call, Done, Live, Work};
+use crate::deliveries::Deliveries;
+use crate::history::{self, HistoryQuery, StoredMessage};
+use crate::membership::{Excluded, Membership, MembershipConfig};
+use crate::owner::NodeContext;
+use crate::owner::hosting::{Owners, hand_over_lead};
+use crate::owner::pace::{Pacer, Slots};
+use crate::router::Router;
+use crate::secrets::Secrets;
+use crate::webhook::attempt::Attempter;
 
-/// Settings that the HTTP side and the owners share.
-pub struct ClusterSettings {
-    pub node: NodeId,
+/// Beside a call's own waiting (interface 8.2): finding the owner, and the commit.
+const CALL_MARGIN: Duration = Duration::from_secs(6);
+
+/// The longest that work at an owner waits for the network.
+const WORK_WAIT: Duration = Duration::from_secs(10);
+
+/// What a node brings to its cluster.
+pub struct ClusterConfig {
+    pub membership: MembershipConfig,
+    pub secrets: Secrets,
+    pub network: Arc<dyn Network>,
+    pub suffixes: Suffixes,
+    /// What phones show for a linked channel.
+    pub device_name: String,
+    pub session_starts_per_second: u32,
+    pub attempter: Attempter,
+    pub retry_schedule: RetrySchedule,
+}
+
+/// One request on its way.
+#[derive(Clone, Debug)]
+pub struct CallContext {
+    pub request_id: RequestId,
+    pub deadline: Instant,
+}
+
+/// What `/readyz` says (supplement 27).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Readiness {
+    /// The stores work and every group of this node runs.
+    pub store: bool,
+    /// The node is a member and knows a directory that is young enough.
+    pub cluster: bool,
+    /// Every shard that is placed here has a leader.
+    pub leases: bool,
+    pub draining: bool,
 }
 
 /// One node's view of the cluster.
 pub struct Cluster {
+    node: NodeId,
+    host: Arc<Host>,
     directory: Arc<Directory>,
-}
-
-/// The buckets after a request was counted.
-#[derive(Clone, Debug)]
-pub struct Charged {
-    pub customer: BucketLevel,
-    pub channel: Option<BucketLevel>,
+    context: Arc<NodeContext>,
+    owners: Arc<Owners>,
+    router: Arc<Router>,
+    draining: AtomicBool,
+    stop: CancellationToken,
+    tasks: parking_lot::Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Cluster {
-    /// The directory: keys, endpoints, customers and channels from memory, updates through its leader.
+    /// Takes this node's place in its cluster. Returns before the cluster is there: see [`Cluster::readiness`].
+    ///
+    /// # Errors
+    /// [`OpenError`] when the directory's replica cannot be opened.
+    pub async fn start(config: ClusterConfig, host: Arc<Host>, peers: Arc<Peers>) -> Result<Arc<Self>, OpenError> {
+        let node = config.membership.own.id;
+        let stop = CancellationToken::new();
+        let directory = Directory::open(node, &host, peers.clone()).await?;
+        let owners = Arc::new(Owners::default());
+        let router = Router::new(node, host.clone(), peers, directory.clone(), owners.clone());
+        let deliveries = Deliveries::start(config.attempter, config.retry_schedule, directory.clone(), stop.clone());
+        let context = Arc::new(NodeContext {
+            node,
+            directory: directory.clone(),
+            network: config.network,
+            secrets: Arc::new(config.secrets),
+            suffixes: config.suffixes,
+            device_name: config.device_name,
+            pacer: Pacer::new(config.session_starts_per_second),
+            slots: Slots::new(config.membership.own.max_channels),
+            deliveries,
+            router: router.clone(),
+        });
+        let cluster = Arc::new(Self {
+            node,
+            host: host.clone(),
+            directory: directory.clone(),
+            context: context.clone(),
+            owners: owners.clone(),
+            router,
+            draining: AtomicBool::new(false),
+            stop: stop.clone(),
+            tasks: parking_lot::Mutex::default(),
+        });
+        let membership = Arc::new(Membership {
+            config: config.membership,
+            host,
+            directory: directory.clone(),
+            context,
+            owners,
+            stop: stop.clone(),
+        });
+        let joining = tokio::spawn(join(membership, stop.clone()));
+        let refreshing = tokio::spawn(directory.keep_fresh(stop));
+        *cluster.tasks.lock() = vec![joining, refreshing];
+        Ok(cluster)
+    }
+
+    pub fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// Keys, endpoints, customers and channels from memory; updates through the directory's leader.
     pub fn directory(&self) -> &Arc<Directory> {
         &self.directory
+    }
+
+    pub fn secrets(&self) -> &Secrets {
+        &self.context.secrets
+    }
+
+    pub fn readiness(&self) -> Readiness {
+        let leases = self.directory.read(|state| {
+            let here = state.placement.values().filter(|place| place.replicas.contains(&self.node));
+            let led = |shard: ShardId| self.host.group(shard).is_some_and(|group| group.leader().is_some());
+            state.cluster.is_some() && here.into_iter().all(|place| led(place.shard))
+        });
+        Readiness {
+            store: self.host.health().is_ready(),
+            cluster: self.directory.is_fresh() && self.directory.read(|state| state.cluster.is_some()),
+            leases,
+            draining: self.draining.load(Ordering::Acquire),
+        }
+    }
+
+    /// The shards that this node owns, and the sessions that it holds.
+    pub fn load(&self) -> (Vec<ShardId>, u32) {
+        let owned = self.owners.all().iter().map(|owner| owner.shard).collect();
+        (owned, self.context.slots.used())
+    }
+
+    /// Takes a token from a customer's bucket, at its home. False when there was none.
+    ///
+    /// # Errors
+    /// 503 when the bucket's home cannot be found in time.
+    pub async fn charge_customer(
+        &self,
+        customer: CustomerId,
+        rule: BucketRule,
+        context: &CallContext,
+    ) -> Result<(BucketLevel, bool), ApiError> {
+        self.bucket(Slot::of_customer(customer), Ask::TakeCustomer { customer, rule }, context).await
+    }
+
+    /// Gives a customer's token back. A refund that is lost costs one token.
+    pub async fn refund_customer(&self, customer: CustomerId, context: &CallContext) {
+        let _ =
+            self.ask(Slot::of_customer(customer), Ask::RefundCustomer { customer }, context.deadline, context).await;
+    }
+
+    /// A customer's bucket, uncharged.
+    ///
+    /// # Errors
+    /// As [`Cluster::charge_customer`].
+    pub async fn peek_customer(
+        &self,
+        customer: CustomerId,
+        rule: BucketRule,
+        context: &CallContext,
+    ) -> Result<BucketLevel, ApiError> {
+        let ask = Ask::PeekCustomer { customer, rule };
+        Ok(self.bucket(Slot::of_customer(customer), ask, context).await?.0)
+    }
+
+    /// A channel's bucket, uncharged.
+    ///
+    /// # Errors
+    /// As [`Cluster::charge_customer`].
+    pub async fn peek_channel(
+        &self,
+        customer: CustomerId,
+        channel: ChannelId,
+        rule: BucketRule,
+        context: &CallContext,
+    ) -> Result<BucketLevel, ApiError> {
+        let ask = Ask::PeekChannel { customer, channel, rule };
+        Ok(self.bucket(Slot::of_channel(channel), ask, context).await?.0)
+    }
+
+    /// Takes a token from a channel's bucket and does nothing else. False when there was none.
+    ///
+    /// # Errors
+    /// As [`Cluster::charge_customer`].
+    pub async fn take_channel(
+        &self,
+        customer: CustomerId,
+        channel: ChannelId,
+        rule: BucketRule,
+        context: &CallContext,
+    ) -> Result<(BucketLevel, bool), ApiError> {
+        let ask = Ask::TakeChannel { customer, channel, rule };
+        self.bucket(Slot::of_channel(channel), ask, context).await
+    }
+
+    /// Does work at a channel's owner, after taking a token from its bucket when `charge` says so. The level is that of
+    /// the bucket after the charge.
+    pub async fn channel(
+        &self,
+        customer: CustomerId,
+        channel: ChannelId,
+        charge: Option<BucketRule>,
+        work: Work,
+        context: &CallContext,
+    ) -> (Option<BucketLevel>, Result<Done, ApiError>) {
+        let deadline = match work {
+            // These wait for the network at the owner.
+            Work::Send(_) | Work::Qr | Work::PairCode { .. } => {
+                context.deadline.max(Instant::now() + WORK_WAIT + CALL_MARGIN)
+            }
+            _ => context.deadline,
+        };
+        let ask = Ask::Channel { customer, channel, charge, work };
+        match self.ask(Slot::of_channel(channel), ask, deadline, context).await {
+            Ok(Answer::Result { channel_level, result }) => (channel_level, result),
+            Ok(Answer::NotOwner) => (None, Err(ApiError::no_leader())),
+            Err(error) => (None, Err(error)),
+        }
+    }
+
+    /// The live parts of many channels, from all the shards that they live in.
+    ///
+    /// # Errors
+    /// 503 when one of the shards has no owner in time.
+    pub async fn lives(
+        &self,
+        channels: &[ChannelId],
+        context: &CallContext,
+    ) -> Result<HashMap<ChannelId, Live>, ApiError> {
+        let mut by_shard: HashMap<ShardId, Vec<(CustomerId, ChannelId)>> = HashMap::new();
+        self.directory.read(|state| {
+            for id in channels {
+                if let (Some(record), Some(shard)) = (state.channels.get(id), state.shard_of(Slot::of_channel(*id))) {
+                    by_shard.entry(shard).or_default().push((record.customer_id, *id));
+                }
+            }
+        });
+        let parts = by_shard.into_iter().map(|(shard, channels)| async move {
+            match self.ask_shard(shard, Ask::Lives { channels }, context.deadline, context).await? {
+                Answer::Result { result: Ok(Done::Lives(lives)), .. } => Ok(lives),
+                Answer::Result { result: Err(error), .. } => Err(error),
+                _ => Err(ApiError::internal_error()),
+            }
+        });
+        Ok(try_join_all(parts).await?.into_iter().flatten().collect())
+    }
+
+    /// Stored messages of the query's channels, from all their shards, in order; at most the query's limit.
+    ///
+    /// # Errors
+    /// As [`Cluster::lives`].
+    pub async fn history(
+        &self,
+        customer: CustomerId,
+        query: HistoryQuery,
+        context: &CallContext,
+    ) -> Result<Vec<StoredMessage>, ApiError> {
+        let mut by_shard: HashMap<ShardId, Vec<ChannelId>> = HashMap::new();
+        self.directory.read(|state| {
+            for id in &query.channels {
+                if let Some(shard) = state.shard_of(Slot::of_channel(*id)) {
+                    by_shard.entry(shard).or_default().push(*id);
+                }
+            }
+        });
+        let pages = by_shard.into_iter().map(|(shard, channels)| {
+            let query = HistoryQuery { channels, ..query.clone() };
+            async move {
+                let ask = Ask::History { customer, query };
+                match self.ask_shard(shard, ask, context.deadline, context).await? {
+                    Answer::Result { result: Ok(Done::History(rows)), .. } => Ok(rows),
+                    Answer::Result { result: Err(error), .. } => Err(error),
+                    _ => Err(ApiError::internal_error()),
+                }
+            }
+        });
+        Ok(history::merge(try_join_all(pages).await?, &query))
+    }
+
+    /// Hands over everything that this node leads, so that it can stop without anybody noticing.
+    pub async fn drain(&self) {
+        self.draining.store(true, Ordering::Release);
+        self.router.drain();
+        let handed_over = self.owners.all().into_iter().map(|owner| async move {
+            if let Some(target) = self.successor(owner.shard, &owner.group).await {
+                hand_over_lead(&owner, target).await;
+            }
+        });
+        join_all(handed_over).await;
+        let directory = self.directory.group();
+        if directory.leader() == Some(self.node)
+            && let Some(target) = self.successor(directory.id(), directory).await
+        {
+            let _ = directory.transfer_leader(target, Instant::now() + CALL_MARGIN).await;
+        }
+    }
+
+    /// Another voter that has caught up.
+    async fn successor(&self, group_id: u16, group: &raft::group::Group) -> Option<NodeId> {
+        let others = group.members().voters.into_iter().filter(|node| *node != self.node);
+        for node in others {
+            if self.router.is_caught_up(node, group_id, group.applied()).await {
+                return Some(node);
+            }
+        }
+        None
+    }
+
+    /// Ends all owners and tasks. What was not handed over is claimed by the next owner.
+    pub async fn stop(&self) {
+        self.stop.cancel();
+        let tasks = std::mem::take(&mut *self.tasks.lock());
+        join_all(tasks).await;
+    }
+
+    async fn bucket(&self, slot: Slot, ask: Ask, context: &CallContext) -> Result<(BucketLevel, bool), ApiError> {
+        match self.ask(slot, ask, context.deadline, context).await? {
+            Answer::Result { result: Ok(Done::Bucket { level, taken }), .. } => Ok((level, taken)),
+            Answer::Result { result: Err(error), .. } => Err(error),
+            _ => Err(ApiError::internal_error()),
+        }
+    }
+
+    async fn ask(&self, slot: Slot, ask: Ask, deadline: Instant, context: &CallContext) -> Result<Answer, ApiError> {
+        let shard = self.directory.read(|state| state.shard_of(slot)).ok_or_else(ApiError::no_leader)?;
+        self.ask_shard(shard, ask, deadline, context).await
+    }
+
+    async fn ask_shard(
+        &self,
+        shard: ShardId,
+        ask: Ask,
+        deadline: Instant,
+        context: &CallContext,
+    ) -> Result<Answer, ApiError> {
+        let call = Call {
+            version: CALL_VERSION,
+            request_id: context.request_id.clone(),
+            call_id: Uuid::new_v4(),
+            budget: Duration::ZERO,
+            shard,
+            ask,
+        };
+        self.router.ask(call, deadline).await
+    }
+}
+
+/// Becomes a member, then hosts shards until the node stops.
+async fn join(membership: Arc<Membership>, stop: CancellationToken) {
+    let becoming = async {
+        membership.form_directory().await;
+        if let Err(Excluded::Rejected(rejection)) = membership.register().await {
+            tracing::error!(%rejection, "this node is not let into its cluster");
+            return false;
+        }
+        membership.make_cluster().await;
+        true
+    };
+    if stop.run_until_cancelled(becoming).await == Some(true) {
+        membership.host_shards().await;
     }
 }

@@ -1,2 +1,24 @@
+//! Shards: the state machine of their channels, the owner's side of it, and the way to owners on other nodes.
+//!
+//! - [`cluster`]: what the floor above uses. [`call`] and [`history`]: the words of its calls.
+//! - [`machine`], [`command`], [`records`], [`keys`]: the replicated state machine of a shard.
+//! - [`owner`]: sessions, sends and inbound items at the leader. [`deliveries`] and [`webhook`]: webhooks.
+//! - [`layout`], [`membership`], [`router`]: where shards live, and how they are found.
 
+mod answer;
+mod buckets;
+pub mod call;
+pub mod cluster;
+pub mod command;
+mod deliveries;
+pub mod history;
+mod keys;
+pub mod layout;
+pub mod machine;
+pub mod membership;
+mod owner;
+pub mod picture;
+pub mod records;
+mod router;
+pub mod secrets;
 pub mod webhook;

@@ -1,10 +1,11 @@
 //! What can be asked of the directory's state machine, and what it answers.
 
 use model::customer::{Limits, Plan};
-use model::event::EventName;
+use model::field::Change;
 use model::id::{ChannelId, CustomerId, EndpointId, KeyId, NodeId, ShardId};
+use model::payload::ChatTypeFilter;
 use model::time::Timestamp;
-use model::webhook::ChatTypeFilter;
+use model::webhook::EventFilter;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -31,56 +32,93 @@ pub const PROPOSAL_VERSION: u8 = 1;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Command {
     /// Makes the cluster of the nodes that have registered; refused once it exists.
-    Form { cluster: ClusterRecord, placement: Vec<PlacementRecord> },
+    Form {
+        cluster: ClusterRecord,
+        placement: Vec<PlacementRecord>,
+    },
     /// A node says who it is at each start.
     RegisterNode(NodeRecord),
     Place(Vec<PlacementRecord>),
     ShardFormed(ShardId),
 
-    CreateCustomer { customer: CustomerRecord, key: KeyRecord },
-    UpdateCustomer { id: CustomerId, change: CustomerChange },
-    DeleteCustomer { id: CustomerId },
+    CreateCustomer {
+        customer: CustomerRecord,
+        key: KeyRecord,
+    },
+    UpdateCustomer {
+        id: CustomerId,
+        change: CustomerChange,
+    },
+    DeleteCustomer {
+        id: CustomerId,
+    },
 
     CreateKey(KeyRecord),
-    RenameKey { customer: CustomerId, id: KeyId, name: String },
-    RevokeKey { customer: CustomerId, id: KeyId },
+    RenameKey {
+        customer: CustomerId,
+        id: KeyId,
+        name: String,
+    },
+    RevokeKey {
+        customer: CustomerId,
+        id: KeyId,
+    },
     /// Times of last use, gathered by a node (five minutes' resolution).
     KeysUsed(Vec<(KeyId, Timestamp)>),
 
-    CreateChannel { channel: ChannelRecord, scoped_key: Option<KeyRecord> },
-    UpdateChannel { customer: CustomerId, id: ChannelId, name: Option<String>, metadata: Option<String> },
-    DeleteChannel { customer: CustomerId, id: ChannelId },
+    CreateChannel {
+        channel: ChannelRecord,
+        scoped_key: Option<KeyRecord>,
+    },
+    UpdateChannel {
+        customer: CustomerId,
+        id: ChannelId,
+        name: Option<String>,
+        metadata: Option<String>,
+    },
+    DeleteChannel {
+        customer: CustomerId,
+        id: ChannelId,
+    },
 
     CreateEndpoint(EndpointRecord),
-    UpdateEndpoint { customer: CustomerId, id: EndpointId, change: EndpointChange },
-    DeleteEndpoint { customer: CustomerId, id: EndpointId },
+    UpdateEndpoint {
+        customer: CustomerId,
+        id: EndpointId,
+        change: EndpointChange,
+    },
+    DeleteEndpoint {
+        customer: CustomerId,
+        id: EndpointId,
+    },
     /// The gateway disables an endpoint by itself.
-    DisableEndpoint { id: EndpointId, reason: DisabledReason },
+    DisableEndpoint {
+        id: EndpointId,
+        reason: DisabledReason,
+    },
 
     /// Audit entries alone, such as failed authentications.
     Audit,
 }
 
-/// Fields of a customer that an operator changes; `None` leaves one as it is.
+/// Fields of a customer that an operator changes.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CustomerChange {
-    pub name: Option<String>,
-    pub email: Option<Option<String>>,
-    pub timezone: Option<String>,
-    pub plan: Option<Plan>,
-    pub limits: Option<Limits>,
+    pub name: Change<String>,
+    pub email: Change<Option<String>>,
+    pub timezone: Change<String>,
+    pub plan: Change<Plan>,
+    pub limits: Change<Limits>,
 }
 
-/// Fields of an endpoint that its customer changes; `None` leaves one as it is.
+/// Fields of an endpoint that its customer changes. No secret is `To(None)`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct EndpointChange {
-    pub url: Option<String>,
-    /// `Some(None)` is every name.
-    pub events: Option<Option<Vec<EventName>>>,
-    /// `Some(None)` drops the custom secret.
-    pub secret: Option<Option<Vec<u8>>>,
-    pub enabled: Option<bool>,
-    pub chat_type_filter: Option<ChatTypeFilter>,
+    pub url: Change<String>,
+    pub events: Change<EventFilter>,
+    pub secret: Change<Option<Vec<u8>>>,
+    pub enabled: Change<bool>,
+    pub chat_type_filter: Change<ChatTypeFilter>,
 }
 
 /// The answer to an accepted command.

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use futures::future::join_all;
 use model::id::{CustomerId, NodeId};
 use model::time::Timestamp;
-use serde::{Deserialize, Serialize};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -21,7 +21,7 @@ use super::machine::{DirectoryMachine, Outcome, Shared};
 use super::records::AuditEntry;
 use super::state::{Change, DirectoryState, decode};
 use crate::group::{Group, ProposeError};
-use crate::host::{Host, OpenGroupError};
+use crate::host::{Host, OpenError};
 use crate::machine::{GroupId, View};
 use crate::transport::{Class, Handler, Peers};
 
@@ -29,7 +29,7 @@ use crate::transport::{Class, Handler, Peers};
 pub const DIRECTORY_GROUP: GroupId = 0;
 
 /// The service under which nodes speak of the directory with each other.
-pub const DIRECTORY_SERVICE: u16 = 100;
+pub const DIRECTORY_SERVICE: u16 = 256;
 
 /// How long a proposer waits before it asks again for a leader.
 const RETRY_PAUSE: Duration = Duration::from_millis(25);
@@ -89,7 +89,7 @@ impl Directory {
     ///
     /// # Errors
     /// Those of [`Host::open_group`].
-    pub async fn open(node: NodeId, host: &Host, peers: Arc<Peers>) -> Result<Arc<Self>, OpenGroupError> {
+    pub async fn open(node: NodeId, host: &Host, peers: Arc<Peers>) -> Result<Arc<Self>, OpenError> {
         let shared = Shared::new();
         let for_machine = shared.clone();
         let factory = Box::new(move || Box::new(DirectoryMachine::new(for_machine.clone())) as _);
@@ -172,8 +172,7 @@ impl Directory {
         audit: Vec<AuditEntry>,
         deadline: Instant,
     ) -> Result<Reply, UpdateError> {
-        let proposal =
-            Proposal { version: PROPOSAL_VERSION, id: Uuid::now_v7(), at: Timestamp::now(), command, audit };
+        let proposal = Proposal { version: PROPOSAL_VERSION, id: Uuid::now_v7(), at: Timestamp::now(), command, audit };
         let proposal = Bytes::from(encode_message(&proposal));
         loop {
             let budget = deadline.saturating_duration_since(Instant::now());
@@ -301,12 +300,10 @@ impl Directory {
                     Err(_) => Answer::NotLeader,
                 }
             }
-            Request::Applied { index, budget } => {
-                match self.group.wait_applied(index, Instant::now() + budget).await {
-                    Ok(()) => Answer::Applied,
-                    Err(_) => Answer::NotApplied,
-                }
-            }
+            Request::Applied { index, budget } => match self.group.wait_applied(index, Instant::now() + budget).await {
+                Ok(()) => Answer::Applied,
+                Err(_) => Answer::NotApplied,
+            },
         }
     }
 }

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use model::customer::{Limits, Plan};
-use model::event::EventName;
+
 use model::id::{AuditId, ChannelId, CustomerId, EndpointId, KeyId, NodeId, SLOT_COUNT, ShardId, Slot};
+use model::payload::ChatTypeFilter;
+use model::seal::WrappedKey;
 use model::time::Timestamp;
-use model::webhook::ChatTypeFilter;
+use model::webhook::EventFilter;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -17,8 +19,8 @@ pub struct ClusterRecord {
     pub shard_count: u16,
     /// Slot to shard; [`SLOT_COUNT`] entries.
     pub slots: Vec<ShardId>,
-    /// Key of derived event ids (supplement 24), sealed with the master key.
-    pub deployment_key: Vec<u8>,
+    /// Key of derived event ids (supplement 24).
+    pub deployment_key: SealedKey,
     pub formed_at: Timestamp,
 }
 
@@ -31,6 +33,13 @@ impl ClusterRecord {
     pub fn shard_of(&self, slot: Slot) -> ShardId {
         self.slots[usize::from(slot.0)]
     }
+}
+
+/// A key of the whole deployment: sealed with a data key that the master key wraps.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SealedKey {
+    pub wrapped_by: WrappedKey,
+    pub sealed: Vec<u8>,
 }
 
 /// A member of the cluster.
@@ -71,7 +80,7 @@ pub struct CustomerRecord {
     pub plan: Plan,
     pub limits: Limits,
     /// The key that seals this customer's secrets, itself sealed with the master key.
-    pub data_key: Vec<u8>,
+    pub data_key: WrappedKey,
     pub created_at: Timestamp,
     /// Set by a delete: keys and channels have ended, data waits for the end of the grace period.
     pub deleted_at: Option<Timestamp>,
@@ -113,8 +122,7 @@ pub struct EndpointRecord {
     pub customer_id: CustomerId,
     pub channel_id: Option<ChannelId>,
     pub url: String,
-    /// `None` stands for `["*"]`: every name.
-    pub events: Option<Vec<EventName>>,
+    pub events: EventFilter,
     pub enabled: bool,
     /// The custom signing secret, sealed with the customer's data key.
     pub secret: Option<Vec<u8>>,
@@ -122,12 +130,6 @@ pub struct EndpointRecord {
     pub disabled_reason: Option<DisabledReason>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-}
-
-impl EndpointRecord {
-    pub fn wants(&self, event: EventName) -> bool {
-        self.events.as_ref().is_none_or(|names| names.contains(&event))
-    }
 }
 
 /// Why the gateway itself disabled an endpoint (supplement 20.1).

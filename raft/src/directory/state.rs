@@ -188,11 +188,11 @@ impl DirectoryState {
             }
             Command::UpdateCustomer { id, change } => {
                 let mut customer = self.live_customer(id)?;
-                customer.name = change.name.unwrap_or(customer.name);
-                customer.email = change.email.unwrap_or(customer.email);
-                customer.timezone = change.timezone.unwrap_or(customer.timezone);
-                customer.plan = change.plan.unwrap_or(customer.plan);
-                customer.limits = change.limits.unwrap_or(customer.limits);
+                change.name.apply(&mut customer.name);
+                change.email.apply(&mut customer.email);
+                change.timezone.apply(&mut customer.timezone);
+                change.plan.apply(&mut customer.plan);
+                change.limits.apply(&mut customer.limits);
                 self.put_customer(customer.clone(), store);
                 changes.push(Change::Customer(id));
                 Ok(Reply::Customer(customer))
@@ -297,12 +297,12 @@ impl DirectoryState {
             }
             Command::UpdateEndpoint { customer, id, change } => {
                 let mut endpoint = (*self.endpoint_of(customer, id)?).clone();
-                endpoint.url = change.url.unwrap_or(endpoint.url);
-                endpoint.events = change.events.unwrap_or(endpoint.events);
-                endpoint.secret = change.secret.unwrap_or(endpoint.secret);
-                endpoint.chat_type_filter = change.chat_type_filter.unwrap_or(endpoint.chat_type_filter);
-                if let Some(enabled) = change.enabled {
-                    endpoint.enabled = enabled;
+                change.url.apply(&mut endpoint.url);
+                change.events.apply(&mut endpoint.events);
+                change.secret.apply(&mut endpoint.secret);
+                change.chat_type_filter.apply(&mut endpoint.chat_type_filter);
+                if !change.enabled.is_keep() {
+                    change.enabled.apply(&mut endpoint.enabled);
                     endpoint.disabled_reason = None;
                 }
                 endpoint.updated_at = at;

@@ -1,0 +1,66 @@
+//! What an owner does with a call.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use model::error::ApiError;
+use model::limit::LimitScope;
+use model::time::Timestamp;
+
+use crate::call::{Answer, Ask, Call, Done};
+use crate::history;
+use crate::owner::Owner;
+
+/// Answers a call at the owner of its shard.
+pub async fn to(owner: &Arc<Owner>, call: Call) -> Answer {
+    let deadline = Instant::now() + call.budget;
+    let now = Timestamp::now();
+    let done = |done: Done| Answer::Result { channel_level: None, result: Ok(done) };
+    match call.ask {
+        Ask::TakeCustomer { customer, rule } => {
+            let (level, taken) = owner.buckets.lock().take_customer(customer, rule, now);
+            done(Done::Bucket { level, taken })
+        }
+        Ask::RefundCustomer { customer } => {
+            owner.buckets.lock().refund_customer(customer);
+            done(Done::Nothing)
+        }
+        Ask::PeekCustomer { customer, rule } => {
+            let level = owner.buckets.lock().customer(customer, rule, now);
+            done(Done::Bucket { level, taken: false })
+        }
+        Ask::PeekChannel { customer, channel, rule } => {
+            let level = owner.buckets.lock().channel(customer, channel, rule, now);
+            done(Done::Bucket { level, taken: false })
+        }
+        Ask::TakeChannel { customer, channel, rule } => {
+            let (level, taken) = owner.buckets.lock().take_channel(customer, channel, rule, now);
+            done(Done::Bucket { level, taken })
+        }
+        Ask::Channel { customer, channel, charge, work } => {
+            let charged = charge.map(|rule| (rule, owner.buckets.lock().take_channel(customer, channel, rule, now)));
+            if let Some((rule, (level, false))) = charged {
+                let refused = ApiError::rate_limited(LimitScope::Channel, rule.burst, level.retry_after);
+                return Answer::Result { channel_level: Some(level), result: Err(refused) };
+            }
+            let channel_level = charged.map(|(_, (level, _))| level);
+            match owner.work(customer, channel, work, call.call_id, call.request_id, deadline).await {
+                Ok(result) => Answer::Result { channel_level, result },
+                Err(_) => Answer::NotOwner,
+            }
+        }
+        Ask::Lives { channels } => {
+            let lives = channels.into_iter().map(|(customer, id)| (id, owner.stored_live(id, customer)));
+            done(Done::Lives(lives.collect()))
+        }
+        Ask::History { customer: _, query } => {
+            let reader = owner.reader.clone();
+            // A page may read many rows from disk; the calls of others must not wait for it.
+            let page = tokio::task::spawn_blocking(move || history::page(&reader, &query)).await;
+            match page {
+                Ok(rows) => done(Done::History(rows)),
+                Err(_) => Answer::Result { channel_level: None, result: Err(ApiError::internal_error()) },
+            }
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What an owner asks of its shard's state machine, and what it answers.
+
+use bytes::Bytes;
+use model::address::Address;
+use model::event::{EventId, EventName};
+use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, Epoch, MessageId, NodeId};
+use model::status::{Reason, Status};
+use model::time::Timestamp;
+use network::driver::{AuthWrite, Outbound, ReceiptStatus};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::history::MessageError;
+use crate::records::{AttemptRow, MessageRow};
+
+/// One log entry: commands of many channels, applied in order.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Batch {
+    pub version: u8,
+    /// The proposer's term. A batch whose entry has another term comes from an owner of the past and changes nothing.
+    pub epoch: Epoch,
+    pub node: NodeId,
+    pub commands: Vec<Command>,
+}
+
+/// The format of [`Batch`].
+pub const BATCH_VERSION: u8 = 1;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Command {
+    /// Takes a send: a row and an outbox entry. A message id that is known is left as it is.
+    AcceptSend { customer: CustomerId, row: MessageRow, message: Outbound },
+    /// The network's verdict on a send.
+    Settle { channel: ChannelId, message: MessageId, verdict: Verdict, at: Timestamp, events: Vec<NewEvent> },
+    /// A receipt for a sent message. Nothing happens when the row is that far already, or gone.
+    Receipt {
+        channel: ChannelId,
+        message: MessageId,
+        status: ReceiptStatus,
+        participant: Option<Address>,
+        at: Timestamp,
+        event: NewEvent,
+    },
+    /// An inbound message. One that is known changes nothing.
+    Receive { customer: CustomerId, row: MessageRow, event: NewEvent },
+    /// The phone address behind a LID. Only the first sight of it makes an event.
+    LearnLid { channel: ChannelId, lid: Address, phone: Address, at: Timestamp, event: NewEvent },
+    /// A move of the status machine.
+    Move(Move),
+    /// An event without a change of state, such as a new QR text.
+    Emit(NewEvent),
+    /// Credentials and protocol state, sealed. Deletes of keys that do not exist are fine.
+    Auth { channel: ChannelId, customer: CustomerId, writes: Vec<AuthWrite> },
+    /// An attempt at a delivery, and what follows from it.
+    Attempted { delivery: DeliveryId, attempt: Option<AttemptRow>, next: Next },
+    /// Makes the paused deliveries of an endpoint due again, spread over a minute.
+    Unpause { endpoint: EndpointId, at: Timestamp },
+    /// Wipes a deleted channel, a part at a time: repeat until the answer is `Done`.
+    Forget { channel: ChannelId, customer: CustomerId },
+}
+
+/// What the network said of a send, or what the gateway made of its silence.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Verdict {
+    Accepted,
+    Failed(MessageError),
+}
+
+/// An event with its deliveries. The owner minted all ids and matched the endpoints.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NewEvent {
+    pub id: EventId,
+    pub name: EventName,
+    pub channel: ChannelId,
+    pub customer: CustomerId,
+    /// The message that it tells of, for the history.
+    pub message: Option<MessageId>,
+    pub correlation_id: Option<String>,
+    pub chat: Option<Address>,
+    pub body: Bytes,
+    pub at: Timestamp,
+    pub deliveries: Vec<NewDelivery>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NewDelivery {
+    pub id: DeliveryId,
+    pub endpoint: EndpointId,
+    pub url: String,
+}
+
+/// A move with all that changes beside the status.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Move {
+    pub channel: ChannelId,
+    pub customer: CustomerId,
+    /// The version that the owner saw; another one there means that the move lost a race.
+    pub expect: u64,
+    pub to: Status,
+    pub reason: Reason,
+    pub at: Timestamp,
+    pub wipe_credentials: bool,
+    /// Who the channel is on the network, when the move made it known.
+    pub identity: Option<network::driver::Identity>,
+    pub disabled_by_operator: bool,
+    pub moved_by: Option<Uuid>,
+    pub events: Vec<NewEvent>,
+}
+
+/// What becomes of a delivery after an attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Next {
+    Delivered,
+    Retry(Timestamp),
+    Exhausted,
+    /// The endpoint is switched off; the time is when waiting ends for good.
+    Paused(Timestamp),
+}
+
+/// The answer to one command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reply {
+    /// Done; the events that came with it stand.
+    Done,
+    /// It had happened before, or there was nothing to do. Its events were not written.
+    Unchanged,
+    /// More of it is left to do.
+    More,
+    /// The status does not permit it (any longer).
+    Refused(Status),
+    /// The offline queue is full.
+    QueueFull,
+    /// The version was another.
+    LostRace,
+    /// The channel is deleted.
+    Forgotten,
+}
+
+/// The answer to a batch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BatchReply {
+    Replies(Vec<Reply>),
+    /// From an owner of the past: nothing was done.
+    Fenced,
+    /// Written by a newer release: nothing was done.
+    UnknownVersion(u8),
+}

@@ -1,0 +1,176 @@
+//! One attempt of a stored delivery, from the record to the committed outcome.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use model::id::{Epoch, ShardId};
+use model::time::Timestamp;
+use model::webhook::delivery::Verdict;
+use model::webhook::{DeliveryState, Outcome, RetrySchedule};
+use raft::directory::command::Command as DirectoryCommand;
+use raft::directory::records::{DisabledReason, EndpointRecord};
+use raft::machine::View;
+
+use super::lane::Job;
+use crate::command::{Command, Next};
+use crate::keys;
+use crate::owner::Owner;
+use crate::records::{AttemptRow, AttemptTrigger, DeliveryRow, EventRow, decode};
+use crate::secrets::secret_purpose;
+use crate::webhook::attempt::{AttemptOutcome, AttemptRequest, Attempter};
+
+/// How long deliveries wait for an endpoint that is switched off (supplement 20.4).
+const PAUSE: Duration = Duration::from_secs(72 * 3600);
+
+/// How long disabling an endpoint that is gone may take.
+const DISABLE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// An attempt that is over, its outcome committed.
+pub(super) struct Finished {
+    pub shard: ShardId,
+    pub epoch: Epoch,
+    pub job: Job,
+    /// When the delivery is due again, if it is.
+    pub next_due: Option<Timestamp>,
+}
+
+/// Makes the attempt. Without an outcome in the log the next owner makes it again, under the same event id.
+pub(super) async fn run(
+    attempter: Arc<Attempter>,
+    schedule: Arc<RetrySchedule>,
+    owner: Arc<Owner>,
+    job: Job,
+) -> Finished {
+    let mut finished = Finished { shard: owner.shard, epoch: owner.epoch, job, next_due: None };
+    let id = finished.job.delivery;
+    let Some(delivery) = owner.reader.get(&keys::delivery(id)) else { return finished };
+    let delivery: DeliveryRow = decode(&delivery);
+    // Read from disk while its outcome was on the way: not due at this time any more.
+    if delivery.next_attempt_at != Some(finished.job.due) {
+        return finished;
+    }
+    let lost = owner.lost.clone();
+    let Some((attempt, next)) = lost.run_until_cancelled(outcome_of(&attempter, &schedule, &owner, &delivery)).await
+    else {
+        return finished;
+    };
+    let due = match next {
+        Next::Retry(due) | Next::Paused(due) => Some(due),
+        Next::Delivered | Next::Exhausted => None,
+    };
+    if owner.committer.commit_one(Command::Attempted { delivery: id, attempt, next }).await.is_ok() {
+        finished.next_due = due;
+    }
+    finished
+}
+
+async fn outcome_of(
+    attempter: &Attempter,
+    schedule: &RetrySchedule,
+    owner: &Owner,
+    delivery: &DeliveryRow,
+) -> (Option<AttemptRow>, Next) {
+    let now = Timestamp::now();
+    let endpoint = owner.node.directory.read(|state| state.endpoints.get(&delivery.endpoint).cloned());
+    let Some(endpoint) = endpoint else {
+        let attempt = unmade(delivery, now, Outcome::EndpointDeleted, "the endpoint was deleted");
+        return (Some(attempt), retry(schedule, delivery, None));
+    };
+    if !endpoint.enabled {
+        let until = delivery.created_at.plus(PAUSE);
+        return (None, if now >= until { Next::Exhausted } else { Next::Paused(until) });
+    }
+    // Paused until its time was over, and the endpoint has come back at the very end: one more try is due.
+    if delivery.state == DeliveryState::Paused && now >= delivery.created_at.plus(PAUSE) {
+        return (None, Next::Exhausted);
+    }
+    let Some(event) = owner.reader.get(&keys::event(delivery.event_id.as_str())) else {
+        return (None, Next::Exhausted);
+    };
+    let Some(secret) = secret_of(owner, delivery, &endpoint) else {
+        let attempt =
+            unmade(delivery, now, Outcome::Blocked, "the signing secret cannot be opened with the master key");
+        return (Some(attempt), retry(schedule, delivery, None));
+    };
+    let request = AttemptRequest {
+        url: endpoint.url.clone(),
+        body: decode::<EventRow>(&event).body,
+        event: delivery.event.as_str().to_owned(),
+        event_id: delivery.event_id.clone(),
+        delivery_id: Some(delivery.id),
+        attempt: delivery.attempt_count + 1,
+        correlation_id: delivery.correlation_id.clone(),
+        secrets: vec![secret],
+        now,
+    };
+    let outcome = attempter.attempt(request).await;
+    metrics::counter!("gateway_webhook_attempts_total", "outcome" => outcome.outcome.as_str()).increment(1);
+    let next = match outcome.http_status.map(Verdict::of_status) {
+        Some(Verdict::Delivered) => Next::Delivered,
+        Some(Verdict::Gone) => {
+            disable(owner, &endpoint).await;
+            Next::Exhausted
+        }
+        Some(Verdict::Retry { heeds_retry_after: true }) => retry(schedule, delivery, outcome.retry_after),
+        Some(Verdict::Retry { heeds_retry_after: false }) | None => retry(schedule, delivery, None),
+    };
+    (Some(record(delivery, now, outcome)), next)
+}
+
+fn secret_of(owner: &Owner, delivery: &DeliveryRow, endpoint: &EndpointRecord) -> Option<String> {
+    let secrets = &owner.node.secrets;
+    let Some(sealed) = &endpoint.secret else { return Some(secrets.default_webhook_secret(delivery.customer)) };
+    let customer = owner.node.directory.read(|state| state.customers.get(&delivery.customer).cloned())?;
+    let opened = secrets.open(&customer, &secret_purpose(endpoint.id), sealed).ok()?;
+    String::from_utf8(opened).ok()
+}
+
+fn retry(schedule: &RetrySchedule, delivery: &DeliveryRow, asked: Option<Duration>) -> Next {
+    match schedule.delay_after(delivery.attempt_count + 1, rand::random(), asked) {
+        Some(delay) => Next::Retry(Timestamp::now().plus(delay)),
+        None => Next::Exhausted,
+    }
+}
+
+/// The receiver said that it is gone for good.
+async fn disable(owner: &Owner, endpoint: &EndpointRecord) {
+    let command = DirectoryCommand::DisableEndpoint { id: endpoint.id, reason: DisabledReason::Gone };
+    let deadline = Instant::now() + DISABLE_PATIENCE;
+    if let Err(error) = owner.node.directory.update(command, Vec::new(), deadline).await {
+        tracing::warn!(endpoint = %endpoint.id, %error, "an endpoint that is gone was not disabled");
+    }
+}
+
+fn record(delivery: &DeliveryRow, started_at: Timestamp, outcome: AttemptOutcome) -> AttemptRow {
+    AttemptRow {
+        number: delivery.attempt_count + 1,
+        trigger: AttemptTrigger::Scheduled,
+        started_at,
+        latency_ms: outcome.latency_ms,
+        elapsed_ms: outcome.elapsed_ms,
+        outcome: outcome.outcome,
+        http_status: outcome.http_status,
+        response_headers: outcome.response_headers,
+        response_body: outcome.response_body,
+        remote_ip: outcome.remote_ip.map(|ip| ip.to_string()),
+        error: outcome.error,
+    }
+}
+
+/// An attempt that was counted, and no request made.
+fn unmade(delivery: &DeliveryRow, started_at: Timestamp, outcome: Outcome, why: &str) -> AttemptRow {
+    metrics::counter!("gateway_webhook_attempts_total", "outcome" => outcome.as_str()).increment(1);
+    AttemptRow {
+        number: delivery.attempt_count + 1,
+        trigger: AttemptTrigger::Scheduled,
+        started_at,
+        latency_ms: 0,
+        elapsed_ms: 0,
+        outcome,
+        http_status: None,
+        response_headers: Vec::new(),
+        response_body: None,
+        remote_ip: None,
+        error: Some(why.to_owned()),
+    }
+}

@@ -1,0 +1,176 @@
+//! The keys of a shard's state: a prefix byte that names the table, then what the table is ordered by.
+
+use model::id::{ChannelId, DeliveryId, EndpointId, MessageId, RowId};
+use model::time::Timestamp;
+
+use crate::history::Direction;
+
+const CHANNEL: u8 = b'c';
+const AUTH: u8 = b'a';
+const MESSAGE: u8 = b'm';
+const MESSAGE_ID: u8 = b'i';
+const OUTBOX: u8 = b'o';
+const LID: u8 = b'l';
+const STATUS_CHANGE: u8 = b's';
+const EVENT: u8 = b'v';
+const DELIVERY: u8 = b'd';
+const JOB: u8 = b'q';
+const MESSAGE_DELIVERY: u8 = b'w';
+
+/// A half-open range of keys.
+pub type Range = (Vec<u8>, Vec<u8>);
+
+fn key(table: u8, parts: &[&[u8]]) -> Vec<u8> {
+    let length = 1 + parts.iter().map(|part| part.len()).sum::<usize>();
+    let mut key = Vec::with_capacity(length);
+    key.push(table);
+    parts.iter().for_each(|part| key.extend_from_slice(part));
+    key
+}
+
+/// All keys that begin with `prefix`.
+fn under(prefix: Vec<u8>) -> Range {
+    let mut end = prefix.clone();
+    while let Some(last) = end.pop() {
+        if last < u8::MAX {
+            end.push(last + 1);
+            break;
+        }
+    }
+    (prefix, end)
+}
+
+/// Times sort as unsigned numbers; none lies before 1970.
+fn time(at: Timestamp) -> [u8; 8] {
+    at.0.max(0).to_be_bytes()
+}
+
+pub fn channel(id: ChannelId) -> Vec<u8> {
+    key(CHANNEL, &[id.as_bytes()])
+}
+
+pub fn channels() -> Range {
+    under(vec![CHANNEL])
+}
+
+pub fn auth(channel: ChannelId, name: &str) -> Vec<u8> {
+    key(AUTH, &[channel.as_bytes(), name.as_bytes()])
+}
+
+pub fn auth_of(channel: ChannelId) -> Range {
+    under(key(AUTH, &[channel.as_bytes()]))
+}
+
+/// Messages of a channel sort by the time of the network, then by row.
+pub fn message(channel: ChannelId, occurred_at: Timestamp, row: RowId) -> Vec<u8> {
+    key(MESSAGE, &[channel.as_bytes(), &time(occurred_at), row.as_bytes()])
+}
+
+/// The messages of a channel in `[since, until)`.
+pub fn messages(channel: ChannelId, since: Option<Timestamp>, until: Option<Timestamp>) -> Range {
+    let (first, end) = under(key(MESSAGE, &[channel.as_bytes()]));
+    let bound = |at: Timestamp| key(MESSAGE, &[channel.as_bytes(), &time(at)]);
+    (since.map_or(first, bound), until.map_or(end, bound))
+}
+
+/// Where a message of the network stands. An id may come in both directions, when two channels write to each other.
+pub fn message_id(channel: ChannelId, direction: Direction, id: &MessageId) -> Vec<u8> {
+    let side = match direction {
+        Direction::Inbound => b"i",
+        Direction::Outbound => b"o",
+    };
+    key(MESSAGE_ID, &[channel.as_bytes(), side, id.as_str().as_bytes()])
+}
+
+/// The outbox of a channel, in the order of acceptance.
+pub fn outbox(channel: ChannelId, sequence: u64) -> Vec<u8> {
+    key(OUTBOX, &[channel.as_bytes(), &sequence.to_be_bytes()])
+}
+
+pub fn outbox_of(channel: ChannelId) -> Range {
+    under(key(OUTBOX, &[channel.as_bytes()]))
+}
+
+pub fn lid(channel: ChannelId, lid: &str) -> Vec<u8> {
+    key(LID, &[channel.as_bytes(), lid.as_bytes()])
+}
+
+/// The status changes of a channel, by time and then by place in the log.
+pub fn status_change(channel: ChannelId, at: Timestamp, version: u64) -> Vec<u8> {
+    key(STATUS_CHANGE, &[channel.as_bytes(), &time(at), &version.to_be_bytes()])
+}
+
+pub fn status_changes(channel: ChannelId, before: Option<Timestamp>) -> Range {
+    let (first, end) = under(key(STATUS_CHANGE, &[channel.as_bytes()]));
+    (first, before.map_or(end, |at| key(STATUS_CHANGE, &[channel.as_bytes(), &time(at)])))
+}
+
+pub fn event(id: &str) -> Vec<u8> {
+    key(EVENT, &[id.as_bytes()])
+}
+
+pub fn delivery(id: DeliveryId) -> Vec<u8> {
+    key(DELIVERY, &[id.as_bytes()])
+}
+
+/// A due delivery, per endpoint in the order in which attempts are due.
+pub fn job(endpoint: EndpointId, due: Timestamp, delivery: DeliveryId) -> Vec<u8> {
+    key(JOB, &[endpoint.as_bytes(), &time(due), delivery.as_bytes()])
+}
+
+pub fn jobs() -> Range {
+    under(vec![JOB])
+}
+
+pub fn jobs_of(endpoint: EndpointId) -> Range {
+    under(key(JOB, &[endpoint.as_bytes()]))
+}
+
+/// What the key of a job says.
+pub fn parse_job(key: &[u8]) -> Option<(EndpointId, Timestamp, DeliveryId)> {
+    let endpoint = key.get(1..17)?.try_into().ok()?;
+    let due = key.get(17..25)?.try_into().ok()?;
+    let delivery = key.get(25..41)?.try_into().ok()?;
+    let due = Timestamp(i64::from_be_bytes(due));
+    Some((EndpointId::from_bytes(endpoint), due, DeliveryId::from_bytes(delivery)))
+}
+
+/// Links a stored message to the deliveries that carried it.
+pub fn message_delivery(channel: ChannelId, row: RowId, delivery: DeliveryId) -> Vec<u8> {
+    key(MESSAGE_DELIVERY, &[channel.as_bytes(), row.as_bytes(), delivery.as_bytes()])
+}
+
+pub fn message_deliveries(channel: ChannelId, row: RowId) -> Range {
+    under(key(MESSAGE_DELIVERY, &[channel.as_bytes(), row.as_bytes()]))
+}
+
+/// Everything of a channel that goes with it when it is deleted: all but its deliveries and their events.
+pub fn everything_of(channel: ChannelId) -> [Range; 7] {
+    [AUTH, MESSAGE, MESSAGE_ID, OUTBOX, LID, STATUS_CHANGE, MESSAGE_DELIVERY]
+        .map(|table| under(key(table, &[channel.as_bytes()])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_job_reads_back_what_was_written() {
+        let (endpoint, delivery) = (EndpointId::random(), DeliveryId::random());
+        let due = Timestamp(1_767_225_600_118);
+        assert_eq!(parse_job(&job(endpoint, due, delivery)), Some((endpoint, due, delivery)));
+        assert_eq!(parse_job(b"q"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn messages_sort_by_time_within_their_channel(a in 0..i64::MAX, b in 0..i64::MAX) {
+            let (channel, row) = (ChannelId::random(), RowId::random());
+            let keys = [message(channel, Timestamp(a), row), message(channel, Timestamp(b), row)];
+            prop_assert_eq!(a.cmp(&b), keys[0].cmp(&keys[1]));
+            let (from, to) = messages(channel, None, None);
+            prop_assert!(from <= keys[0] && keys[0] < to);
+        }
+    }
+}

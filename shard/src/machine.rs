@@ -1,0 +1,374 @@
+//! The shard's state machine: commands of its channels, applied to its part of the store. Pure; see `raft::machine`.
+
+use bytes::Bytes;
+use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, MessageId, NodeId};
+use model::status::OnSend;
+use model::time::Timestamp;
+use model::webhook::DeliveryState;
+use network::driver::{AuthWrite, Outbound, ReceiptStatus};
+use raft::machine::{Machine, Position, State, View};
+
+use crate::command::{BATCH_VERSION, Batch, BatchReply, Command, Move, NewEvent, Next, Reply, Verdict};
+use crate::history::{Direction, MessageError, MessageStatus};
+use crate::keys;
+use crate::records::{
+    ATTEMPTS_KEPT, AttemptRow, AttemptTrigger, ChannelRow, DeliveryRow, EventRow, LidRow, MessagePointer, MessageRow,
+    OutboxEntry, StatusChange, decode, encode,
+};
+
+/// How many sends wait for a channel that is not connected (supplement 3.3).
+pub const OFFLINE_QUEUE: usize = 1000;
+
+/// How many keys one `Forget` deletes, so that a long history does not stall the log.
+const FORGET_AT_ONCE: usize = 500;
+
+/// Over how long the deliveries of an endpoint that was switched on again are spread (supplement 20.4).
+const UNPAUSE_SPREAD_MS: u64 = 60_000;
+
+/// A credential's key in the driver's state that says: this channel can log in.
+pub const CREDENTIALS: &str = "credentials";
+
+/// The machine. It keeps nothing in memory: what it needs it reads from the state.
+#[derive(Default)]
+pub struct ShardMachine;
+
+impl Machine for ShardMachine {
+    fn restore(&mut self, _state: &dyn View) {}
+
+    fn apply(&mut self, at: Position, command: &[u8], state: &mut dyn State) -> Bytes {
+        let reply = match rmp_serde::from_slice::<Batch>(command) {
+            Ok(batch) if batch.version > BATCH_VERSION => BatchReply::UnknownVersion(batch.version),
+            Ok(batch) if batch.epoch != at.term => BatchReply::Fenced,
+            Ok(batch) => {
+                let mut apply = Apply { state, at, node: batch.node, place: 0 };
+                BatchReply::Replies(batch.commands.into_iter().map(|command| apply.command(command)).collect())
+            }
+            // Only a newer release writes what this one cannot read.
+            Err(_) => BatchReply::UnknownVersion(u8::MAX),
+        };
+        Bytes::from(rmp_serde::to_vec(&reply).expect("a reply of plain fields is always written"))
+    }
+}
+
+/// One batch on its way into the state.
+struct Apply<'a> {
+    state: &'a mut dyn State,
+    at: Position,
+    node: NodeId,
+    /// The place of the next outbox entry within this log entry.
+    place: u64,
+}
+
+impl Apply<'_> {
+    fn command(&mut self, command: Command) -> Reply {
+        match command {
+            Command::AcceptSend { customer, row, message } => self.accept_send(customer, row, message),
+            Command::Settle { channel, message, verdict, at, events } => {
+                self.settle(channel, &message, verdict, at, events)
+            }
+            Command::Receipt { channel, message, status, participant, at, event } => {
+                self.receipt(channel, &message, status, participant.is_some(), at, event)
+            }
+            Command::Receive { customer, row, event } => self.receive(customer, row, event),
+            Command::LearnLid { channel, lid, phone, at, event } => {
+                let key = keys::lid(channel, lid.local());
+                let known: Option<LidRow> = self.read(&key);
+                if known.is_some_and(|known| known.phone == phone) {
+                    return Reply::Unchanged;
+                }
+                self.state.put(&key, &encode(&LidRow { phone, first_seen_at: at }));
+                self.emit(event, None);
+                Reply::Done
+            }
+            Command::Move(step) => self.step(step),
+            Command::Emit(event) => {
+                self.emit(event, None);
+                Reply::Done
+            }
+            Command::Auth { channel, customer, writes } => self.auth(channel, customer, writes),
+            Command::Attempted { delivery, attempt, next } => self.attempted(delivery, attempt, next),
+            Command::Unpause { endpoint, at } => self.unpause(endpoint, at),
+            Command::Forget { channel, customer } => self.forget(channel, customer),
+        }
+    }
+
+    fn read<T: serde::de::DeserializeOwned>(&self, key: &[u8]) -> Option<T> {
+        self.state.get(key).map(|bytes| decode(&bytes))
+    }
+
+    fn channel(&self, id: ChannelId, customer: CustomerId) -> ChannelRow {
+        self.read(&keys::channel(id)).unwrap_or_else(|| ChannelRow::new(id, customer))
+    }
+
+    fn accept_send(&mut self, customer: CustomerId, row: MessageRow, message: Outbound) -> Reply {
+        let channel = self.channel(row.channel, customer);
+        if channel.forgotten {
+            return Reply::Forgotten;
+        }
+        let pointer_key = keys::message_id(row.channel, Direction::Outbound, &row.message_id);
+        if self.state.get(&pointer_key).is_some() {
+            return Reply::Unchanged;
+        }
+        match channel.status.on_send() {
+            OnSend::Direct => {}
+            OnSend::Queue => {
+                let (from, to) = keys::outbox_of(row.channel);
+                if self.state.scan(&from, &to, OFFLINE_QUEUE).len() >= OFFLINE_QUEUE {
+                    return Reply::QueueFull;
+                }
+            }
+            OnSend::NotConnected | OnSend::Unavailable => return Reply::Refused(channel.status),
+        }
+        // The place in the log is the order of acceptance; no counter is needed.
+        let sequence = (self.at.index << 16) | self.place;
+        self.place += 1;
+        let pointer = MessagePointer { occurred_at: row.occurred_at, row: row.id, outbox: Some(sequence) };
+        let entry = OutboxEntry { message, accepted_at: row.created_at };
+        self.state.put(&keys::outbox(row.channel, sequence), &encode(&entry));
+        self.state.put(&pointer_key, &encode(&pointer));
+        self.state.put(&keys::message(row.channel, row.occurred_at, row.id), &encode(&row));
+        Reply::Done
+    }
+
+    fn settle(
+        &mut self,
+        channel: ChannelId,
+        message: &MessageId,
+        verdict: Verdict,
+        at: Timestamp,
+        events: Vec<NewEvent>,
+    ) -> Reply {
+        let pointer_key = keys::message_id(channel, Direction::Outbound, message);
+        let Some(mut pointer) = self.read::<MessagePointer>(&pointer_key) else { return Reply::Unchanged };
+        let Some(sequence) = pointer.outbox.take() else { return Reply::Unchanged };
+        self.state.delete(&keys::outbox(channel, sequence));
+        self.state.put(&pointer_key, &encode(&pointer));
+        let (status, error) = match verdict {
+            Verdict::Accepted => (MessageStatus::Sent, None),
+            Verdict::Failed(error) => (MessageStatus::Failed, Some(error)),
+        };
+        self.change_message(channel, &pointer, status, error, at);
+        events.into_iter().for_each(|event| self.emit(event, Some(pointer.row)));
+        Reply::Done
+    }
+
+    fn receipt(
+        &mut self,
+        channel: ChannelId,
+        message: &MessageId,
+        status: ReceiptStatus,
+        of_member: bool,
+        at: Timestamp,
+        event: NewEvent,
+    ) -> Reply {
+        let pointer_key = keys::message_id(channel, Direction::Outbound, message);
+        let Some(pointer) = self.read::<MessagePointer>(&pointer_key) else { return Reply::Unchanged };
+        let status = match status {
+            ReceiptStatus::Delivered => MessageStatus::Delivered,
+            ReceiptStatus::Read => MessageStatus::Read,
+            ReceiptStatus::Played => MessageStatus::Played,
+        };
+        // Members of a group acknowledge each by itself; their receipts are told apart by the event's own id.
+        let news = if of_member {
+            self.state.get(&keys::event(event.id.as_str())).is_none()
+        } else {
+            self.change_message(channel, &pointer, status, None, at)
+        };
+        if !news {
+            return Reply::Unchanged;
+        }
+        self.emit(event, Some(pointer.row));
+        Reply::Done
+    }
+
+    /// Moves a row's status forward. Returns whether it moved.
+    fn change_message(
+        &mut self,
+        channel: ChannelId,
+        pointer: &MessagePointer,
+        status: MessageStatus,
+        error: Option<MessageError>,
+        at: Timestamp,
+    ) -> bool {
+        let key = keys::message(channel, pointer.occurred_at, pointer.row);
+        let Some(mut row) = self.read::<MessageRow>(&key) else { return false };
+        if row.status >= status {
+            return false;
+        }
+        row.status = status;
+        row.status_at = at;
+        row.error = error;
+        self.state.put(&key, &encode(&row));
+        true
+    }
+
+    fn receive(&mut self, customer: CustomerId, row: MessageRow, event: NewEvent) -> Reply {
+        if self.channel(row.channel, customer).forgotten {
+            return Reply::Forgotten;
+        }
+        let pointer_key = keys::message_id(row.channel, Direction::Inbound, &row.message_id);
+        if self.state.get(&pointer_key).is_some() {
+            return Reply::Unchanged;
+        }
+        let pointer = MessagePointer { occurred_at: row.occurred_at, row: row.id, outbox: None };
+        self.state.put(&pointer_key, &encode(&pointer));
+        self.state.put(&keys::message(row.channel, row.occurred_at, row.id), &encode(&row));
+        self.emit(event, Some(row.id));
+        Reply::Done
+    }
+
+    fn step(&mut self, step: Move) -> Reply {
+        let mut row = self.channel(step.channel, step.customer);
+        if row.forgotten {
+            return Reply::Forgotten;
+        }
+        if row.version != step.expect {
+            return Reply::LostRace;
+        }
+        let change = StatusChange {
+            from: row.status,
+            to: step.to,
+            reason: step.reason,
+            at: step.at,
+            node_id: self.node,
+            epoch: self.at.term,
+        };
+        row.moved(&step);
+        self.state.put(&keys::status_change(row.id, step.at, row.version), &encode(&change));
+        if step.wipe_credentials {
+            self.delete_all(keys::auth_of(row.id), usize::MAX);
+        }
+        self.state.put(&keys::channel(row.id), &encode(&row));
+        step.events.into_iter().for_each(|event| self.emit(event, None));
+        Reply::Done
+    }
+
+    fn auth(&mut self, channel: ChannelId, customer: CustomerId, writes: Vec<AuthWrite>) -> Reply {
+        let mut row = self.channel(channel, customer);
+        if row.forgotten {
+            return Reply::Forgotten;
+        }
+        for write in writes {
+            let key = keys::auth(channel, &write.key);
+            if write.key == CREDENTIALS && row.credentials != write.value.is_some() {
+                row.credentials = write.value.is_some();
+                self.state.put(&keys::channel(channel), &encode(&row));
+            }
+            match write.value {
+                Some(value) => self.state.put(&key, &value),
+                None => self.state.delete(&key),
+            }
+        }
+        Reply::Done
+    }
+
+    /// Writes an event's deliveries, due at once. An event that nobody wants leaves nothing.
+    fn emit(&mut self, event: NewEvent, row: Option<model::id::RowId>) {
+        if event.deliveries.is_empty() {
+            return;
+        }
+        let event_key = keys::event(event.id.as_str());
+        if self.state.get(&event_key).is_some() {
+            return;
+        }
+        self.state.put(&event_key, &encode(&EventRow { body: event.body }));
+        for new in event.deliveries {
+            let delivery = DeliveryRow {
+                id: new.id,
+                endpoint: new.endpoint,
+                customer: event.customer,
+                channel: event.channel,
+                event: event.name,
+                event_id: event.id.clone(),
+                message_id: event.message.clone(),
+                correlation_id: event.correlation_id.clone(),
+                chat: event.chat.clone(),
+                url: new.url,
+                state: DeliveryState::Pending,
+                attempt_count: 0,
+                next_attempt_at: Some(event.at),
+                delivered_at: None,
+                created_at: event.at,
+                attempts: Vec::new(),
+            };
+            self.state.put(&keys::job(delivery.endpoint, event.at, delivery.id), &[]);
+            if let Some(row) = row {
+                self.state.put(&keys::message_delivery(event.channel, row, delivery.id), &[]);
+            }
+            self.state.put(&keys::delivery(delivery.id), &encode(&delivery));
+        }
+    }
+
+    fn attempted(&mut self, id: DeliveryId, attempt: Option<AttemptRow>, next: Next) -> Reply {
+        let Some(mut delivery) = self.read::<DeliveryRow>(&keys::delivery(id)) else { return Reply::Unchanged };
+        let Some(due) = delivery.next_attempt_at else { return Reply::Unchanged };
+        self.state.delete(&keys::job(delivery.endpoint, due, id));
+        let finished_at = attempt.as_ref().map(|attempt| attempt.started_at);
+        if let Some(attempt) = attempt {
+            if attempt.trigger == AttemptTrigger::Scheduled {
+                delivery.attempt_count = attempt.number;
+            }
+            delivery.attempts.push(attempt);
+            let excess = delivery.attempts.len().saturating_sub(ATTEMPTS_KEPT);
+            delivery.attempts.drain(..excess);
+        }
+        (delivery.state, delivery.next_attempt_at) = match next {
+            Next::Delivered => {
+                delivery.delivered_at = finished_at;
+                (DeliveryState::Delivered, None)
+            }
+            Next::Exhausted => (DeliveryState::Exhausted, None),
+            Next::Retry(due) => (DeliveryState::Retrying, Some(due)),
+            Next::Paused(until) => (DeliveryState::Paused, Some(until)),
+        };
+        if let Some(due) = delivery.next_attempt_at {
+            self.state.put(&keys::job(delivery.endpoint, due, id), &[]);
+        }
+        self.state.put(&keys::delivery(id), &encode(&delivery));
+        Reply::Done
+    }
+
+    fn unpause(&mut self, endpoint: EndpointId, at: Timestamp) -> Reply {
+        let (from, to) = keys::jobs_of(endpoint);
+        let mut any = false;
+        for (key, _) in self.state.scan(&from, &to, usize::MAX) {
+            let Some((_, _, id)) = keys::parse_job(&key) else { continue };
+            let Some(mut delivery) = self.read::<DeliveryRow>(&keys::delivery(id)) else { continue };
+            if delivery.state != DeliveryState::Paused {
+                continue;
+            }
+            let spread = u64::from(id.as_bytes()[15]) * UNPAUSE_SPREAD_MS / 256;
+            let due = at.plus(std::time::Duration::from_millis(spread));
+            delivery.state = DeliveryState::Retrying;
+            delivery.next_attempt_at = Some(due);
+            self.state.delete(&key);
+            self.state.put(&keys::job(endpoint, due, id), &[]);
+            self.state.put(&keys::delivery(id), &encode(&delivery));
+            any = true;
+        }
+        if any { Reply::Done } else { Reply::Unchanged }
+    }
+
+    fn forget(&mut self, channel: ChannelId, customer: CustomerId) -> Reply {
+        let mut row = self.channel(channel, customer);
+        if !row.forgotten {
+            row = ChannelRow { forgotten: true, version: row.version + 1, ..ChannelRow::new(channel, customer) };
+            self.state.put(&keys::channel(channel), &encode(&row));
+        }
+        let mut left = FORGET_AT_ONCE;
+        for range in keys::everything_of(channel) {
+            left -= self.delete_all(range, left);
+            if left == 0 {
+                return Reply::More;
+            }
+        }
+        Reply::Done
+    }
+
+    /// Deletes at most `limit` keys of a range and says how many it were.
+    fn delete_all(&mut self, (from, to): keys::Range, limit: usize) -> usize {
+        let found = self.state.scan(&from, &to, limit);
+        found.iter().for_each(|(key, _)| self.state.delete(key));
+        found.len()
+    }
+}

@@ -1,0 +1,205 @@
+//! A node's place in its cluster: it forms the directory with its fellows, says who it is, makes the cluster when it is
+//! the first to lead, and hosts the shards that the placement gives it.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use model::id::{NodeId, ShardId};
+use model::time::Timestamp;
+use raft::directory::command::{Command, Rejection};
+use raft::directory::records::{ClusterRecord, NodeRecord, PlacementRecord};
+use raft::directory::{Change, Directory, UpdateError};
+use raft::group::Group;
+use raft::host::Host;
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::layout;
+use crate::machine::ShardMachine;
+use crate::owner::NodeContext;
+use crate::owner::hosting::{Hosting, Owners};
+
+/// How long one update of the directory may take before it is tried again.
+const UPDATE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Between two looks at what is still missing.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// How long the other members leave the first step to the one that should take it.
+const AFTER_YOU: Duration = Duration::from_secs(2);
+
+/// What a node is told about its cluster.
+#[derive(Clone, Debug)]
+pub struct MembershipConfig {
+    pub cluster_id: Uuid,
+    pub shard_count: u16,
+    /// The nodes that form the cluster.
+    pub first_members: BTreeSet<NodeId>,
+    /// Who this node is. `registered_at` is set when it registers.
+    pub own: NodeRecord,
+    /// The shortest election time-out.
+    pub election_min: Duration,
+}
+
+/// The node cannot be part of its cluster.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Excluded {
+    #[error(transparent)]
+    Rejected(Rejection),
+}
+
+pub struct Membership {
+    pub config: MembershipConfig,
+    pub host: Arc<Host>,
+    pub directory: Arc<Directory>,
+    pub context: Arc<NodeContext>,
+    pub owners: Arc<Owners>,
+    pub stop: CancellationToken,
+}
+
+impl Membership {
+    /// Gives the directory's group its first members, if this node is one of them and the group is new.
+    ///
+    /// All first members may do so: they give the same members, and the group's log begins with them either way. The
+    /// one with the lowest id goes first, so that usually there is one candidate.
+    pub async fn form_directory(&self) {
+        let members = &self.config.first_members;
+        self.form(self.directory.group(), members, members.first() == Some(&self.config.own.id)).await;
+    }
+
+    async fn form(&self, group: &Group, members: &BTreeSet<NodeId>, first: bool) {
+        if !members.contains(&self.config.own.id) || !group.is_pristine().await {
+            return;
+        }
+        if !first {
+            tokio::time::sleep(AFTER_YOU).await;
+            if !group.is_pristine().await {
+                return;
+            }
+        }
+        if let Err(error) = group.initialize(members.clone()).await {
+            tracing::debug!(group = group.id(), %error, "the group was formed by another");
+        }
+    }
+
+    /// Registers this node, retrying until the directory answers.
+    ///
+    /// # Errors
+    /// [`Excluded`] when the cluster knows this node with another data folder.
+    pub async fn register(&self) -> Result<(), Excluded> {
+        loop {
+            let own = NodeRecord { registered_at: Timestamp::now(), ..self.config.own.clone() };
+            let deadline = Instant::now() + UPDATE_PATIENCE;
+            match self.directory.update(Command::RegisterNode(own), Vec::new(), deadline).await {
+                Ok(_) => return Ok(()),
+                Err(UpdateError::Rejected(rejection)) => return Err(Excluded::Rejected(rejection)),
+                Err(UpdateError::Unavailable) => tokio::time::sleep(LOOK_AGAIN).await,
+            }
+        }
+    }
+
+    /// Makes the cluster, once all first members have registered and this node leads the directory.
+    pub async fn make_cluster(&self) {
+        loop {
+            let (made, nodes) = self
+                .directory
+                .read(|state| (state.cluster.is_some(), state.nodes.values().cloned().collect::<Vec<_>>()));
+            if made {
+                return;
+            }
+            let present: BTreeSet<NodeId> = nodes.iter().map(|node| node.id).collect();
+            let complete = self.config.first_members.is_subset(&present);
+            if complete && self.directory.group().leader() == Some(self.config.own.id) {
+                let nodes: Vec<NodeRecord> = nodes.iter().map(|node| (**node).clone()).collect();
+                let cluster = ClusterRecord {
+                    cluster_id: self.config.cluster_id,
+                    shard_count: self.config.shard_count,
+                    slots: ClusterRecord::even_slots(self.config.shard_count),
+                    deployment_key: self.context.secrets.new_deployment_key(),
+                    formed_at: Timestamp::now(),
+                };
+                let placement = layout::place(self.config.shard_count, &nodes);
+                let deadline = Instant::now() + UPDATE_PATIENCE;
+                // Another leader may have been faster; the next look shows it.
+                let _ = self.directory.update(Command::Form { cluster, placement }, Vec::new(), deadline).await;
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Hosts what the placement gives to this node, as it changes, until stopped. Returns when all owners have ended.
+    pub async fn host_shards(&self) {
+        let mut changes = self.directory.changes();
+        let mut hosted: HashMap<ShardId, tokio::task::JoinHandle<()>> = HashMap::new();
+        loop {
+            for place in self.placed_here() {
+                if !hosted.contains_key(&place.shard)
+                    && let Some(hosting) = self.open(&place).await
+                {
+                    hosted.insert(place.shard, tokio::spawn(hosting.run()));
+                }
+            }
+            tokio::select! {
+                () = self.stop.cancelled() => break,
+                change = changes.recv() => match change {
+                    Ok(Change::Layout | Change::Everything) | Err(broadcast::error::RecvError::Lagged(_)) => {}
+                    Ok(_) => continue,
+                    Err(broadcast::error::RecvError::Closed) => break,
+                },
+            }
+        }
+        for (_, hosting) in hosted {
+            // A task that panicked has ended as well.
+            let _ = hosting.await;
+        }
+    }
+
+    fn placed_here(&self) -> Vec<Arc<PlacementRecord>> {
+        let own = self.config.own.id;
+        self.directory
+            .read(|state| state.placement.values().filter(|place| place.replicas.contains(&own)).cloned().collect())
+    }
+
+    async fn open(&self, place: &PlacementRecord) -> Option<Hosting> {
+        let group = match self.host.open_group(place.shard, Box::new(|| Box::new(ShardMachine))).await {
+            Ok(group) => group,
+            Err(error) => {
+                tracing::error!(shard = place.shard, %error, "the shard's replica cannot be opened");
+                return None;
+            }
+        };
+        if !place.formed {
+            let members = place.replicas.iter().copied().collect();
+            let first = place.leader == self.config.own.id;
+            // The others' waiting must not hold up the shards that this node begins.
+            if first {
+                self.form(&group, &members, true).await;
+            } else {
+                self.form_later(group.clone(), members);
+            }
+        }
+        Some(Hosting {
+            context: self.context.clone(),
+            owners: self.owners.clone(),
+            shard: place.shard,
+            group,
+            election_min: self.config.election_min,
+            stop: self.stop.clone(),
+        })
+    }
+
+    fn form_later(&self, group: Group, members: BTreeSet<NodeId>) {
+        let stop = self.stop.clone();
+        tokio::spawn(async move {
+            let form = async {
+                tokio::time::sleep(AFTER_YOU).await;
+                if group.is_pristine().await {
+                    let _ = group.initialize(members).await;
+                }
+            };
+            stop.run_until_cancelled(form).await
+        });
+    }
+}

@@ -1,0 +1,361 @@
+//! One channel at its owner: a task that owns the channel's session, outbox and status, and takes turns.
+//!
+//! A turn gathers what is ready (events of the session, work of callers), commits what it changes in one submission,
+//! and only then acts on it: writes to the session, acknowledges to the network, answers callers. What the process
+//! had not committed when it died, nobody was told of.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use model::error::ApiError;
+use model::id::{ChannelId, CustomerId, MessageId, RequestId};
+use model::status::{Status, Trigger};
+use model::time::Timestamp;
+use network::driver::{ItemId, Session, SessionEvent};
+use raft::machine::View;
+use tokio::sync::{mpsc, oneshot};
+use uuid::Uuid;
+
+use super::Owner;
+use super::committer::Lost;
+use super::outbox::{Outbox, SendVerdict};
+use super::pace::SlotGuard;
+use crate::call::{Done, Live, QrCode, Sent, Work};
+use crate::command::{Command, Reply};
+use crate::history::Direction;
+use crate::keys;
+use crate::records::{ChannelRow, MessagePointer, MessageRow, OutboxEntry, decode};
+
+/// How many pieces of work wait for a channel; a caller beyond waits itself.
+pub const MAILBOX: usize = 64;
+
+/// How much one turn takes on.
+const TURN: usize = 64;
+
+/// How long a task without anything to do stays.
+const IDLE: Duration = Duration::from_secs(30);
+
+/// How long the session's transport may take to swallow a write before it counts as dead.
+const WRITE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Queued sends end in failure after this (supplement 3.3).
+const QUEUE_LIFE: Duration = Duration::from_secs(24 * 3600);
+
+/// How often the age of queued sends is looked at.
+const AGE_CHECK: Duration = Duration::from_secs(60);
+
+/// A message to a channel's task.
+pub enum ToChannel {
+    Work {
+        work: Work,
+        call_id: Uuid,
+        request_id: RequestId,
+        reply: oneshot::Sender<Result<Worked, ApiError>>,
+    },
+    /// Close the session in order and end; the answer comes when the network knows.
+    HandOver(oneshot::Sender<()>),
+}
+
+/// What a channel's task answers; the caller's task does the waiting that is left.
+pub enum Worked {
+    Done(Done),
+    /// The send is committed; its verdict comes, or does not, while the caller waits.
+    Accepted(Sent, Option<oneshot::Receiver<SendVerdict>>),
+    /// A QR text is on its way.
+    QrSoon(oneshot::Receiver<QrCode>),
+    /// A pairing session that can be asked for a code once its first QR text came.
+    Pairing(Arc<dyn Session>, Option<oneshot::Receiver<QrCode>>),
+}
+
+/// A session and what it reports.
+pub(super) struct Running {
+    pub session: Arc<dyn Session>,
+    pub events: mpsc::Receiver<SessionEvent>,
+    pub logged_in: bool,
+    pub opened_at: Instant,
+    pub _slot: SlotGuard,
+}
+
+pub(super) struct Channel {
+    pub owner: Arc<Owner>,
+    pub row: ChannelRow,
+    pub running: Option<Running>,
+    pub outbox: Outbox,
+    pub qr: Option<QrCode>,
+    pub qr_waiters: Vec<oneshot::Sender<QrCode>>,
+    /// When the next session is to be opened.
+    pub start_at: Option<Instant>,
+    /// When `disconnected` ends by itself (T17, T23).
+    pub resume_at: Option<Instant>,
+    /// Failed attempts in a row, and lost pairing sessions.
+    pub failures: u32,
+    pub pair_code_asked: Option<Instant>,
+    age_checked: Instant,
+}
+
+/// What a turn will do once its commands are committed.
+#[derive(Default)]
+pub(super) struct Turn {
+    pub commands: Vec<Command>,
+    pub after: Vec<After>,
+}
+
+/// Each refers to the reply of the command at its index.
+pub(super) enum After {
+    Send {
+        command: usize,
+        row: Box<MessageRow>,
+        client_ref: Option<String>,
+        reply: oneshot::Sender<Result<Worked, ApiError>>,
+    },
+    Acknowledge(ItemId),
+}
+
+impl Channel {
+    /// Makes the task's state from what is stored.
+    pub fn load(owner: Arc<Owner>, id: ChannelId, customer: CustomerId) -> Self {
+        let row =
+            owner.reader.get(&keys::channel(id)).map_or_else(|| ChannelRow::new(id, customer), |row| decode(&row));
+        let mut channel = Self {
+            owner,
+            row,
+            running: None,
+            outbox: Outbox::default(),
+            qr: None,
+            qr_waiters: Vec::new(),
+            start_at: None,
+            resume_at: None,
+            failures: 0,
+            pair_code_asked: None,
+            age_checked: Instant::now(),
+        };
+        channel.load_outbox();
+        channel
+    }
+
+    fn load_outbox(&mut self) {
+        let reader = &self.owner.reader;
+        let (from, to) = keys::outbox_of(self.row.id);
+        for (_, entry) in reader.scan(&from, &to, usize::MAX) {
+            let entry: OutboxEntry = decode(&entry);
+            if let Some(row) = self.stored_message(&entry.message.id) {
+                self.outbox.push(entry.message, row);
+            }
+        }
+    }
+
+    /// The stored row of a message that this channel sent.
+    pub fn stored_message(&self, id: &MessageId) -> Option<MessageRow> {
+        let reader = &self.owner.reader;
+        let pointer = reader.get(&keys::message_id(self.row.id, Direction::Outbound, id))?;
+        let pointer: MessagePointer = decode(&pointer);
+        reader.get(&keys::message(self.row.id, pointer.occurred_at, pointer.row)).map(|row| decode(&row))
+    }
+
+    /// Runs until the owner's right ends, the channel is handed over, or there is nothing to do.
+    pub async fn run(mut self, mut mailbox: mpsc::Receiver<ToChannel>, claim: bool) {
+        let lost = self.owner.lost.clone();
+        tokio::select! {
+            // Nothing of a turn that is cut off here was answered; its commands may stand, and the next owner acts on
+            // them.
+            () = lost.cancelled() => {}
+            ended = self.live(&mut mailbox, claim) => {
+                if ended.is_err() {
+                    lost.cancel();
+                }
+            }
+        }
+        if let Some(running) = self.running.take() {
+            running.session.kill();
+        }
+    }
+
+    async fn live(&mut self, mailbox: &mut mpsc::Receiver<ToChannel>, claim: bool) -> Result<(), Lost> {
+        if claim {
+            self.claim().await?;
+        }
+        let mut work = Vec::new();
+        let mut events = Vec::new();
+        let mut idle_since = Instant::now();
+        loop {
+            let wake = self.next_wake().unwrap_or(idle_since + IDLE);
+            let running = &mut self.running;
+            tokio::select! {
+                taken = mailbox.recv_many(&mut work, TURN) => {
+                    if taken == 0 {
+                        return Ok(());
+                    }
+                }
+                taken = next_events(running, &mut events) => {
+                    if taken == 0 {
+                        // A driver that went away without a word.
+                        events.push(SessionEvent::Ended(network::driver::EndReason::Transport("driver".into())));
+                    }
+                }
+                () = tokio::time::sleep_until(wake.into()) => {}
+            }
+            if work.is_empty() && events.is_empty() && self.next_wake().is_none() {
+                if idle_since.elapsed() >= IDLE && self.owner.retire(self.row.id, mailbox) {
+                    return Ok(());
+                }
+            } else {
+                idle_since = Instant::now();
+            }
+            self.take_events(&mut events).await?;
+            if self.take_work(&mut work).await? {
+                return Ok(());
+            }
+            self.keep_time().await?;
+        }
+    }
+
+    /// When something is to be done without being asked.
+    fn next_wake(&self) -> Option<Instant> {
+        let login = self.running.as_ref().filter(|running| !running.logged_in && self.row.status != Status::Qr);
+        let times = [
+            self.start_at,
+            self.resume_at,
+            login.map(|running| running.opened_at + super::lifecycle::LOGIN_PATIENCE),
+            self.running.as_ref().filter(|running| running.logged_in).and_then(|_| self.outbox.next_due()),
+            (!self.outbox.is_empty()).then(|| self.age_checked + AGE_CHECK),
+        ];
+        // A channel that runs stays, whether or not it has something to wait for.
+        let stays = self.running.is_some().then(|| Instant::now() + Duration::from_secs(3600));
+        times.into_iter().flatten().min().or(stays)
+    }
+
+    async fn keep_time(&mut self) -> Result<(), Lost> {
+        let now = Instant::now();
+        if self.start_at.is_some_and(|at| at <= now) {
+            self.start_at = None;
+            self.open_session().await?;
+        }
+        if self.resume_at.is_some_and(|at| at <= now) {
+            self.resume_at = None;
+            self.go_on(Trigger::Resume).await?;
+        }
+        let opening = self.running.as_ref().filter(|running| !running.logged_in && self.row.status != Status::Qr);
+        if opening.is_some_and(|running| running.opened_at + super::lifecycle::LOGIN_PATIENCE <= now) {
+            self.end_session();
+            self.attempt_failed().await?;
+        }
+        if !self.outbox.is_empty() && self.age_checked + AGE_CHECK <= now {
+            self.age_checked = now;
+            let expired = self.outbox.older_than(QUEUE_LIFE, Timestamp::now());
+            self.fail_sends(expired, "expired_in_queue", "the message waited 24 hours and was not sent").await?;
+        }
+        self.write_outbox().await;
+        Ok(())
+    }
+
+    async fn take_events(&mut self, events: &mut Vec<SessionEvent>) -> Result<(), Lost> {
+        let mut turn = Turn::default();
+        for event in events.drain(..) {
+            match event {
+                SessionEvent::Accepted { id, at } => self.settle_accepted(&mut turn, &id, at),
+                SessionEvent::Refused { id, code, text } => self.settle_refused(&mut turn, &id, code, &text),
+                SessionEvent::Inbound(item) => self.take_inbound(&mut turn, item),
+                other => {
+                    // What came before it takes effect before it.
+                    self.finish(std::mem::take(&mut turn)).await?;
+                    self.session_event(other).await?;
+                }
+            }
+        }
+        self.finish(turn).await
+    }
+
+    /// Returns true when the channel was handed over.
+    async fn take_work(&mut self, work: &mut Vec<ToChannel>) -> Result<bool, Lost> {
+        let mut turn = Turn::default();
+        for message in work.drain(..) {
+            match message {
+                ToChannel::Work { work: Work::Send(send), request_id, reply, .. } => {
+                    self.accept_send(&mut turn, send, request_id, reply);
+                }
+                ToChannel::Work { work, call_id, reply, .. } => {
+                    self.finish(std::mem::take(&mut turn)).await?;
+                    let answer = self.do_work(work, call_id).await?;
+                    // A caller that has gone away needs no answer.
+                    let _ = reply.send(answer);
+                }
+                ToChannel::HandOver(done) => {
+                    self.finish(turn).await?;
+                    self.hand_over().await?;
+                    let _ = done.send(());
+                    return Ok(true);
+                }
+            }
+        }
+        self.finish(turn).await?;
+        Ok(false)
+    }
+
+    /// Commits a turn's commands, then does what waited for them.
+    pub async fn finish(&mut self, turn: Turn) -> Result<(), Lost> {
+        let replies = self.owner.committer.commit(turn.commands).await?;
+        for after in turn.after {
+            match after {
+                After::Acknowledge(item) => self.acknowledge(item).await,
+                After::Send { command, row, client_ref, reply } => {
+                    let answer = match replies.get(command) {
+                        Some(Reply::Done) => Ok(self.sent(*row, client_ref)),
+                        Some(Reply::Unchanged) => Ok(self.sent_before(*row, client_ref)),
+                        Some(Reply::Refused(status)) => Err(self.refuse_send(*status)),
+                        Some(Reply::QueueFull) => Err(ApiError::worker_at_capacity()),
+                        Some(Reply::Forgotten) => Err(ApiError::channel_not_found()),
+                        _ => Err(ApiError::internal_error()),
+                    };
+                    let _ = reply.send(answer);
+                }
+            }
+        }
+        self.write_outbox().await;
+        Ok(())
+    }
+
+    async fn acknowledge(&mut self, item: ItemId) {
+        let Some(running) = &self.running else { return };
+        // A lost acknowledgement brings the item again, and the state machine knows it.
+        if let Err(error) = running.session.acknowledge(item).await {
+            tracing::debug!(channel = %self.row.id, %error, "an item was not acknowledged");
+        }
+    }
+
+    /// Writes what is due, in order. A transport that does not take it is dead; the session's end will tell.
+    pub async fn write_outbox(&mut self) {
+        let Some(running) = self.running.as_ref().filter(|running| running.logged_in) else { return };
+        let session = running.session.clone();
+        for message in self.outbox.due(Instant::now()) {
+            let id = message.id.clone();
+            match tokio::time::timeout(WRITE_PATIENCE, session.send(message)).await {
+                Ok(Ok(())) => self.outbox.written(&id, Instant::now()),
+                Ok(Err(error)) => {
+                    tracing::debug!(channel = %self.row.id, %error, "a message was not written");
+                    return;
+                }
+                Err(_) => {
+                    session.kill();
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Commits one command and expects it to take effect, or not to matter.
+    pub async fn commit(&mut self, command: Command) -> Result<Reply, Lost> {
+        self.owner.committer.commit_one(command).await
+    }
+
+    pub fn look(&self) -> Live {
+        self.owner.live_of(&self.row)
+    }
+}
+
+/// The next events of a session, if there is one; 0 when its driver has gone.
+async fn next_events(running: &mut Option<Running>, events: &mut Vec<SessionEvent>) -> usize {
+    match running {
+        Some(running) => running.events.recv_many(events, TURN).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,166 @@
+//! Puts the commands of all channels of a shard into log entries: what waits while one entry is on its way forms the
+//! next, so that a busy shard shares its entries and an idle one waits for nothing.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::FuturesOrdered;
+use model::id::{Epoch, NodeId};
+use raft::group::{Group, ProposeError};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::command::{BATCH_VERSION, Batch, BatchReply, Command, NewDelivery, NewEvent, Reply};
+use crate::deliveries::{Deliveries, Job};
+
+/// How many submissions wait at most; a channel that submits more waits itself.
+const QUEUE: usize = 4096;
+
+/// How many submissions share a log entry.
+const BATCH_SUBMISSIONS: usize = 256;
+
+/// How many entries are on their way at once. More would only make them smaller.
+const IN_FLIGHT: usize = 4;
+
+/// The owner's right has ended: nothing more can be committed, and what was on its way may or may not be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the shard has another owner")]
+pub struct Lost;
+
+/// Who waits for a part of an entry's replies.
+struct Caller {
+    commands: usize,
+    /// Deliveries that come into being when the command at the index takes effect.
+    jobs: Vec<(usize, Job)>,
+    reply: oneshot::Sender<Vec<Reply>>,
+}
+
+struct Submission {
+    commands: Vec<Command>,
+    reply: oneshot::Sender<Vec<Reply>>,
+}
+
+/// The way into the shard's log. Commands of one caller keep their order, also over several submissions.
+#[derive(Clone)]
+pub struct Committer {
+    queue: mpsc::Sender<Submission>,
+}
+
+impl Committer {
+    /// Starts the task. It ends, and cancels `lost`, as soon as one entry is refused or in doubt. Deliveries that were
+    /// written are announced to `deliveries`.
+    pub fn start(group: Group, node: NodeId, epoch: Epoch, deliveries: Deliveries, lost: CancellationToken) -> Self {
+        let (queue, submissions) = mpsc::channel(QUEUE);
+        tokio::spawn(run(submissions, group, node, epoch, deliveries, lost));
+        Self { queue }
+    }
+
+    /// Commits commands and gives the state machine's answers, one a command.
+    ///
+    /// # Errors
+    /// [`Lost`] when the owner's right has ended; the commands may still have been applied.
+    pub async fn commit(&self, commands: Vec<Command>) -> Result<Vec<Reply>, Lost> {
+        if commands.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (reply, replied) = oneshot::channel();
+        self.queue.send(Submission { commands, reply }).await.map_err(|_| Lost)?;
+        replied.await.map_err(|_| Lost)
+    }
+
+    /// Commits one command.
+    ///
+    /// # Errors
+    /// As [`Committer::commit`].
+    pub async fn commit_one(&self, command: Command) -> Result<Reply, Lost> {
+        self.commit(vec![command]).await?.pop().ok_or(Lost)
+    }
+}
+
+async fn run(
+    mut submissions: mpsc::Receiver<Submission>,
+    group: Group,
+    node: NodeId,
+    epoch: Epoch,
+    deliveries: Deliveries,
+    lost: CancellationToken,
+) {
+    let mut on_their_way = FuturesOrdered::new();
+    // The callers of each entry on its way, oldest first, with how many replies are theirs.
+    let mut callers: VecDeque<Vec<Caller>> = VecDeque::new();
+    let mut gathered = Vec::new();
+    loop {
+        tokio::select! {
+            () = lost.cancelled() => return,
+            Some(outcome) = on_their_way.next() => {
+                let Some(replies) = replies_of(outcome) else { break };
+                let mut replies = replies.into_iter();
+                for caller in callers.pop_front().unwrap_or_default() {
+                    let own: Vec<Reply> = replies.by_ref().take(caller.commands).collect();
+                    let written = caller.jobs.into_iter().filter(|(command, _)| own.get(*command) == Some(&Reply::Done));
+                    deliveries.announce(group.id(), epoch, written.map(|(_, job)| job));
+                    // A caller that has gone away needs no answer.
+                    let _ = caller.reply.send(own);
+                }
+            }
+            received = submissions.recv_many(&mut gathered, BATCH_SUBMISSIONS), if on_their_way.len() < IN_FLIGHT => {
+                if received == 0 {
+                    return;
+                }
+                let mut batch = Batch { version: BATCH_VERSION, epoch, node, commands: Vec::new() };
+                let mut waiting = Vec::with_capacity(received);
+                for Submission { commands, reply } in gathered.drain(..) {
+                    let jobs = commands.iter().enumerate().flat_map(|(n, command)| jobs_of(n, command)).collect();
+                    waiting.push(Caller { commands: commands.len(), jobs, reply });
+                    batch.commands.extend(commands);
+                }
+                let entry = rmp_serde::to_vec_named(&batch).expect("a batch of plain fields is always written");
+                match group.submit(Bytes::from(entry)) {
+                    Ok(pending) => {
+                        on_their_way.push_back(pending);
+                        callers.push_back(waiting);
+                    }
+                    Err(error) => {
+                        tracing::info!(group = group.id(), epoch, %error, "the owner's entry was not taken");
+                        break;
+                    }
+                }
+            }
+        }
+    }
+    lost.cancel();
+}
+
+/// The machine's replies, or `None` when the owner must stop: refused, in doubt, or fenced.
+fn replies_of(outcome: Result<Bytes, ProposeError>) -> Option<Vec<Reply>> {
+    match rmp_serde::from_slice(&outcome.ok()?).ok()? {
+        BatchReply::Replies(replies) => Some(replies),
+        BatchReply::Fenced | BatchReply::UnknownVersion(_) => None,
+    }
+}
+
+fn jobs_of(index: usize, command: &Command) -> impl Iterator<Item = (usize, Job)> {
+    let events: &[NewEvent] = match command {
+        Command::Settle { events, .. } => events,
+        Command::Move(step) => &step.events,
+        Command::Receipt { event, .. }
+        | Command::Receive { event, .. }
+        | Command::LearnLid { event, .. }
+        | Command::Emit(event) => std::slice::from_ref(event),
+        Command::AcceptSend { .. }
+        | Command::Auth { .. }
+        | Command::Attempted { .. }
+        | Command::Unpause { .. }
+        | Command::Forget { .. } => &[],
+    };
+    events.iter().flat_map(move |event| {
+        let job = |new: &NewDelivery| Job {
+            endpoint: new.endpoint,
+            delivery: new.id,
+            due: event.at,
+            chat: event.chat.clone(),
+        };
+        event.deliveries.iter().map(move |new| (index, job(new)))
+    })
+}

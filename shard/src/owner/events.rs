@@ -1,0 +1,111 @@
+//! Turns what happened into events with one delivery for each endpoint that wants to hear of it.
+
+use bytes::Bytes;
+use model::address::Address;
+use model::event::{Event, EventId, EventName, NetworkItem};
+use model::id::{ChannelId, CustomerId, DeliveryId, MessageId};
+use model::payload::Payload;
+use model::time::Timestamp;
+use raft::directory::Directory;
+
+use crate::command::{NewDelivery, NewEvent};
+
+/// What an event tells beside its payload.
+#[derive(Clone, Debug, Default)]
+pub struct About {
+    pub message: Option<MessageId>,
+    /// `X-Gateway-Correlation-Id`.
+    pub correlation_id: Option<String>,
+    pub chat: Option<Address>,
+}
+
+/// Makes an event that the gateway itself brings about; its id is minted.
+pub fn own(
+    directory: &Directory,
+    customer: CustomerId,
+    channel: ChannelId,
+    payload: Payload,
+    about: About,
+    now: Timestamp,
+) -> NewEvent {
+    let id = EventId::mint(now, rand::random());
+    make(directory, customer, Event { id, channel, occurred_at: now, payload }, about, now)
+}
+
+/// Makes the event of something that the network sent; the same thing again gets the same id.
+pub fn of_network(
+    directory: &Directory,
+    deployment_key: &[u8],
+    customer: CustomerId,
+    source: Source<'_>,
+    payload: Payload,
+    about: About,
+    now: Timestamp,
+) -> NewEvent {
+    let item = NetworkItem {
+        channel: source.channel,
+        network_id: source.network_id,
+        event: payload.name(),
+        status: source.status,
+        network_time: source.at,
+    };
+    let id = EventId::derived(deployment_key, item);
+    make(directory, customer, Event { id, channel: source.channel, occurred_at: now, payload }, about, now)
+}
+
+/// Where a network event comes from.
+#[derive(Clone, Copy)]
+pub struct Source<'a> {
+    pub channel: ChannelId,
+    pub network_id: &'a str,
+    /// Tells events of one network item apart, such as the statuses of a message.
+    pub status: &'a str,
+    pub at: Timestamp,
+}
+
+fn make(directory: &Directory, customer: CustomerId, event: Event, about: About, now: Timestamp) -> NewEvent {
+    let deliveries = deliveries(directory, customer, event.channel, event.name(), &event.payload);
+    NewEvent {
+        id: event.id.clone(),
+        name: event.name(),
+        channel: event.channel,
+        customer,
+        message: about.message,
+        correlation_id: about.correlation_id,
+        chat: about.chat,
+        // An event that nobody wants is not stored; its envelope need not be written.
+        body: if deliveries.is_empty() { Bytes::new() } else { Bytes::from(event.to_bytes()) },
+        at: now,
+        deliveries,
+    }
+}
+
+/// Whether any endpoint wants an event that is costly to make. Filters by chat do not count.
+pub fn is_wanted(directory: &Directory, customer: CustomerId, channel: ChannelId, name: EventName) -> bool {
+    directory.read(|state| {
+        state.endpoints_of(customer).iter().any(|endpoint| {
+            endpoint.enabled && endpoint.channel_id.is_none_or(|only| only == channel) && endpoint.events.includes(name)
+        })
+    })
+}
+
+fn deliveries(
+    directory: &Directory,
+    customer: CustomerId,
+    channel: ChannelId,
+    name: EventName,
+    payload: &Payload,
+) -> Vec<NewDelivery> {
+    let chat_type = payload.chat_type();
+    directory.read(|state| {
+        let endpoints = state.endpoints_of(customer).into_iter().filter(|endpoint| {
+            endpoint.enabled
+                && endpoint.channel_id.is_none_or(|only| only == channel)
+                && endpoint.events.includes(name)
+                && endpoint.chat_type_filter.passes(chat_type)
+        });
+        endpoints
+            .map(|endpoint| NewDelivery { id: DeliveryId::new(), endpoint: endpoint.id, url: endpoint.url.clone() })
+            .collect()
+    })
+}

@@ -1,0 +1,265 @@
+//! Begins an ownership when this node leads a shard and has applied what earlier leaders answered, and ends it when
+//! the term does. Also moves a lead to where the placement wants it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use model::id::{Epoch, NodeId, ShardId, Slot};
+use network::fence::Fence;
+use parking_lot::{Mutex, RwLock};
+use raft::directory::Change;
+use raft::directory::command::Command as DirectoryCommand;
+use raft::group::Group;
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::committer::Committer;
+use super::{NodeContext, Owner};
+use crate::buckets::Buckets;
+use crate::command::{BATCH_VERSION, Batch};
+
+/// How often a fence follows the quorum contact: well below the time that the contact gives it.
+const FENCE_EVERY: Duration = Duration::from_millis(25);
+
+/// What a fence is kept short of the earliest election: the time that a cut takes to reach the wire.
+const FENCE_MARGIN: Duration = Duration::from_millis(20);
+
+/// How long the first entry of an ownership may take.
+const BARRIER_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How often the place of the lead is looked at, and how many times in a row the wanted node has to be ready.
+const PLACE_CHECK: Duration = Duration::from_secs(1);
+const SETTLED_CHECKS: u32 = 5;
+
+/// How long a hand-over may take in all.
+const HAND_OVER_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The owners that live on this node now.
+#[derive(Default)]
+pub struct Owners {
+    live: RwLock<HashMap<ShardId, Arc<Owner>>>,
+}
+
+impl Owners {
+    /// The owner of a shard, if this node is it.
+    pub fn get(&self, shard: ShardId) -> Option<Arc<Owner>> {
+        self.live.read().get(&shard).filter(|owner| owner.serves()).cloned()
+    }
+
+    pub fn all(&self) -> Vec<Arc<Owner>> {
+        self.live.read().values().cloned().collect()
+    }
+}
+
+/// Hosts one shard's replica on this node until `stop`.
+pub struct Hosting {
+    pub context: Arc<NodeContext>,
+    pub owners: Arc<Owners>,
+    pub shard: ShardId,
+    pub group: Group,
+    /// The shortest election time-out.
+    pub election_min: Duration,
+    pub stop: CancellationToken,
+}
+
+impl Hosting {
+    pub async fn run(self) {
+        let mut leadership = self.group.leadership();
+        loop {
+            let epoch = leadership.borrow_and_update().ready_epoch;
+            if let Some(epoch) = epoch {
+                self.own(epoch, &mut leadership).await;
+            }
+            tokio::select! {
+                () = self.stop.cancelled() => return,
+                changed = leadership.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                }
+                // An ownership that ended within its term begins anew.
+                () = tokio::time::sleep(FENCE_EVERY * 2), if epoch.is_some() => {}
+            }
+        }
+    }
+
+    /// Lives through one ownership.
+    async fn own(&self, epoch: Epoch, leadership: &mut tokio::sync::watch::Receiver<raft::group::Leadership>) {
+        let began = Instant::now();
+        let Some(owner) = self.begin(epoch).await else { return };
+        self.context.deliveries.add(owner.clone());
+        self.owners.live.write().insert(self.shard, owner.clone());
+        let claimed = owner.claim_channels();
+        metrics::histogram!("gateway_failover_seconds").record(began.elapsed().as_secs_f64());
+        tracing::info!(shard = self.shard, epoch, claimed, "this node owns the shard");
+        for upkeep in [
+            Box::pin(watch_directory(owner.clone())) as futures::future::BoxFuture<'static, ()>,
+            Box::pin(say_formed(owner.clone())),
+            Box::pin(keep_lead_placed(owner.clone())),
+        ] {
+            let lost = owner.lost.clone();
+            owner.tasks.spawn(async move { lost.run_until_cancelled(upkeep).await });
+        }
+
+        let mut fence = tokio::time::interval(FENCE_EVERY);
+        fence.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = owner.lost.cancelled() => break,
+                () = self.stop.cancelled() => break,
+                changed = leadership.changed() => {
+                    if changed.is_err() || leadership.borrow_and_update().ready_epoch != Some(epoch) {
+                        break;
+                    }
+                }
+                _ = fence.tick() => {
+                    if let Some(deadline) = self.fence_deadline() {
+                        owner.fence.extend(deadline);
+                    }
+                }
+            }
+        }
+
+        owner.fence.revoke();
+        owner.lost.cancel();
+        self.owners.live.write().remove(&self.shard);
+        self.context.deliveries.remove(&owner);
+        owner.tasks.close();
+        owner.tasks.wait().await;
+        tracing::info!(shard = self.shard, epoch, "this node no longer owns the shard");
+    }
+
+    /// Makes an owner over a state that shows everything that was committed before it, also by an earlier ownership of
+    /// the same term whose last entries were in doubt.
+    async fn begin(&self, epoch: Epoch) -> Option<Arc<Owner>> {
+        let barrier = Batch { version: BATCH_VERSION, epoch, node: self.context.node, commands: Vec::new() };
+        let entry = rmp_serde::to_vec_named(&barrier).expect("a batch of plain fields is always written");
+        self.group.propose(Bytes::from(entry), Instant::now() + BARRIER_PATIENCE).await.ok()?;
+        let cluster = self.context.directory.read(|state| state.cluster.clone())?;
+        let deployment_key = match self.context.secrets.deployment_key(&cluster.deployment_key) {
+            Ok(key) => key,
+            Err(error) => {
+                tracing::error!(%error, "the master key is not the one that this cluster was formed with");
+                return None;
+            }
+        };
+        let lost = CancellationToken::new();
+        let fence = Fence::new(epoch, Instant::now());
+        if let Some(deadline) = self.fence_deadline() {
+            fence.extend(deadline);
+        }
+        Some(Arc::new(Owner {
+            node: self.context.clone(),
+            shard: self.shard,
+            epoch,
+            fence,
+            group: self.group.clone(),
+            reader: self.group.reader(),
+            committer: Committer::start(
+                self.group.clone(),
+                self.context.node,
+                epoch,
+                self.context.deliveries.clone(),
+                lost.clone(),
+            ),
+            buckets: Mutex::new(Buckets::default()),
+            deployment_key,
+            lost,
+            tasks: TaskTracker::new(),
+            channels: Mutex::new(HashMap::new()),
+            handing_over: AtomicBool::new(false),
+        }))
+    }
+
+    /// Until when no other node can have been elected.
+    fn fence_deadline(&self) -> Option<Instant> {
+        let contact = self.group.quorum_contact()?;
+        (contact + self.election_min).checked_sub(FENCE_MARGIN)
+    }
+}
+
+/// Marks the shard as formed in the directory, once.
+async fn say_formed(owner: Arc<Owner>) {
+    let directory = &owner.node.directory;
+    while !directory.read(|state| state.placement.get(&owner.shard).is_some_and(|place| place.formed)) {
+        let deadline = Instant::now() + BARRIER_PATIENCE;
+        if directory.update(DirectoryCommand::ShardFormed(owner.shard), Vec::new(), deadline).await.is_ok() {
+            return;
+        }
+    }
+}
+
+/// Moves the lead to the node that the placement wants, once that node has been up and caught up for a while.
+async fn keep_lead_placed(owner: Arc<Owner>) {
+    let mut seen_ready = 0;
+    let mut checks = tokio::time::interval(PLACE_CHECK);
+    checks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        checks.tick().await;
+        let place = owner.node.directory.read(|state| state.placement.get(&owner.shard).cloned());
+        let Some(wanted) = place.map(|place| place.leader).filter(|wanted| *wanted != owner.node.node) else {
+            seen_ready = 0;
+            continue;
+        };
+        let ready = owner.serves()
+            && owner.group.members().voters.contains(&wanted)
+            && owner.node.router.is_caught_up(wanted, owner.shard, owner.group.applied()).await;
+        seen_ready = if ready { seen_ready + 1 } else { 0 };
+        if seen_ready >= SETTLED_CHECKS {
+            seen_ready = 0;
+            hand_over_lead(&owner, wanted).await;
+        }
+    }
+}
+
+/// Closes an owner's sessions in order and gives the lead to `target`.
+pub async fn hand_over_lead(owner: &Arc<Owner>, target: NodeId) {
+    let deadline = Instant::now() + HAND_OVER_PATIENCE;
+    tracing::info!(shard = owner.shard, target, "handing the shard over");
+    owner.hand_over(deadline).await;
+    if let Err(error) = owner.group.transfer_leader(target, deadline).await
+        && !owner.lost.is_cancelled()
+    {
+        tracing::warn!(shard = owner.shard, target, %error, "the lead was not taken");
+        owner.keep();
+    }
+}
+
+/// Wipes channels as the directory deletes them, and those that were deleted while no owner was there to see it.
+async fn watch_directory(owner: Arc<Owner>) {
+    let mut changes = owner.node.directory.changes();
+    forget_deleted(&owner).await;
+    loop {
+        match changes.recv().await {
+            Ok(Change::Channel(id)) => {
+                let mine = owner.node.directory.read(|state| {
+                    let record = state.channels.get(&id)?;
+                    let deleted = record.deleted_at.is_some();
+                    let here = state.shard_of(Slot::of_channel(id)) == Some(owner.shard);
+                    (deleted && here).then_some(record.customer_id)
+                });
+                if let Some(customer) = mine {
+                    owner.forget(customer, id).await;
+                }
+            }
+            Ok(Change::Everything) | Err(broadcast::error::RecvError::Lagged(_)) => forget_deleted(&owner).await,
+            Ok(_) => {}
+            Err(broadcast::error::RecvError::Closed) => return,
+        }
+    }
+}
+
+async fn forget_deleted(owner: &Arc<Owner>) {
+    let deleted: Vec<_> = owner.node.directory.read(|state| {
+        let here = state.channels.values().filter(|record| record.deleted_at.is_some());
+        let here = here.filter(|record| state.shard_of(record.slot()) == Some(owner.shard));
+        here.map(|record| (record.customer_id, record.id)).collect()
+    });
+    for (customer, id) in deleted {
+        owner.forget(customer, id).await;
+    }
+}

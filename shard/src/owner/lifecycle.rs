@@ -1,0 +1,557 @@
+//! A channel's status at its owner: moves, sessions that open and end, and the calls that ask for them.
+
+use std::time::{Duration, Instant};
+
+use model::error::ApiError;
+use model::event::EventName;
+use model::id::MessageId;
+use model::payload::{ChannelConnected, ChannelDisconnected, ChannelStatus, Payload, QrUpdated};
+use model::status::{self, Move as Step, OnPairing, Reason, Refusal, Status, Trigger};
+use model::time::Timestamp;
+use network::driver::{EndReason, Identity, OpenError, OpenSession, Purpose, SessionEvent};
+use raft::machine::View;
+use tokio::sync::{mpsc, oneshot};
+use uuid::Uuid;
+
+use super::channel::{Channel, Running, Worked};
+use super::committer::Lost;
+use super::events::{self, About};
+use super::pace::reconnect_delay;
+use crate::call::{Done, Work};
+use crate::command::{Command, Move, NewEvent, Reply};
+use crate::keys;
+use crate::picture;
+use crate::records::{StatusChange, decode};
+
+/// How long a login may take (supplement 3.2, T9).
+pub const LOGIN_PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long reconnecting goes on (T15).
+const RECONNECT_BUDGET: Duration = Duration::from_secs(24 * 3600);
+
+/// How long a replaced session rests before its one retry (T23), and how soon a second replacement is a loop (T24).
+const REPLACED_REST: Duration = Duration::from_secs(30);
+const REPLACED_LOOP: Duration = Duration::from_secs(10 * 60);
+
+/// How soon a channel without a slot asks again (T16).
+const SLOT_RETRY: Duration = Duration::from_secs(5);
+
+/// How many times a pairing session may be lost before the pairing is given up (T6).
+const PAIRING_LOSSES: u32 = 5;
+
+/// Between a lost pairing session and the next.
+const PAIRING_RETRY: Duration = Duration::from_millis(500);
+
+/// How long an orderly close may take, and an unlink at the network (T28).
+const DRAIN_PATIENCE: Duration = Duration::from_secs(2);
+const LOGOUT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a driver may take to begin to open a session.
+const OPEN_PATIENCE: Duration = Duration::from_secs(5);
+
+/// One new pair code a channel in this time (supplement 4.2).
+const PAIR_CODE_EVERY: Duration = Duration::from_secs(60);
+
+/// How many events a session may have waiting: more than a driver sends without acknowledgement.
+const EVENT_QUEUE: usize = network::driver::EVENT_WINDOW * 2;
+
+/// What comes with an explicit move.
+#[derive(Clone, Debug, Default)]
+pub struct Extra {
+    pub identity: Option<Identity>,
+    pub by_operator: bool,
+    pub call_id: Option<Uuid>,
+}
+
+impl Channel {
+    /// Takes over what an earlier owner left (T11 and its kin).
+    pub async fn claim(&mut self) -> Result<(), Lost> {
+        match self.row.status {
+            Status::Connected => self.go_on(Trigger::OwnerLost).await?,
+            // Paired, and the owner died before it could say so.
+            Status::Qr if self.row.credentials => self.go_on(Trigger::Paired).await?,
+            Status::Qr => self.start_at = Some(self.owner.node.pacer.book()),
+            Status::Connecting | Status::Reconnecting => self.start_at = Some(self.owner.node.pacer.book()),
+            Status::Disconnected => self.resume_at = Some(self.owner.node.pacer.book()),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Makes a move if the table permits it. Commits it with its events, then does what the new status asks for.
+    pub async fn go(&mut self, trigger: Trigger, extra: Option<Extra>) -> Result<Result<(), Refusal>, Lost> {
+        let step = match status::transition(self.row.status, trigger, self.row.credentials) {
+            Ok(step) => step,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let extra = extra.unwrap_or_default();
+        let from = self.row.status;
+        let now = Timestamp::now();
+        let command = Move {
+            channel: self.row.id,
+            customer: self.row.customer,
+            expect: self.row.version,
+            to: step.to,
+            reason: step.reason,
+            at: now,
+            wipe_credentials: step.wipes_credentials,
+            identity: extra.identity.clone(),
+            disabled_by_operator: extra.by_operator && step.to == Status::DisabledByAdmin,
+            moved_by: extra.call_id,
+            events: self.events_of(&step, extra.identity.as_ref(), now),
+        };
+        match self.commit(Command::Move(command.clone())).await? {
+            Reply::Done => {}
+            // Only this task moves the channel, so that another version means another owner.
+            Reply::Forgotten => {
+                self.end_session();
+                return Ok(Err(Refusal::Invalid));
+            }
+            _ => return Err(Lost),
+        }
+        self.row.moved(&command);
+        metrics::counter!("gateway_channel_transitions_total", "from" => from.as_str(), "to" => step.to.as_str(), "reason" => step.reason.as_str()).increment(1);
+        tracing::info!(channel = %self.row.id, %from, to = %step.to, reason = step.reason.as_str(), "the channel moved");
+        self.arrive(&step, trigger).await?;
+        Ok(Ok(()))
+    }
+
+    fn events_of(&self, step: &Step, identity: Option<&Identity>, now: Timestamp) -> Vec<NewEvent> {
+        let mut payloads = vec![Payload::ChannelStatus(ChannelStatus {
+            previous_status: self.row.status,
+            status: step.to,
+            reason: step.reason,
+            changed_at: now,
+        })];
+        if step.to == Status::Connected {
+            let phone = identity.map(|identity| identity.phone_number.clone()).or(self.row.phone_number.clone());
+            payloads.push(Payload::ChannelConnected(ChannelConnected {
+                phone_number: phone.unwrap_or_default(),
+                lid: identity.and_then(|identity| identity.lid.clone()).or(self.row.lid.clone()),
+                push_name: identity.and_then(|identity| identity.push_name.clone()).or(self.row.push_name.clone()),
+                connected_at: now,
+            }));
+        }
+        if let Some(reason) = step.disconnected {
+            let will_retry = !step.to.is_terminal();
+            let delay =
+                if step.to == Status::Disconnected { REPLACED_REST } else { reconnect_delay(0, Duration::ZERO, 0.5) };
+            payloads.push(Payload::ChannelDisconnected(ChannelDisconnected {
+                reason,
+                will_retry,
+                next_retry_at: will_retry.then(|| now.plus(delay)),
+            }));
+        }
+        payloads.into_iter().map(|payload| self.event(payload, About::default(), now)).collect()
+    }
+
+    /// An event that the gateway itself brings about.
+    pub fn event(&self, payload: Payload, about: About, now: Timestamp) -> NewEvent {
+        events::own(&self.owner.node.directory, self.row.customer, self.row.id, payload, about, now)
+    }
+
+    /// What a status asks for, once it is reached.
+    async fn arrive(&mut self, step: &Step, trigger: Trigger) -> Result<(), Lost> {
+        self.start_at = None;
+        self.resume_at = None;
+        if step.to != Status::Qr {
+            self.qr = None;
+            self.qr_waiters.clear();
+        }
+        match step.to {
+            Status::Qr => {
+                self.end_session();
+                self.failures = 0;
+                self.open_session().await?;
+            }
+            Status::Connecting => match trigger {
+                // The pairing's own session goes on to log in; after a fail-over there is none.
+                Trigger::Paired if self.running.is_some() => {}
+                Trigger::PlannedMove => {}
+                _ => {
+                    self.end_session();
+                    self.failures = 0;
+                    self.start_at = Some(self.owner.node.pacer.book());
+                }
+            },
+            Status::Reconnecting => {
+                self.end_session();
+                let paced = self.owner.node.pacer.book();
+                self.start_at = Some(match trigger {
+                    // The claim itself is the first attempt.
+                    Trigger::OwnerLost => paced,
+                    _ => paced.max(Instant::now() + self.backoff()),
+                });
+            }
+            Status::Connected => {
+                self.failures = 0;
+                self.outbox.forget_writes();
+                self.write_outbox().await;
+            }
+            Status::Disconnected => {
+                self.end_session();
+                self.resume_at = Some(match step.reason {
+                    Reason::KickedOtherDevice => Instant::now() + REPLACED_REST,
+                    Reason::NoWorker => Instant::now() + SLOT_RETRY,
+                    _ => self.owner.node.pacer.book(),
+                });
+            }
+            Status::Pending => self.end_session(),
+            Status::LoggedOut | Status::StoppedByUser | Status::DisabledByAdmin | Status::Error | Status::Failed => {
+                self.close_session(trigger);
+                let queued = self.outbox.ids();
+                let why = format!("the channel is {}", step.to);
+                self.fail_sends(queued, "channel_unavailable", &why).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn backoff(&self) -> Duration {
+        let since = self.row.reconnecting_since.map_or(Duration::ZERO, |since| Timestamp::now().since(since));
+        reconnect_delay(self.failures, since, rand::random())
+    }
+
+    /// Ends the session at once.
+    pub fn end_session(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.session.kill();
+        }
+    }
+
+    /// Ends the session as the reason for it permits: what the customer asked for is done in order, all else at once.
+    fn close_session(&mut self, trigger: Trigger) {
+        let Some(running) = self.running.take() else { return };
+        match trigger {
+            Trigger::Logout if running.logged_in => {
+                tokio::spawn(async move {
+                    let unlinked = tokio::time::timeout(LOGOUT_PATIENCE, running.session.logout()).await;
+                    if !matches!(unlinked, Ok(Ok(()))) {
+                        tracing::info!("the network was not told of a logout");
+                    }
+                    running.session.kill();
+                });
+            }
+            Trigger::Disconnect if running.logged_in => {
+                tokio::spawn(async move {
+                    let _ = tokio::time::timeout(DRAIN_PATIENCE, running.session.drain()).await;
+                    running.session.kill();
+                });
+            }
+            _ => running.session.kill(),
+        }
+    }
+
+    /// Opens a session for the status that the channel is in.
+    pub async fn open_session(&mut self) -> Result<(), Lost> {
+        let purpose = match self.row.status {
+            Status::Qr => Purpose::Pair { device_name: self.owner.node.device_name.clone() },
+            Status::Connecting | Status::Reconnecting => Purpose::Login,
+            _ => return Ok(()),
+        };
+        self.end_session();
+        let Some(slot) = self.owner.node.slots.take() else {
+            if self.row.status == Status::Qr {
+                self.start_at = Some(Instant::now() + SLOT_RETRY);
+            } else {
+                self.go_on(Trigger::NoSlot).await?;
+            }
+            return Ok(());
+        };
+        let (sender, receiver) = mpsc::channel(EVENT_QUEUE);
+        let open = OpenSession {
+            channel: self.row.id,
+            node: self.owner.node.node,
+            fence: self.owner.fence.clone(),
+            purpose,
+            auth: self.owner.auth_store(self.row.id, self.row.customer),
+            events: sender,
+        };
+        match tokio::time::timeout(OPEN_PATIENCE, self.owner.node.network.open(open)).await {
+            Ok(Ok(session)) => {
+                self.running = Some(Running {
+                    session,
+                    events: receiver,
+                    logged_in: false,
+                    opened_at: Instant::now(),
+                    _slot: slot,
+                });
+                Ok(())
+            }
+            // The right to speak lapsed for a moment, or for good; in the latter case this task ends by itself.
+            Ok(Err(OpenError::Fenced)) => {
+                self.start_at = Some(Instant::now() + PAIRING_RETRY);
+                Ok(())
+            }
+            Ok(Err(OpenError::Unreachable(_))) | Err(_) => self.attempt_failed().await,
+        }
+    }
+
+    /// A login attempt or a pairing session came to nothing (T6, T9, T14, T15).
+    pub async fn attempt_failed(&mut self) -> Result<(), Lost> {
+        self.failures += 1;
+        match self.row.status {
+            Status::Qr if self.failures >= PAIRING_LOSSES => self.go_on(Trigger::QrTimeout).await,
+            Status::Qr => {
+                self.start_at = Some(Instant::now() + PAIRING_RETRY);
+                Ok(())
+            }
+            Status::Connecting => self.go_on(Trigger::AttemptFailed).await,
+            Status::Reconnecting => {
+                let since = self.row.reconnecting_since;
+                if since.is_some_and(|since| Timestamp::now().since(since) >= RECONNECT_BUDGET) {
+                    return self.go_on(Trigger::ReconnectBudget).await;
+                }
+                self.start_at = Some(Instant::now() + self.backoff());
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// [`Channel::go`] for what happens by itself. Boxed, because it closes a circle of calls: moves open sessions, and
+    /// failing to open one moves.
+    pub async fn go_on(&mut self, trigger: Trigger) -> Result<(), Lost> {
+        // A move that the table refuses here is one that is not needed any more.
+        let _ = Box::pin(self.go(trigger, None)).await?;
+        Ok(())
+    }
+
+    /// What a session reports about itself.
+    pub async fn session_event(&mut self, event: SessionEvent) -> Result<(), Lost> {
+        match event {
+            SessionEvent::Qr { raw, expires_at, sequence } => {
+                let code = crate::call::QrCode { raw, expires_at, sequence };
+                for waiter in self.qr_waiters.drain(..) {
+                    let _ = waiter.send(code.clone());
+                }
+                self.qr = Some(code.clone());
+                self.tell_of_qr(code).await?;
+            }
+            SessionEvent::QrTimeout => self.go_on(Trigger::QrTimeout).await?,
+            SessionEvent::Paired(identity) => {
+                self.row.credentials = true;
+                let extra = Extra { identity: Some(identity), ..Extra::default() };
+                let _ = self.go(Trigger::Paired, Some(extra)).await?;
+                if let Some(running) = &mut self.running {
+                    running.opened_at = Instant::now();
+                }
+            }
+            SessionEvent::PairingRefused { code, text } => {
+                tracing::info!(channel = %self.row.id, code, text, "the network refused the pairing");
+                self.go_on(Trigger::PairingRefused).await?;
+            }
+            SessionEvent::LoggedIn(identity) => {
+                if let Some(running) = &mut self.running {
+                    running.logged_in = true;
+                }
+                let extra = Extra { identity: Some(identity), ..Extra::default() };
+                let _ = self.go(Trigger::LoginOk, Some(extra)).await?;
+            }
+            SessionEvent::Ended(reason) => self.session_ended(reason).await?,
+            // Taken in turns by the caller.
+            SessionEvent::Accepted { .. } | SessionEvent::Refused { .. } | SessionEvent::Inbound(_) => {}
+        }
+        Ok(())
+    }
+
+    async fn tell_of_qr(&mut self, code: crate::call::QrCode) -> Result<(), Lost> {
+        let node = &self.owner.node;
+        if !events::is_wanted(&node.directory, self.row.customer, self.row.id, EventName::QrUpdated) {
+            return Ok(());
+        }
+        let Ok(png) = picture::png(&code.raw, picture::DEFAULT_SIZE) else { return Ok(()) };
+        let qr = picture::data_url(&png);
+        let payload =
+            Payload::QrUpdated(QrUpdated { qr, raw: code.raw, expires_at: code.expires_at, sequence: code.sequence });
+        let event = self.event(payload, About::default(), Timestamp::now());
+        self.commit(Command::Emit(event)).await?;
+        Ok(())
+    }
+
+    async fn session_ended(&mut self, reason: EndReason) -> Result<(), Lost> {
+        self.end_session();
+        tracing::debug!(channel = %self.row.id, ?reason, "the session ended");
+        let connected = self.row.status == Status::Connected;
+        let trigger = match reason {
+            EndReason::Transport(_) | EndReason::Fenced if connected => Trigger::TransportLost,
+            EndReason::Transport(_) | EndReason::Fenced => return self.attempt_failed().await,
+            EndReason::Replaced if connected => {
+                let again = self.row.replaced_at.is_some_and(|at| Timestamp::now().since(at) < REPLACED_LOOP);
+                if again { Trigger::ReplacedAgain } else { Trigger::Replaced }
+            }
+            EndReason::Replaced => return self.attempt_failed().await,
+            EndReason::Unlinked => Trigger::Unlinked,
+            EndReason::Invalidated => Trigger::SessionInvalidated,
+            EndReason::Banned { .. } => Trigger::Banned,
+            EndReason::ClientOutdated => Trigger::ClientOutdated,
+            EndReason::AuthState(_) => Trigger::AuthState,
+        };
+        // A verdict on a login that the table does not know in this status ends a pairing attempt at most.
+        match Box::pin(self.go(trigger, None)).await? {
+            Ok(()) => Ok(()),
+            Err(_) => self.attempt_failed().await,
+        }
+    }
+
+    /// Hands the channel over in order (T12): the next owner opens the session anew.
+    pub async fn hand_over(&mut self) -> Result<(), Lost> {
+        if let Some(running) = self.running.take() {
+            if running.logged_in {
+                let _ = tokio::time::timeout(DRAIN_PATIENCE, running.session.drain()).await;
+            }
+            running.session.kill();
+        }
+        let _ = self.go(Trigger::PlannedMove, None).await?;
+        Ok(())
+    }
+
+    /// Fails sends that are still in the outbox, and tells of it.
+    pub async fn fail_sends(&mut self, ids: Vec<MessageId>, code: &str, message: &str) -> Result<(), Lost> {
+        /// Sends that share a submission.
+        const AT_ONCE: usize = 100;
+        for ids in ids.chunks(AT_ONCE) {
+            let commands = ids.iter().filter_map(|id| self.failure(id, code, message)).collect();
+            self.owner.committer.commit(commands).await?;
+            ids.iter().for_each(|id| drop(self.outbox.take(id)));
+        }
+        Ok(())
+    }
+
+    /// Does one piece of work that is not a send.
+    pub async fn do_work(&mut self, work: Work, call_id: Uuid) -> Result<Result<Worked, ApiError>, Lost> {
+        match work {
+            Work::Look => Ok(Ok(Worked::Done(Done::Live(self.look())))),
+            Work::Lifecycle { trigger, by_operator } => self.lifecycle(trigger, by_operator, call_id).await,
+            Work::Qr => self.show_qr().await,
+            Work::PairCode { .. } => self.pairing().await,
+            Work::Forget => {
+                self.end_session();
+                self.outbox.take_all();
+                self.start_at = None;
+                self.resume_at = None;
+                let forget = Command::Forget { channel: self.row.id, customer: self.row.customer };
+                while self.commit(forget.clone()).await? == Reply::More {}
+                self.row.forgotten = true;
+                self.row.status = Status::Pending;
+                Ok(Ok(Worked::Done(Done::Nothing)))
+            }
+            Work::StatusHistory { limit, before } => {
+                let (from, to) = keys::status_changes(self.row.id, before);
+                let rows = self.owner.reader.scan_back(&from, &to, limit);
+                let changes = rows.iter().map(|(_, change)| decode::<StatusChange>(change)).collect();
+                Ok(Ok(Worked::Done(Done::StatusHistory(changes))))
+            }
+            // Taken in turns by the caller.
+            Work::Send(_) => Ok(Err(ApiError::internal_error())),
+        }
+    }
+
+    async fn lifecycle(
+        &mut self,
+        trigger: Trigger,
+        by_operator: bool,
+        call_id: Uuid,
+    ) -> Result<Result<Worked, ApiError>, Lost> {
+        if self.row.moved_by == Some(call_id) {
+            return Ok(Ok(Worked::Done(Done::Live(self.look()))));
+        }
+        if trigger == Trigger::Enable && self.row.disabled_by_operator && !by_operator {
+            return Ok(Err(ApiError::insufficient_scope(&["operator".to_owned()], &[])));
+        }
+        if self.needs_slot(trigger) && self.owner.node.slots.is_full() {
+            return Ok(Err(ApiError::worker_at_capacity()));
+        }
+        let before = self.row.status;
+        if trigger == Trigger::Disable {
+            // Before the answer: nothing of a disabled channel may still be on its way.
+            self.end_session();
+        }
+        let extra = Extra { identity: None, by_operator, call_id: Some(call_id) };
+        Ok(match self.go(trigger, Some(extra)).await? {
+            Ok(()) => Ok(Worked::Done(Done::Live(self.look()))),
+            Err(refusal) => Err(self.refusal(refusal, trigger, before)),
+        })
+    }
+
+    /// Whether a call starts a session on a channel that has none.
+    fn needs_slot(&self, trigger: Trigger) -> bool {
+        let starts = matches!(trigger, Trigger::Connect | Trigger::Restart | Trigger::PairingRequested);
+        starts && self.running.is_none()
+    }
+
+    fn refusal(&self, refusal: Refusal, trigger: Trigger, status: Status) -> ApiError {
+        match refusal {
+            _ if self.row.forgotten => ApiError::channel_not_found(),
+            Refusal::NoOp => ApiError::no_op(format!("the channel is {status} already"))
+                .with_details(serde_json::json!({ "field": "status", "value": status })),
+            Refusal::Unavailable => ApiError::channel_unavailable(status, self.row.reason),
+            Refusal::NotDisabled => ApiError::not_disabled(status),
+            Refusal::Invalid => {
+                let action = match trigger {
+                    Trigger::Connect => "connect",
+                    Trigger::Disconnect => "disconnect",
+                    Trigger::Restart => "restart",
+                    Trigger::Logout => "logout",
+                    _ => "this",
+                };
+                ApiError::invalid_lifecycle_transition(status, action, &status::allowed_from(trigger))
+            }
+        }
+    }
+
+    /// Starts a pairing when the status permits it. `Ok(Err)` says why there is none.
+    async fn begin_pairing(&mut self, unavailable: ApiError) -> Result<Result<(), ApiError>, Lost> {
+        if self.row.forgotten {
+            return Ok(Err(ApiError::channel_not_found()));
+        }
+        match status::on_pairing(self.row.status, self.row.credentials) {
+            OnPairing::Running => Ok(Ok(())),
+            OnPairing::Unavailable => Ok(Err(unavailable)),
+            OnPairing::Disabled => Ok(Err(ApiError::channel_unavailable(self.row.status, self.row.reason))),
+            OnPairing::Start if self.owner.node.slots.is_full() => Ok(Err(ApiError::worker_at_capacity())),
+            OnPairing::Start => {
+                let refused = self.go(Trigger::PairingRequested, None).await?.is_err();
+                Ok(if refused { Err(unavailable) } else { Ok(()) })
+            }
+        }
+    }
+
+    async fn show_qr(&mut self) -> Result<Result<Worked, ApiError>, Lost> {
+        if let Err(error) = self.begin_pairing(ApiError::no_qr(self.row.status)).await? {
+            return Ok(Err(error));
+        }
+        Ok(Ok(match self.shown_qr() {
+            Some(code) => Worked::Done(Done::Qr(code)),
+            None => Worked::QrSoon(self.await_qr()),
+        }))
+    }
+
+    /// The QR text that a phone can still scan.
+    fn shown_qr(&self) -> Option<crate::call::QrCode> {
+        self.qr.clone().filter(|code| code.expires_at > Timestamp::now())
+    }
+
+    fn await_qr(&mut self) -> oneshot::Receiver<crate::call::QrCode> {
+        let (waiter, code) = oneshot::channel();
+        // Those that gave up waiting go with the next one that comes.
+        self.qr_waiters.retain(|waiter| !waiter.is_closed());
+        self.qr_waiters.push(waiter);
+        code
+    }
+
+    async fn pairing(&mut self) -> Result<Result<Worked, ApiError>, Lost> {
+        if let Err(error) = self.begin_pairing(ApiError::pair_code_unavailable(self.row.status)).await? {
+            return Ok(Err(error));
+        }
+        let now = Instant::now();
+        if let Some(wait) = self.pair_code_asked.and_then(|at| (at + PAIR_CODE_EVERY).checked_duration_since(now)) {
+            let seconds = wait.as_secs_f64().ceil() as u32;
+            return Ok(Err(ApiError::rate_limited(model::limit::LimitScope::Channel, 1, seconds)));
+        }
+        let ready = if self.shown_qr().is_some() { None } else { Some(self.await_qr()) };
+        let Some(running) = &self.running else { return Ok(Err(ApiError::pair_code_failed(None))) };
+        self.pair_code_asked = Some(now);
+        Ok(Ok(Worked::Pairing(running.session.clone(), ready)))
+    }
+}

@@ -1,0 +1,326 @@
+//! The owner of a shard: the leader's side of it, alive for one term.
+//!
+//! - [`Owner`]: what is shared by the tasks of one ownership, and the calls that other nodes make.
+//! - `channel`: one channel's task; `lifecycle`, `sends` and `inbound` are its parts.
+//! - [`committer`]: the way into the shard's log. [`hosting`]: begins and ends ownerships.
+
+pub mod auth;
+pub mod channel;
+pub mod committer;
+pub mod events;
+pub mod hosting;
+mod inbound;
+mod lifecycle;
+pub mod outbox;
+pub mod pace;
+mod sends;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use model::address::{Suffixes, Undeliverable};
+use model::error::ApiError;
+use model::id::{ChannelId, CustomerId, Epoch, NodeId, RequestId, ShardId};
+use model::status::Status;
+use model::time::Timestamp;
+use network::driver::{AuthStore, Network, PairCodeError};
+use network::fence::Fence;
+use parking_lot::Mutex;
+use raft::directory::Directory;
+use raft::group::{Group, StateReader};
+use raft::machine::View;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use uuid::Uuid;
+
+use self::auth::ReplicatedAuth;
+use self::channel::{Channel, MAILBOX, ToChannel, Worked};
+use self::committer::Committer;
+use self::outbox::SendVerdict;
+use self::pace::{Pacer, Slots};
+use self::sends::CODE_BAD_RECIPIENT;
+use crate::buckets::Buckets;
+use crate::call::{Done, Live, SentStatus, Work};
+use crate::deliveries::Deliveries;
+use crate::keys;
+use crate::records::{ChannelRow, decode};
+use crate::router::Router;
+use crate::secrets::Secrets;
+
+/// How long a caller waits for the network's acceptance before the send counts as queued (interface 8.2).
+const SEND_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a caller waits for a QR text (interface 8.2).
+const QR_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long the network may take to answer a request for a pair code.
+const PAIR_CODE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// What all owners of a node share.
+pub struct NodeContext {
+    pub node: NodeId,
+    pub directory: Arc<Directory>,
+    pub network: Arc<dyn Network>,
+    pub secrets: Arc<Secrets>,
+    pub suffixes: Suffixes,
+    pub device_name: String,
+    pub pacer: Pacer,
+    pub slots: Arc<Slots>,
+    pub deliveries: Deliveries,
+    pub router: Arc<Router>,
+}
+
+/// One ownership of one shard.
+pub struct Owner {
+    pub node: Arc<NodeContext>,
+    pub shard: ShardId,
+    pub epoch: Epoch,
+    pub fence: Fence,
+    pub group: Group,
+    pub reader: StateReader,
+    pub committer: Committer,
+    pub buckets: Mutex<Buckets>,
+    /// Key of derived event ids.
+    pub deployment_key: Vec<u8>,
+    /// Cancelled when the right has ended: every task stops at once.
+    pub lost: CancellationToken,
+    pub tasks: TaskTracker,
+    channels: Mutex<HashMap<ChannelId, mpsc::Sender<ToChannel>>>,
+    handing_over: AtomicBool,
+}
+
+/// The call cannot be served here (any more): ask the next owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotOwner;
+
+impl Owner {
+    /// Whether calls are served.
+    pub fn serves(&self) -> bool {
+        !self.lost.is_cancelled() && !self.handing_over.load(Ordering::Acquire)
+    }
+
+    pub fn auth_store(self: &Arc<Self>, channel: ChannelId, customer: CustomerId) -> Arc<dyn AuthStore> {
+        Arc::new(ReplicatedAuth::new(self.clone(), channel, customer))
+    }
+
+    /// The live part of a channel as it is stored; what is stored is what the owner last did.
+    pub fn stored_live(&self, id: ChannelId, customer: CustomerId) -> Live {
+        let row = self.reader.get(&keys::channel(id)).map_or_else(|| ChannelRow::new(id, customer), |row| decode(&row));
+        self.live_of(&row)
+    }
+
+    pub fn live_of(&self, row: &ChannelRow) -> Live {
+        Live {
+            status: row.status,
+            reason: row.reason,
+            phone_number: row.phone_number.clone(),
+            last_seen_at: if row.status == Status::Connected { Some(Timestamp::now()) } else { row.last_seen_at },
+            updated_at: row.changed_at,
+            node: self.node.node,
+            epoch: self.epoch,
+            shard: self.shard,
+        }
+    }
+
+    /// Does work on a channel and waits for what it waits for, up to `deadline`.
+    ///
+    /// # Errors
+    /// [`NotOwner`] when the work may not have been done, or not be known to be: ask the next owner, with the same ids.
+    pub async fn work(
+        self: &Arc<Self>,
+        customer: CustomerId,
+        channel: ChannelId,
+        work: Work,
+        call_id: Uuid,
+        request_id: RequestId,
+        deadline: Instant,
+    ) -> Result<Result<Done, ApiError>, NotOwner> {
+        match self.known(customer, channel, &work, deadline).await {
+            Ok(()) => {}
+            Err(error) => return Ok(Err(error)),
+        }
+        if matches!(work, Work::Look) {
+            return Ok(Ok(Done::Live(self.stored_live(channel, customer))));
+        }
+        let began = Instant::now();
+        let status_now = || self.stored_live(channel, customer).status;
+        let (display_name, phone_number) = match &work {
+            Work::PairCode { phone_number, display_name } => (display_name.clone(), phone_number.clone()),
+            _ => (None, String::new()),
+        };
+        let (reply, replied) = oneshot::channel();
+        let message = ToChannel::Work { work, call_id, request_id, reply };
+        self.tell(channel, customer, message).await?;
+        let worked = match replied.await.map_err(|_| NotOwner)? {
+            Ok(worked) => worked,
+            Err(error) => return Ok(Err(error)),
+        };
+        Ok(match worked {
+            Worked::Done(done) => Ok(done),
+            Worked::Accepted(mut sent, verdict) => {
+                if let Some(verdict) = verdict {
+                    match tokio::time::timeout_at((began + SEND_PATIENCE).into(), verdict).await {
+                        Ok(Ok(SendVerdict::Accepted)) => sent.status = SentStatus::Sent,
+                        Ok(Ok(SendVerdict::Refused { code, .. })) if code == CODE_BAD_RECIPIENT => {
+                            let to = sent.to.as_str();
+                            return Ok(Err(ApiError::undeliverable_recipient(to, Undeliverable::NotRegistered)));
+                        }
+                        Ok(Ok(SendVerdict::Refused { code, text })) => {
+                            return Ok(Err(ApiError::upstream_refused(u32::from(code), &text)));
+                        }
+                        // Too late, or the session or the owner went: it stays queued under its id.
+                        Ok(Err(_)) | Err(_) => {}
+                    }
+                }
+                Ok(Done::Sent(sent))
+            }
+            Worked::QrSoon(code) => match tokio::time::timeout_at((began + QR_PATIENCE).into(), code).await {
+                Ok(Ok(code)) => Ok(Done::Qr(code)),
+                _ => Err(ApiError::no_qr(status_now())),
+            },
+            Worked::Pairing(session, ready) => {
+                if let Some(ready) = ready
+                    && !matches!(tokio::time::timeout_at((began + QR_PATIENCE).into(), ready).await, Ok(Ok(_)))
+                {
+                    return Ok(Err(ApiError::pair_code_failed(None)));
+                }
+                let name = display_name.unwrap_or_else(|| self.node.device_name.clone());
+                match tokio::time::timeout(PAIR_CODE_PATIENCE, session.pair_code(&phone_number, &name)).await {
+                    Ok(Ok(code)) => Ok(Done::PairCode { code: code.code, expires_at: code.expires_at }),
+                    Ok(Err(PairCodeError::Refused { code, .. })) => {
+                        Err(ApiError::pair_code_failed(Some(u32::from(code))))
+                    }
+                    Ok(Err(PairCodeError::NotPairing)) => Err(ApiError::pair_code_unavailable(status_now())),
+                    Ok(Err(PairCodeError::Unreachable(_))) | Err(_) => Err(ApiError::pair_code_failed(None)),
+                }
+            }
+        })
+    }
+
+    /// Whether the directory knows the channel as live. This node's copy may be a moment behind the caller's.
+    async fn known(
+        &self,
+        customer: CustomerId,
+        channel: ChannelId,
+        work: &Work,
+        deadline: Instant,
+    ) -> Result<(), ApiError> {
+        let owned = || {
+            let directory = &self.node.directory;
+            directory.read(|state| state.channel(channel).is_some_and(|record| record.customer_id == customer))
+        };
+        if matches!(work, Work::Forget) || owned() {
+            return Ok(());
+        }
+        if self.node.directory.refresh(deadline).await.is_err() {
+            return Err(ApiError::no_leader());
+        }
+        if owned() { Ok(()) } else { Err(ApiError::channel_not_found()) }
+    }
+
+    /// Brings a message to a channel's task, starting it when it does not run.
+    async fn tell(
+        self: &Arc<Self>,
+        channel: ChannelId,
+        customer: CustomerId,
+        message: ToChannel,
+    ) -> Result<(), NotOwner> {
+        let mut message = message;
+        // A task that retires just now gives the message back; the next one takes it.
+        for _ in 0..3 {
+            if !self.serves() {
+                return Err(NotOwner);
+            }
+            let mailbox = self.mailbox(channel, customer);
+            match mailbox.send(message).await {
+                Ok(()) => return Ok(()),
+                Err(back) => message = back.0,
+            }
+        }
+        Err(NotOwner)
+    }
+
+    fn mailbox(self: &Arc<Self>, id: ChannelId, customer: CustomerId) -> mpsc::Sender<ToChannel> {
+        let mut channels = self.channels.lock();
+        match channels.get(&id) {
+            Some(mailbox) if !mailbox.is_closed() => mailbox.clone(),
+            _ => {
+                let mailbox = self.start_channel(id, customer, false);
+                channels.insert(id, mailbox.clone());
+                mailbox
+            }
+        }
+    }
+
+    fn start_channel(self: &Arc<Self>, id: ChannelId, customer: CustomerId, claim: bool) -> mpsc::Sender<ToChannel> {
+        let (mailbox, messages) = mpsc::channel(MAILBOX);
+        let channel = Channel::load(self.clone(), id, customer);
+        self.tasks.spawn(channel.run(messages, claim));
+        mailbox
+    }
+
+    /// Lets an idle channel's task end, unless work came in meanwhile. Holding the lock, nobody can hand out its
+    /// mailbox; one who has it already finds it closed and asks again.
+    fn retire(&self, id: ChannelId, mailbox: &mut mpsc::Receiver<ToChannel>) -> bool {
+        let mut channels = self.channels.lock();
+        if !mailbox.is_empty() {
+            return false;
+        }
+        mailbox.close();
+        channels.remove(&id);
+        mailbox.is_empty()
+    }
+
+    /// Takes over what an earlier owner left: starts the tasks of the channels that run or should.
+    pub(super) fn claim_channels(self: &Arc<Self>) -> usize {
+        let (from, to) = keys::channels();
+        let rows = self.reader.scan(&from, &to, usize::MAX);
+        let mut channels = self.channels.lock();
+        for (_, row) in rows {
+            let row: ChannelRow = decode(&row);
+            if row.forgotten || !(row.status.runs() || row.status == Status::Disconnected) {
+                continue;
+            }
+            let mailbox = self.start_channel(row.id, row.customer, true);
+            channels.insert(row.id, mailbox);
+        }
+        channels.len()
+    }
+
+    /// Wipes a channel that the directory has deleted, if anything of it is left.
+    pub(super) async fn forget(self: &Arc<Self>, customer: CustomerId, channel: ChannelId) {
+        let row: Option<ChannelRow> = self.reader.get(&keys::channel(channel)).map(|row| decode(&row));
+        if row.is_none_or(|row| row.forgotten) {
+            return;
+        }
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let request = RequestId::mint();
+        let _ = self.work(customer, channel, Work::Forget, Uuid::new_v4(), request, deadline).await;
+    }
+
+    /// Closes all sessions in order, so that the next owner finds nothing in its way. New calls go elsewhere meanwhile.
+    pub async fn hand_over(&self, deadline: Instant) {
+        self.handing_over.store(true, Ordering::Release);
+        let mailboxes: Vec<_> = self.channels.lock().values().cloned().collect();
+        let handed_over = mailboxes.into_iter().map(|mailbox| async move {
+            let (done, finished) = oneshot::channel();
+            if mailbox.send(ToChannel::HandOver(done)).await.is_ok() {
+                let _ = finished.await;
+            }
+        });
+        let all = futures::future::join_all(handed_over);
+        if tokio::time::timeout_at(deadline.into(), all).await.is_err() {
+            tracing::warn!(shard = self.shard, "not all channels were handed over in time");
+        }
+    }
+
+    /// The hand-over came to nothing: serve again.
+    pub(super) fn keep(self: &Arc<Self>) {
+        self.channels.lock().clear();
+        self.handing_over.store(false, Ordering::Release);
+        self.claim_channels();
+    }
+}

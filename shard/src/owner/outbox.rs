@@ -1,0 +1,115 @@
+//! The owner's picture of a channel's outbox: what is accepted here and not yet by the network, in order.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
+
+use model::id::MessageId;
+use network::driver::Outbound;
+use tokio::sync::oneshot;
+
+use super::pace::resend_delay;
+use crate::records::MessageRow;
+
+/// How a send ended, for the caller who waits for it.
+#[derive(Clone, Debug)]
+pub enum SendVerdict {
+    Accepted,
+    Refused { code: u16, text: String },
+}
+
+pub struct Entry {
+    pub message: Outbound,
+    pub row: MessageRow,
+    /// When it was last written to a session, and how often.
+    written: Option<(Instant, u32)>,
+    waiting: Option<oneshot::Sender<SendVerdict>>,
+}
+
+impl Entry {
+    /// Answers the caller, if one still waits.
+    pub fn answer(&mut self, verdict: SendVerdict) {
+        if let Some(caller) = self.waiting.take() {
+            let _ = caller.send(verdict);
+        }
+    }
+}
+
+#[derive(Default)]
+pub struct Outbox {
+    entries: BTreeMap<u64, Entry>,
+    places: HashMap<MessageId, u64>,
+    next: u64,
+}
+
+impl Outbox {
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub fn contains(&self, id: &MessageId) -> bool {
+        self.places.contains_key(id)
+    }
+
+    /// Puts a message at the end; messages come in the order of the log.
+    pub fn push(&mut self, message: Outbound, row: MessageRow) {
+        self.places.insert(message.id.clone(), self.next);
+        self.entries.insert(self.next, Entry { message, row, written: None, waiting: None });
+        self.next += 1;
+    }
+
+    /// Tells of the verdict on a message, once it comes. `None` when the message is not here.
+    pub fn wait_for(&mut self, id: &MessageId) -> Option<oneshot::Receiver<SendVerdict>> {
+        let entry = self.entries.get_mut(self.places.get(id)?)?;
+        let (caller, verdict) = oneshot::channel();
+        entry.waiting = Some(caller);
+        Some(verdict)
+    }
+
+    pub fn take(&mut self, id: &MessageId) -> Option<Entry> {
+        self.entries.remove(&self.places.remove(id)?)
+    }
+
+    /// Takes everything, oldest first.
+    pub fn take_all(&mut self) -> Vec<Entry> {
+        self.places.clear();
+        std::mem::take(&mut self.entries).into_values().collect()
+    }
+
+    pub fn ids(&self) -> Vec<MessageId> {
+        self.entries.values().map(|entry| entry.message.id.clone()).collect()
+    }
+
+    pub fn get(&self, id: &MessageId) -> Option<&Entry> {
+        self.entries.get(self.places.get(id)?)
+    }
+
+    /// Messages that should be written now, in order: never written in this session, or without answer for too long.
+    pub fn due(&self, now: Instant) -> Vec<Outbound> {
+        let due = |entry: &&Entry| entry.written.is_none_or(|(at, writes)| at + resend_delay(writes) <= now);
+        self.entries.values().filter(due).map(|entry| entry.message.clone()).collect()
+    }
+
+    /// When the next message is due again.
+    pub fn next_due(&self) -> Option<Instant> {
+        let due = |entry: &Entry| entry.written.map(|(at, writes)| at + resend_delay(writes));
+        self.entries.values().filter_map(due).min()
+    }
+
+    pub fn written(&mut self, id: &MessageId, now: Instant) {
+        if let Some(entry) = self.places.get(id).and_then(|place| self.entries.get_mut(place)) {
+            let writes = entry.written.map_or(0, |(_, writes)| writes);
+            entry.written = Some((now, writes + 1));
+        }
+    }
+
+    /// A new session begins: everything is to be written again, at once and in order.
+    pub fn forget_writes(&mut self) {
+        self.entries.values_mut().for_each(|entry| entry.written = None);
+    }
+
+    /// Messages that were accepted here longer ago than `age`.
+    pub fn older_than(&self, age: Duration, now: model::time::Timestamp) -> Vec<MessageId> {
+        let old = |entry: &&Entry| now.since(entry.row.created_at) >= age;
+        self.entries.values().take_while(old).map(|entry| entry.message.id.clone()).collect()
+    }
+}

@@ -1,0 +1,121 @@
+//! How many sessions a node starts and holds: starts are spread over time, and the number is capped.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+/// Deals out times to start at, so that a node that takes over many channels does not start them all at once.
+pub struct Pacer {
+    gap: Duration,
+    next: Mutex<Instant>,
+}
+
+/// How many starts may come at once after a quiet time.
+const BURST: u32 = 20;
+
+impl Pacer {
+    pub fn new(starts_per_second: u32) -> Self {
+        Self { gap: Duration::from_secs(1) / starts_per_second.max(1), next: Mutex::new(Instant::now()) }
+    }
+
+    /// Books a start and says when it may happen.
+    pub fn book(&self) -> Instant {
+        let now = Instant::now();
+        let mut next = self.next.lock();
+        let earliest = now.checked_sub(self.gap * BURST).unwrap_or(now);
+        let booked = (*next).max(earliest);
+        *next = booked + self.gap;
+        booked.max(now)
+    }
+}
+
+/// The sessions that a node may hold.
+pub struct Slots {
+    cap: u32,
+    used: AtomicU32,
+}
+
+/// A taken slot; dropping it frees it.
+pub struct SlotGuard(Arc<Slots>);
+
+impl Slots {
+    pub fn new(cap: u32) -> Arc<Self> {
+        Arc::new(Self { cap, used: AtomicU32::new(0) })
+    }
+
+    pub fn take(self: &Arc<Self>) -> Option<SlotGuard> {
+        let took =
+            self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, |used| (used < self.cap).then_some(used + 1));
+        took.is_ok().then(|| SlotGuard(self.clone()))
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.used() >= self.cap
+    }
+
+    pub fn used(&self) -> u32 {
+        self.used.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for SlotGuard {
+    fn drop(&mut self) {
+        self.0.used.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// When to try to reconnect after this many failures in a row (supplement 3.2, T14). `spread` in 0..1 gives the jitter.
+pub fn reconnect_delay(failures: u32, since: Duration, spread: f64) -> Duration {
+    const FIRST: [u64; 9] = [200, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000];
+    let millis = match FIRST.get(failures as usize) {
+        Some(millis) => *millis,
+        None if since < Duration::from_secs(3600) => 60_000,
+        None => 300_000,
+    };
+    Duration::from_secs_f64(millis as f64 / 1000.0 * (0.8 + 0.4 * spread))
+}
+
+/// When to repeat a send that the network has not answered, after this many writes (design section 8).
+pub fn resend_delay(writes: u32) -> Duration {
+    const FIRST: [u64; 3] = [10, 20, 40];
+    Duration::from_secs(FIRST.get(writes.saturating_sub(1) as usize).copied().unwrap_or(60))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reconnects_back_off_to_a_minute_and_after_an_hour_to_five() {
+        let delays: Vec<u64> = (0..10).map(|n| reconnect_delay(n, Duration::ZERO, 0.5).as_millis() as u64).collect();
+        assert_eq!(delays, [200, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]);
+        assert_eq!(reconnect_delay(50, Duration::from_secs(3601), 0.5), Duration::from_secs(300));
+        assert_eq!(reconnect_delay(0, Duration::ZERO, 0.0), Duration::from_millis(160));
+        assert_eq!(reconnect_delay(0, Duration::ZERO, 1.0), Duration::from_millis(240));
+    }
+
+    #[test]
+    fn unanswered_sends_are_repeated_after_10_20_40_and_then_every_60_seconds() {
+        let delays: Vec<u64> = (1..6).map(|writes| resend_delay(writes).as_secs()).collect();
+        assert_eq!(delays, [10, 20, 40, 60, 60]);
+    }
+
+    #[test]
+    fn a_slot_is_free_again_when_its_guard_is_dropped() {
+        let slots = Slots::new(1);
+        let guard = slots.take();
+        assert!(guard.is_some() && slots.take().is_none());
+        drop(guard);
+        assert!(slots.take().is_some());
+    }
+
+    #[test]
+    fn starts_are_spread_after_the_burst() {
+        let pacer = Pacer::new(100);
+        let now = Instant::now();
+        let last = (0..=200).map(|_| pacer.book()).last().unwrap_or(now);
+        assert!(last >= now + Duration::from_millis(1700), "{:?}", last - now);
+    }
+}

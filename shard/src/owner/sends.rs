@@ -1,0 +1,228 @@
+//! The path of a send at the owner (design section 8): check, resolve, commit, write; then the network's verdict.
+
+use model::address::{Address, AddressKind, Undeliverable};
+use model::error::ApiError;
+use model::id::{MessageId, RequestId, RowId};
+use model::payload::{AckStatus, Chat, MessageSent, MessageStatus as StatusPayload, Payload, SendError, SendSource};
+use model::status::{OnSend, Status};
+use model::time::Timestamp;
+use network::driver::Outbound;
+use raft::machine::View;
+use tokio::sync::oneshot;
+
+use super::channel::{After, Channel, Turn, Worked};
+use super::events::About;
+use super::outbox::SendVerdict;
+use crate::call::{Send, Sent, SentStatus};
+use crate::command::{Command, NewEvent, Verdict};
+use crate::history::{Direction, MessageError, MessageStatus, Source};
+use crate::keys;
+use crate::records::{LidRow, MessageRow, decode};
+
+/// The network's code for a recipient that it does not know.
+pub const CODE_BAD_RECIPIENT: u16 = 479;
+
+impl Channel {
+    /// Adds a send to the turn, or answers at once when it cannot be taken.
+    pub fn accept_send(
+        &mut self,
+        turn: &mut Turn,
+        send: Send,
+        request_id: RequestId,
+        reply: oneshot::Sender<Result<Worked, ApiError>>,
+    ) {
+        match self.row_of(&send, request_id) {
+            Err(error) => {
+                let _ = reply.send(Err(error));
+            }
+            Ok(row) => {
+                let message = Outbound { id: send.message_id, to: row.to.clone(), content: send.content };
+                let accept =
+                    Command::AcceptSend { customer: self.row.customer, row: row.clone(), message: message.clone() };
+                turn.after.push(After::Send {
+                    command: turn.commands.len(),
+                    row: Box::new(row),
+                    client_ref: send.client_ref,
+                    reply,
+                });
+                turn.commands.push(accept);
+            }
+        }
+    }
+
+    fn row_of(&self, send: &Send, request_id: RequestId) -> Result<MessageRow, ApiError> {
+        if matches!(self.row.status.on_send(), OnSend::NotConnected | OnSend::Unavailable) {
+            return Err(self.refuse_send(self.row.status));
+        }
+        let to = self.resolve(&send.to)?;
+        let suffixes = &self.owner.node.suffixes;
+        let own = suffixes.phone_address(self.row.phone_number.as_deref().unwrap_or("0"));
+        let now = Timestamp::now();
+        Ok(MessageRow {
+            id: RowId::new(),
+            message_id: send.message_id.clone(),
+            channel: self.row.id,
+            direction: Direction::Outbound,
+            source: Source::Api,
+            chat: to.clone(),
+            is_group: to.kind(suffixes) == AddressKind::Group,
+            from: own.clone(),
+            from_resolved: true,
+            from_lid: None,
+            from_phone: Some(own),
+            to,
+            participant: None,
+            push_name: self.row.push_name.clone(),
+            content: send.content.clone(),
+            client_ref: send.client_ref.clone(),
+            status: MessageStatus::Queued,
+            status_at: now,
+            error: None,
+            correlation_id: request_id.0.clone(),
+            request_id: Some(request_id.0),
+            occurred_at: now,
+            created_at: now,
+        })
+    }
+
+    /// The address that a send goes to: a LID goes to the phone behind it (interface 2.2).
+    fn resolve(&self, to: &Address) -> Result<Address, ApiError> {
+        let undeliverable = |reason| ApiError::undeliverable_recipient(to.as_str(), reason);
+        match to.check_recipient(&self.owner.node.suffixes).map_err(undeliverable)? {
+            AddressKind::Lid => self.phone_behind(to).ok_or_else(|| undeliverable(Undeliverable::UnknownLid)),
+            _ => Ok(to.clone()),
+        }
+    }
+
+    /// The phone address behind a LID, when it is known.
+    pub fn phone_behind(&self, lid: &Address) -> Option<Address> {
+        let row = self.owner.reader.get(&keys::lid(self.row.id, lid.local()))?;
+        Some(decode::<LidRow>(&row).phone)
+    }
+
+    pub fn refuse_send(&self, status: Status) -> ApiError {
+        if self.row.forgotten {
+            ApiError::channel_not_found()
+        } else if status.is_terminal() {
+            ApiError::channel_unavailable(status, self.row.reason)
+        } else {
+            ApiError::not_connected(status)
+        }
+    }
+
+    /// A send was committed: it stands in the outbox from here on.
+    pub fn sent(&mut self, row: MessageRow, client_ref: Option<String>) -> Worked {
+        let message = Outbound { id: row.message_id.clone(), to: row.to.clone(), content: row.content.clone() };
+        let sent =
+            Sent { message_id: row.message_id.clone(), client_ref, status: SentStatus::Queued, to: row.to.clone() };
+        let id = row.message_id.clone();
+        self.outbox.push(message, row);
+        // Only a connected channel can have a verdict soon; the others' callers need not wait.
+        let verdict = if self.row.status == Status::Connected { self.outbox.wait_for(&id) } else { None };
+        Worked::Accepted(sent, verdict)
+    }
+
+    /// The same send was committed before, by a call whose answer was lost.
+    pub fn sent_before(&mut self, row: MessageRow, client_ref: Option<String>) -> Worked {
+        let mut sent = Sent { message_id: row.message_id.clone(), client_ref, status: SentStatus::Queued, to: row.to };
+        if self.outbox.contains(&row.message_id) {
+            let connected = self.row.status == Status::Connected;
+            let verdict = if connected { self.outbox.wait_for(&row.message_id) } else { None };
+            return Worked::Accepted(sent, verdict);
+        }
+        if self.stored_message(&row.message_id).is_some_and(|stored| stored.status != MessageStatus::Queued) {
+            sent.status = SentStatus::Sent;
+        }
+        Worked::Accepted(sent, None)
+    }
+
+    /// The network took a message.
+    pub fn settle_accepted(&mut self, turn: &mut Turn, id: &MessageId, at: Timestamp) {
+        let Some(mut entry) = self.outbox.take(id) else { return };
+        entry.answer(SendVerdict::Accepted);
+        let row = &entry.row;
+        let now = Timestamp::now();
+        metrics::histogram!("gateway_send_seconds").record(now.since(row.created_at).as_secs_f64());
+        metrics::counter!("gateway_sends_total", "type" => row.content.type_name(), "outcome" => "sent").increment(1);
+        let sent = Payload::MessageSent(MessageSent {
+            message_id: row.message_id.clone(),
+            client_ref: row.client_ref.clone(),
+            to: row.to.clone(),
+            chat: chat_of(row),
+            message_type: row.content.type_name(),
+            source: SendSource::Api,
+            sent_at: at,
+        });
+        let events = vec![
+            self.message_event(row, sent, now),
+            self.message_event(row, status_payload(row, AckStatus::Sent, at, None), now),
+        ];
+        turn.commands.push(Command::Settle {
+            channel: self.row.id,
+            message: id.clone(),
+            verdict: Verdict::Accepted,
+            at,
+            events,
+        });
+    }
+
+    /// The network refused a message for good.
+    pub fn settle_refused(&mut self, turn: &mut Turn, id: &MessageId, code: u16, text: &str) {
+        let error_code = if code == CODE_BAD_RECIPIENT { "undeliverable_recipient" } else { "other" };
+        let Some(failure) = self.failure(id, error_code, &format!("the network refused: {code} {text}")) else {
+            return;
+        };
+        turn.commands.push(failure);
+        if let Some(mut entry) = self.outbox.take(id) {
+            entry.answer(SendVerdict::Refused { code, text: text.to_owned() });
+        }
+    }
+
+    /// The command that ends a queued send in failure; `None` when it is not queued (any more).
+    pub fn failure(&self, id: &MessageId, code: &str, message: &str) -> Option<Command> {
+        let row = &self.outbox.get(id)?.row;
+        let now = Timestamp::now();
+        metrics::counter!("gateway_sends_total", "type" => row.content.type_name(), "outcome" => "failed").increment(1);
+        let error = SendError { code: code.to_owned(), message: message.to_owned() };
+        let failed = status_payload(row, AckStatus::Failed, now, Some(error));
+        Some(Command::Settle {
+            channel: self.row.id,
+            message: id.clone(),
+            verdict: Verdict::Failed(MessageError { code: code.to_owned(), message: message.to_owned() }),
+            at: now,
+            events: vec![self.message_event(row, failed, now)],
+        })
+    }
+
+    /// An event about a stored message.
+    pub fn message_event(&self, row: &MessageRow, payload: Payload, now: Timestamp) -> NewEvent {
+        self.event(payload, about(row), now)
+    }
+}
+
+/// What an event about a stored message refers to.
+pub fn about(row: &MessageRow) -> About {
+    About {
+        message: Some(row.message_id.clone()),
+        correlation_id: Some(row.correlation_id.clone()),
+        chat: Some(row.chat.clone()),
+    }
+}
+
+pub fn chat_of(row: &MessageRow) -> Chat {
+    Chat { chat_id: row.chat.clone(), is_group: row.is_group, participant: row.participant.clone() }
+}
+
+/// `message.status` of a message that this channel sent.
+pub fn status_payload(row: &MessageRow, status: AckStatus, at: Timestamp, error: Option<SendError>) -> Payload {
+    Payload::MessageStatus(StatusPayload {
+        message_id: row.message_id.clone(),
+        to: row.to.clone(),
+        status,
+        is_group: row.is_group,
+        timestamp: at.unix_seconds(),
+        participant: None,
+        client_ref: row.client_ref.clone(),
+        error,
+    })
+}

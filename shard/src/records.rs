@@ -1,0 +1,236 @@
+//! What a shard stores. Every record is written as a version byte and named fields, so that a release can add some.
+
+use bytes::Bytes;
+use model::address::Address;
+use model::event::{EventId, EventName};
+use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, Epoch, MessageId, NodeId, RowId};
+use model::message::Content;
+use model::status::{Reason, Status};
+use model::time::Timestamp;
+use model::webhook::{DeliveryState, Outcome};
+use network::driver::Outbound;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::command::Move;
+use crate::history::{Direction, MessageError, MessageStatus, Source};
+
+/// The live part of a channel. Made at first touch; `pending` until then.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChannelRow {
+    pub id: ChannelId,
+    pub customer: CustomerId,
+    pub status: Status,
+    pub reason: Reason,
+    pub changed_at: Option<Timestamp>,
+    /// Grows with each move; moves are compare-and-set on it.
+    pub version: u64,
+    /// Whether credentials are stored.
+    pub credentials: bool,
+    pub phone_number: Option<String>,
+    pub lid: Option<Address>,
+    pub push_name: Option<String>,
+    pub last_seen_at: Option<Timestamp>,
+    /// Whether the operator, and not the account, disabled it.
+    pub disabled_by_operator: bool,
+    /// Since when it has been trying to reconnect without a success in between.
+    pub reconnecting_since: Option<Timestamp>,
+    /// When another connection last took its stream.
+    pub replaced_at: Option<Timestamp>,
+    /// The call that made the last explicit move, so that a repeat of it answers as the first did.
+    pub moved_by: Option<Uuid>,
+    /// Deleted in the directory and wiped here; kept so that late commands find it gone.
+    pub forgotten: bool,
+}
+
+impl ChannelRow {
+    pub fn new(id: ChannelId, customer: CustomerId) -> Self {
+        Self {
+            id,
+            customer,
+            status: Status::Pending,
+            reason: Reason::Created,
+            changed_at: None,
+            version: 0,
+            credentials: false,
+            phone_number: None,
+            lid: None,
+            push_name: None,
+            last_seen_at: None,
+            disabled_by_operator: false,
+            reconnecting_since: None,
+            replaced_at: None,
+            moved_by: None,
+            forgotten: false,
+        }
+    }
+
+    /// What a move makes of the row: the state machine's rule, and the owner's picture of it.
+    pub fn moved(&mut self, step: &Move) {
+        if self.status == Status::Connected || step.to == Status::Connected {
+            self.last_seen_at = Some(step.at);
+        }
+        self.reconnecting_since = match step.to {
+            Status::Reconnecting => self.reconnecting_since.or(Some(step.at)),
+            // An attempt under way is part of the same endeavour.
+            Status::Connecting if self.status == Status::Reconnecting => self.reconnecting_since,
+            _ => None,
+        };
+        if step.reason == Reason::KickedOtherDevice {
+            self.replaced_at = Some(step.at);
+        }
+        self.version += 1;
+        self.status = step.to;
+        self.reason = step.reason;
+        self.changed_at = Some(step.at);
+        self.disabled_by_operator = step.disabled_by_operator;
+        self.moved_by = step.moved_by.or(self.moved_by);
+        if let Some(identity) = &step.identity {
+            self.phone_number = Some(identity.phone_number.clone());
+            self.lid = identity.lid.clone().or(self.lid.take());
+            self.push_name = identity.push_name.clone().or(self.push_name.take());
+        }
+        if step.wipe_credentials {
+            self.credentials = false;
+        }
+    }
+}
+
+/// A move of the status machine, as `GET .../status-history` shows it (supplement 4.2).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StatusChange {
+    pub from: Status,
+    pub to: Status,
+    pub reason: Reason,
+    pub at: Timestamp,
+    pub node_id: NodeId,
+    pub epoch: Epoch,
+}
+
+/// A stored message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MessageRow {
+    pub id: RowId,
+    pub message_id: MessageId,
+    pub channel: ChannelId,
+    pub direction: Direction,
+    pub source: Source,
+    pub chat: Address,
+    pub is_group: bool,
+    pub from: Address,
+    pub from_resolved: bool,
+    pub from_lid: Option<Address>,
+    pub from_phone: Option<Address>,
+    pub to: Address,
+    pub participant: Option<Address>,
+    pub push_name: Option<String>,
+    pub content: Content,
+    pub client_ref: Option<String>,
+    pub status: MessageStatus,
+    pub status_at: Timestamp,
+    pub error: Option<MessageError>,
+    pub request_id: Option<String>,
+    pub correlation_id: String,
+    pub occurred_at: Timestamp,
+    pub created_at: Timestamp,
+}
+
+/// Where a message id leads: the row's key parts, and its place in the outbox while it is there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MessagePointer {
+    pub occurred_at: Timestamp,
+    pub row: RowId,
+    pub outbox: Option<u64>,
+}
+
+/// A send that the network has not accepted yet.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OutboxEntry {
+    pub message: Outbound,
+    pub accepted_at: Timestamp,
+}
+
+/// The phone address behind a LID (supplement 9).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LidRow {
+    pub phone: Address,
+    pub first_seen_at: Timestamp,
+}
+
+/// An event that is to be delivered: its envelope, byte for byte.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EventRow {
+    pub body: Bytes,
+}
+
+/// A delivery: one per endpoint and event (supplement 20.9).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeliveryRow {
+    pub id: DeliveryId,
+    pub endpoint: EndpointId,
+    pub customer: CustomerId,
+    pub channel: ChannelId,
+    pub event: EventName,
+    pub event_id: EventId,
+    pub message_id: Option<MessageId>,
+    pub correlation_id: Option<String>,
+    /// The conversation: first attempts of one conversation run in the order of its events.
+    pub chat: Option<Address>,
+    /// The endpoint's URL when the delivery was made.
+    pub url: String,
+    pub state: DeliveryState,
+    /// Attempts on the schedule; manual ones do not count.
+    pub attempt_count: u32,
+    pub next_attempt_at: Option<Timestamp>,
+    pub delivered_at: Option<Timestamp>,
+    pub created_at: Timestamp,
+    pub attempts: Vec<AttemptRow>,
+}
+
+/// How many attempts a delivery remembers; manual ones could otherwise grow it without bound.
+pub const ATTEMPTS_KEPT: usize = 20;
+
+/// Why an attempt was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AttemptTrigger {
+    Scheduled,
+    Manual,
+}
+
+/// One attempt (supplement 20.9).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AttemptRow {
+    pub number: u32,
+    pub trigger: AttemptTrigger,
+    pub started_at: Timestamp,
+    pub latency_ms: u64,
+    pub elapsed_ms: u64,
+    pub outcome: Outcome,
+    pub http_status: Option<u16>,
+    pub response_headers: Vec<(String, String)>,
+    pub response_body: Option<String>,
+    pub remote_ip: Option<String>,
+    pub error: Option<String>,
+}
+
+/// The format of stored records.
+const RECORD_VERSION: u8 = 1;
+
+pub fn encode<T: Serialize>(record: &T) -> Vec<u8> {
+    let mut bytes = vec![RECORD_VERSION];
+    rmp_serde::encode::write_named(&mut bytes, record).expect("a record of plain fields is always written");
+    bytes
+}
+
+/// Reads what [`encode`] wrote. The bytes come from a checksummed store that this very state machine filled, so what
+/// cannot be read is damage, and running on would spread it.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> T {
+    match bytes.split_first() {
+        Some((&RECORD_VERSION, record)) => {
+            rmp_serde::from_slice(record).unwrap_or_else(|error| panic!("a shard record cannot be read: {error}"))
+        }
+        _ => panic!("a shard record has a format that this release does not know"),
+    }
+}
