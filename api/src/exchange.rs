@@ -202,11 +202,13 @@ pub struct ChannelToken {
     /// The bucket, once it was asked.
     level: Option<BucketLevel>,
     refused: bool,
+    /// Set when the owner could not be reached: asking it once more would only make the caller wait twice.
+    unreachable: bool,
 }
 
 impl ChannelToken {
     pub fn new(channel: ChannelId, rule: BucketRule) -> Self {
-        Self { channel, rule, level: None, refused: false }
+        Self { channel, rule, level: None, refused: false, unreachable: false }
     }
 
     pub fn level(&self) -> Option<&BucketLevel> {
@@ -223,11 +225,12 @@ impl ChannelToken {
     /// # Errors
     /// `rate_limited`, or 503 while the channel's shard has no leader.
     pub async fn settle(&mut self, call: &AccountCall) -> Result<(), ApiError> {
-        if self.level.is_some() {
+        if self.level.is_some() || self.unreachable {
             return Ok(());
         }
         let (customer, context) = (call.customer_id(), call.context());
-        let (level, taken) = call.cluster().take_channel(customer, self.channel, self.rule, &context).await?;
+        let taking = call.cluster().take_channel(customer, self.channel, self.rule, &context).await;
+        let (level, taken) = taking.inspect_err(|_| self.unreachable = true)?;
         self.level = Some(level);
         self.refused = !taken;
         if taken { Ok(()) } else { Err(refusal(LimitScope::Channel, &level)) }
@@ -240,6 +243,7 @@ impl ChannelToken {
 
     /// Notes what the owner said of the bucket.
     fn taken_with<T>(&mut self, level: Option<BucketLevel>, done: &Result<T, ApiError>) {
+        self.unreachable = self.level.is_none() && level.is_none() && done.is_err();
         if let Some(level) = level {
             self.level = Some(level);
             self.refused = done.as_ref().is_err_and(|error| is_bucket_refusal(error, &level));

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use futures::future::try_join_all;
-use model::customer::{ChangeCustomer, CreateCustomer, Limits};
+use model::customer::{ChangeCustomer, CreateCustomer};
 use model::error::ApiError;
+use model::field::Change;
 use model::id::{CustomerId, KeyId};
 use model::limit::BucketRule;
 use model::page::{Cursor, DEFAULT_LIMIT};
@@ -138,16 +139,25 @@ async fn patch(call: &mut OperatorCall) -> Outcome {
     let body = call.object().await?;
     let asked = ChangeCustomer::parse(&body)?;
     let known = find(call)?;
-    // The patch is applied here, to what this node knows; the directory replaces the parts as a whole.
     let (mut name, mut email) = (known.name.clone(), known.email.clone());
-    let (mut plan, mut limits): (_, Limits) = (known.plan.clone(), known.limits);
+    let (mut plan, mut limits) = (known.plan.clone(), known.limits);
     asked.apply(&mut name, &mut email, &mut plan, &mut limits);
-    let change =
-        CustomerChange { name: Some(name), email: Some(email), timezone: None, plan: Some(plan), limits: Some(limits) };
+    // Only what differs is proposed: what another operator changes meanwhile stays.
+    let change = CustomerChange {
+        name: changed(&known.name, name),
+        email: changed(&known.email, email),
+        timezone: Change::Keep,
+        plan: changed(&known.plan, plan),
+        limits: changed(&known.limits, limits),
+    };
     match call.update(Command::UpdateCustomer { id: known.id, change }, Vec::new()).await? {
         Updated::Customer(customer) => Ok(Reply::ok(&CustomerView::of(call, &customer).await?)),
         other => Err(failure::unexpected_reply(&other)),
     }
+}
+
+fn changed<T: PartialEq>(old: &T, new: T) -> Change<T> {
+    if *old == new { Change::Keep } else { Change::To(new) }
 }
 
 /// Keys and channels end at once; the owners find their channels deleted. Data goes at the end of the grace period.

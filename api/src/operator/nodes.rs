@@ -1,5 +1,6 @@
 //! `GET /v1/admin/nodes`: the members of the cluster, and what each leads.
 
+use model::time::Timestamp;
 use raft::directory::records::NodeRecord;
 use serde::Serialize;
 
@@ -22,10 +23,13 @@ struct NodeView {
     replicas: usize,
     /// Shards that should be led from here.
     leads: usize,
-    started_at: String,
+    /// Sessions that this node holds; known of the node that answers alone.
+    used: Option<u32>,
+    registered_at: Timestamp,
 }
 
 async fn list(call: &mut OperatorCall) -> Outcome {
+    let (this, (_, used)) = (call.cluster().node(), call.cluster().load());
     let nodes = call.cluster().directory().read(|state| {
         let view = |node: &NodeRecord| NodeView {
             id: node.id,
@@ -35,7 +39,8 @@ async fn list(call: &mut OperatorCall) -> Outcome {
             slots: node.max_channels,
             replicas: state.placement.values().filter(|place| place.replicas.contains(&node.id)).count(),
             leads: state.placement.values().filter(|place| place.leader == node.id).count(),
-            started_at: node.registered_at.to_iso(),
+            used: (node.id == this).then_some(used),
+            registered_at: node.registered_at,
         };
         state.nodes.values().map(|node| view(node)).collect()
     });

@@ -11,6 +11,7 @@ use model::webhook::{ChangeEndpoint, CreateEndpoint, EventFilter};
 use raft::directory::command::{Command, EndpointChange, Reply as Updated};
 use raft::directory::records::{DisabledReason, EndpointRecord};
 use serde::Serialize;
+use shard::secrets::secret_purpose;
 
 use crate::audit::Target;
 use crate::exchange::AccountCall;
@@ -127,11 +128,11 @@ async fn patch(call: &mut AccountCall) -> Outcome {
     };
     let changes_secret = !secret.is_keep();
     let change = EndpointChange {
-        url: given(asked.url),
-        events: given(asked.events),
-        secret: given(secret),
-        enabled: given(asked.enabled),
-        chat_type_filter: given(asked.chat_type_filter),
+        url: asked.url,
+        events: asked.events,
+        secret,
+        enabled: asked.enabled,
+        chat_type_filter: asked.chat_type_filter,
     };
     let entry = changes_secret.then(|| call.audited("webhook.secret_changed", target(&endpoint)));
     let command = Command::UpdateEndpoint { customer: call.customer_id(), id: endpoint.id, change };
@@ -176,23 +177,10 @@ fn find(call: &AccountCall) -> Result<Arc<EndpointRecord>, ApiError> {
     own.filter(|endpoint| call.reaches(endpoint.channel_id)).ok_or_else(ApiError::webhook_endpoint_not_found)
 }
 
-/// What a patch gives a field; `None` leaves it.
-fn given<T>(change: Change<T>) -> Option<T> {
-    match change {
-        Change::Keep => None,
-        Change::To(value) => Some(value),
-    }
-}
-
 fn seal(call: &AccountCall, endpoint: EndpointId, secret: &str) -> Result<Vec<u8>, ApiError> {
     let purpose = secret_purpose(endpoint);
     let sealed = call.cluster().secrets().seal(&call.caller.customer, &purpose, secret.as_bytes());
     sealed.map_err(|error| failure::internal("a signing secret cannot be sealed", &error))
-}
-
-/// What a signing secret is sealed for; whoever signs deliveries opens it under the same name.
-fn secret_purpose(endpoint: EndpointId) -> String {
-    format!("webhook-secret:{endpoint}")
 }
 
 fn target(endpoint: &EndpointRecord) -> Target {
