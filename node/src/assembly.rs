@@ -1,31 +1,63 @@
-//! Puts a node together, from the floor up: peers, Raft, the directory, the messaging network, the cluster, the ports.
+//! Puts a node together, from the floor up: peers, Raft, the messaging network, the cluster, the two ports; and takes
+//! it apart in the opposite order.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context;
+use api::{ApiConfig, DefaultLimits};
+use metrics_exporter_prometheus::PrometheusHandle;
+use model::address::Suffixes;
 use model::id::NodeId;
+use model::limit::BucketRule;
+use model::target::TargetPolicy;
+use model::time::Timestamp;
+use model::webhook::RetrySchedule;
+use network::driver::Network;
+use network::simulated::SimulatedNetwork;
 use raft::directory::Directory;
+use raft::directory::records::NodeRecord;
 use raft::host::{Host, HostConfig, LogLimits, Timing};
-use raft::transport::{Identity, PeerTls, Peers, PeersConfig};
+use raft::transport::{Admit, Identity, Lookup, PeerTls, Peers, PeersConfig};
+use shard::cluster::{Cluster, ClusterConfig};
+use shard::membership::MembershipConfig;
+use shard::secrets::Secrets;
+use shard::webhook::attempt::{AttemptConfig, Attempter};
+use shard::webhook::resolver::SystemResolver;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::Config;
+use crate::config::{Bucket, Config, Driver};
+use crate::data_folder::DataFolder;
 use crate::run::Configured;
+use crate::telemetry;
+
+/// As `/healthz` and the `User-Agent` of webhooks show it.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What a phone shows in its list of linked devices.
+const DEVICE_NAME: &str = "Gateway";
 
 /// Threads of the runtime on which peers and Raft run apart from requests. Heartbeats need little; two threads keep
 /// one slow task from holding them up.
 const RAFT_THREADS: usize = 2;
 
-/// The parts of a running node, in the order in which they were opened.
+/// How often a node that starts looks whether it can serve.
+const READY_POLL: Duration = Duration::from_millis(20);
+
+/// The parts of a running node.
 pub struct Assembly {
     peers: Arc<Peers>,
-    host: Host,
-    directory: Arc<Directory>,
-    background: CancellationToken,
+    host: Arc<Host>,
+    cluster: Arc<Cluster>,
+    ports: [api::Running; 2],
+    close_ports: CancellationToken,
+    /// Held until everything that writes to it has ended.
+    _folder: DataFolder,
+    drain_wait: Duration,
 }
 
-/// Known once the directory is open, which needs the peers first.
+/// Known once the cluster is started, which needs the peers first.
 type LateDirectory = Arc<OnceLock<Arc<Directory>>>;
 
 /// Opens everything. What was opened before a failure ends with the process.
@@ -33,45 +65,87 @@ type LateDirectory = Arc<OnceLock<Arc<Directory>>>;
 /// # Errors
 /// The part that could not be opened.
 pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
-    let Configured { config, folder, identity, .. } = configured;
-    let node = config.node.id;
-    let timing = timing(&config);
-    let late = LateDirectory::default();
+    let Configured { config, folder, identity, operator_token, master_key, webhook_authorities, metrics } = configured;
     let own = Identity { cluster_id: folder.identity.cluster_id, storage_id: folder.identity.storage_id };
-    let tls = PeerTls { ca_pem: identity.ca_pem, cert_pem: identity.cert_pem, key_pem: identity.key_pem.0 };
+    let late = LateDirectory::default();
     let peers = Peers::start(PeersConfig {
-        node,
+        node: config.node.id,
         listen: config.peer.listen,
         identity: own,
-        tls,
+        tls: PeerTls { ca_pem: identity.ca_pem, cert_pem: identity.cert_pem, key_pem: identity.key_pem.0 },
         lookup: lookup(&config, late.clone()),
         admit: admit(own, late.clone()),
         threads: RAFT_THREADS,
-        connect_timeout: connect_timeout(timing),
+        connect_timeout: connect_timeout(timing(&config)),
     })
     .await?;
     let host = Host::start(HostConfig {
-        node,
+        node: config.node.id,
         data_dir: folder.path.clone(),
-        timing,
+        timing: timing(&config),
         log: LogLimits::default(),
         peers: peers.clone(),
         fatal: None,
     })
     .await
     .context("opening the store")?;
-    let directory = Directory::open(node, &host, peers.clone()).await.context("opening the directory")?;
-    let _only_once = late.set(directory.clone());
-    Ok(Assembly { peers, host, directory, background: CancellationToken::new() })
+    let host = Arc::new(host);
+
+    let attempts = AttemptConfig {
+        standard_headers: config.webhooks.standard_headers,
+        extra_ca_pem: webhook_authorities.map(String::into_bytes),
+        ..AttemptConfig::new(target_policy(&config), VERSION)
+    };
+    let cluster = Cluster::start(
+        ClusterConfig {
+            membership: membership(&config, own),
+            secrets: Secrets::new(master_key),
+            network: driver(&config).await?,
+            suffixes: suffixes(&config),
+            device_name: DEVICE_NAME.to_owned(),
+            session_starts_per_second: config.network.session_starts_per_second,
+            attempter: Attempter::new(attempts, SystemResolver).context("webhooks.ca_file")?,
+            retry_schedule: RetrySchedule::new(config.webhooks.schedule.iter().map(|delay| delay.0).collect()),
+        },
+        host.clone(),
+        peers.clone(),
+    )
+    .await
+    .context("opening the directory")?;
+    let _only_once = late.set(cluster.directory().clone());
+
+    let close_ports = CancellationToken::new();
+    tokio::spawn(telemetry::keep_metrics(metrics.clone(), close_ports.clone()));
+    let http = http(&config, operator_token.0, metrics);
+    let ports = [
+        api::serve_operator(http.clone(), cluster.clone(), close_ports.clone()).await?,
+        api::serve(http, cluster.clone(), close_ports.clone()).await?,
+    ];
+    Ok(Assembly { peers, host, cluster, ports, close_ports, _folder: folder, drain_wait: config.drain.initial_wait.0 })
 }
 
 impl Assembly {
     /// Returns when the node can serve.
-    pub async fn ready(&self) {}
+    pub async fn ready(&self) {
+        loop {
+            let readiness = self.cluster.readiness();
+            if readiness.store && readiness.cluster && readiness.leases {
+                return;
+            }
+            tokio::time::sleep(READY_POLL).await;
+        }
+    }
 
     /// Hands over, answers what was taken, and closes, from the top down.
     pub async fn stop(self) {
-        self.background.cancel();
+        // From here on the node says that it is not ready, and forwards what it owned a moment ago.
+        self.cluster.drain().await;
+        tokio::time::sleep(self.drain_wait).await;
+        self.close_ports.cancel();
+        for port in self.ports {
+            port.stopped().await;
+        }
+        self.cluster.stop().await;
         self.host.shutdown().await;
         self.peers.shutdown().await;
     }
@@ -88,7 +162,7 @@ fn connect_timeout(timing: Timing) -> Duration {
 }
 
 /// Where a node is: as the directory has it, and as the configuration has it until then.
-fn lookup(config: &Config, directory: LateDirectory) -> raft::transport::Lookup {
+fn lookup(config: &Config, directory: LateDirectory) -> Lookup {
     let configured = config.cluster.nodes.clone();
     Arc::new(move |node| {
         let known = directory
@@ -99,7 +173,7 @@ fn lookup(config: &Config, directory: LateDirectory) -> raft::transport::Lookup 
 }
 
 /// Nodes of this cluster, with the data folder with which they are known.
-fn admit(own: Identity, directory: LateDirectory) -> raft::transport::Admit {
+fn admit(own: Identity, directory: LateDirectory) -> Admit {
     Arc::new(move |node: NodeId, theirs: &Identity| {
         if theirs.cluster_id != own.cluster_id {
             return Err(format!("node {node} is of cluster {}, and this is {}", theirs.cluster_id, own.cluster_id));
@@ -115,4 +189,75 @@ fn admit(own: Identity, directory: LateDirectory) -> raft::transport::Admit {
             _ => Ok(()),
         }
     })
+}
+
+fn membership(config: &Config, own: Identity) -> MembershipConfig {
+    let advertised = config.peer.advertise.as_ref().or(config.own_member().map(|member| &member.peer));
+    MembershipConfig {
+        cluster_id: own.cluster_id,
+        shard_count: config.cluster.shards,
+        first_members: config.cluster.nodes.iter().map(|member| member.id).collect(),
+        own: NodeRecord {
+            id: config.node.id,
+            storage_id: own.storage_id,
+            peer: advertised.map_or_else(|| config.peer.listen.to_string(), ToString::to_string),
+            zone: Some(config.node.zone.clone()),
+            weight: config.node.weight,
+            max_channels: config.node.max_channels,
+            registered_at: Timestamp::now(),
+        },
+        election_min: timing(config).election_min,
+    }
+}
+
+async fn driver(config: &Config) -> anyhow::Result<Arc<dyn Network>> {
+    match config.network.driver {
+        Driver::Simulated => {
+            let address = resolve(&config.network.address.to_string()).await?;
+            Ok(Arc::new(SimulatedNetwork::new(address, config.node.id)))
+        }
+    }
+}
+
+async fn resolve(address: &str) -> anyhow::Result<SocketAddr> {
+    let mut found = tokio::net::lookup_host(address)
+        .await
+        .with_context(|| format!("network.address ({address}) does not resolve"))?;
+    found.next().with_context(|| format!("network.address ({address}) has no address"))
+}
+
+fn suffixes(config: &Config) -> Suffixes {
+    Suffixes {
+        phone: config.network.phone_suffix.clone(),
+        group: config.network.group_suffix.clone(),
+        newsletter: config.network.newsletter_suffix.clone(),
+    }
+}
+
+fn target_policy(config: &Config) -> TargetPolicy {
+    TargetPolicy {
+        allow_http: config.webhooks.allow_http,
+        allow_loopback: config.webhooks.allow_loopback,
+        allow_cidrs: config.webhooks.allow_cidrs.clone(),
+    }
+}
+
+fn http(config: &Config, operator_token: String, metrics: PrometheusHandle) -> ApiConfig {
+    let rule = |bucket: Bucket| BucketRule { burst: bucket.burst, refill_per_second: bucket.refill_per_second };
+    ApiConfig {
+        listen: config.api.listen,
+        operator_listen: config.ops.listen,
+        base_url: config.api.base_url.trim_end_matches('/').to_owned(),
+        suffixes: suffixes(config),
+        trusted_proxies: config.api.trusted_proxies.clone(),
+        limits: DefaultLimits {
+            ip: rule(config.limits.ip),
+            customer: rule(config.limits.customer),
+            channel: rule(config.limits.channel),
+        },
+        target_policy: target_policy(config),
+        version: VERSION.to_owned(),
+        metrics_text: Arc::new(move || metrics.render()),
+        operator_token,
+    }
 }

@@ -132,20 +132,20 @@ pub struct LimitArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Limits")]
     pub ip_burst: Option<u32>,
     /// Requests a second of one client address
-    #[arg(long, value_name = "PER_SECOND", value_parser = positive, help_heading = "Limits")]
-    pub ip_refill: Option<f64>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Limits")]
+    pub ip_refill: Option<u32>,
     /// Requests at once of one customer
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Limits")]
     pub customer_burst: Option<u32>,
     /// Requests a second of one customer
-    #[arg(long, value_name = "PER_SECOND", value_parser = positive, help_heading = "Limits")]
-    pub customer_refill: Option<f64>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Limits")]
+    pub customer_refill: Option<u32>,
     /// Requests at once of one channel
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Limits")]
     pub channel_burst: Option<u32>,
     /// Requests a second of one channel
-    #[arg(long, value_name = "PER_SECOND", value_parser = positive, help_heading = "Limits")]
-    pub channel_refill: Option<f64>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Limits")]
+    pub channel_refill: Option<u32>,
 }
 
 #[derive(Debug, Subcommand)]

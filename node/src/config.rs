@@ -208,18 +208,18 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            ip: Bucket { burst: 30, refill_per_second: 30.0 },
-            customer: Bucket { burst: 60, refill_per_second: 1.0 },
-            channel: Bucket { burst: 60, refill_per_second: 1.0 },
+            ip: Bucket { burst: 30, refill_per_second: 30 },
+            customer: Bucket { burst: 60, refill_per_second: 1 },
+            channel: Bucket { burst: 60, refill_per_second: 1 },
         }
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bucket {
     pub burst: u32,
-    pub refill_per_second: f64,
+    pub refill_per_second: u32,
 }
 
 /// `[drain]`: how a node leaves.

@@ -43,7 +43,10 @@ fn execute(cli: Cli) -> anyhow::Result<()> {
             Ok(())
         }
         Command::Run(source) => in_runtime(run::run(configured(&source)?)),
-        Command::Simulator(args) => in_runtime(simulator::run(args.control, args.network, args.qr_time_scale)),
+        Command::Simulator(args) => {
+            telemetry::init_logs(&config::Log::default())?;
+            in_runtime(simulator::run(args.control, args.network, args.qr_time_scale))
+        }
         Command::Dev(args) => in_runtime(dev::run(*args)),
     }
 }

@@ -66,6 +66,7 @@ pub struct Configured {
     pub identity: PeerIdentity,
     pub operator_token: Secret,
     pub master_key: MasterKey,
+    pub webhook_authorities: Option<String>,
     pub metrics: PrometheusHandle,
 }
 
@@ -79,13 +80,14 @@ impl Configured {
         let operator_token = files::operator_token(&config)?;
         let master_key = files::master_key(&config)?;
         let identity = files::peer_identity(&config)?;
+        let webhook_authorities = files::webhook_authorities(&config)?;
         let folder = DataFolder::open(&config.node.data_dir, config.cluster.cluster_id, config.node.id)?;
         free("peer.listen", config.peer.listen)?;
         free("ops.listen", config.ops.listen)?;
         free("api.listen", config.api.listen)?;
         raise_file_limit();
         let metrics = telemetry::init_metrics()?;
-        Ok(Self { config, folder, identity, operator_token, master_key, metrics })
+        Ok(Self { config, folder, identity, operator_token, master_key, webhook_authorities, metrics })
     }
 
     /// Opens the ports and the stores, and takes up the place in the cluster.

@@ -28,9 +28,7 @@ pub fn check(config: &Config) -> Result<(), Refusal> {
     operator_token(config)?;
     master_key(config)?;
     peer_identity(config)?;
-    if let Some(path) = &config.webhooks.ca_file {
-        certificates("webhooks.ca_file", path)?;
-    }
+    webhook_authorities(config)?;
     writable(&config.node.data_dir)
 }
 
@@ -63,6 +61,15 @@ pub fn master_key(config: &Config) -> Result<MasterKey, Refusal> {
         }
         (None, None) => Err(Refusal::new("secrets.master_key_file", "is missing", "set it, or secrets.master_key")),
     }
+}
+
+/// The authorities that receivers' certificates may come from beside the system's, in PEM.
+///
+/// # Errors
+/// A [`Refusal`] when the file cannot be read or holds no certificate.
+pub fn webhook_authorities(config: &Config) -> Result<Option<String>, Refusal> {
+    let path = config.webhooks.ca_file.as_deref();
+    path.map(|path| certificates("webhooks.ca_file", path).map(|(pem, _)| pem)).transpose()
 }
 
 /// What a node shows to its peers, and by which it knows them: PEM, checked.

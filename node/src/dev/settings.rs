@@ -73,7 +73,7 @@ fn of_node(folder: &Folder, plan: Plan, args: &UpArgs, node: NodeId) -> Config {
 }
 
 fn limits(args: &LimitArgs) -> Limits {
-    let over = |bucket: Bucket, burst: Option<u32>, refill: Option<f64>| Bucket {
+    let over = |bucket: Bucket, burst: Option<u32>, refill: Option<u32>| Bucket {
         burst: burst.unwrap_or(bucket.burst),
         refill_per_second: refill.unwrap_or(bucket.refill_per_second),
     };
@@ -114,15 +114,15 @@ mod tests {
         assert_eq!(config.api.base_url, "http://127.0.0.1:8001");
         assert!(config.webhooks.allow_http && config.webhooks.allow_loopback);
         assert_eq!(config.drain.initial_wait.0, Duration::ZERO);
-        assert_eq!(config.limits.customer, Bucket { burst: 60, refill_per_second: 1.0 });
+        assert_eq!(config.limits.customer, Bucket { burst: 60, refill_per_second: 1 });
     }
 
     #[test]
     fn flags_reach_the_nodes() {
-        let (_folder, config) = written(&["--strict", "--ip-burst=7", "--channel-refill=2.5", "--base-url=https://x"]);
+        let (_folder, config) = written(&["--strict", "--ip-burst=7", "--channel-refill=25", "--base-url=https://x"]);
         assert!(!config.webhooks.allow_http && !config.webhooks.allow_loopback);
-        assert_eq!(config.limits.ip, Bucket { burst: 7, refill_per_second: 30.0 });
-        assert_eq!(config.limits.channel, Bucket { burst: 60, refill_per_second: 2.5 });
+        assert_eq!(config.limits.ip, Bucket { burst: 7, refill_per_second: 30 });
+        assert_eq!(config.limits.channel, Bucket { burst: 60, refill_per_second: 25 });
         assert_eq!(config.api.base_url, "https://x");
     }
 }
