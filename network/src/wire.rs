@@ -84,6 +84,7 @@ impl NodeFrame {
 }
 
 /// From the network to a node.
+#[allow(clippy::large_enum_variant, reason = "nearly every frame is of the large variant")]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum NetworkFrame {
     /// The answer to the hello.
@@ -169,6 +170,8 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     /// # Errors
     /// A broken connection, or bytes that are no frame.
     pub async fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
+        // Frames that are in the buffer already must count, or a flood of them starves the writer beside this reader.
+        tokio::task::coop::consume_budget().await;
         loop {
             if let Some(body) = self.whole_frame()? {
                 return rmp_serde::from_slice(&body)

@@ -1,15 +1,69 @@
 //! `gateway simulator`: the network simulator with its control API.
+//!
+//! The API is thin: [`routes`] parses a request, calls the simulator's method and shows its answer.
 
+mod routes;
+
+use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
+use anyhow::Context;
 use network::simulator::Simulator;
+use network::simulator::faults::check_time_scale;
+use salvo::Server;
+use salvo::conn::Acceptor;
+use salvo::conn::tcp::TcpAcceptor;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::refusal::Refusal;
+
+/// How long requests that are under way may take once the simulator is told to stop.
+const STOP_WITHIN: Duration = Duration::from_secs(1);
 
 /// Runs the simulator until the process is told to stop.
 ///
 /// # Errors
-/// An address that is not a loopback one, or is taken.
+/// A [`Refusal`] for a control address that is not a loopback one, an address that is taken, or a senseless scale.
 pub async fn run(control: SocketAddr, network: SocketAddr, qr_time_scale: f64) -> anyhow::Result<()> {
-    anyhow::ensure!(control.ip().is_loopback(), "the simulator's control API listens on loopback only, not on {control}");
-    let _simulator = Simulator::start(network, qr_time_scale).await?;
+    if !control.ip().is_loopback() {
+        let remedy = "it has no authentication, so name a loopback address such as 127.0.0.1:8090";
+        return Err(Refusal::new(format!("--control {control}"), "is not a loopback address", remedy).into());
+    }
+    check_time_scale(qr_time_scale)
+        .map_err(|problem| Refusal::new(format!("--qr-time-scale {qr_time_scale}"), problem, "choose another"))?;
+    let listener = TcpListener::bind(control).await.map_err(|error| cannot_listen("--control", control, &error))?;
+    let acceptor = TcpAcceptor::try_from(listener).map_err(|error| cannot_listen("--control", control, &error))?;
+    let control = acceptor.local_addr()?;
+    let simulator =
+        Simulator::start(network, qr_time_scale).await.map_err(|error| cannot_listen("--network", network, &error))?;
+    tracing::info!(%control, network = %simulator.network_address(), "the simulator runs");
+    serve(acceptor, &simulator).await?;
+    simulator.shutdown().await;
     Ok(())
+}
+
+fn cannot_listen(flag: &str, address: SocketAddr, error: &io::Error) -> Refusal {
+    let remedy = "stop what uses the port, or choose another";
+    Refusal::new(format!("{flag} {address}"), format!("cannot be listened on: {error}"), remedy)
+}
+
+async fn serve(acceptor: impl Acceptor + Send, simulator: &Simulator) -> anyhow::Result<()> {
+    let server = Server::new(acceptor);
+    let handle = server.handle();
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let stop = async {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        handle.stop_graceful(STOP_WITHIN);
+        // Ends with the server, not before.
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        served = server.try_serve(routes::router(simulator)) => served.context("the simulator's control API broke"),
+        () = stop => Ok(()),
+    }
 }

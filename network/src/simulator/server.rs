@@ -1,7 +1,8 @@
 //! The server that nodes connect to: one multiplexed connection a node.
 //!
 //! A connection has a reader and a writer. The engine hands frames to the writer through a bounded queue and never
-//! waits: a node that does not read long enough for its queue to fill is cut, and slows nobody else.
+//! waits. A node that writes faster than it reads is not read from until its queue has room; what others cause can
+//! still fill it, and then the node is cut. Either way it slows nobody else.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use bytes::BytesMut;
 use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, interval_at};
 
 use super::Shared;
@@ -19,6 +20,9 @@ use crate::wire::{FrameReader, NetworkFrame, NodeFrame, encode};
 
 /// How many frames may wait for a node: a paused one keeps its connection through some 1,000 full event windows.
 const QUEUE: usize = 65_536;
+
+/// A node is read from while its queue has room for this many frames.
+const ROOM: usize = QUEUE / 2;
 
 /// How often a node is pinged, and after which silence it counts as gone. A node that is merely stopped for a while
 /// must keep its connection: its sessions end by fencing, as they would in the real network.
@@ -35,6 +39,14 @@ impl Outlet {
     pub fn offer(&self, frame: NetworkFrame) -> bool {
         !matches!(self.queue.try_send(frame), Err(mpsc::error::TrySendError::Full(_)))
     }
+}
+
+/// A reader's view of its own connection's queue.
+struct Own<'a> {
+    /// Weak, so that the connection closes when the engine drops its end.
+    queue: mpsc::WeakSender<NetworkFrame>,
+    /// Told whenever the writer has taken something out.
+    drained: &'a Notify,
 }
 
 /// Takes connections until the simulator stops.
@@ -63,11 +75,13 @@ async fn serve(shared: Arc<Shared>, stream: TcpStream) {
     }
     let connection = shared.next_number();
     let (queue, frames) = mpsc::channel(QUEUE);
+    let drained = Notify::new();
+    let own = Own { queue: queue.downgrade(), drained: &drained };
     shared.core.lock().outlets.insert(connection, Outlet { queue });
     let (source, sink) = stream.into_split();
     let ended = tokio::select! {
-        ended = read(&shared, connection, source) => ended,
-        ended = write(frames, sink) => ended,
+        ended = read(&shared, connection, &own, source) => ended,
+        ended = write(frames, sink, &drained) => ended,
         () = shared.stop.cancelled() => Ok(()),
     };
     if let Err(error) = ended {
@@ -77,7 +91,7 @@ async fn serve(shared: Arc<Shared>, stream: TcpStream) {
     shared.with(|engine, now| engine.disconnected(now, connection));
 }
 
-async fn read(shared: &Shared, connection: ConnectionId, source: OwnedReadHalf) -> std::io::Result<()> {
+async fn read(shared: &Shared, connection: ConnectionId, own: &Own<'_>, source: OwnedReadHalf) -> std::io::Result<()> {
     let mut frames = FrameReader::new(source);
     let mut pings = interval_at(Instant::now() + PING_EVERY, PING_EVERY);
     let mut heard = Instant::now();
@@ -87,21 +101,38 @@ async fn read(shared: &Shared, connection: ConnectionId, source: OwnedReadHalf) 
                 let Some(frame) = frame? else { return Ok(()) };
                 heard = Instant::now();
                 shared.with(|engine, now| engine.frame(now, connection, frame));
+                wait_for_room(own).await?;
             }
             _ = pings.tick() => {
                 if heard.elapsed() > SILENCE {
                     return Err(std::io::ErrorKind::TimedOut.into());
                 }
-                if let Some(outlet) = shared.core.lock().outlets.get(&connection) {
-                    outlet.offer(NetworkFrame::Ping);
+                if let Some(queue) = own.queue.upgrade() {
+                    // A full queue needs no ping: its frames are there to be answered for.
+                    let _ = queue.try_send(NetworkFrame::Ping);
                 }
             }
         }
     }
 }
 
+/// Returns when the node's queue has room; fails when the node reads nothing for too long.
+async fn wait_for_room(own: &Own<'_>) -> std::io::Result<()> {
+    while own.queue.upgrade().is_some_and(|queue| queue.capacity() < ROOM) {
+        // Not by reserving: that would take the room from the engine, which then would see a full queue.
+        if tokio::time::timeout(SILENCE, own.drained.notified()).await.is_err() {
+            return Err(std::io::ErrorKind::TimedOut.into());
+        }
+    }
+    Ok(())
+}
+
 /// Writes what is queued; ends when the queue is closed and empty.
-async fn write(mut frames: mpsc::Receiver<NetworkFrame>, mut sink: OwnedWriteHalf) -> std::io::Result<()> {
+async fn write(
+    mut frames: mpsc::Receiver<NetworkFrame>,
+    mut sink: OwnedWriteHalf,
+    drained: &Notify,
+) -> std::io::Result<()> {
     let mut batch = Vec::new();
     let mut bytes = BytesMut::new();
     while frames.recv_many(&mut batch, 256).await > 0 {
@@ -110,6 +141,99 @@ async fn write(mut frames: mpsc::Receiver<NetworkFrame>, mut sink: OwnedWriteHal
         }
         sink.write_all(&bytes).await?;
         bytes.clear();
+        drained.notify_one();
     }
     sink.shutdown().await
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use bytes::Bytes;
+    use model::address::Address;
+    use model::id::MessageId;
+    use model::message::Content;
+    use tokio::net::tcp::OwnedReadHalf;
+
+    use super::*;
+    use crate::simulator::Simulator;
+    use crate::simulator::answers::{LinkBy, RegisterPhone};
+    use crate::wire::{SessionFrame, WIRE_VERSION};
+
+    async fn next(frames: &mut FrameReader<OwnedReadHalf>) -> SessionFrame {
+        match frames.next().await.unwrap().unwrap() {
+            NetworkFrame::Session { frame, .. } => frame,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Connects as a node, pairs a channel and logs it in as session 1.
+    async fn logged_in(simulator: &Simulator) -> (FrameReader<OwnedReadHalf>, OwnedWriteHalf) {
+        simulator.register(&RegisterPhone { number: "15550000001".into(), settings: Default::default() }).unwrap();
+        let stream = TcpStream::connect(simulator.network_address()).await.unwrap();
+        let (source, mut sink) = stream.into_split();
+        let mut frames = FrameReader::new(source);
+        let hello = NodeFrame::Hello { version: WIRE_VERSION, node: 1 };
+        let pair = NodeFrame::Pair { session: 1, epoch: 1, device_name: String::new() };
+        sink.write_all(&[encode(&hello).unwrap(), encode(&pair).unwrap()].concat()).await.unwrap();
+        assert_eq!(frames.next().await.unwrap(), Some(NetworkFrame::Welcome));
+        let SessionFrame::Qr { raw, .. } = next(&mut frames).await else { panic!("no QR text") };
+        let linking = {
+            let simulator = simulator.clone();
+            tokio::spawn(async move { simulator.link("15550000001", LinkBy::Raw(raw)).await })
+        };
+        let credentials: Bytes = match next(&mut frames).await {
+            SessionFrame::Credentials { credentials, .. } => credentials,
+            other => panic!("{other:?}"),
+        };
+        let stored = encode(&NodeFrame::Stored { session: 1 }).unwrap();
+        let login = encode(&NodeFrame::Login { session: 1, epoch: 1, credentials }).unwrap();
+        sink.write_all(&[stored, login].concat()).await.unwrap();
+        linking.await.unwrap().unwrap();
+        assert_eq!(next(&mut frames).await, SessionFrame::Linked);
+        assert!(matches!(next(&mut frames).await, SessionFrame::LoggedIn(_)));
+        (frames, sink)
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_node_that_writes_faster_than_it_reads_is_slowed_and_not_cut() {
+        const SENDS: usize = 2 * QUEUE;
+        let simulator = Simulator::start("127.0.0.1:0".parse().unwrap(), 1.0).await.unwrap();
+        let (mut frames, mut sink) = logged_in(&simulator).await;
+        let writer = tokio::spawn(async move {
+            for n in 0..SENDS {
+                let id = MessageId(n.to_string());
+                let to = Address::parse("15550000001@s.example").unwrap();
+                let send = NodeFrame::Send { session: 1, id, to, content: Content::Text { text: String::new() } };
+                sink.write_all(&encode(&send).unwrap()).await.unwrap();
+            }
+            sink
+        });
+        // Nothing is read until the queue is as full as it may become.
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while simulator.stats().accepted < (ROOM / 2) as u64 {
+            assert!(Instant::now() < deadline, "in vain");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        let mut accepted = 0;
+        while accepted < SENDS {
+            accepted += usize::from(matches!(next(&mut frames).await, SessionFrame::Accepted { .. }));
+        }
+        drop(writer.await.unwrap());
+        assert_eq!(simulator.stats().accepted, SENDS as u64);
+        simulator.shutdown().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn bytes_that_are_no_frames_end_the_connection_and_its_sessions() {
+        let simulator = Simulator::start("127.0.0.1:0".parse().unwrap(), 1.0).await.unwrap();
+        let (mut frames, mut sink) = logged_in(&simulator).await;
+        sink.write_all(&[0xFF; 64]).await.unwrap();
+        assert!(!matches!(frames.next::<NetworkFrame>().await, Ok(Some(_))));
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while simulator.stats().sessions > 0 {
+            assert!(Instant::now() < deadline, "in vain");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
 }

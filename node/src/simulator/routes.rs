@@ -1,0 +1,305 @@
+//! The routes of the control API: one line each says what is parsed, what is called and how it is answered.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use model::time::Timestamp;
+use network::simulator::Simulator;
+use network::simulator::answers::{
+    ControlError, InboxQuery, LedgerQuery, LinkBy, LoginsQuery, PhoneMessage, RegisterPhone, RegisterPhones,
+    SessionsQuery,
+};
+use network::simulator::faults::FaultsChange;
+use salvo::http::StatusCode;
+use salvo::prelude::{Depot, FlowCtrl, Request, Response, Router, Text};
+use salvo::{Handler, async_trait};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+/// The largest body: a phone may send media of 25 MB as base64.
+const MAX_BODY: usize = 40 * 1024 * 1024;
+
+/// All routes over one simulator.
+pub fn router(simulator: &Simulator) -> Router {
+    let routes = Routes { simulator };
+    let phone = Router::with_path("{n}")
+        .push(Router::new().get(routes.to(show_phone)).delete(routes.to(delete_phone)))
+        .push(Router::with_path("link").post(routes.to(link)))
+        .push(Router::with_path("unlink").post(routes.to(unlink)))
+        .push(Router::with_path("ban").post(routes.to(ban)))
+        .push(Router::with_path("invalidate").post(routes.to(invalidate)))
+        .push(Router::with_path("replace").post(routes.to(replace)))
+        .push(Router::with_path("messages").post(routes.to(send)))
+        .push(Router::with_path("inbox").get(routes.to(inbox)).delete(routes.to(clear_inbox)))
+        .push(Router::with_path("open-chat").post(routes.to(open_chat)))
+        .push(Router::with_path("disclose").post(routes.to(disclose)));
+    let phones = Router::with_path("phones")
+        .push(Router::new().post(routes.to(register)))
+        .push(Router::with_path("bulk").post(routes.to(register_many)))
+        .push(phone);
+    let faults = Router::with_path("faults")
+        .get(routes.to(show_faults))
+        .put(routes.to(change_faults))
+        .delete(routes.to(clear_faults));
+    Router::new()
+        .push(phones)
+        .push(faults)
+        .push(Router::with_path("sessions").get(routes.to(sessions)))
+        .push(Router::with_path("logins").get(routes.to(logins)))
+        .push(Router::with_path("stats").get(routes.to(stats)))
+        .push(Router::with_path("accepted").get(routes.to(accepted)))
+        .push(Router::with_path("reset").post(routes.to(reset)))
+        .push(Router::with_path("healthz").get(routes.to(healthz)))
+        .push(Router::with_path("{**rest}").goal(routes.to(nothing_here)))
+}
+
+async fn register(call: Call) -> Outcome {
+    let (phone, new) = call.simulator.register(&call.body::<RegisterPhone>()?)?;
+    Answer::json(if new { StatusCode::CREATED } else { StatusCode::OK }, &phone)
+}
+
+async fn register_many(call: Call) -> Outcome {
+    let body: RegisterPhones = call.body()?;
+    call.simulator.register_many(&body)?;
+    Answer::json(StatusCode::CREATED, &json!({ "count": body.count }))
+}
+
+async fn show_phone(call: Call) -> Outcome {
+    Answer::ok(&call.simulator.phone(&call.phone)?)
+}
+
+async fn delete_phone(call: Call) -> Outcome {
+    call.simulator.delete_phone(&call.phone)?;
+    Answer::done()
+}
+
+async fn link(call: Call) -> Outcome {
+    let device = call.simulator.link(&call.phone, call.body::<LinkBy>()?).await?;
+    Answer::ok(&json!({ "device": device }))
+}
+
+#[derive(Default, Deserialize)]
+struct Unlink {
+    device: Option<u32>,
+}
+
+async fn unlink(call: Call) -> Outcome {
+    call.simulator.unlink(&call.phone, call.body_or_default::<Unlink>()?.device)?;
+    Answer::done()
+}
+
+#[derive(Default, Deserialize)]
+struct Ban {
+    until: Option<Timestamp>,
+}
+
+async fn ban(call: Call) -> Outcome {
+    call.simulator.ban(&call.phone, call.body_or_default::<Ban>()?.until)?;
+    Answer::done()
+}
+
+async fn invalidate(call: Call) -> Outcome {
+    call.simulator.invalidate(&call.phone)?;
+    Answer::done()
+}
+
+async fn replace(call: Call) -> Outcome {
+    call.simulator.replace(&call.phone)?;
+    Answer::done()
+}
+
+async fn send(call: Call) -> Outcome {
+    let ids = call.simulator.send(&call.phone, &call.body::<PhoneMessage>()?)?;
+    Answer::json(StatusCode::CREATED, &json!({ "ids": ids }))
+}
+
+async fn inbox(call: Call) -> Outcome {
+    let query =
+        InboxQuery { from: call.text("from"), id: call.text("id"), after: call.text("after"), limit: call.limit()? };
+    Answer::ok(&call.simulator.inbox(&call.phone, &query)?)
+}
+
+async fn clear_inbox(call: Call) -> Outcome {
+    call.simulator.clear_inbox(&call.phone)?;
+    Answer::done()
+}
+
+#[derive(Deserialize)]
+struct OpenChat {
+    with: String,
+}
+
+async fn open_chat(call: Call) -> Outcome {
+    call.simulator.open_chat(&call.phone, &call.body::<OpenChat>()?.with)?;
+    Answer::done()
+}
+
+#[derive(Deserialize)]
+struct Disclose {
+    to: String,
+}
+
+async fn disclose(call: Call) -> Outcome {
+    call.simulator.disclose(&call.phone, &call.body::<Disclose>()?.to)?;
+    Answer::done()
+}
+
+async fn sessions(call: Call) -> Outcome {
+    let query = SessionsQuery { number: call.text("number"), limit: call.limit()? };
+    Answer::ok(&call.simulator.sessions(&query)?)
+}
+
+async fn logins(call: Call) -> Outcome {
+    let query = LoginsQuery { number: call.text("number"), since: call.text("since"), limit: call.limit()? };
+    Answer::ok(&call.simulator.logins(&query)?)
+}
+
+async fn stats(call: Call) -> Outcome {
+    Answer::ok(&call.simulator.stats())
+}
+
+async fn accepted(call: Call) -> Outcome {
+    let query = LedgerQuery { since_seq: call.number("since_seq")?, limit: call.limit()? };
+    Answer::ok(&call.simulator.accepted(&query))
+}
+
+async fn show_faults(call: Call) -> Outcome {
+    Answer::ok(&call.simulator.faults())
+}
+
+async fn change_faults(call: Call) -> Outcome {
+    Answer::ok(&call.simulator.change_faults(call.body::<FaultsChange>()?)?)
+}
+
+async fn clear_faults(call: Call) -> Outcome {
+    Answer::ok(&call.simulator.clear_faults())
+}
+
+async fn reset(call: Call) -> Outcome {
+    call.simulator.reset();
+    Answer::done()
+}
+
+async fn healthz(_call: Call) -> Outcome {
+    Answer::ok(&json!({ "status": "ok" }))
+}
+
+async fn nothing_here(_call: Call) -> Outcome {
+    Err(ControlError::NotFound("the simulator has no such route, or not this method on it".into()))
+}
+
+/// A request, parsed as far as every route needs it.
+struct Call {
+    simulator: Simulator,
+    /// `{n}` of the path; empty where there is none.
+    phone: String,
+    queries: Vec<(String, String)>,
+    body: Vec<u8>,
+}
+
+type Outcome = Result<Answer, ControlError>;
+
+struct Answer {
+    status: StatusCode,
+    /// JSON; written at once, so that fields stand in the order in which they are declared.
+    body: Option<String>,
+}
+
+impl Call {
+    fn body<T: DeserializeOwned>(&self) -> Result<T, ControlError> {
+        serde_json::from_slice(&self.body).map_err(|error| ControlError::Invalid(format!("the body: {error}")))
+    }
+
+    /// The body, which may be left out.
+    fn body_or_default<T: DeserializeOwned + Default>(&self) -> Result<T, ControlError> {
+        if self.body.is_empty() { Ok(T::default()) } else { self.body() }
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        self.queries.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone())
+    }
+
+    fn number(&self, name: &str) -> Result<Option<u64>, ControlError> {
+        let parse = |text: String| {
+            text.parse().map_err(|_| ControlError::Invalid(format!("{name} must be a whole number, not {text:?}")))
+        };
+        self.text(name).map(parse).transpose()
+    }
+
+    fn limit(&self) -> Result<Option<usize>, ControlError> {
+        Ok(self.number("limit")?.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX)))
+    }
+}
+
+impl Answer {
+    fn json(status: StatusCode, body: &impl Serialize) -> Outcome {
+        let body = serde_json::to_string(body).map_err(|error| ControlError::Invalid(error.to_string()))?;
+        Ok(Self { status, body: Some(body) })
+    }
+
+    fn ok(body: &impl Serialize) -> Outcome {
+        Self::json(StatusCode::OK, body)
+    }
+
+    fn done() -> Outcome {
+        Ok(Self { status: StatusCode::NO_CONTENT, body: None })
+    }
+}
+
+/// Makes handlers of the functions above.
+struct Routes<'a> {
+    simulator: &'a Simulator,
+}
+
+impl Routes<'_> {
+    fn to<F, R>(&self, route: F) -> Route
+    where
+        F: Fn(Call) -> R + Send + Sync + 'static,
+        R: Future<Output = Outcome> + Send + 'static,
+    {
+        Route { simulator: self.simulator.clone(), run: Box::new(move |call| Box::pin(route(call))) }
+    }
+}
+
+type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+struct Route {
+    simulator: Simulator,
+    run: Box<dyn Fn(Call) -> Running + Send + Sync>,
+}
+
+#[async_trait]
+impl Handler for Route {
+    async fn handle(&self, request: &mut Request, _depot: &mut Depot, response: &mut Response, _flow: &mut FlowCtrl) {
+        let body = match request.payload_with_max_size(MAX_BODY).await {
+            Ok(body) => Ok(body.to_vec()),
+            Err(error) => Err(ControlError::Invalid(format!("the body: {error}"))),
+        };
+        let outcome = match body {
+            Ok(body) => {
+                let queries = request.queries().iter_all();
+                let queries = queries.flat_map(|(key, values)| values.iter().map(|value| (key.clone(), value.clone())));
+                let call = Call {
+                    simulator: self.simulator.clone(),
+                    phone: request.param("n").unwrap_or_default(),
+                    queries: queries.collect(),
+                    body,
+                };
+                (self.run)(call).await
+            }
+            Err(error) => Err(error),
+        };
+        let answer = outcome.unwrap_or_else(|error| {
+            let status = match error {
+                ControlError::Invalid(_) => StatusCode::BAD_REQUEST,
+                ControlError::NotFound(_) => StatusCode::NOT_FOUND,
+            };
+            Answer { status, body: Some(json!({ "error": error.to_string() }).to_string()) }
+        });
+        response.status_code(answer.status);
+        if let Some(body) = answer.body {
+            response.render(Text::Json(body));
+        }
+    }
+}
