@@ -32,6 +32,9 @@ const CAPACITY: usize = 8 * 1024;
 /// How long a write may take; what fails is tried again at the next flush.
 const WRITE_PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long the last write may take: a cluster that stops as a whole has no leader any more.
+const LAST_WRITE_PATIENCE: Duration = Duration::from_secs(1);
+
 const MINUTE_MILLIS: i64 = 60_000;
 
 /// What an audit entry is about.
@@ -127,21 +130,21 @@ impl FailureLog {
                 () = stop.cancelled() => true,
                 _ = ticks.tick() => false,
             };
-            self.flush(cluster).await;
+            self.flush(cluster, if stopped { LAST_WRITE_PATIENCE } else { WRITE_PATIENCE }).await;
             if stopped {
                 return;
             }
         }
     }
 
-    async fn flush(&self, cluster: &Cluster) {
+    async fn flush(&self, cluster: &Cluster, patience: Duration) {
         loop {
             let batch = self.waiting();
             if batch.is_empty() {
                 break;
             }
             let entries = batch.iter().map(|(_, entry)| entry.clone()).collect();
-            let deadline = Instant::now() + WRITE_PATIENCE;
+            let deadline = Instant::now() + patience;
             if let Err(error) = cluster.directory().update(Command::Audit, entries, deadline).await {
                 tracing::warn!(%error, "failed authentications could not be written to the audit log yet");
                 return;

@@ -29,11 +29,8 @@ pub async fn object(request: &mut Request) -> Result<Map<String, Value>, ApiErro
 /// # Errors
 /// As [`object`].
 pub async fn optional_object(request: &mut Request) -> Result<Map<String, Value>, ApiError> {
-    let has_type = request.headers().contains_key(CONTENT_TYPE);
-    if !has_type && bytes(request).await?.is_empty() {
-        return Ok(Map::new());
-    }
-    if has_type && is_json(request) && bytes(request).await?.is_empty() {
+    let may_be_empty = is_json(request) || !request.headers().contains_key(CONTENT_TYPE);
+    if may_be_empty && bytes(request).await?.is_empty() {
         return Ok(Map::new());
     }
     object(request).await

@@ -23,6 +23,9 @@ const BATCH: usize = 1000;
 /// How long a write may take; what fails is tried again at the next flush.
 const WRITE_PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long the last write may take: a cluster that stops as a whole has no leader any more.
+const LAST_WRITE_PATIENCE: Duration = Duration::from_secs(1);
+
 /// The uses that wait to be written: at most one for each key, and keys are bounded by the directory.
 #[derive(Default)]
 pub struct KeyUse {
@@ -46,21 +49,21 @@ impl KeyUse {
                 () = stop.cancelled() => true,
                 _ = ticks.tick() => false,
             };
-            self.flush(cluster).await;
+            self.flush(cluster, if stopped { LAST_WRITE_PATIENCE } else { WRITE_PATIENCE }).await;
             if stopped {
                 return;
             }
         }
     }
 
-    async fn flush(&self, cluster: &Cluster) {
+    async fn flush(&self, cluster: &Cluster, patience: Duration) {
         loop {
             let batch: Vec<_> = self.waiting.lock().iter().take(BATCH).map(|(id, at)| (*id, *at)).collect();
             if batch.is_empty() {
                 return;
             }
             let command = Command::KeysUsed(batch.clone());
-            if let Err(error) = cluster.directory().update(command, Vec::new(), Instant::now() + WRITE_PATIENCE).await {
+            if let Err(error) = cluster.directory().update(command, Vec::new(), Instant::now() + patience).await {
                 tracing::warn!(%error, "times of keys' last use could not be written yet");
                 return;
             }

@@ -13,6 +13,7 @@ use salvo::http::header::AUTHORIZATION;
 use subtle::ConstantTimeEq;
 
 use crate::exchange::{Caller, Exchange};
+use crate::failure;
 
 /// How long a request waits for a copy of the directory that is fresh enough to judge keys by.
 const REFRESH_PATIENCE: Duration = Duration::from_secs(3);
@@ -49,11 +50,20 @@ pub async fn key(exchange: &Exchange) -> Result<Caller, ApiError> {
     }
 }
 
-/// Authenticates by the operator's token.
+/// Authenticates by the operator's token, and sees to it that what the operator reads is not old.
 ///
 /// # Errors
-/// `auth_missing`, `auth_malformed` or `auth_invalid`.
-pub fn operator(exchange: &Exchange) -> Result<(), ApiError> {
+/// `auth_missing`, `auth_malformed` or `auth_invalid`; 503 while the directory has no leader.
+pub async fn operator(exchange: &Exchange) -> Result<(), ApiError> {
+    check_operator_token(exchange)?;
+    let directory = exchange.cluster().directory();
+    if directory.is_fresh() {
+        return Ok(());
+    }
+    directory.refresh(Instant::now() + REFRESH_PATIENCE).await.map_err(failure::of_update)
+}
+
+fn check_operator_token(exchange: &Exchange) -> Result<(), ApiError> {
     let header = authorization(exchange)?;
     let token = header.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
     let (_, token) = token.ok_or_else(ApiError::auth_malformed)?;
@@ -118,5 +128,72 @@ fn judge(state: &DirectoryState, token: &ApiKey, now: Timestamp) -> Verdict {
     match scopes {
         Some(scopes) => Verdict::Valid(Caller { scopes: Scopes::new(scopes), key, customer }),
         None => Verdict::Refused(Some(key), ApiError::auth_invalid()),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use crate::resources::{test_caller, test_key};
+    use model::id::ChannelId;
+    use raft::directory::command::{Command, PROPOSAL_VERSION, Proposal};
+    use raft::machine::MemoryState;
+    use uuid::Uuid;
+
+    const NOW: Timestamp = Timestamp(1_767_225_600_000);
+
+    /// A directory with one customer and its key, changed by `with` first.
+    fn directory(with: impl FnOnce(&mut KeyRecord)) -> (DirectoryState, ApiKey) {
+        let customer = (*test_caller(&[], None).customer).clone();
+        let (mut key, secret) = test_key(customer.id, &["messages.read"], None::<ChannelId>, NOW);
+        with(&mut key);
+        let mut store = MemoryState::new();
+        let mut state = DirectoryState::load(&store);
+        let command = Command::CreateCustomer { customer, key };
+        let proposal = Proposal { version: PROPOSAL_VERSION, id: Uuid::nil(), at: NOW, command, audit: Vec::new() };
+        state.apply(proposal, &mut store).0.unwrap();
+        (state, secret)
+    }
+
+    fn refusal(verdict: Verdict) -> ErrorCode {
+        match verdict {
+            Verdict::Refused(Some(_), error) => error.code,
+            _ => panic!("expected a refusal of a known key"),
+        }
+    }
+
+    #[test]
+    fn a_valid_key_brings_its_customer_and_scopes() {
+        let (state, secret) = directory(|_| {});
+        let Verdict::Valid(caller) = judge(&state, &secret, NOW) else { panic!("expected a caller") };
+        assert_eq!(caller.key.customer_id, caller.customer.id);
+        assert_eq!(caller.scopes.to_strings(), ["messages.read"]);
+    }
+
+    #[test]
+    fn a_key_is_known_by_all_of_it_and_not_by_its_prefix() {
+        let (state, secret) = directory(|_| {});
+        let mut other = secret.reveal().to_owned();
+        let last = if other.pop() == Some('A') { 'B' } else { 'A' };
+        other.push(last);
+        let other = ApiKey::parse(&other).unwrap();
+        assert_eq!(other.prefix(), secret.prefix());
+        assert!(matches!(judge(&state, &other, NOW), Verdict::Unknown));
+    }
+
+    #[test]
+    fn a_known_key_is_refused_with_the_reason() {
+        let (state, secret) = directory(|key| key.expires_at = Some(NOW));
+        assert_eq!(refusal(judge(&state, &secret, NOW)), ErrorCode::AuthExpired);
+        assert!(matches!(judge(&state, &secret, Timestamp(NOW.0 - 1)), Verdict::Valid(_)));
+        let (state, secret) = directory(|key| key.revoked_at = Some(NOW));
+        assert_eq!(refusal(judge(&state, &secret, NOW)), ErrorCode::AuthRevoked);
+    }
+
+    #[test]
+    fn a_key_with_a_scope_that_cannot_be_read_grants_nothing() {
+        let (state, secret) = directory(|key| key.scopes = vec!["orders.read".into()]);
+        assert_eq!(refusal(judge(&state, &secret, NOW)), ErrorCode::AuthInvalid);
     }
 }

@@ -30,7 +30,7 @@ pub use client::client_of;
 pub use ip_bucket::IpBuckets;
 
 use crate::app::App;
-use crate::exchange::{AccountCall, ChannelCall, ChannelToken, Exchange, OperatorCall};
+use crate::exchange::{AccountCall, Caller, ChannelCall, ChannelToken, Exchange, OperatorCall};
 use crate::reply::{Outcome, Reply};
 use crate::route::{Action, Endpoint, Grant, PathRoutes, Route, Rules};
 use rate::RateHeaders;
@@ -82,7 +82,7 @@ impl Gate {
     async fn run(&self, mut exchange: Exchange, route: &Route) -> Answered {
         match &route.action {
             Action::Public(endpoint) => Answered::uncounted(guarded(&**endpoint, &mut exchange).await),
-            Action::Operator(endpoint) => match authentication::operator(&exchange) {
+            Action::Operator(endpoint) => match authentication::operator(&exchange).await {
                 Ok(()) => Answered::uncounted(guarded(&**endpoint, &mut OperatorCall { exchange }).await),
                 Err(error) => Answered::uncounted(Err(error)),
             },
@@ -118,7 +118,7 @@ async fn admit(exchange: Exchange) -> Result<AccountCall, Answered> {
 }
 
 async fn account(mut call: AccountCall, rules: &Rules, endpoint: &dyn Endpoint<AccountCall>) -> Answered {
-    let allowed = check_grant(&call, rules).and_then(|()| check_plan(&call, rules));
+    let allowed = check_grant(&call.caller, rules).and_then(|()| check_plan(&call.caller, rules, call.now));
     let outcome = match allowed {
         Ok(()) => guarded(endpoint, &mut call).await,
         Err(error) => Err(error),
@@ -129,7 +129,7 @@ async fn account(mut call: AccountCall, rules: &Rules, endpoint: &dyn Endpoint<A
 async fn channel(call: AccountCall, rules: &Rules, endpoint: &dyn Endpoint<ChannelCall>) -> Answered {
     let Some(id) = call.id::<ChannelId>("id") else {
         // No bucket belongs to what is no id; the scope is still judged first.
-        let outcome = check_grant(&call, rules).and(Err(ApiError::channel_not_found()));
+        let outcome = check_grant(&call.caller, rules).and(Err(ApiError::channel_not_found()));
         return Answered { outcome, rate: Some(RateHeaders::deciding(&call.customer_level, None)) };
     };
     let mut token = ChannelToken::new(id, call.app.channel_rule(&call.caller.customer));
@@ -155,26 +155,26 @@ async fn finish(call: AccountCall, token: &mut ChannelToken, outcome: Outcome) -
 }
 
 fn check_channel(call: &AccountCall, rules: &Rules, id: ChannelId) -> Result<Arc<ChannelRecord>, ApiError> {
-    check_grant(call, rules)?;
+    check_grant(&call.caller, rules)?;
     let channel = call.own_channel(id)?;
-    check_plan(call, rules)?;
+    check_plan(&call.caller, rules, call.now)?;
     Ok(channel)
 }
 
 /// The scope, then the routes that a bound key cannot call.
-fn check_grant(call: &AccountCall, rules: &Rules) -> Result<(), ApiError> {
+fn check_grant(caller: &Caller, rules: &Rules) -> Result<(), ApiError> {
     match rules.grant {
-        Grant::Scope(resource, access) => call.caller.scopes.require(resource, access)?,
-        Grant::Unrestricted => call.caller.scopes.require_unrestricted()?,
+        Grant::Scope(resource, access) => caller.scopes.require(resource, access)?,
+        Grant::Unrestricted => caller.scopes.require_unrestricted()?,
     }
-    match call.bound_channel() {
+    match caller.key.channel_id {
         Some(bound) if rules.multi_channel => Err(ApiError::channel_scoped_key(bound)),
         _ => Ok(()),
     }
 }
 
-fn check_plan(call: &AccountCall, rules: &Rules) -> Result<(), ApiError> {
-    let blocked = rules.plan_blocks.then(|| call.caller.customer.plan.blocks(call.now)).flatten();
+fn check_plan(caller: &Caller, rules: &Rules, now: Timestamp) -> Result<(), ApiError> {
+    let blocked = rules.plan_blocks.then(|| caller.customer.plan.blocks(now)).flatten();
     blocked.map_or(Ok(()), Err)
 }
 
@@ -243,5 +243,52 @@ impl Handler for Gate {
             metrics::counter!("gateway_rate_limited_total", "scope" => rate.scope.as_str()).increment(1);
         }
         reply.write(response);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use crate::resources::test_caller;
+    use model::error::ErrorCode;
+    use model::scope::{Access, Resource};
+
+    const NOW: Timestamp = Timestamp(1_767_225_600_000);
+    const RULES: Rules =
+        Rules { grant: Grant::Scope(Resource::Messages, Access::Write), multi_channel: false, plan_blocks: true };
+
+    fn code(checked: Result<(), ApiError>) -> Option<ErrorCode> {
+        checked.err().map(|error| error.code)
+    }
+
+    #[test]
+    fn the_scope_is_judged_before_the_binding() {
+        let multi = Rules { multi_channel: true, ..RULES };
+        let unrestricted = Rules { grant: Grant::Unrestricted, ..RULES };
+        let channel = Some(ChannelId::new());
+        let table = [
+            (&[][..], None, RULES, None),
+            (&["messages.write"][..], None, RULES, None),
+            (&["messages.read"][..], None, RULES, Some(ErrorCode::InsufficientScope)),
+            (&["messages.*"][..], channel, RULES, None),
+            (&["messages.*"][..], channel, multi, Some(ErrorCode::ChannelScopedKey)),
+            (&["media.*"][..], channel, multi, Some(ErrorCode::InsufficientScope)),
+            (&["messages.*"][..], None, unrestricted, Some(ErrorCode::InsufficientScope)),
+            (&["*"][..], None, unrestricted, None),
+        ];
+        for (scopes, bound, rules, expected) in table {
+            assert_eq!(code(check_grant(&test_caller(scopes, bound), &rules)), expected, "{scopes:?} {bound:?}");
+        }
+    }
+
+    #[test]
+    fn a_plan_blocks_only_what_declares_it() {
+        let mut caller = test_caller(&[], None);
+        let customer = Arc::make_mut(&mut caller.customer);
+        customer.plan.overdue_since = Some(NOW);
+        assert_eq!(code(check_plan(&caller, &RULES, NOW)), Some(ErrorCode::PaymentOverdue));
+        assert_eq!(code(check_plan(&caller, &Rules { plan_blocks: false, ..RULES }, NOW)), None);
+        assert_eq!(code(check_plan(&caller, &RULES, Timestamp(NOW.0 - 1))), None);
     }
 }

@@ -253,11 +253,56 @@ fn target(key: &KeyRecord) -> Target {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
-mod tests {
+pub mod tests {
     use super::*;
     use serde_json::json;
 
+    use crate::exchange::Caller;
+    use model::customer::{Limits, Plan};
+    use model::seal::{DataKey, MasterKey};
+    use raft::directory::records::CustomerRecord;
+
     const NOW: Timestamp = Timestamp(1_767_225_600_000);
+
+    /// A key for tests of this crate.
+    pub fn test_key(
+        customer: CustomerId,
+        scopes: &[&str],
+        channel: Option<ChannelId>,
+        now: Timestamp,
+    ) -> (KeyRecord, ApiKey) {
+        let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
+        NewKey {
+            id: KeyId::new(),
+            customer,
+            name: "k".into(),
+            channel,
+            scopes,
+            expires_at: None,
+            origin: KeyOrigin::ApiKey,
+            minted_by: None,
+        }
+        .generate(now)
+    }
+
+    /// A caller for tests of this crate.
+    pub fn test_caller(scopes: &[&str], channel: Option<ChannelId>) -> Caller {
+        let id = CustomerId::new();
+        let (key, _) = test_key(id, scopes, channel, NOW);
+        let customer = CustomerRecord {
+            id,
+            name: "Acme".into(),
+            email: None,
+            timezone: "UTC".into(),
+            plan: Plan::default(),
+            limits: Limits::default(),
+            data_key: MasterKey::new([7; 32]).wrap(&DataKey::new([8; 32]), id, [9; 24]),
+            created_at: NOW,
+            deleted_at: None,
+        };
+        let scopes = Scopes::new(scopes.iter().map(|scope| Scope::parse(scope).unwrap()));
+        Caller { key: Arc::new(key), customer: Arc::new(customer), scopes }
+    }
 
     fn parse(body: Value) -> Result<CreateKey, ApiError> {
         CreateKey::parse(body.as_object().unwrap(), NOW)
@@ -290,17 +335,8 @@ mod tests {
 
     #[test]
     fn a_new_key_is_known_by_its_hash_alone() {
-        let new = NewKey {
-            id: KeyId::new(),
-            customer: CustomerId::new(),
-            name: "k".into(),
-            channel: None,
-            scopes: Vec::new(),
-            expires_at: Some(Timestamp(NOW.0 + 1)),
-            origin: KeyOrigin::ApiKey,
-            minted_by: None,
-        };
-        let (record, secret) = new.generate(NOW);
+        let (record, secret) = test_key(CustomerId::new(), &[], None, NOW);
+        let record = KeyRecord { expires_at: Some(Timestamp(NOW.0 + 1)), ..record };
         assert_eq!(&record.hash, secret.hash().as_bytes());
         assert_eq!(record.prefix, secret.reveal()[..12]);
         let status = |now| ApiKeyView::new(&record, now).status;

@@ -14,6 +14,9 @@ pub use api_keys::{IssuedKey, NewKey};
 pub use channels::{ChannelView, parse_disable_reason};
 pub use health::StatusSummary;
 
+#[cfg(test)]
+pub use api_keys::tests::{test_caller, test_key};
+
 use crate::route::Route;
 
 /// All routes of the public port.
