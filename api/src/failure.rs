@@ -1,7 +1,7 @@
 //! The one place where failures of the floors below become codes of the interface.
 
 use model::error::ApiError;
-use model::issue::{Fault, IssueCode};
+use model::webhook::endpoint::too_many_endpoints;
 use raft::directory::UpdateError;
 use raft::directory::command::{Rejection, Reply};
 
@@ -24,10 +24,7 @@ fn of_rejection(rejection: Rejection) -> ApiError {
         Rejection::ChannelNotFound => ApiError::channel_not_found(),
         Rejection::EndpointNotFound => ApiError::webhook_endpoint_not_found(),
         Rejection::ChannelLimit { limit, current } => ApiError::plan_channel_limit(limit, current),
-        Rejection::EndpointLimit { limit } => {
-            Fault::new(IssueCode::TooMany, format!("an account has at most {limit} endpoints; delete one first"))
-                .at(&[])
-        }
+        Rejection::EndpointLimit { .. } => too_many_endpoints(),
         Rejection::AlreadyFormed
         | Rejection::NotFormed
         | Rejection::ForeignStorage { .. }

@@ -151,7 +151,9 @@ async fn finish(call: AccountCall, token: &mut ChannelToken, outcome: Outcome) -
     if token.was_refused() {
         call.cluster().refund_customer(call.customer_id(), &call.context()).await;
     }
-    Answered { outcome, rate: Some(RateHeaders::deciding(&call.customer_level, token.level())) }
+    let refused = outcome.as_ref().err().and_then(RateHeaders::refused_by);
+    let rate = refused.unwrap_or_else(|| RateHeaders::deciding(&call.customer_level, token.level()));
+    Answered { outcome, rate: Some(rate) }
 }
 
 fn check_channel(call: &AccountCall, rules: &Rules, id: ChannelId) -> Result<Arc<ChannelRecord>, ApiError> {

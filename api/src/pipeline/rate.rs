@@ -1,8 +1,9 @@
 //! What the buckets of a request say in its headers (interface 8.1).
 
-use model::error::ApiError;
+use model::error::{ApiError, ErrorCode};
 use model::limit::{BucketLevel, LimitScope};
 use salvo::http::{HeaderName, HeaderValue};
+use serde::Deserialize;
 
 use crate::reply::Reply;
 
@@ -29,6 +30,14 @@ impl RateHeaders {
             Some(channel) if channel.remaining < customer.remaining => Self::new(LimitScope::Channel, channel),
             _ => Self::new(LimitScope::Customer, customer),
         }
+    }
+
+    /// Those of a refusal: it names the limit that refused, which may be none of the buckets (pair codes have their own).
+    pub fn refused_by(error: &ApiError) -> Option<Self> {
+        let details = error.details.as_ref().filter(|_| error.code == ErrorCode::RateLimited)?;
+        let scope = LimitScope::deserialize(&details["scope"]).ok()?;
+        let limit = u32::deserialize(&details["limit"]).ok()?;
+        Some(Self { scope, limit, remaining: 0 })
     }
 
     pub fn write(&self, reply: Reply) -> Reply {
@@ -67,6 +76,14 @@ mod tests {
             let headers = RateHeaders::deciding(&customer, channel.as_ref());
             assert_eq!((headers.scope, headers.remaining), (scope, remaining));
         }
+    }
+
+    #[test]
+    fn a_limit_beside_the_buckets_is_named_when_it_refuses() {
+        let pair_codes = ApiError::rate_limited(LimitScope::Channel, 1, 40);
+        let headers = RateHeaders::refused_by(&pair_codes).unwrap();
+        assert_eq!(headers, RateHeaders { scope: LimitScope::Channel, limit: 1, remaining: 0 });
+        assert_eq!(RateHeaders::refused_by(&ApiError::channel_not_found()), None);
     }
 
     #[test]
