@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::types::{Entry, LogId};
+use crate::types::Entry;
 
 /// Bytes of entries that stay in memory when they are on disk. Entries that are not stay, whatever their size.
 const KEEP_BYTES: usize = 4 << 20;
@@ -49,11 +49,6 @@ impl Cache {
             entries.push(cached.entry.clone());
         }
         entries
-    }
-
-    pub(crate) fn id_at(&self, index: u64) -> Option<LogId> {
-        let offset = index.checked_sub(self.first()?)?;
-        self.entries.get(usize::try_from(offset).ok()?).map(|cached| cached.entry.log_id)
     }
 
     /// Forgets the entries after `index`; all of them for `None`.
@@ -130,8 +125,5 @@ mod tests {
         assert_eq!(indexes(&cache.read(6, 100, 1000)), [6, 7, 8]);
         assert_eq!(indexes(&cache.read(6, 8, 1000)), [6, 7]);
         assert_eq!(indexes(&cache.read(6, 9, 1)), [6]);
-        assert_eq!(cache.id_at(8), Some(log_id(1, 8)));
-        assert_eq!(cache.id_at(9), None);
-        assert_eq!(cache.id_at(4), None);
     }
 }

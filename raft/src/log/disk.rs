@@ -51,6 +51,8 @@ pub(crate) struct Recovered {
     pub(crate) vote: Option<Vote>,
     pub(crate) committed: Option<LogId>,
     pub(crate) purged: Option<LogId>,
+    /// The index of the first entry, or of the one that would come next if there is none.
+    pub(crate) first: u64,
     /// The last entry's id, or the purged one's when there is no entry.
     pub(crate) last: Option<LogId>,
     /// Bytes of an average entry, of a sample at the end.
@@ -138,12 +140,16 @@ impl Disk {
         let vote = self.get_meta(group, Meta::Vote)?.map(codec::decode).transpose()?;
         let committed: Option<LogId> = self.get_meta(group, Meta::Committed)?.map(codec::decode).transpose()?;
         let purged: Option<LogId> = self.get_meta(group, Meta::Purged)?.map(codec::decode).transpose()?;
+        let mut first = purged.map_or(0, |id| id.index + 1);
+        let entries = |mode| {
+            let mut options = ReadOptions::default();
+            options.set_iterate_lower_bound(log_key(group, first).to_vec());
+            options.set_iterate_upper_bound(log_end(group));
+            self.db.iterator_cf_opt(self.log(), options, mode)
+        };
         let mut last = None;
-        let (mut count, mut bytes) = (0, 0);
-        let mut options = ReadOptions::default();
-        options.set_iterate_lower_bound(log_key(group, purged.map_or(0, |id| id.index + 1)).to_vec());
-        options.set_iterate_upper_bound(log_end(group));
-        for pair in self.db.iterator_cf_opt(self.log(), options, IteratorMode::End).take(64) {
+        let (mut count, mut bytes) = (0_u64, 0_u64);
+        for pair in entries(IteratorMode::End).take(64) {
             let (_, value) = pair.map_err(io_error)?;
             count += 1;
             bytes += value.len() as u64;
@@ -151,9 +157,12 @@ impl Disk {
                 last = Some(codec::get_entry(Bytes::from(value))?.log_id);
             }
         }
+        if let Some(pair) = entries(IteratorMode::Start).next() {
+            first = codec::get_entry(Bytes::from(pair.map_err(io_error)?.1))?.log_id.index;
+        }
         let last = last.max(purged);
         // The commit position is written without a sync, so it can be behind; it cannot be ahead of the log.
         let committed = committed.min(last);
-        Ok(Recovered { vote, committed, purged, last, entry_bytes: if count == 0 { 0 } else { bytes / count } })
+        Ok(Recovered { vote, committed, purged, first, last, entry_bytes: bytes.checked_div(count).unwrap_or(0) })
     }
 }

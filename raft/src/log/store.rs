@@ -30,11 +30,15 @@ struct Inner {
     /// The commit position moved since it was last handed to the writer.
     commit_moved: bool,
     purged: Option<LogId>,
+    /// The index of the first entry, or of the one that would come next if there is none.
+    first: u64,
     last: Option<LogId>,
     /// The number of the latest append; see [`Cache`].
     appends: u64,
     /// The last index that is known to be synced.
     durable: u64,
+    /// The latest truncation: the appends before it, and where it ended the log.
+    cut: (u64, u64),
     /// Bytes appended so far, and that count at some indexes: how large the log is, and where to cut it.
     grown: u64,
     marks: std::collections::VecDeque<(u64, u64)>,
@@ -53,7 +57,7 @@ impl GroupLog {
     /// Reads where the log of a group stands. Nothing may be on its way to the writer for it.
     pub(crate) fn open(id: GroupId, disk: Arc<Disk>) -> io::Result<Arc<Self>> {
         let found = disk.recover(id)?;
-        let first = found.purged.map_or(0, |id| id.index + 1);
+        let first = found.first;
         let count = found.last.map_or(0, |last| (last.index + 1).saturating_sub(first));
         let grown = count * found.entry_bytes;
         // Where the bytes lie is not known without reading them all: spread them evenly.
@@ -66,9 +70,11 @@ impl GroupLog {
             committed: found.committed,
             commit_moved: false,
             purged: found.purged,
+            first,
             last: found.last,
             appends: 0,
             durable: found.last.map_or(0, |last| last.index),
+            cut: (0, 0),
             grown,
             marks,
         };
@@ -90,7 +96,7 @@ impl GroupLog {
 
     #[cfg(test)]
     pub(crate) fn first(&self) -> u64 {
-        self.inner.lock().purged.map_or(0, |purged| purged.index + 1)
+        self.inner.lock().first
     }
 
     /// Whether the group never had a vote or an entry here.
@@ -115,9 +121,10 @@ impl GroupLog {
         let mut inner = self.inner.lock();
         inner.cache.flushed(append);
         if let Some(last) = last {
-            // A later truncation may have cut what this append wrote; what is beyond the end is not durable.
-            let end = inner.last.map_or(0, |last| last.index);
-            inner.durable = inner.durable.max(last).min(end);
+            // What a truncation cut off meanwhile is not durable, and what took its place is another append's.
+            let (appends, end) = inner.cut;
+            let last = if append <= appends { last.min(end) } else { last };
+            inner.durable = inner.durable.max(last);
         }
     }
 
@@ -136,7 +143,7 @@ impl GroupLog {
         let (from, to, middle) = {
             let inner = self.inner.lock();
             let Some(last) = inner.last else { return Ok(Vec::new()) };
-            let from = from.max(inner.purged.map_or(0, |id| id.index + 1));
+            let from = from.max(inner.first);
             let to = to.min(last.index + 1);
             if from >= to {
                 return Ok(Vec::new());
@@ -288,6 +295,11 @@ impl RaftLogStorage<TypeConfig> for LogStore {
             inner.appends += 1;
             let number = inner.appends;
             let mut start = 0;
+            if inner.last.is_none()
+                && let Some(first) = entries.first()
+            {
+                inner.first = first.log_id.index;
+            }
             for (entry, (index, end)) in entries.into_iter().zip(&encoded.ends) {
                 inner.last = Some(entry.log_id);
                 inner.cache.push(entry, end - start, number);
@@ -307,9 +319,13 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         {
             let mut inner = self.log.inner.lock();
             inner.cache.truncate_after(last.map(|id| id.index));
-            inner.last = last.max(inner.purged);
+            // Cutting beyond the end cuts nothing.
+            if inner.last.map(|id| id.index) > last.map(|id| id.index) {
+                inner.last = last.max(inner.purged);
+            }
             let end = inner.last.map_or(0, |last| last.index);
             inner.durable = inner.durable.min(end);
+            inner.cut = (inner.appends, end);
             while inner.marks.back().is_some_and(|(index, _)| *index > end) {
                 if let Some((_, grown)) = inner.marks.pop_back() {
                     inner.grown = grown;
@@ -327,6 +343,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
             inner.cache.purge(upto.index);
             inner.purged = inner.purged.max(Some(upto));
             inner.last = inner.last.max(inner.purged);
+            inner.first = inner.first.max(upto.index + 1);
             while inner.marks.get(1).is_some_and(|(index, _)| *index <= upto.index) {
                 inner.marks.pop_front();
             }

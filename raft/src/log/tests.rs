@@ -11,6 +11,8 @@ use openraft::type_config::TypeConfigExt;
 use openraft::vote::RaftLeaderId;
 use openraft::{EntryPayload, RaftLogReader};
 
+use tokio::task::coop::unconstrained;
+
 use super::disk::Disk;
 use super::store::{GroupLog, LogStore};
 use super::writer::Writer;
@@ -102,7 +104,7 @@ async fn entries_are_readable_before_they_are_on_disk_and_complete_in_order() {
     // When the last one is on disk, all before it were completed.
     completions.pop().unwrap().await.unwrap().unwrap();
     for earlier in completions {
-        earlier.now_or_never().unwrap().unwrap().unwrap();
+        unconstrained(earlier).now_or_never().unwrap().unwrap().unwrap();
     }
     drop(store);
     log.close();
