@@ -255,13 +255,13 @@ impl Default for History {
 #[serde(deny_unknown_fields, default)]
 pub struct Log {
     pub format: LogFormat,
-    /// `tracing` directives, as in `info,shard=debug`.
+    /// `tracing` directives, as in `info,shard=debug`. openraft tells of every heartbeat at `info`.
     pub filter: String,
 }
 
 impl Default for Log {
     fn default() -> Self {
-        Self { format: LogFormat::Text, filter: "info".to_owned() }
+        Self { format: LogFormat::Text, filter: "info,openraft=warn,salvo_core=warn".to_owned() }
     }
 }
 

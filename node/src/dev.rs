@@ -22,6 +22,7 @@ use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::{DevArgs, DevCommand, UpArgs};
+use crate::console::{say, warn};
 use crate::demo;
 use crate::refusal::Refusal;
 use caller::{Caller, text_at};
@@ -66,7 +67,7 @@ async fn up(data: &Path, args: &UpArgs) -> anyhow::Result<()> {
     let outcome = tokio::select! {
         outcome = bring_up_and_hold(&folder, plan, args, &mut children) => outcome,
         () = interrupted() => {
-            eprintln!("\nstopping");
+            warn("\nstopping");
             stop_everything(&folder, plan).await;
             return Ok(());
         }
@@ -90,10 +91,10 @@ async fn bring_up_and_hold(folder: &Folder, plan: Plan, args: &UpArgs, children:
         if let Some(demo) = demo {
             demo.leave().await?;
         }
-        println!("stop it with: gateway dev down --data {}", folder.root().display());
+        say(format!("stop it with: gateway dev down --data {}", folder.root().display()));
         return Ok(());
     }
-    println!("Ctrl-C stops it");
+    say("Ctrl-C stops it");
     match demo {
         None => hold(folder, plan, children).await,
         Some(mut demo) => tokio::select! {
@@ -111,9 +112,9 @@ async fn hold(folder: &Folder, plan: Plan, children: &mut Children) -> anyhow::R
             let role = ended.role;
             let left =
                 plan.node_ids().filter(|node| process::running(Role::Node(*node), folder, plan).is_some()).count();
-            println!("{role} ended ({status}); {left} of {} nodes run", plan.nodes);
+            say(format!("{role} ended ({status}); {left} of {} nodes run", plan.nodes));
             if let Role::Node(node) = role {
-                println!("start it again with: gateway dev start {node} --data {}", folder.root().display());
+                say(format!("start it again with: gateway dev start {node} --data {}", folder.root().display()));
             }
         }
     }
@@ -190,13 +191,13 @@ async fn demo_customer(folder: &Folder, operator: &Caller) -> anyhow::Result<Dem
 }
 
 fn print_summary(folder: &Folder, description: &Description, took: Duration) {
-    println!("cluster of {} ready in {:.1} s", description.nodes.len(), took.as_secs_f64());
+    say(format!("cluster of {} ready in {:.1} s", description.nodes.len(), took.as_secs_f64()));
     for node in &description.nodes {
-        println!("  node {}     {}   operator {}   log {}", node.id, node.api, node.ops, node.log.display());
+        say(format!("  node {}     {}   operator {}   log {}", node.id, node.api, node.ops, node.log.display()));
     }
-    println!("  simulator  {}", description.simulator);
-    println!("  API key    {}", description.api_key);
-    println!("  all of it  {}", folder.description_file().display());
+    say(format!("  simulator  {}", description.simulator));
+    say(format!("  API key    {}", description.api_key));
+    say(format!("  all of it  {}", folder.description_file().display()));
 }
 
 fn refuse_when_running(data: &Path) -> Result<(), Refusal> {
@@ -228,7 +229,7 @@ async fn start(data: &Path, node: NodeId, wait: bool) -> anyhow::Result<()> {
     if wait {
         wait_for(&folder, &mut children, role, &ops, "/readyz").await?;
     }
-    println!("{role} is {} as process {pid}", if wait { "ready" } else { "up" });
+    say(format!("{role} is {} as process {pid}", if wait { "ready" } else { "up" }));
     Ok(())
 }
 
@@ -237,20 +238,20 @@ async fn stop(data: &Path, node: NodeId, kill: bool) -> anyhow::Result<()> {
     let role = known(plan, node)?;
     let how = if kill { Signal::SIGKILL } else { Signal::SIGTERM };
     if !process::signal(role, &folder, plan, how)? {
-        println!("{role} does not run");
+        say(format!("{role} does not run"));
         return Ok(());
     }
     if !process::wait_gone(role, &folder, plan, STOP_DEADLINE).await {
         bail!("{role} still runs {STOP_DEADLINE:?} after {how}; --kill ends it at once");
     }
-    println!("{role} stopped");
+    say(format!("{role} stopped"));
     Ok(())
 }
 
 async fn down(data: &Path) -> anyhow::Result<()> {
     let (folder, plan) = Folder::existing(data)?;
     stop_everything(&folder, plan).await;
-    println!("stopped");
+    say("stopped");
     Ok(())
 }
 
@@ -274,7 +275,7 @@ async fn stop_everything(folder: &Folder, plan: Plan) {
 async fn stop_together(folder: &Folder, plan: Plan, roles: &[Role]) {
     let send = |role: Role, what: Signal| {
         if let Err(error) = process::signal(role, folder, plan, what) {
-            eprintln!("{error:#}");
+            warn(format!("{error:#}"));
         }
     };
     for role in roles {
@@ -286,7 +287,7 @@ async fn stop_together(folder: &Folder, plan: Plan, roles: &[Role]) {
     for role in roles {
         let left = deadline.saturating_duration_since(Instant::now());
         if !process::wait_gone(*role, folder, plan, left).await {
-            eprintln!("{role} did not end within {DOWN_DEADLINE:?}; killing it");
+            warn(format!("{role} did not end within {DOWN_DEADLINE:?}; killing it"));
             send(*role, Signal::SIGKILL);
             process::wait_gone(*role, folder, plan, DOWN_DEADLINE).await;
         }
@@ -300,7 +301,7 @@ async fn interrupted() {
     for kind in kinds {
         match signal(kind) {
             Ok(listener) => signals.push(listener),
-            Err(error) => eprintln!("{kind:?} cannot be heard: {error}"),
+            Err(error) => warn(format!("{kind:?} cannot be heard: {error}")),
         }
     }
     let waits = signals.iter_mut().map(|listener| Box::pin(listener.recv()));

@@ -3,6 +3,7 @@
 mod assembly;
 mod cli;
 mod config;
+mod console;
 mod data_folder;
 mod demo;
 mod dev;
@@ -24,7 +25,7 @@ fn main() -> ExitCode {
     match execute(Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("gateway: {error:#}");
+            console::warn(format_args!("gateway: {error:#}"));
             ExitCode::from(if error.is::<Refusal>() { Refusal::EXIT_CODE } else { 1 })
         }
     }
@@ -39,7 +40,7 @@ fn execute(cli: Cli) -> anyhow::Result<()> {
         Command::Config(ConfigCommand::Check(source)) => {
             let config = configured(&source)?;
             config::files::check(&config)?;
-            println!("ok");
+            console::say("ok");
             Ok(())
         }
         Command::Run(source) => in_runtime(run::run(configured(&source)?)),

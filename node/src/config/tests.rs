@@ -133,7 +133,7 @@ fn what_is_wrong_is_named_in_one_line_with_what_to_do() {
         ("[drain]", "[drain]\ninitial_wait = 10", &["drain.initial_wait"]),
         ("# retention_days = 30", "retention_days = 400 #", &["history.retention_days", "365"]),
         ("# format = \"text\"", "format = \"xml\" #", &["log.format"]),
-        ("# filter = \"info\"", "filter = \"shard=loud\" #", &["log.filter"]),
+        ("# filter = ", "filter = \"shard=loud\" #", &["log.filter"]),
     ];
     for (from, to, expected) in cases {
         let line = judge(from, to, &[], &[]).expect_err(to).to_string();

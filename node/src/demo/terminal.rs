@@ -5,6 +5,8 @@ use std::io::IsTerminal;
 use qrcode::QrCode;
 use qrcode::render::unicode::Dense1x2;
 
+use crate::console::say;
+
 /// Standard output, and whether it shows colours.
 #[derive(Clone, Copy, Debug)]
 pub struct Terminal {
@@ -23,29 +25,29 @@ impl Terminal {
 
     /// A step of the demo begins.
     pub fn step(self, number: usize, text: &str) {
-        println!("\n{} {}", self.paint("1;36", &format!("{number}.")), self.paint("1", text));
+        say(format!("\n{} {}", self.paint("1;36", &format!("{number}.")), self.paint("1", text)));
     }
 
     /// What came of it.
     pub fn note(self, label: &str, text: &str) {
-        println!("   {} {text}", self.paint("2", &format!("{label:<10}")));
+        say(format!("   {} {text}", self.paint("2", &format!("{label:<10}"))));
     }
 
     pub fn good(self, label: &str, text: &str) {
-        println!("   {} {}", self.paint("2", &format!("{label:<10}")), self.paint("32", text));
+        say(format!("   {} {}", self.paint("2", &format!("{label:<10}")), self.paint("32", text)));
     }
 
     pub fn bad(self, label: &str, text: &str) {
-        println!("   {} {}", self.paint("2", &format!("{label:<10}")), self.paint("31", text));
+        say(format!("   {} {}", self.paint("2", &format!("{label:<10}")), self.paint("31", text)));
     }
 
     pub fn heading(self, text: &str) {
-        println!("\n{}", self.paint("1", text));
+        say(format!("\n{}", self.paint("1", text)));
     }
 
     /// A command to copy, with what it does.
     pub fn command(self, what: &str, command: &str) {
-        println!("  {}\n  {command}\n", self.paint("2", &format!("# {what}")));
+        say(format!("  {}\n  {command}\n", self.paint("2", &format!("# {what}"))));
     }
 
     /// A QR code of half blocks, two rows of modules in a line.
@@ -60,7 +62,7 @@ impl Terminal {
             renderer.dark_color(Dense1x2::Light).light_color(Dense1x2::Dark);
         }
         for line in renderer.build().lines() {
-            println!("   {}", self.paint("30;107", line));
+            say(format!("   {}", self.paint("30;107", line)));
         }
         Ok(())
     }

@@ -1,0 +1,15 @@
+//! Words for the person at the terminal. Whether anybody still reads them changes nothing: a closed pipe must not end
+//! a command that has processes to look after, as the standard macros would.
+
+use std::fmt::Display;
+use std::io::Write;
+
+/// A line on standard output.
+pub fn say(line: impl Display) {
+    let _nobody_reads = writeln!(std::io::stdout(), "{line}");
+}
+
+/// A line on standard error.
+pub fn warn(line: impl Display) {
+    let _nobody_reads = writeln!(std::io::stderr(), "{line}");
+}
