@@ -4,6 +4,7 @@
 //! is reported. Bytes go out under the lock of the connection's queue, where the session is asked once more whether
 //! it may speak. The two locks are never held together.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -29,6 +30,10 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// How long it may take to answer a close; then the session is cut.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 
+/// How many events may wait beyond the owner's queue. An owner that writes a full outbox of 1,000 messages before it
+/// reads on has as many answers coming; inbound items are bounded by their window already.
+const BACKLOG: usize = 4_096;
+
 /// How a session begins.
 pub enum Opening {
     Login { credentials: Bytes },
@@ -48,11 +53,13 @@ struct State {
     phase: Phase,
     /// `None` once the session has ended.
     events: Option<mpsc::Sender<SessionEvent>>,
+    /// Events that found the queue full, in order. While there are any, a task carries them over.
+    backlog: VecDeque<SessionEvent>,
     /// Needed until the session is logged in, and freed then.
     pairing: Option<Box<Pairing>>,
     /// Told when the session ends, however it does.
     on_end: Vec<oneshot::Sender<()>>,
-    /// Killed by its owner: not even an end that waits for room is reported.
+    /// Killed by its owner: not even what waits for room is reported.
     muted: bool,
 }
 
@@ -63,6 +70,12 @@ enum Phase {
     LoggedIn,
     Closing,
     Ended,
+}
+
+/// Why an event is not reported.
+enum Refused {
+    Full,
+    Closed,
 }
 
 struct Pairing {
@@ -90,7 +103,8 @@ impl SimulatedSession {
                 (Phase::Pairing, Some(pairing), NodeFrame::Pair { session: number, epoch, device_name })
             }
         };
-        let state = State { phase, events: Some(events), pairing, on_end: Vec::new(), muted: false };
+        let state =
+            State { phase, events: Some(events), backlog: VecDeque::new(), pairing, on_end: Vec::new(), muted: false };
         let silenced = AtomicBool::new(false);
         (Arc::new(Self { number, fence, connection, silenced, state: Mutex::new(state) }), first)
     }
@@ -161,7 +175,11 @@ impl SimulatedSession {
         self.silenced.store(true, Ordering::Release);
         self.hang_up();
         self.connection.outgoing.barrier();
-        self.state.lock().muted = true;
+        {
+            let mut state = self.state.lock();
+            state.muted = true;
+            state.backlog = VecDeque::new();
+        }
         self.finish(None);
     }
 
@@ -180,10 +198,9 @@ impl SimulatedSession {
         state.phase = Phase::Ended;
         state.pairing = None;
         let events = state.events.take();
-        if let (Some(events), Some(last)) = (events, last)
-            && let Err(TrySendError::Full(last)) = events.try_send(last)
-        {
-            self.report_late(events, last);
+        if let (Some(events), Some(last)) = (events, last) {
+            // A closed queue needs no last event.
+            let _ = self.offer(&mut state, &events, last);
         }
         for waiting in std::mem::take(&mut state.on_end) {
             // Who waited may have given up.
@@ -191,31 +208,57 @@ impl SimulatedSession {
         }
     }
 
-    /// The owner is behind with reading: the last event waits for room. It is the one thing that may, since nothing
-    /// comes after it.
-    fn report_late(self: &Arc<Self>, events: mpsc::Sender<SessionEvent>, last: SessionEvent) {
-        let session = Arc::clone(self);
-        self.connection.runtime.spawn(async move {
-            // A closed queue needs no last event.
-            if let Ok(room) = events.reserve().await {
-                let state = session.state.lock();
-                if !state.muted {
-                    room.send(last);
-                }
-            }
-        });
+    /// Reports an event. A session whose owner is hopelessly behind with reading is cut rather than waited for.
+    fn report(self: &Arc<Self>, event: SessionEvent) {
+        let taken = {
+            let mut state = self.state.lock();
+            let Some(events) = state.events.clone() else { return };
+            if state.backlog.len() < BACKLOG { self.offer(&mut state, &events, event) } else { Err(Refused::Full) }
+        };
+        match taken {
+            Ok(()) => {}
+            Err(Refused::Full) => self.cut(EndReason::Transport("the events are not read".into())),
+            Err(Refused::Closed) => self.kill(),
+        }
     }
 
-    /// Reports an event; a session whose queue is full is cut rather than waited for.
-    fn report(self: &Arc<Self>, event: SessionEvent) {
-        let refused = {
-            let state = self.state.lock();
-            state.events.as_ref().and_then(|events| events.try_send(event).err())
-        };
-        match refused {
-            None => {}
-            Some(TrySendError::Full(_)) => self.cut(EndReason::Transport("the event queue is full".into())),
-            Some(TrySendError::Closed(_)) => self.kill(),
+    /// Puts an event into the queue, or behind what waits for room in it.
+    fn offer(
+        self: &Arc<Self>,
+        state: &mut State,
+        events: &mpsc::Sender<SessionEvent>,
+        event: SessionEvent,
+    ) -> Result<(), Refused> {
+        if !state.backlog.is_empty() {
+            state.backlog.push_back(event);
+            return Ok(());
+        }
+        match events.try_send(event) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Closed(_)) => Err(Refused::Closed),
+            Err(TrySendError::Full(event)) => {
+                state.backlog.push_back(event);
+                self.connection.runtime.spawn(Arc::clone(self).carry_over(events.clone()));
+                Ok(())
+            }
+        }
+    }
+
+    /// Moves the backlog into the queue as the owner reads. Ends with the backlog, so an idle session has no task.
+    async fn carry_over(self: Arc<Self>, events: mpsc::Sender<SessionEvent>) {
+        while let Ok(room) = events.reserve().await {
+            let mut state = self.state.lock();
+            if state.muted {
+                return;
+            }
+            match state.backlog.pop_front() {
+                Some(event) => drop(room.send(event)),
+                None => return,
+            }
+            if state.backlog.is_empty() {
+                state.backlog = VecDeque::new();
+                return;
+            }
         }
     }
 

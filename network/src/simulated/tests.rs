@@ -451,18 +451,60 @@ async fn a_cut_connection_ends_all_sessions_and_the_next_one_connects_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_owner_that_does_not_read_loses_its_session_and_slows_nobody() {
+async fn an_owner_that_writes_a_whole_outbox_before_it_reads_hears_every_answer_in_order() {
+    let world = World::new().await;
+    let network = world.network(1);
+    world.pair(&network, &fence(1)).await.session.drain().await;
+    world.register(FRIEND, PhoneSettings { online: Some(false), ..Default::default() });
+    let mut line = world.try_open(&network, &fence(1), Purpose::Login, 8).await.unwrap();
+    assert!(matches!(line.next().await, SessionEvent::LoggedIn(_)));
+    let ids: Vec<String> = (0..1_000).map(|n| format!("M{n}")).collect();
+    for id in &ids {
+        line.send(id).await.unwrap();
+    }
+    until("all are accepted", || world.simulator.stats().accepted == 1_000).await;
+    for id in &ids {
+        assert!(matches!(line.next().await, SessionEvent::Accepted { id: accepted, .. } if accepted.as_str() == id));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_that_never_reads_loses_its_session_and_slows_nobody() {
     let world = World::new().await;
     let network = world.network(1);
     world.pair(&network, &fence(1)).await.session.drain().await;
     let mut line = world.try_open(&network, &fence(1), Purpose::Login, 8).await.unwrap();
-    world.friend_writes(20);
+    assert!(matches!(line.next().await, SessionEvent::LoggedIn(_)));
+    let mut sent = 0;
+    while line.send(&format!("M{sent}")).await.is_ok() {
+        sent += 1;
+    }
     until("the session is cut", || world.ends() == [Some(LoginEnd::Closed), Some(LoginEnd::Lost)]).await;
     let mut last = None;
     while let Some(event) = line.try_next().await {
         last = Some(event);
     }
     assert!(matches!(last, Some(SessionEvent::Ended(EndReason::Transport(_)))), "{last:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_session_reports_nothing_of_what_waits_for_room() {
+    let world = World::new().await;
+    let network = world.network(1);
+    world.pair(&network, &fence(1)).await.session.drain().await;
+    let mut line = world.try_open(&network, &fence(1), Purpose::Login, 8).await.unwrap();
+    assert!(matches!(line.next().await, SessionEvent::LoggedIn(_)));
+    for n in 0..100 {
+        line.send(&format!("M{n}")).await.unwrap();
+    }
+    until("all are accepted", || world.simulator.stats().accepted == 100).await;
+    until("the queue is full", || line.events.len() == 8).await;
+    line.session.kill();
+    let mut heard = 0;
+    while line.try_next().await.is_some() {
+        heard += 1;
+    }
+    assert_eq!(heard, 8);
 }
 
 #[tokio::test(flavor = "multi_thread")]
