@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context;
-use api::{ApiConfig, DefaultLimits};
+use api::{ApiConfig, DefaultLimits, ServeError};
 use metrics_exporter_prometheus::PrometheusHandle;
 use model::address::Suffixes;
 use model::id::NodeId;
@@ -18,8 +18,8 @@ use network::driver::Network;
 use network::simulated::SimulatedNetwork;
 use raft::directory::Directory;
 use raft::directory::records::NodeRecord;
-use raft::host::{Host, HostConfig, LogLimits, Timing};
-use raft::transport::{Admit, Identity, Lookup, PeerTls, Peers, PeersConfig};
+use raft::host::{Host, HostConfig, LogLimits, StartError, Timing};
+use raft::transport::{Admit, Identity, Lookup, PeerTls, Peers, PeersConfig, PeersError};
 use shard::cluster::{Cluster, ClusterConfig};
 use shard::membership::MembershipConfig;
 use shard::secrets::Secrets;
@@ -29,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{Bucket, Config, Driver};
 use crate::data_folder::DataFolder;
+use crate::refusal::Refusal;
 use crate::run::Configured;
 use crate::telemetry;
 
@@ -78,7 +79,8 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
         threads: RAFT_THREADS,
         connect_timeout: connect_timeout(timing(&config)),
     })
-    .await?;
+    .await
+    .map_err(peers_refusal)?;
     let host = Host::start(HostConfig {
         node: config.node.id,
         data_dir: folder.path.clone(),
@@ -88,7 +90,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
         fatal: None,
     })
     .await
-    .context("opening the store")?;
+    .map_err(store_refusal)?;
     let host = Arc::new(host);
 
     let attempts = AttemptConfig {
@@ -118,8 +120,12 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
     tokio::spawn(telemetry::keep_metrics(metrics.clone(), close_ports.clone()));
     let http = http(&config, operator_token.0, metrics);
     let ports = [
-        api::serve_operator(http.clone(), cluster.clone(), close_ports.clone()).await?,
-        api::serve(http, cluster.clone(), close_ports.clone()).await?,
+        api::serve_operator(http.clone(), cluster.clone(), close_ports.clone())
+            .await
+            .map_err(|error| port_refusal("ops.listen", &error))?,
+        api::serve(http, cluster.clone(), close_ports.clone())
+            .await
+            .map_err(|error| port_refusal("api.listen", &error))?,
     ];
     Ok(Assembly { peers, host, cluster, ports, close_ports, _folder: folder, drain_wait: config.drain.initial_wait.0 })
 }
@@ -149,6 +155,32 @@ impl Assembly {
         self.host.shutdown().await;
         self.peers.shutdown().await;
     }
+}
+
+fn peers_refusal(error: PeersError) -> anyhow::Error {
+    match error {
+        PeersError::Listen { addr, error } => {
+            let subject = format!("peer.listen ({addr})");
+            Refusal::new(subject, error.to_string(), "stop what listens there, or name another port").into()
+        }
+        PeersError::Tls(reason) => Refusal::new("peer.cert_file", reason, "have peer.ca_file sign another one").into(),
+        other => anyhow::Error::new(other),
+    }
+}
+
+fn store_refusal(error: StartError) -> anyhow::Error {
+    match error {
+        StartError::Folder { path, reason } => {
+            let subject = format!("node.data_dir ({})", path.display());
+            Refusal::new(subject, reason, "name this node's own folder, on a disk in order").into()
+        }
+        StartError::Timing(reason) => Refusal::new("cluster.timing", reason, "correct it on every node").into(),
+        other => anyhow::Error::new(other).context("opening the store"),
+    }
+}
+
+fn port_refusal(key: &str, error: &ServeError) -> Refusal {
+    Refusal::new(key, error.to_string(), "stop what listens there, or name another port")
 }
 
 fn timing(config: &Config) -> Timing {
