@@ -252,7 +252,7 @@ impl SimulatedSession {
                 return;
             }
             match state.backlog.pop_front() {
-                Some(event) => drop(room.send(event)),
+                Some(event) => room.send(event),
                 None => return,
             }
             if state.backlog.is_empty() {
