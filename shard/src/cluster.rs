@@ -10,6 +10,7 @@ use model::address::Suffixes;
 use model::error::ApiError;
 use model::id::{ChannelId, CustomerId, NodeId, RequestId, ShardId, Slot};
 use model::limit::{BucketLevel, BucketRule};
+use model::status::Status;
 use model::webhook::RetrySchedule;
 use network::driver::Network;
 use raft::directory::Directory;
@@ -35,6 +36,9 @@ const CALL_MARGIN: Duration = Duration::from_secs(6);
 
 /// The longest that work at an owner waits for the network.
 const WORK_WAIT: Duration = Duration::from_secs(10);
+
+/// How often the gauges are set.
+const GAUGE_EVERY: Duration = Duration::from_secs(2);
 
 /// What a node brings to its cluster.
 pub struct ClusterConfig {
@@ -125,8 +129,9 @@ impl Cluster {
             stop: stop.clone(),
         });
         let joining = tokio::spawn(join(membership, stop.clone()));
-        let refreshing = tokio::spawn(directory.keep_fresh(stop));
-        *cluster.tasks.lock() = vec![joining, refreshing];
+        let refreshing = tokio::spawn(directory.keep_fresh(stop.clone()));
+        let gauging = tokio::spawn(keep_gauges(cluster.context.clone(), cluster.owners.clone(), stop));
+        *cluster.tasks.lock() = vec![joining, refreshing, gauging];
         Ok(cluster)
     }
 
@@ -391,5 +396,26 @@ async fn join(membership: Arc<Membership>, stop: CancellationToken) {
     };
     if stop.run_until_cancelled(becoming).await == Some(true) {
         membership.host_shards().await;
+    }
+}
+
+/// Keeps the gauges of what this node owns.
+async fn keep_gauges(context: Arc<NodeContext>, owners: Arc<Owners>, stop: CancellationToken) {
+    let mut ticks = tokio::time::interval(GAUGE_EVERY);
+    while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+        let owners = owners.all();
+        let counted = |status: Status| owners.iter().map(|owner| owner.census.count(status)).sum::<u64>();
+        let live = context
+            .directory
+            .read(|state| owners.iter().map(|owner| state.channel_count_in(owner.shard)).sum::<usize>());
+        let with_row: u64 = Status::ALL.into_iter().map(counted).sum();
+        for status in Status::ALL {
+            let untouched = if status == Status::Pending { (live as u64).saturating_sub(with_row) } else { 0 };
+            metrics::gauge!("gateway_channels", "status" => status.as_str()).set((counted(status) + untouched) as f64);
+        }
+        let used = context.slots.used();
+        let slots = |state: &'static str| metrics::gauge!("gateway_worker_slots", "worker" => context.node.to_string(), "state" => state);
+        slots("used").set(f64::from(used));
+        slots("free").set(f64::from(context.slots.cap().saturating_sub(used)));
     }
 }

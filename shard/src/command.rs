@@ -3,15 +3,15 @@
 use bytes::Bytes;
 use model::address::Address;
 use model::event::{EventId, EventName};
-use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, Epoch, MessageId, NodeId};
+use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, Epoch, MessageId, NodeId, RowId};
 use model::status::{Reason, Status};
 use model::time::Timestamp;
-use network::driver::{AuthWrite, Outbound, ReceiptStatus};
+use network::driver::{AuthWrite, ReceiptStatus};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::history::MessageError;
-use crate::records::{AttemptRow, MessageRow};
+use crate::records::{AttemptRow, MessageRow, encode};
 
 /// One log entry: commands of many channels, applied in order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -28,8 +28,8 @@ pub const BATCH_VERSION: u8 = 1;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Command {
-    /// Takes a send: a row and an outbox entry. A message id that is known is left as it is.
-    AcceptSend { customer: CustomerId, row: MessageRow, message: Outbound },
+    /// Takes a send: a row and an encoded `OutboxEntry`. A message id that is known is left as it is.
+    AcceptSend { customer: CustomerId, message: NewMessage, outbox: Bytes },
     /// The network's verdict on a send.
     Settle { channel: ChannelId, message: MessageId, verdict: Verdict, at: Timestamp, events: Vec<NewEvent> },
     /// A receipt for a sent message. Nothing happens when the row is that far already, or gone.
@@ -42,7 +42,7 @@ pub enum Command {
         event: NewEvent,
     },
     /// An inbound message. One that is known changes nothing.
-    Receive { customer: CustomerId, row: MessageRow, event: NewEvent },
+    Receive { customer: CustomerId, message: NewMessage, event: NewEvent },
     /// The phone address behind a LID. Only the first sight of it makes an event.
     LearnLid { channel: ChannelId, lid: Address, phone: Address, at: Timestamp, event: NewEvent },
     /// A move of the status machine.
@@ -57,6 +57,29 @@ pub enum Command {
     Unpause { endpoint: EndpointId, at: Timestamp },
     /// Wipes a deleted channel, a part at a time: repeat until the answer is `Done`.
     Forget { channel: ChannelId, customer: CustomerId },
+}
+
+/// A message to store. The row is written by the owner once, as it will be stored: replicas need not read it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NewMessage {
+    pub channel: ChannelId,
+    pub message_id: MessageId,
+    pub id: RowId,
+    pub occurred_at: Timestamp,
+    /// The encoded `MessageRow`.
+    pub row: Bytes,
+}
+
+impl NewMessage {
+    pub fn of(row: &MessageRow) -> Self {
+        Self {
+            channel: row.channel,
+            message_id: row.message_id.clone(),
+            id: row.id,
+            occurred_at: row.occurred_at,
+            row: Bytes::from(encode(row)),
+        }
+    }
 }
 
 /// What the network said of a send, or what the gateway made of its silence.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::call::DeliveryView;
 use crate::keys;
-use crate::records::{DeliveryRow, MessagePointer, MessageRow, decode};
+use crate::records::{DeliveryRow, MessagePointer, MessageRow, MessageState, decode};
 
 /// What a page of history is cut from. Everything but the order narrows.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -177,7 +177,7 @@ fn channel_page(view: &dyn View, query: &HistoryQuery, channel: ChannelId) -> Ve
         }
         for (_, row) in &rows {
             let row: MessageRow = decode(row);
-            if query.passes(&row) {
+            if query.passes(view, &row) {
                 found.push(row);
                 if found.len() == query.limit {
                     return found;
@@ -194,7 +194,7 @@ fn by_message_id(view: &dyn View, query: &HistoryQuery, channel: ChannelId) -> V
         let pointer: MessagePointer = decode(&view.get(&key)?);
         Some(decode::<MessageRow>(&view.get(&keys::message(channel, pointer.occurred_at, pointer.row))?))
     });
-    rows.filter(|row| query.within_time(row) && query.beyond_cursor(row) && query.passes(row)).collect()
+    rows.filter(|row| query.within_time(row) && query.beyond_cursor(row) && query.passes(view, row)).collect()
 }
 
 fn just_after(key: &[u8]) -> Vec<u8> {
@@ -213,7 +213,7 @@ impl HistoryQuery {
     }
 
     /// Every filter but time and cursor, which are the range that is read.
-    fn passes(&self, row: &MessageRow) -> bool {
+    fn passes(&self, view: &dyn View, row: &MessageRow) -> bool {
         let is = |wanted: &Option<Address>, got: &Address| wanted.as_ref().is_none_or(|wanted| wanted == got);
         let has_media = false;
         self.direction.is_none_or(|direction| row.direction == direction)
@@ -222,7 +222,7 @@ impl HistoryQuery {
             && is(&self.to, &row.to)
             && self.participant.as_ref().is_none_or(|wanted| row.participant.as_ref() == Some(wanted))
             && (self.types.is_empty() || self.types.iter().any(|kind| kind == row.content.type_name()))
-            && (self.statuses.is_empty() || self.statuses.contains(&row.status))
+            && (self.statuses.is_empty() || self.statuses.contains(&MessageState::read(view, row).status))
             && self.client_ref.as_ref().is_none_or(|wanted| row.client_ref.as_ref() == Some(wanted))
             && self.has_media.is_none_or(|wanted| wanted == has_media)
     }
@@ -230,6 +230,7 @@ impl HistoryQuery {
 
 fn show(view: &dyn View, row: MessageRow, without_deliveries: bool) -> StoredMessage {
     let webhook_deliveries = if without_deliveries { Vec::new() } else { deliveries_of(view, &row) };
+    let state = MessageState::read(view, &row);
     let kind = row.content.type_name().to_owned();
     let Content::Text { text } = row.content;
     StoredMessage {
@@ -255,9 +256,9 @@ fn show(view: &dyn View, row: MessageRow, without_deliveries: bool) -> StoredMes
         quoted_message_id: None,
         content: None,
         client_ref: row.client_ref,
-        status: row.status,
-        status_at: row.status_at,
-        error: row.error,
+        status: state.status,
+        status_at: state.status_at,
+        error: state.error,
         request_id: row.request_id,
         correlation_id: row.correlation_id,
         occurred_at: row.occurred_at,

@@ -8,6 +8,7 @@ use crate::history::Direction;
 const CHANNEL: u8 = b'c';
 const AUTH: u8 = b'a';
 const MESSAGE: u8 = b'm';
+const MESSAGE_STATE: u8 = b'n';
 const MESSAGE_ID: u8 = b'i';
 const OUTBOX: u8 = b'o';
 const LID: u8 = b'l';
@@ -64,6 +65,11 @@ pub fn auth_of(channel: ChannelId) -> Range {
 /// Messages of a channel sort by the time of the network, then by row.
 pub fn message(channel: ChannelId, occurred_at: Timestamp, row: RowId) -> Vec<u8> {
     key(MESSAGE, &[channel.as_bytes(), &time(occurred_at), row.as_bytes()])
+}
+
+/// What became of a message: apart from the message itself, so that a verdict or a receipt writes a few bytes.
+pub fn message_state(channel: ChannelId, row: RowId) -> Vec<u8> {
+    key(MESSAGE_STATE, &[channel.as_bytes(), row.as_bytes()])
 }
 
 /// The messages of a channel in `[since, until)`.
@@ -145,8 +151,8 @@ pub fn message_deliveries(channel: ChannelId, row: RowId) -> Range {
 }
 
 /// Everything of a channel that goes with it when it is deleted: all but its deliveries and their events.
-pub fn everything_of(channel: ChannelId) -> [Range; 7] {
-    [AUTH, MESSAGE, MESSAGE_ID, OUTBOX, LID, STATUS_CHANGE, MESSAGE_DELIVERY]
+pub fn everything_of(channel: ChannelId) -> [Range; 8] {
+    [AUTH, MESSAGE, MESSAGE_STATE, MESSAGE_ID, OUTBOX, LID, STATUS_CHANGE, MESSAGE_DELIVERY]
         .map(|table| under(key(table, &[channel.as_bytes()])))
 }
 

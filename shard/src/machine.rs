@@ -1,19 +1,19 @@
 //! The shard's state machine: commands of its channels, applied to its part of the store. Pure; see `raft::machine`.
 
 use bytes::Bytes;
-use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, MessageId, NodeId};
+use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, MessageId, NodeId, RowId};
 use model::status::OnSend;
 use model::time::Timestamp;
 use model::webhook::DeliveryState;
-use network::driver::{AuthWrite, Outbound, ReceiptStatus};
+use network::driver::{AuthWrite, ReceiptStatus};
 use raft::machine::{Machine, Position, State, View};
 
-use crate::command::{BATCH_VERSION, Batch, BatchReply, Command, Move, NewEvent, Next, Reply, Verdict};
+use crate::command::{BATCH_VERSION, Batch, BatchReply, Command, Move, NewEvent, NewMessage, Next, Reply, Verdict};
 use crate::history::{Direction, MessageError, MessageStatus};
 use crate::keys;
 use crate::records::{
-    ATTEMPTS_KEPT, AttemptRow, AttemptTrigger, ChannelRow, DeliveryRow, EventRow, LidRow, MessagePointer, MessageRow,
-    OutboxEntry, StatusChange, decode, encode,
+    ATTEMPTS_KEPT, AttemptRow, AttemptTrigger, ChannelRow, DeliveryRow, EventRow, LidRow, MessagePointer, MessageState,
+    StatusChange, decode, encode,
 };
 
 /// How many sends wait for a channel that is not connected (supplement 3.3).
@@ -62,14 +62,14 @@ struct Apply<'a> {
 impl Apply<'_> {
     fn command(&mut self, command: Command) -> Reply {
         match command {
-            Command::AcceptSend { customer, row, message } => self.accept_send(customer, row, message),
+            Command::AcceptSend { customer, message, outbox } => self.accept_send(customer, &message, &outbox),
             Command::Settle { channel, message, verdict, at, events } => {
                 self.settle(channel, &message, verdict, at, events)
             }
             Command::Receipt { channel, message, status, participant, at, event } => {
                 self.receipt(channel, &message, status, participant.is_some(), at, event)
             }
-            Command::Receive { customer, row, event } => self.receive(customer, row, event),
+            Command::Receive { customer, message, event } => self.receive(customer, &message, event),
             Command::LearnLid { channel, lid, phone, at, event } => {
                 let key = keys::lid(channel, lid.local());
                 let known: Option<LidRow> = self.read(&key);
@@ -100,19 +100,19 @@ impl Apply<'_> {
         self.read(&keys::channel(id)).unwrap_or_else(|| ChannelRow::new(id, customer))
     }
 
-    fn accept_send(&mut self, customer: CustomerId, row: MessageRow, message: Outbound) -> Reply {
-        let channel = self.channel(row.channel, customer);
+    fn accept_send(&mut self, customer: CustomerId, message: &NewMessage, outbox: &[u8]) -> Reply {
+        let channel = self.channel(message.channel, customer);
         if channel.forgotten {
             return Reply::Forgotten;
         }
-        let pointer_key = keys::message_id(row.channel, Direction::Outbound, &row.message_id);
+        let pointer_key = keys::message_id(message.channel, Direction::Outbound, &message.message_id);
         if self.state.get(&pointer_key).is_some() {
             return Reply::Unchanged;
         }
         match channel.status.on_send() {
             OnSend::Direct => {}
             OnSend::Queue => {
-                let (from, to) = keys::outbox_of(row.channel);
+                let (from, to) = keys::outbox_of(message.channel);
                 if self.state.scan(&from, &to, OFFLINE_QUEUE).len() >= OFFLINE_QUEUE {
                     return Reply::QueueFull;
                 }
@@ -122,12 +122,15 @@ impl Apply<'_> {
         // The place in the log is the order of acceptance; no counter is needed.
         let sequence = (self.at.index << 16) | self.place;
         self.place += 1;
-        let pointer = MessagePointer { occurred_at: row.occurred_at, row: row.id, outbox: Some(sequence) };
-        let entry = OutboxEntry { message, accepted_at: row.created_at };
-        self.state.put(&keys::outbox(row.channel, sequence), &encode(&entry));
-        self.state.put(&pointer_key, &encode(&pointer));
-        self.state.put(&keys::message(row.channel, row.occurred_at, row.id), &encode(&row));
+        self.state.put(&keys::outbox(message.channel, sequence), outbox);
+        self.put_message(&pointer_key, message, Some(sequence));
         Reply::Done
+    }
+
+    fn put_message(&mut self, pointer_key: &[u8], message: &NewMessage, outbox: Option<u64>) {
+        let pointer = MessagePointer { occurred_at: message.occurred_at, row: message.id, outbox };
+        self.state.put(pointer_key, &encode(&pointer));
+        self.state.put(&keys::message(message.channel, message.occurred_at, message.id), &message.row);
     }
 
     fn settle(
@@ -139,15 +142,19 @@ impl Apply<'_> {
         events: Vec<NewEvent>,
     ) -> Reply {
         let pointer_key = keys::message_id(channel, Direction::Outbound, message);
-        let Some(mut pointer) = self.read::<MessagePointer>(&pointer_key) else { return Reply::Unchanged };
-        let Some(sequence) = pointer.outbox.take() else { return Reply::Unchanged };
-        self.state.delete(&keys::outbox(channel, sequence));
-        self.state.put(&pointer_key, &encode(&pointer));
+        let Some(pointer) = self.read::<MessagePointer>(&pointer_key) else { return Reply::Unchanged };
+        let Some(outbox_key) = pointer.outbox.map(|sequence| keys::outbox(channel, sequence)) else {
+            return Reply::Unchanged;
+        };
+        if self.state.get(&outbox_key).is_none() {
+            return Reply::Unchanged;
+        }
+        self.state.delete(&outbox_key);
         let (status, error) = match verdict {
             Verdict::Accepted => (MessageStatus::Sent, None),
             Verdict::Failed(error) => (MessageStatus::Failed, Some(error)),
         };
-        self.change_message(channel, &pointer, status, error, at);
+        self.change_message(channel, pointer.row, status, error, at);
         events.into_iter().for_each(|event| self.emit(event, Some(pointer.row)));
         Reply::Done
     }
@@ -172,7 +179,7 @@ impl Apply<'_> {
         let news = if of_member {
             self.state.get(&keys::event(event.id.as_str())).is_none()
         } else {
-            self.change_message(channel, &pointer, status, None, at)
+            self.change_message(channel, pointer.row, status, None, at)
         };
         if !news {
             return Reply::Unchanged;
@@ -181,39 +188,34 @@ impl Apply<'_> {
         Reply::Done
     }
 
-    /// Moves a row's status forward. Returns whether it moved.
+    /// Moves the status of a sent message forward. Returns whether it moved.
     fn change_message(
         &mut self,
         channel: ChannelId,
-        pointer: &MessagePointer,
+        row: RowId,
         status: MessageStatus,
         error: Option<MessageError>,
         at: Timestamp,
     ) -> bool {
-        let key = keys::message(channel, pointer.occurred_at, pointer.row);
-        let Some(mut row) = self.read::<MessageRow>(&key) else { return false };
-        if row.status >= status {
+        let key = keys::message_state(channel, row);
+        let known: Option<MessageState> = self.read(&key);
+        if known.is_some_and(|known| known.status >= status) {
             return false;
         }
-        row.status = status;
-        row.status_at = at;
-        row.error = error;
-        self.state.put(&key, &encode(&row));
+        self.state.put(&key, &encode(&MessageState { status, status_at: at, error }));
         true
     }
 
-    fn receive(&mut self, customer: CustomerId, row: MessageRow, event: NewEvent) -> Reply {
-        if self.channel(row.channel, customer).forgotten {
+    fn receive(&mut self, customer: CustomerId, message: &NewMessage, event: NewEvent) -> Reply {
+        if self.channel(message.channel, customer).forgotten {
             return Reply::Forgotten;
         }
-        let pointer_key = keys::message_id(row.channel, Direction::Inbound, &row.message_id);
+        let pointer_key = keys::message_id(message.channel, Direction::Inbound, &message.message_id);
         if self.state.get(&pointer_key).is_some() {
             return Reply::Unchanged;
         }
-        let pointer = MessagePointer { occurred_at: row.occurred_at, row: row.id, outbox: None };
-        self.state.put(&pointer_key, &encode(&pointer));
-        self.state.put(&keys::message(row.channel, row.occurred_at, row.id), &encode(&row));
-        self.emit(event, Some(row.id));
+        self.put_message(&pointer_key, message, None);
+        self.emit(event, Some(message.id));
         Reply::Done
     }
 
@@ -263,7 +265,7 @@ impl Apply<'_> {
     }
 
     /// Writes an event's deliveries, due at once. An event that nobody wants leaves nothing.
-    fn emit(&mut self, event: NewEvent, row: Option<model::id::RowId>) {
+    fn emit(&mut self, event: NewEvent, row: Option<RowId>) {
         if event.deliveries.is_empty() {
             return;
         }

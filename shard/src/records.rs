@@ -9,12 +9,14 @@ use model::status::{Reason, Status};
 use model::time::Timestamp;
 use model::webhook::{DeliveryState, Outcome};
 use network::driver::Outbound;
+use raft::machine::View;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::command::Move;
 use crate::history::{Direction, MessageError, MessageStatus, Source};
+use crate::keys;
 
 /// The live part of a channel. Made at first touch; `pending` until then.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -108,7 +110,7 @@ pub struct StatusChange {
     pub epoch: Epoch,
 }
 
-/// A stored message.
+/// A stored message, as it was taken; [`MessageState`] says what became of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MessageRow {
     pub id: RowId,
@@ -127,16 +129,35 @@ pub struct MessageRow {
     pub push_name: Option<String>,
     pub content: Content,
     pub client_ref: Option<String>,
-    pub status: MessageStatus,
-    pub status_at: Timestamp,
-    pub error: Option<MessageError>,
     pub request_id: Option<String>,
     pub correlation_id: String,
     pub occurred_at: Timestamp,
     pub created_at: Timestamp,
 }
 
-/// Where a message id leads: the row's key parts, and its place in the outbox while it is there.
+/// What became of a message. Not stored while it is as it was taken.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MessageState {
+    pub status: MessageStatus,
+    pub status_at: Timestamp,
+    pub error: Option<MessageError>,
+}
+
+impl MessageState {
+    /// The state of a stored message.
+    pub fn read(view: &dyn View, row: &MessageRow) -> Self {
+        if let Some(state) = view.get(&keys::message_state(row.channel, row.id)) {
+            return decode(&state);
+        }
+        let (status, status_at) = match row.direction {
+            Direction::Inbound => (MessageStatus::Received, row.occurred_at),
+            Direction::Outbound => (MessageStatus::Queued, row.created_at),
+        };
+        Self { status, status_at, error: None }
+    }
+}
+
+/// Where a message id leads: the row's key parts, and its place in the outbox, if it was sent from here.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MessagePointer {
     pub occurred_at: Timestamp,

@@ -110,11 +110,11 @@ impl DirectoryState {
         self.channels.get(&id).filter(|channel| channel.deleted_at.is_none())
     }
 
-    /// The live channels whose slots belong to a shard.
-    pub fn channels_in(&self, shard: ShardId) -> Vec<ChannelId> {
-        let Some(cluster) = &self.cluster else { return Vec::new() };
+    /// How many live channels a shard has.
+    pub fn channel_count_in(&self, shard: ShardId) -> usize {
+        let Some(cluster) = &self.cluster else { return 0 };
         let slots = (0..SLOT_COUNT).map(Slot).filter(|slot| cluster.shard_of(*slot) == shard);
-        slots.flat_map(|slot| self.live_channels_in[usize::from(slot.0)].iter().copied()).collect()
+        slots.map(|slot| self.live_channels_in[usize::from(slot.0)].len()).sum()
     }
 
     pub fn shard_of(&self, slot: Slot) -> Option<ShardId> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use model::event::EventName;
 use model::id::{Epoch, ShardId};
 use model::time::Timestamp;
 use model::webhook::delivery::Verdict;
@@ -105,6 +106,10 @@ async fn outcome_of(
     };
     let outcome = attempter.attempt(request).await;
     metrics::counter!("gateway_webhook_attempts_total", "outcome" => outcome.outcome.as_str()).increment(1);
+    if outcome.outcome == Outcome::Success && delivery.event == EventName::MessageReceived {
+        let took = Timestamp::now().since(delivery.created_at);
+        metrics::histogram!("gateway_inbound_to_webhook_seconds").record(took.as_secs_f64());
+    }
     let next = match outcome.http_status.map(Verdict::of_status) {
         Some(Verdict::Delivered) => Next::Delivered,
         Some(Verdict::Gone) => {

@@ -24,8 +24,8 @@ use crate::webhook::attempt::Attempter;
 /// Attempts at one endpoint at a time (supplement 20.6).
 const AT_ONCE: usize = 10;
 
-/// How often connections that nobody used for a while are closed.
-const TIDY_EVERY: Duration = Duration::from_secs(10);
+/// How often connections that nobody used for a while are closed, and the gauges set.
+const TIDY_EVERY: Duration = Duration::from_secs(5);
 
 /// How many messages are taken in before attempts are started.
 const TURN: usize = 256;
@@ -80,7 +80,10 @@ impl Engine {
             let mut touched = HashSet::new();
             tokio::select! {
                 () = stop.cancelled() => return,
-                _ = tidying.tick() => self.attempter.close_idle(),
+                _ = tidying.tick() => {
+                    self.attempter.close_idle();
+                    self.gauge();
+                }
                 message = rare.recv() => {
                     if let Some(message) = message {
                         self.take(message, &mut touched);
@@ -112,6 +115,13 @@ impl Engine {
             touched.extend(due);
             touched.into_iter().for_each(|endpoint| self.pump(endpoint, now));
         }
+    }
+
+    fn gauge(&self) {
+        let backlog = |state: &'static str| metrics::gauge!("gateway_webhook_backlog", "state" => state);
+        let waiting: usize = self.lanes.values().flat_map(HashMap::values).map(Lane::known).sum();
+        backlog("pending").set(waiting as f64);
+        backlog("in_flight").set(self.attempts.len() as f64);
     }
 
     /// Whether a message is of an ownership that still stands.

@@ -123,6 +123,11 @@ impl Lane {
         }
     }
 
+    /// How many jobs are known to wait; more may be on disk.
+    pub fn known(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// When the next job is due; the distant past when there are unread ones.
     pub fn next_due(&self) -> Option<Timestamp> {
         match self.waiting.first_key_value() {

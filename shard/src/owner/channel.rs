@@ -111,6 +111,14 @@ pub(super) enum After {
     Acknowledge(ItemId),
 }
 
+impl Turn {
+    /// Whether nothing in it is waited for by a caller.
+    fn is_patient(&self) -> bool {
+        let patient = |command: &Command| matches!(command, Command::Settle { .. } | Command::Receipt { .. });
+        !self.commands.is_empty() && self.commands.iter().all(patient)
+    }
+}
+
 impl Channel {
     /// Makes the task's state from what is stored.
     pub fn load(owner: Arc<Owner>, id: ChannelId, customer: CustomerId) -> Self {
@@ -293,6 +301,9 @@ impl Channel {
 
     /// Commits a turn's commands, then does what waited for them.
     pub async fn finish(&mut self, turn: Turn) -> Result<(), Lost> {
+        if turn.is_patient() {
+            return self.finish_patiently(turn).await;
+        }
         let replies = self.owner.committer.commit(turn.commands).await?;
         for after in turn.after {
             match after {
@@ -311,6 +322,30 @@ impl Channel {
             }
         }
         self.write_outbox().await;
+        Ok(())
+    }
+
+    /// Leaves verdicts and receipts to share an entry with what comes next: nobody waits for them, and the next send of
+    /// this channel must not either.
+    async fn finish_patiently(&mut self, turn: Turn) -> Result<(), Lost> {
+        let committed = self.owner.committer.commit_patiently(turn.commands).await?;
+        let items = turn.after.into_iter().filter_map(|after| match after {
+            After::Acknowledge(item) => Some(item),
+            After::Send { .. } => None,
+        });
+        let items: Vec<ItemId> = items.collect();
+        if let Some(session) =
+            self.running.as_ref().map(|running| running.session.clone()).filter(|_| !items.is_empty())
+        {
+            self.owner.tasks.spawn(async move {
+                if committed.await.is_ok() {
+                    for item in items {
+                        // A lost acknowledgement brings the item again, and the state machine knows it.
+                        let _ = session.acknowledge(item).await;
+                    }
+                }
+            });
+        }
         Ok(())
     }
 

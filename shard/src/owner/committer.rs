@@ -2,6 +2,7 @@
 //! next, so that a busy shard shares its entries and an idle one waits for nothing.
 
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::StreamExt;
@@ -22,6 +23,10 @@ const BATCH_SUBMISSIONS: usize = 256;
 
 /// How many entries are on their way at once. More would only make them smaller.
 const IN_FLIGHT: usize = 4;
+
+/// How long commands that nobody waits for are held back, so that they share an entry with others. An entry of their
+/// own costs every replica as much as the send that they settle.
+const LINGER: Duration = Duration::from_millis(20);
 
 /// The owner's right has ended: nothing more can be committed, and what was on its way may or may not be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,15 +50,17 @@ struct Submission {
 #[derive(Clone)]
 pub struct Committer {
     queue: mpsc::Sender<Submission>,
+    patient: mpsc::Sender<Submission>,
 }
 
 impl Committer {
     /// Starts the task. It ends, and cancels `lost`, as soon as one entry is refused or in doubt. Deliveries that were
     /// written are announced to `deliveries`.
     pub fn start(group: Group, node: NodeId, epoch: Epoch, deliveries: Deliveries, lost: CancellationToken) -> Self {
-        let (queue, submissions) = mpsc::channel(QUEUE);
-        tokio::spawn(run(submissions, group, node, epoch, deliveries, lost));
-        Self { queue }
+        let (queue, urgent) = mpsc::channel(QUEUE);
+        let (patient, lingering) = mpsc::channel(QUEUE);
+        tokio::spawn(run(urgent, lingering, group, node, epoch, deliveries, lost));
+        Self { queue, patient }
     }
 
     /// Commits commands and gives the state machine's answers, one a command.
@@ -69,6 +76,17 @@ impl Committer {
         replied.await.map_err(|_| Lost)
     }
 
+    /// Commits commands that nobody waits for, together with the next that somebody does, or soon. They keep their
+    /// order among each other.
+    ///
+    /// # Errors
+    /// As [`Committer::commit`].
+    pub async fn commit_patiently(&self, commands: Vec<Command>) -> Result<oneshot::Receiver<Vec<Reply>>, Lost> {
+        let (reply, replied) = oneshot::channel();
+        self.patient.send(Submission { commands, reply }).await.map_err(|_| Lost)?;
+        Ok(replied)
+    }
+
     /// Commits one command.
     ///
     /// # Errors
@@ -79,7 +97,8 @@ impl Committer {
 }
 
 async fn run(
-    mut submissions: mpsc::Receiver<Submission>,
+    mut urgent: mpsc::Receiver<Submission>,
+    mut lingering: mpsc::Receiver<Submission>,
     group: Group,
     node: NodeId,
     epoch: Epoch,
@@ -90,7 +109,12 @@ async fn run(
     // The callers of each entry on its way, oldest first, with how many replies are theirs.
     let mut callers: VecDeque<Vec<Caller>> = VecDeque::new();
     let mut gathered = Vec::new();
+    // Since when the oldest of the lingering commands waits.
+    let mut patient = Vec::new();
+    let mut oldest: Option<Instant> = None;
     loop {
+        let has_room = on_their_way.len() < IN_FLIGHT;
+        let linger_until = oldest.map(|since| since + LINGER);
         tokio::select! {
             () = lost.cancelled() => return,
             Some(outcome) = on_their_way.next() => {
@@ -104,28 +128,39 @@ async fn run(
                     let _ = caller.reply.send(own);
                 }
             }
-            received = submissions.recv_many(&mut gathered, BATCH_SUBMISSIONS), if on_their_way.len() < IN_FLIGHT => {
+            _ = lingering.recv_many(&mut patient, BATCH_SUBMISSIONS), if patient.len() < BATCH_SUBMISSIONS => {
+                oldest.get_or_insert_with(Instant::now);
+                continue;
+            }
+            received = urgent.recv_many(&mut gathered, BATCH_SUBMISSIONS), if has_room => {
                 if received == 0 {
                     return;
                 }
-                let mut batch = Batch { version: BATCH_VERSION, epoch, node, commands: Vec::new() };
-                let mut waiting = Vec::with_capacity(received);
-                for Submission { commands, reply } in gathered.drain(..) {
-                    let jobs = commands.iter().enumerate().flat_map(|(n, command)| jobs_of(n, command)).collect();
-                    waiting.push(Caller { commands: commands.len(), jobs, reply });
-                    batch.commands.extend(commands);
-                }
-                let entry = rmp_serde::to_vec_named(&batch).expect("a batch of plain fields is always written");
-                match group.submit(Bytes::from(entry)) {
-                    Ok(pending) => {
-                        on_their_way.push_back(pending);
-                        callers.push_back(waiting);
-                    }
-                    Err(error) => {
-                        tracing::info!(group = group.id(), epoch, %error, "the owner's entry was not taken");
-                        break;
-                    }
-                }
+            }
+            () = tokio::time::sleep_until(linger_until.unwrap_or_else(Instant::now).into()),
+                if has_room && linger_until.is_some() => {}
+        }
+        let lingered = linger_until.is_some_and(|until| until <= Instant::now()) && on_their_way.len() < IN_FLIGHT;
+        if gathered.is_empty() && !lingered {
+            continue;
+        }
+        oldest = None;
+        let mut batch = Batch { version: BATCH_VERSION, epoch, node, commands: Vec::new() };
+        let mut waiting = Vec::with_capacity(patient.len() + gathered.len());
+        for Submission { commands, reply } in patient.drain(..).chain(gathered.drain(..)) {
+            let jobs = commands.iter().enumerate().flat_map(|(n, command)| jobs_of(n, command)).collect();
+            waiting.push(Caller { commands: commands.len(), jobs, reply });
+            batch.commands.extend(commands);
+        }
+        let entry = rmp_serde::to_vec_named(&batch).expect("a batch of plain fields is always written");
+        match group.submit(Bytes::from(entry)) {
+            Ok(pending) => {
+                on_their_way.push_back(pending);
+                callers.push_back(waiting);
+            }
+            Err(error) => {
+                tracing::info!(group = group.id(), epoch, %error, "the owner's entry was not taken");
+                break;
             }
         }
     }

@@ -17,6 +17,7 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::census::Census;
 use super::committer::Committer;
 use super::{NodeContext, Owner};
 use crate::buckets::Buckets;
@@ -124,6 +125,9 @@ impl Hosting {
             }
         }
 
+        if owner.serves() && !self.stop.is_cancelled() {
+            metrics::counter!("gateway_lease_lost_total").increment(1);
+        }
         owner.fence.revoke();
         owner.lost.cancel();
         self.owners.live.write().remove(&self.shard);
@@ -170,6 +174,7 @@ impl Hosting {
             deployment_key,
             lost,
             tasks: TaskTracker::new(),
+            census: Census::default(),
             channels: Mutex::new(HashMap::new()),
             handing_over: AtomicBool::new(false),
         }))

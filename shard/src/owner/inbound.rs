@@ -10,8 +10,8 @@ use network::driver::{InboundItem, InboundKind, InboundMessage, Receipt, Receipt
 use super::channel::{After, Channel, Turn};
 use super::events::{self, About};
 use super::sends::{about, status_payload};
-use crate::command::Command;
-use crate::history::{Direction, MessageStatus, Source};
+use crate::command::{Command, NewMessage};
+use crate::history::{Direction, Source};
 use crate::records::MessageRow;
 
 impl Channel {
@@ -55,9 +55,6 @@ impl Channel {
             push_name: message.push_name.clone(),
             content: message.content.clone(),
             client_ref: None,
-            status: MessageStatus::Received,
-            status_at: at,
-            error: None,
             request_id: None,
             correlation_id: format!("cor_{}", id.0.simple()),
             occurred_at: at,
@@ -77,7 +74,8 @@ impl Channel {
             truncated: false,
         });
         let event = self.network_event(message.id.as_str(), "", at, payload, about(&row), now);
-        turn.commands.push(Command::Receive { customer: self.row.customer, row, event });
+        let message = NewMessage::of(&row);
+        turn.commands.push(Command::Receive { customer: self.row.customer, message, event });
     }
 
     /// The address fields of interface 6.2.

@@ -109,6 +109,11 @@ impl Channel {
             }
             _ => return Err(Lost),
         }
+        // A first move makes the row.
+        if self.row.version > 0 || self.row.credentials {
+            self.owner.census.leaves(from);
+        }
+        self.owner.census.enters(step.to);
         self.row.moved(&command);
         metrics::counter!("gateway_channel_transitions_total", "from" => from.as_str(), "to" => step.to.as_str(), "reason" => step.reason.as_str()).increment(1);
         tracing::info!(channel = %self.row.id, %from, to = %step.to, reason = step.reason.as_str(), "the channel moved");
@@ -432,6 +437,9 @@ impl Channel {
                 self.resume_at = None;
                 let forget = Command::Forget { channel: self.row.id, customer: self.row.customer };
                 while self.commit(forget.clone()).await? == Reply::More {}
+                if !self.row.forgotten && (self.row.version > 0 || self.row.credentials) {
+                    self.owner.census.leaves(self.row.status);
+                }
                 self.row.forgotten = true;
                 self.row.status = Status::Pending;
                 Ok(Ok(Worked::Done(Done::Nothing)))

@@ -5,6 +5,7 @@
 //! - [`committer`]: the way into the shard's log. [`hosting`]: begins and ends ownerships.
 
 pub mod auth;
+pub mod census;
 pub mod channel;
 pub mod committer;
 pub mod events;
@@ -37,6 +38,7 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use self::auth::ReplicatedAuth;
+use self::census::Census;
 use self::channel::{Channel, MAILBOX, ToChannel, Worked};
 use self::committer::Committer;
 use self::outbox::SendVerdict;
@@ -88,6 +90,8 @@ pub struct Owner {
     /// Cancelled when the right has ended: every task stops at once.
     pub lost: CancellationToken,
     pub tasks: TaskTracker,
+    /// Channels that have a row, by status.
+    pub census: Census,
     channels: Mutex<HashMap<ChannelId, mpsc::Sender<ToChannel>>>,
     handing_over: AtomicBool,
 }
@@ -281,6 +285,9 @@ impl Owner {
         let mut channels = self.channels.lock();
         for (_, row) in rows {
             let row: ChannelRow = decode(&row);
+            if !row.forgotten {
+                self.census.enters(row.status);
+            }
             if row.forgotten || !(row.status.runs() || row.status == Status::Disconnected) {
                 continue;
             }
@@ -320,6 +327,7 @@ impl Owner {
     /// The hand-over came to nothing: serve again.
     pub(super) fn keep(self: &Arc<Self>) {
         self.channels.lock().clear();
+        self.census.clear();
         self.handing_over.store(false, Ordering::Release);
         self.claim_channels();
     }

@@ -55,6 +55,10 @@ impl Slots {
         self.used() >= self.cap
     }
 
+    pub fn cap(&self) -> u32 {
+        self.cap
+    }
+
     pub fn used(&self) -> u32 {
         self.used.load(Ordering::Acquire)
     }

@@ -1,5 +1,6 @@
 //! The path of a send at the owner (design section 8): check, resolve, commit, write; then the network's verdict.
 
+use bytes::Bytes;
 use model::address::{Address, AddressKind, Undeliverable};
 use model::error::ApiError;
 use model::id::{MessageId, RequestId, RowId};
@@ -14,10 +15,10 @@ use super::channel::{After, Channel, Turn, Worked};
 use super::events::About;
 use super::outbox::SendVerdict;
 use crate::call::{Send, Sent, SentStatus};
-use crate::command::{Command, NewEvent, Verdict};
+use crate::command::{Command, NewEvent, NewMessage, Verdict};
 use crate::history::{Direction, MessageError, MessageStatus, Source};
 use crate::keys;
-use crate::records::{LidRow, MessageRow, decode};
+use crate::records::{LidRow, MessageRow, MessageState, OutboxEntry, decode, encode};
 
 /// The network's code for a recipient that it does not know.
 pub const CODE_BAD_RECIPIENT: u16 = 479;
@@ -37,8 +38,12 @@ impl Channel {
             }
             Ok(row) => {
                 let message = Outbound { id: send.message_id, to: row.to.clone(), content: send.content };
-                let accept =
-                    Command::AcceptSend { customer: self.row.customer, row: row.clone(), message: message.clone() };
+                let entry = OutboxEntry { message, accepted_at: row.created_at };
+                let accept = Command::AcceptSend {
+                    customer: self.row.customer,
+                    message: NewMessage::of(&row),
+                    outbox: Bytes::from(encode(&entry)),
+                };
                 turn.after.push(After::Send {
                     command: turn.commands.len(),
                     row: Box::new(row),
@@ -75,9 +80,6 @@ impl Channel {
             push_name: self.row.push_name.clone(),
             content: send.content.clone(),
             client_ref: send.client_ref.clone(),
-            status: MessageStatus::Queued,
-            status_at: now,
-            error: None,
             correlation_id: request_id.0.clone(),
             request_id: Some(request_id.0),
             occurred_at: now,
@@ -130,7 +132,8 @@ impl Channel {
             let verdict = if connected { self.outbox.wait_for(&row.message_id) } else { None };
             return Worked::Accepted(sent, verdict);
         }
-        if self.stored_message(&row.message_id).is_some_and(|stored| stored.status != MessageStatus::Queued) {
+        let stored = self.stored_message(&row.message_id);
+        if stored.is_some_and(|row| MessageState::read(&self.owner.reader, &row).status != MessageStatus::Queued) {
             sent.status = SentStatus::Sent;
         }
         Worked::Accepted(sent, None)
