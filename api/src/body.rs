@@ -2,26 +2,32 @@
 
 use std::time::Duration;
 
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
 use model::error::{ApiError, JSON_LIMIT_BYTES};
 use model::field;
 use salvo::Request;
-use salvo::http::ParseError;
-use salvo::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use salvo::http::ReqBody;
+use salvo::http::header::CONTENT_TYPE;
 use serde_json::{Map, Value};
 
 /// How long a body may take to arrive. A client that dribbles holds a connection, not a worker, but not for ever.
 const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How much of a body that is too large is read to its end and thrown away. Most clients write all before they read, and
+/// would see a broken connection instead of the answer; what is larger still is cut off.
+const DISCARDED_BYTES: u64 = 16 * JSON_LIMIT_BYTES;
+
 /// The body as a JSON object.
 ///
 /// # Errors
 /// `bad_request` for another content type or unreadable JSON, `payload_too_large` above 1 MiB (of which no more is
-/// read), `invalid_request` for JSON that is no object.
+/// kept), `invalid_request` for JSON that is no object.
 pub async fn object(request: &mut Request) -> Result<Map<String, Value>, ApiError> {
     if !is_json(request) {
-        return Err(ApiError::bad_request("send a JSON body with the header Content-Type: application/json"));
+        return Err(no_json());
     }
-    field::parse_object(bytes(request).await?)
+    field::parse_object(&bytes(request).await?)
 }
 
 /// The body as a JSON object, or an empty one when there is no body at all.
@@ -29,11 +35,18 @@ pub async fn object(request: &mut Request) -> Result<Map<String, Value>, ApiErro
 /// # Errors
 /// As [`object`].
 pub async fn optional_object(request: &mut Request) -> Result<Map<String, Value>, ApiError> {
-    let may_be_empty = is_json(request) || !request.headers().contains_key(CONTENT_TYPE);
-    if may_be_empty && bytes(request).await?.is_empty() {
+    if !is_json(request) && request.headers().contains_key(CONTENT_TYPE) {
+        return Err(no_json());
+    }
+    let bytes = bytes(request).await?;
+    if bytes.is_empty() {
         return Ok(Map::new());
     }
-    object(request).await
+    if is_json(request) { field::parse_object(&bytes) } else { Err(no_json()) }
+}
+
+fn no_json() -> ApiError {
+    ApiError::bad_request("send a JSON body with the header Content-Type: application/json")
 }
 
 fn is_json(request: &Request) -> bool {
@@ -47,23 +60,47 @@ fn is_json_type(content_type: &str) -> bool {
     essence.trim().eq_ignore_ascii_case("application/json")
 }
 
-async fn bytes(request: &mut Request) -> Result<&[u8], ApiError> {
-    let announced = request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    if announced.is_some_and(|length| length > JSON_LIMIT_BYTES) {
-        return Err(ApiError::payload_too_large());
-    }
-    let limit = usize::try_from(JSON_LIMIT_BYTES).unwrap_or(usize::MAX);
-    match tokio::time::timeout(ARRIVAL_TIMEOUT, request.payload_with_max_size(limit)).await {
-        Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(ParseError::PayloadTooLarge)) => Err(ApiError::payload_too_large()),
-        Ok(Err(_)) => Err(ApiError::bad_request("the body broke off")),
+async fn bytes(request: &mut Request) -> Result<Bytes, ApiError> {
+    let body = request.take_body();
+    match tokio::time::timeout(ARRIVAL_TIMEOUT, read(body)).await {
+        Ok(read) => read,
         Err(_) => Err(ApiError::bad_request("the body did not arrive in 30 seconds")),
     }
 }
 
+async fn read(mut body: ReqBody) -> Result<Bytes, ApiError> {
+    let mut kept = BytesMut::new();
+    let mut arrived = 0;
+    while let Some(frame) = body.next().await {
+        let frame = frame.map_err(|_| ApiError::bad_request("the body broke off"))?;
+        let Ok(data) = frame.into_data() else { continue };
+        arrived += data.len() as u64;
+        if arrived <= JSON_LIMIT_BYTES {
+            kept.extend_from_slice(&data);
+        } else {
+            kept = BytesMut::new();
+        }
+        if arrived > DISCARDED_BYTES {
+            break;
+        }
+    }
+    if arrived <= JSON_LIMIT_BYTES { Ok(kept.freeze()) } else { Err(ApiError::payload_too_large()) }
+}
+
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
+    use model::error::ErrorCode;
+
+    #[tokio::test]
+    async fn a_body_is_kept_up_to_the_limit_and_no_further() {
+        let limit = usize::try_from(JSON_LIMIT_BYTES).unwrap();
+        assert_eq!(read(ReqBody::Once(vec![b'x'; limit].into())).await.unwrap().len(), limit);
+        let refused = read(ReqBody::Once(vec![b'x'; limit + 1].into())).await;
+        assert_eq!(refused.unwrap_err().code, ErrorCode::PayloadTooLarge);
+        assert!(read(ReqBody::None).await.unwrap().is_empty());
+    }
 
     #[test]
     fn only_json_is_json() {
