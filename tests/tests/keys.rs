@@ -242,7 +242,9 @@ async fn a_key_of_one_channel_stays_in_it() {
         bound.get("/v1/channels").await,
         bound.post("/v1/channels", json!({ "name": "x" })).await,
         bound.get("/v1/messages").await,
-        bound.post("/v1/webhook-endpoints", json!({ "url": "http://127.0.0.1:9/x", "events": ["message.sent"] })).await,
+        bound
+            .post("/v1/webhook-endpoints", json!({ "url": "http://127.0.0.1:65535/x", "events": ["message.sent"] }))
+            .await,
         bound.post("/v1/api-keys", json!({ "name": "free" })).await,
         bound.get("/v1/account/audit-log").await,
     ];
@@ -263,9 +265,9 @@ async fn a_key_of_one_channel_stays_in_it() {
     assert_eq!(ids, [child["id"].clone(), record["id"].clone()], "only the channel's keys");
 
     // Endpoints: those of its channel, and no others.
-    let body = json!({ "url": "http://127.0.0.1:9/x", "events": ["message.sent"], "channel_id": own });
+    let body = json!({ "url": "http://127.0.0.1:65535/x", "events": ["message.sent"], "channel_id": own });
     let endpoint = bound.post("/v1/webhook-endpoints", body).await.expect(201);
-    let wide = tenant.endpoint("http://127.0.0.1:9/wide", &["message.sent"], json!({})).await;
+    let wide = tenant.endpoint("http://127.0.0.1:65535/wide", &["message.sent"], json!({})).await;
     let list = bound.get("/v1/webhook-endpoints").await.expect(200);
     assert_eq!(list["data"].as_array().unwrap().len(), 1);
     bound.get(&format!("/v1/webhook-endpoints/{}", string(&endpoint["id"]))).await.expect(200);
@@ -278,7 +280,7 @@ async fn what_another_customer_owns_is_not_there() {
     let cluster = Cluster::shared().await;
     let (own, other) = (Tenant::new(&cluster).await, Tenant::new(&cluster).await);
     let channel = own.channel("Mine").await;
-    let endpoint = own.endpoint("http://127.0.0.1:9/x", &["message.sent"], json!({})).await;
+    let endpoint = own.endpoint("http://127.0.0.1:65535/x", &["message.sent"], json!({})).await;
     let (key, _) = mint(&own.any(), json!({ "name": "mine" })).await;
     let (endpoint, key) = (string(&endpoint["id"]), string(&key["id"]));
     let at = |rest: &str| format!("/v1/channels/{channel}{rest}");
@@ -318,7 +320,7 @@ async fn what_another_customer_owns_is_not_there() {
     }
     let answer = api.post("/v1/api-keys", json!({ "name": "x", "channel_id": channel })).await;
     answer.expect_error(404, "channel_not_found");
-    let body = json!({ "url": "http://127.0.0.1:9/x", "events": ["message.sent"], "channel_id": channel });
+    let body = json!({ "url": "http://127.0.0.1:65535/x", "events": ["message.sent"], "channel_id": channel });
     api.post("/v1/webhook-endpoints", body).await.expect_error(404, "channel_not_found");
     own.any().get(&at("")).await.expect(200);
 }
@@ -334,7 +336,7 @@ async fn issues_revocations_and_failures_are_in_the_audit_log() {
     for _ in 0..5 {
         api.with_key(&secret).get("/v1/channels").await.expect_error(401, "auth_revoked");
     }
-    let endpoint = tenant.endpoint("http://127.0.0.1:9/x", &["message.sent"], json!({})).await;
+    let endpoint = tenant.endpoint("http://127.0.0.1:65535/x", &["message.sent"], json!({})).await;
     let endpoint = format!("/v1/webhook-endpoints/{}", string(&endpoint["id"]));
     api.get(&format!("{endpoint}/signing-secret")).await.expect(200);
     api.patch(&endpoint, json!({ "signing_secret": "a new secret of 20+" })).await.expect(200);
@@ -383,7 +385,11 @@ async fn a_node_that_may_have_missed_a_revocation_refuses_by_itself() {
     cluster.pause(nodes[2]);
     let answer = eventually("the node knows that its copy is old", seconds(15), async || {
         match try_answer(api.request(Method::GET, "/v1/channels")).await {
-            Ok(answer) => check(answer.status == 503, answer.text()).map(|()| answer),
+            // While it does not know yet, what it forwards finds nobody: 503 `worker_at_capacity`.
+            Ok(answer) if answer.status == 503 && answer.json()["error"]["code"] == "auth_backend_unavailable" => {
+                Ok(answer)
+            }
+            Ok(answer) => Err(answer.text()),
             Err(error) => Err(error.to_string()),
         }
     })

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 use tests::cluster::{Cluster, Options};
-use tests::http::{Answer, client};
+use tests::http::{Answer, Api, client};
 use tests::tenant::Tenant;
 use tests::wait::{check, eventually, seconds};
 
@@ -26,28 +26,56 @@ fn expect_limited(answer: &Answer, scope: &str, limit: i64) {
 }
 
 /// Buckets of `(burst, refill per second)` for one customer.
-fn limits(customer: (u32, f64), channel: (u32, f64)) -> Value {
-    let bucket = |(burst, refill): (u32, f64)| json!({ "burst": burst, "refill_per_second": refill });
+fn limits(customer: (u32, u32), channel: (u32, u32)) -> Value {
+    let bucket = |(burst, refill): (u32, u32)| json!({ "burst": burst, "refill_per_second": refill });
     json!({ "limits": { "customer": bucket(customer), "channel": bucket(channel) } })
 }
 
-/// So slow that no token comes back during a test.
-const NEVER: f64 = 0.001;
+/// Never empty during a test.
+const AMPLE: (u32, u32) = (1_000_000, 1_000_000);
+
+/// Asks until a bucket refuses; gives how many passed, and the refusal.
+async fn exhaust(apis: &[Api], path: &str, passing: u16) -> (u32, Answer) {
+    let mut passed = 0;
+    for api in apis.iter().cycle() {
+        let answer = api.get(path).await;
+        if answer.status == 429 {
+            return (passed, answer);
+        }
+        assert_eq!(answer.status, passing, "{}", answer.text());
+        passed += 1;
+        assert!(passed < 1_000, "requests pass without end");
+    }
+    unreachable!("there is a caller to ask through")
+}
+
+/// How many tokens a bucket can have given since a moment: its burst, and one for each second begun.
+fn given_since(start: Instant, burst: u32) -> u32 {
+    burst + start.elapsed().as_secs() as u32 + 1
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_customer_has_its_burst_over_all_nodes_together_and_is_told_what_is_left() {
     let cluster = Cluster::shared().await;
-    let tenant = Tenant::with(&cluster, limits((12, NEVER), (100, NEVER))).await;
-    let nodes = cluster.node_ids();
-    for n in 0..12 {
-        let answer = tenant.api(nodes[n % nodes.len()]).get("/v1/channels").await;
+    let tenant = Tenant::with(&cluster, limits((12, 1), AMPLE)).await;
+    let apis: Vec<_> = cluster.node_ids().into_iter().map(|node| tenant.api(node)).collect();
+    let start = Instant::now();
+    for n in 0..6 {
+        let answer = apis[n % apis.len()].get("/v1/channels").await;
         answer.expect(200);
         assert_eq!(figure(&answer, "x-ratelimit-limit"), 12);
-        assert_eq!(figure(&answer, "x-ratelimit-remaining"), 11 - n as i64, "counted after this request");
+        let (left, at_least) = (figure(&answer, "x-ratelimit-remaining"), 11 - n as i64);
+        assert!((at_least..=11).contains(&left), "counted after request {n}: {left}");
+        let back = start.elapsed().as_secs() as i64 + 1;
+        assert!(left <= at_least + back, "request {n} through another node: {left}");
         assert_eq!(answer.header("x-ratelimit-scope"), Some("customer"));
     }
-    for node in &nodes {
-        expect_limited(&tenant.api(*node).get("/v1/channels").await, "customer", 12);
+    let (passed, refused) = exhaust(&apis, "/v1/channels", 200).await;
+    expect_limited(&refused, "customer", 12);
+    assert!((6..=given_since(start, 6)).contains(&passed), "{passed} more passed");
+    for api in &apis {
+        let (_, refused) = exhaust(std::slice::from_ref(api), "/v1/channels", 200).await;
+        expect_limited(&refused, "customer", 12);
     }
     // Another customer does not feel it.
     Tenant::new(&cluster).await.any().get("/v1/channels").await.expect(200);
@@ -56,8 +84,8 @@ async fn a_customer_has_its_burst_over_all_nodes_together_and_is_told_what_is_le
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_more_than_rate_and_burst_pass_a_storm_through_all_nodes() {
     let cluster = Cluster::shared().await;
-    let (burst, rate) = (40, 10.0);
-    let tenant = Tenant::with(&cluster, limits((burst, rate), (100, NEVER))).await;
+    let (burst, rate) = (40, 10);
+    let tenant = Tenant::with(&cluster, limits((burst, rate), AMPLE)).await;
     let nodes = cluster.node_ids();
     let start = Instant::now();
     let callers = (0..12).map(|n| {
@@ -75,74 +103,75 @@ async fn no_more_than_rate_and_burst_pass_a_storm_through_all_nodes() {
         }
     });
     let admitted: u32 = futures::future::join_all(callers).await.into_iter().sum();
-    let allowed = f64::from(burst) + rate * start.elapsed().as_secs_f64();
+    let allowed = f64::from(burst) + f64::from(rate) * start.elapsed().as_secs_f64();
     assert!(f64::from(admitted) <= allowed, "{admitted} passed, {allowed:.1} were allowed");
-    let owed = f64::from(burst) + rate * 3.0 - 5.0;
-    assert!(f64::from(admitted) >= owed, "{admitted} passed, at least {owed:.1} were owed");
+    let owed = burst + rate * 3 - 5;
+    assert!(admitted >= owed, "{admitted} passed, at least {owed} were owed");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_emptier_of_two_buckets_decides_and_a_refusal_costs_nothing() {
     let cluster = Cluster::shared().await;
-    let tenant = Tenant::with(&cluster, limits((50, NEVER), (3, NEVER))).await;
+    let tenant = Tenant::with(&cluster, limits((100, 1), (3, 1))).await;
     let api = tenant.any();
-    let (one, two) = (tenant.channel("One").await, tenant.channel("Two").await);
-    let path = |channel: &str| format!("/v1/channels/{channel}");
-    for left in [2, 1, 0] {
-        let answer = api.get(&path(&one)).await;
-        answer.expect(200);
-        assert_eq!(answer.header("x-ratelimit-scope"), Some("channel"), "3 are fewer than 50");
-        assert_eq!((figure(&answer, "x-ratelimit-limit"), figure(&answer, "x-ratelimit-remaining")), (3, left));
-    }
+    let channel = format!("/v1/channels/{}", tenant.channel("One").await);
+    let answer = api.get(&channel).await;
+    answer.expect(200);
+    assert_eq!(answer.header("x-ratelimit-scope"), Some("channel"), "2 are fewer than 98");
+    assert_eq!((figure(&answer, "x-ratelimit-limit"), figure(&answer, "x-ratelimit-remaining")), (3, 2));
+
+    // What the channel's bucket refuses, the customer's does not count.
     let before = figure(&api.get("/v1/channels").await, "x-ratelimit-remaining");
-    for _ in 0..10 {
-        expect_limited(&api.get(&path(&one)).await, "channel", 3);
+    let mut passed = 0;
+    for _ in 0..40 {
+        let (more, refused) = exhaust(std::slice::from_ref(&api), &channel, 200).await;
+        expect_limited(&refused, "channel", 3);
+        passed += i64::from(more);
     }
     let after = figure(&api.get("/v1/channels").await, "x-ratelimit-remaining");
-    assert_eq!(after, before - 1, "ten refusals cost the customer nothing");
-    // The other channel has its own three, and keeps them while the customer's bucket refuses.
-    api.get(&path(&two)).await.expect(200);
-    for _ in 0..after - 1 {
-        api.get("/v1/channels").await.expect(200);
+    assert!(after >= before - passed - 1, "{before} before, {passed} passed, 40 refused, {after} after");
+
+    // And the other way round.
+    let tenant = Tenant::with(&cluster, limits((3, 1), (100, 1))).await;
+    let api = tenant.any();
+    let channel = format!("/v1/channels/{}", tenant.channel("Two").await);
+    let mut passed = 0;
+    for _ in 0..40 {
+        let (more, refused) = exhaust(std::slice::from_ref(&api), &channel, 200).await;
+        expect_limited(&refused, "customer", 3);
+        passed += i64::from(more);
     }
-    for _ in 0..5 {
-        expect_limited(&api.get(&path(&two)).await, "customer", 50);
-    }
-    let node = cluster.node_ids()[0];
-    let more = limits((1_000, 1_000.0), (3, NEVER));
-    let operator = cluster.operator(node, &tenant.client);
+    let operator = cluster.operator(cluster.node_ids()[0], &tenant.client);
+    let more = limits(AMPLE, (100, 1));
     operator.patch(&format!("/v1/admin/customers/{}", tenant.customer_id), more).await.expect(200);
     eventually("the raised limit is in force", seconds(10), async || {
         let answer = api.get("/v1/channels").await;
-        check(answer.status == 200, answer.text())
+        check(answer.status == 200 && figure(&answer, "x-ratelimit-limit") == 1_000_000, answer.text())
     })
     .await;
-    for left in [1, 0] {
-        let answer = api.get(&path(&two)).await;
-        answer.expect(200);
-        assert_eq!(figure(&answer, "x-ratelimit-remaining"), left, "refusals did not touch the channel's bucket");
-    }
-    expect_limited(&api.get(&path(&two)).await, "channel", 3);
+    let left = loop {
+        // The raised bucket holds what the small one held, and fills at its own rate.
+        let answer = api.get(&channel).await;
+        if answer.status == 200 && answer.header("x-ratelimit-scope") == Some("channel") {
+            break figure(&answer, "x-ratelimit-remaining");
+        }
+        passed += i64::from(answer.status == 200);
+    };
+    assert!(left >= 99 - passed, "{passed} passed, 40 refused, {left} left");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn several_keys_share_one_budget_and_a_bucket_fills_again() {
     let cluster = Cluster::shared().await;
-    let tenant = Tenant::with(&cluster, limits((6, 2.0), (100, NEVER))).await;
+    let tenant = Tenant::with(&cluster, limits((6, 1), AMPLE)).await;
     let api = tenant.any();
+    let start = Instant::now();
     let key = api.post("/v1/api-keys", json!({ "name": "second" })).await.expect(201);
     let second = api.with_key(key["secret"].as_str().unwrap());
-    let mut passed = 0;
-    let limited = loop {
-        let answer = if passed % 2 == 0 { api.get("/v1/channels").await } else { second.get("/v1/channels").await };
-        if answer.status == 429 {
-            break answer;
-        }
-        passed += 1;
-        assert!(passed < 50, "both keys pass without end");
-    };
-    assert_eq!(limited.retry_after(), 1, "half a second, in whole seconds");
-    eventually("a token came back", seconds(3), async || {
+    let (passed, refused) = exhaust(&[api, second.clone()], "/v1/channels", 200).await;
+    assert!((5..=given_since(start, 5)).contains(&passed), "{passed} passed with both keys");
+    assert_eq!(refused.retry_after(), 1, "part of a second, in whole seconds");
+    eventually("a token came back", seconds(10), async || {
         let answer = second.get("/v1/channels").await;
         check(answer.status == 200, answer.text())
     })
@@ -152,12 +181,13 @@ async fn several_keys_share_one_budget_and_a_bucket_fills_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unknown_channel_costs_as_much_as_a_real_one() {
     let cluster = Cluster::shared().await;
-    let tenant = Tenant::with(&cluster, limits((50, NEVER), (2, NEVER))).await;
+    let tenant = Tenant::with(&cluster, limits(AMPLE, (2, 1))).await;
     let path = format!("/v1/channels/{}", uuid::Uuid::new_v4());
     let api = tenant.any();
-    api.get(&path).await.expect_error(404, "channel_not_found");
-    api.get(&path).await.expect_error(404, "channel_not_found");
-    expect_limited(&api.get(&path).await, "channel", 2);
+    let start = Instant::now();
+    let (passed, refused) = exhaust(std::slice::from_ref(&api), &path, 404).await;
+    expect_limited(&refused, "channel", 2);
+    assert!((2..=given_since(start, 2)).contains(&passed), "{passed} passed");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -65,7 +65,8 @@ async fn the_operator_sees_nodes_customers_and_where_each_channel_lives() {
         let mut ids: Vec<_> = nodes["data"].as_array().unwrap().iter().map(|row| row["id"].as_u64()).collect();
         ids.sort_unstable();
         assert_eq!(ids, [Some(1), Some(2), Some(3)]);
-        assert!(nodes["data"].as_array().unwrap().iter().all(|row| row["state"] == "ready"), "{nodes}");
+        let leads: Option<u64> = nodes["data"].as_array().unwrap().iter().map(|row| row["leads"].as_u64()).sum();
+        assert_eq!(leads, Some(16), "each shard is led from one place: {nodes}");
         let row = operator.get(&path).await.expect(200);
         assert_eq!((&row["id"], &row["status"]), (&json!(channel.id), &json!("connected")));
         owners.push(tenant.owner(node, &channel.id).await);

@@ -286,9 +286,14 @@ pub async fn refused(cluster: &Cluster) {
     let details = answer.expect_error(422, "other");
     assert_eq!(details["upstream_code"], 463);
     simulator.clear_faults().await;
-    let history = api.get(&channel.path("/messages?status=failed")).await.expect(200);
-    let row = &history["data"][0];
-    assert_eq!((&row["text"], &row["status"]), (&json!("refused"), &json!("failed")), "{history}");
+    // The answer need not wait until the outcome is stored.
+    let row = eventually("the history knows of the refusal", seconds(10), async || {
+        let history = api.get(&channel.path("/messages?status=failed")).await.expect(200);
+        check(history["data"].as_array().is_some_and(|rows| rows.len() == 1), history.to_string())
+            .map(|()| history["data"][0].clone())
+    })
+    .await;
+    assert_eq!((&row["text"], &row["status"]), (&json!("refused"), &json!("failed")));
     assert!(row["error"]["code"].is_string(), "{row}");
     let id = string(&row["message_id"]);
     let failed = receiver.wait_message("message.status", &id, seconds(10)).await;
