@@ -30,10 +30,3 @@ async fn a_channel_is_linked_by_a_typed_code_as_well_as_by_a_qr() {
 async fn a_recipient_that_cannot_be_reached_is_refused_with_its_reason() {
     journey::undeliverable(&Cluster::shared().await).await;
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_send_that_the_network_refuses_is_told_to_the_caller_and_ends_failed() {
-    // The refusal is a fault of the whole network: no cluster to share.
-    let cluster = Cluster::start(tests::cluster::Options::nodes(1)).await;
-    journey::refused(&cluster).await;
-}

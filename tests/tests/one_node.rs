@@ -13,5 +13,4 @@ async fn one_node_alone_does_the_main_job() {
     journey::main_job(&cluster, 0).await;
     journey::pair_code(&cluster).await;
     journey::undeliverable(&cluster).await;
-    journey::refused(&cluster).await;
 }

@@ -1,4 +1,4 @@
-//! Messages out and in: both shapes of a send, receipts, hidden numbers, history, refusals.
+//! Messages out and in: both shapes of a send, receipts, hidden numbers, history, recipients that cannot be reached.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,6 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tests::cluster::Cluster;
 use tests::http::{answer, string, time, uuid};
-use tests::receiver::Receiver;
 use tests::tenant::{Tenant, address, number, text};
 use tests::wait::{check, eventually, seconds};
 
@@ -268,58 +267,4 @@ pub async fn undeliverable(cluster: &Cluster) {
     }
     let ledger = tenant.simulator().ledger().await;
     assert!(!ledger.iter().any(|row| row["from"] == json!(channel.address())), "nothing was sent");
-}
-
-/// What becomes of sends that the network refuses, or answers late, or never.
-pub async fn refused(cluster: &Cluster) {
-    let tenant = Tenant::new(cluster).await;
-    let receiver = Receiver::start().await;
-    tenant.endpoint(&receiver.url("/"), &["message.status", "message.sent"], json!({})).await;
-    let channel = tenant.paired("Sales").await;
-    let recipient = number();
-    let simulator = tenant.simulator();
-    simulator.phone(&recipient, json!({})).await;
-    let api = tenant.any();
-
-    simulator.faults(json!({ "nack": { "code": 463, "pct": 100 } })).await;
-    let answer = api.post(&channel.path("/messages"), text(&recipient, "refused")).await;
-    let details = answer.expect_error(422, "other");
-    assert_eq!(details["upstream_code"], 463);
-    simulator.clear_faults().await;
-    // The answer need not wait until the outcome is stored.
-    let row = eventually("the history knows of the refusal", seconds(10), async || {
-        let history = api.get(&channel.path("/messages?status=failed")).await.expect(200);
-        check(history["data"].as_array().is_some_and(|rows| rows.len() == 1), history.to_string())
-            .map(|()| history["data"][0].clone())
-    })
-    .await;
-    assert_eq!((&row["text"], &row["status"]), (&json!("refused"), &json!("failed")));
-    assert!(row["error"]["code"].is_string(), "{row}");
-    let id = string(&row["message_id"]);
-    let failed = receiver.wait_message("message.status", &id, seconds(10)).await;
-    assert_eq!(failed.json()["data"]["status"], "failed");
-
-    // An acceptance that takes longer than 10 s: the caller has its answer, the message its one effect.
-    simulator.faults(json!({ "accept_delay_ms": 12_000 })).await;
-    let start = std::time::Instant::now();
-    let late = api.post(&channel.path("/messages"), text(&recipient, "late")).await.expect(202);
-    assert_eq!(late["status"], "queued");
-    assert!((seconds(9)..seconds(12)).contains(&start.elapsed()), "{:?}", start.elapsed());
-    simulator.clear_faults().await;
-    let late = string(&late["message_id"]);
-    receiver.wait_message("message.sent", &late, seconds(30)).await;
-
-    // Acceptances that are lost: the same id is sent again and dropped by the network.
-    simulator.faults(json!({ "drop_after_accept_pct": 100 })).await;
-    let lost = api.post(&channel.path("/messages"), text(&recipient, "lost")).await.expect(202);
-    assert_eq!(lost["status"], "queued");
-    simulator.clear_faults().await;
-    let lost = string(&lost["message_id"]);
-    receiver.wait_message("message.sent", &lost, seconds(60)).await;
-    let ledger = simulator.ledger_by_id().await;
-    for id in [&late, &lost] {
-        assert_eq!(ledger[id].len(), 1, "{:?}", ledger[id]);
-        assert_eq!(receiver.event_ids("message.sent")[id].len(), 1);
-    }
-    assert!(!ledger.contains_key(&id), "a refused message had no effect");
 }

@@ -10,7 +10,7 @@ use tests::receiver::Receiver;
 use tests::simulator::Simulator;
 use tests::tenant::{Tenant, number};
 
-pub use messages::{refused, undeliverable};
+pub use messages::undeliverable;
 
 /// All that the steps share.
 pub struct Journey {
