@@ -43,6 +43,13 @@ pub(crate) fn register(peers: &Peers, host: Weak<Inner>) {
     }
 }
 
+/// Takes the services of a host off the transport, and drops the snapshots that were arriving.
+pub(crate) fn unregister(peers: &Peers) {
+    for number in service::VOTE..=service::READ_INDEX {
+        peers.unserve(number);
+    }
+}
+
 /// One service.
 struct Numbered {
     services: Arc<Services>,
@@ -56,6 +63,8 @@ impl RaftService for Numbered {
         }
         let group = body.get_u16();
         let Some(core) = self.services.host.upgrade().and_then(|host| host.core(group)) else {
+            // A snapshot that was arriving for it has nowhere to go.
+            self.services.incoming.lock().remove(&group);
             return failure(status::NO_GROUP);
         };
         let services = self.services.clone();

@@ -27,20 +27,32 @@ impl Machine for Idle {
     }
 }
 
+/// Waits for the writer when a store is done with: the test process must not end while a database is being closed.
+struct Guard {
+    thread: Option<std::thread::JoinHandle<()>>,
+    _folder: TempDir,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
 struct Builder;
 
-impl StoreBuilder<TypeConfig, LogStore, Applier, TempDir> for Builder {
-    async fn build(&self) -> Result<(TempDir, LogStore, Applier), StorageError<TypeConfig>> {
+impl StoreBuilder<TypeConfig, LogStore, Applier, Guard> for Builder {
+    async fn build(&self) -> Result<(Guard, LogStore, Applier), StorageError<TypeConfig>> {
         let folder = tempfile::tempdir().unwrap();
         let fatal: crate::fatal::Fatal = Arc::new(|reason| panic!("{reason}"));
         let disk = Disk::open(&folder.path().join("raft")).unwrap();
         let state = StateDisk::open(&folder.path().join("data"), folder.path().join("install"), fatal.clone()).unwrap();
-        let (writer, _thread) = Writer::start(disk.clone(), fatal).unwrap();
+        let (writer, thread) = Writer::start(disk.clone(), fatal).unwrap();
         let log = GroupLog::open(1, disk).unwrap();
         let right = Arc::new(tokio::sync::Mutex::new(())).lock_owned().await;
         let applier =
             Applier::open(state, log.clone(), Box::new(Idle), watch::Sender::new(Position::default()), right).unwrap();
-        Ok((folder, LogStore::new(log, writer), applier))
+        Ok((Guard { thread: Some(thread), _folder: folder }, LogStore::new(log, writer), applier))
     }
 }
 

@@ -325,6 +325,7 @@ impl Host {
         let open: Vec<_> = self.inner.groups.read().keys().copied().collect();
         futures::future::join_all(open.into_iter().map(|id| self.close(id))).await;
         let shared = &self.inner.shared;
+        services::unregister(&shared.peers);
         let state = shared.state.clone();
         match shared.peers.runtime().spawn_blocking(move || state.sync()).await {
             Ok(Ok(())) => {}
@@ -332,6 +333,10 @@ impl Host {
             Err(error) => tracing::error!(%error, "the state was not synced"),
         }
         self.stop_writer().await;
+        // Transfers of snapshots that nobody waits for any more end by themselves.
+        if tokio::time::timeout(Duration::from_secs(5), shared.state.settled()).await.is_err() {
+            tracing::warn!("work on the state is still under way");
+        }
     }
 
     /// Ends the writer behind its last write, and waits for the readers of closed groups to let go of the log.

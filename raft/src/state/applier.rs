@@ -208,7 +208,7 @@ impl RaftStateMachine<TypeConfig> for Applier {
         let (disk, group, meta) = (self.disk.clone(), self.group, meta.clone());
         let installed = {
             let meta = meta.clone();
-            tokio::task::spawn_blocking(move || snapshot::install(&disk, group, &meta, received))
+            self.disk.blocking(move || snapshot::install(&disk, group, &meta, received))
         };
         installed.await.map_err(io::Error::other)??;
         self.last = meta.last_log_id;
@@ -247,7 +247,47 @@ impl RaftSnapshotBuilder<TypeConfig> for Builder {
         // First the position, then the sync: all of the state up to the position is then on disk.
         let (meta, source) = snapshot::Source::take(self.disk.clone(), self.group).await?;
         let disk = self.disk.clone();
-        tokio::task::spawn_blocking(move || disk.sync()).await.map_err(io::Error::other)??;
+        self.disk.blocking(move || disk.sync()).await.map_err(io::Error::other)??;
         Ok(Snapshot { meta, snapshot: SnapshotData::Source(source) })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use crate::log::disk::Disk;
+    use crate::machine::{State, View};
+    use crate::types::log_id;
+
+    struct Idle;
+
+    impl Machine for Idle {
+        fn restore(&mut self, _: &dyn View) {}
+
+        fn apply(&mut self, _: Position, _: &[u8], _: &mut dyn State) -> Bytes {
+            Bytes::new()
+        }
+    }
+
+    /// Opens a group with an empty log whose state says that it was applied up to 9 and synced up to `durable`.
+    async fn open_with_durable(durable: u64) -> io::Result<Applier> {
+        let folder = tempfile::tempdir().unwrap();
+        let log = GroupLog::open(1, Disk::open(&folder.path().join("raft")).unwrap()).unwrap();
+        let fatal: crate::fatal::Fatal = Arc::new(|reason| panic!("{reason}"));
+        let disk = StateDisk::open(&folder.path().join("data"), folder.path().join("install"), fatal).unwrap();
+        let mut batch = WriteBatch::default();
+        disk.put_applied(&mut batch, 1, &log_id(1, 9), durable);
+        disk.write(batch).unwrap();
+        let right = Arc::new(tokio::sync::Mutex::new(())).lock_owned().await;
+        Applier::open(disk, log, Box::new(Idle), watch::Sender::new(Position::default()), right)
+    }
+
+    #[tokio::test]
+    async fn a_log_that_lost_what_was_synced_is_refused() {
+        let error = open_with_durable(7).await.err().unwrap().to_string();
+        assert!(error.contains("up to 7") && error.contains("lost data"), "{error}");
+        // What was applied before it was synced here, as a quorum of others had it, may be missing.
+        assert!(open_with_durable(0).await.is_ok());
     }
 }

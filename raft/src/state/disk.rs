@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::{Buf, BufMut, Bytes};
 use rocksdb::{ColumnFamily, DB, DBRawIterator, Options, ReadOptions, Snapshot, WriteBatch, WriteOptions};
+use tokio::task::JoinHandle;
+use tokio_util::task::TaskTracker;
 
 use crate::codec;
 use crate::fatal::Fatal;
@@ -63,6 +65,8 @@ pub(crate) struct StateDisk {
     installs: PathBuf,
     /// A read or write has failed: nothing that was computed since may be written.
     failed: AtomicBool,
+    /// Work on other threads that holds the database open.
+    work: TaskTracker,
     fatal: Fatal,
 }
 
@@ -80,7 +84,7 @@ impl StateDisk {
         let mut meta = Options::default();
         meta.set_write_buffer_size(2 << 20);
         let db = DB::open_cf_with_opts(&options, path, [(STATE, Self::state_options()), (META, meta)])?;
-        Ok(Arc::new(Self { db, installs, failed: AtomicBool::new(false), fatal }))
+        Ok(Arc::new(Self { db, installs, failed: AtomicBool::new(false), work: TaskTracker::new(), fatal }))
     }
 
     /// How state is stored; files of a snapshot install are made with the same options.
@@ -112,6 +116,17 @@ impl StateDisk {
     /// Where the files of snapshots that arrive are kept until they are in place.
     pub(crate) fn install_folder(&self, group: GroupId) -> PathBuf {
         self.installs.join(group.to_string())
+    }
+
+    /// Does blocking work on the database, which [`StateDisk::settled`] waits for.
+    pub(crate) fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+        self.work.spawn_blocking(work)
+    }
+
+    /// Waits until no work is under way: a process that ends under it would tear the database down beside it.
+    pub(crate) async fn settled(&self) {
+        self.work.close();
+        self.work.wait().await;
     }
 
     /// Reports a read or write that failed; does not return unless the host replaced what happens then.

@@ -47,7 +47,9 @@ impl Source {
         let (meta_out, meta) = oneshot::channel();
         let (go, wanted) = oneshot::channel();
         let (out, chunks) = mpsc::channel(CHUNKS_WAITING);
-        tokio::task::spawn_blocking(move || {
+        let held = disk.clone();
+        disk.blocking(move || {
+            let disk = held;
             let snapshot = disk.db().snapshot();
             let found = disk
                 .applied_in(&snapshot, group)
@@ -155,7 +157,7 @@ impl Sink {
     pub(crate) fn start(disk: &StateDisk, group: GroupId) -> Self {
         let (chunks, incoming) = mpsc::channel(CHUNKS_WAITING);
         let folder = disk.install_folder(group).join(uuid::Uuid::new_v4().to_string());
-        let written = tokio::task::spawn_blocking(move || write_files(folder, group, incoming));
+        let written = disk.blocking(move || write_files(folder, group, incoming));
         Self { chunks, written }
     }
 

@@ -181,7 +181,10 @@ impl Keeper {
             self.note(Some(&error));
             // What waits fails now, and what was not sent is not sent later: its callers are told.
             self.waiting.fail_all(&error);
-            while self.queue.try_recv().is_ok() {}
+            // A call may have begun to wait since: it fails with its message.
+            while let Ok(unsent) = self.queue.try_recv() {
+                self.waiting.complete(unsent.message.id, Err(error.clone()));
+            }
         }
     }
 
