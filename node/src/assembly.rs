@@ -54,7 +54,7 @@ pub struct Assembly {
     ports: [api::Running; 2],
     close_ports: CancellationToken,
     /// Held until everything that writes to it has ended.
-    _folder: DataFolder,
+    folder: DataFolder,
     drain_wait: Duration,
 }
 
@@ -100,6 +100,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
     };
     let cluster = Cluster::start(
         ClusterConfig {
+            version: VERSION.to_owned(),
             membership: membership(&config, own),
             secrets: Secrets::new(master_key),
             network: driver(&config).await?,
@@ -127,7 +128,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
             .await
             .map_err(|error| port_refusal("api.listen", &error))?,
     ];
-    Ok(Assembly { peers, host, cluster, ports, close_ports, _folder: folder, drain_wait: config.drain.initial_wait.0 })
+    Ok(Assembly { peers, host, cluster, ports, close_ports, folder, drain_wait: config.drain.initial_wait.0 })
 }
 
 impl Assembly {
@@ -140,6 +141,16 @@ impl Assembly {
             }
             tokio::time::sleep(READY_POLL).await;
         }
+    }
+
+    /// Returns when the cluster has refused this node.
+    pub async fn excluded(&self) -> Refusal {
+        let reason = self.cluster.excluded().await;
+        Refusal::new(
+            format!("node.data_dir ({})", self.folder.path.display()),
+            reason.to_string(),
+            "give the node the folder that it had, or join it under a new id",
+        )
     }
 
     /// Hands over, answers what was taken, and closes, from the top down.

@@ -34,6 +34,7 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     let draining = match started.until_ready(&mut stop).await {
         Awaited::Ready(ready) => ready.serve_until(&mut stop).await,
         Awaited::Stopped(draining) => draining,
+        Awaited::Excluded(refusal) => return Err(refusal.into()),
     };
     draining.finish(&mut stop).await;
     Ok(())
@@ -130,11 +131,14 @@ pub struct Started {
 pub enum Awaited {
     Ready(Ready),
     Stopped(Draining),
+    /// The cluster does not let this node in.
+    Excluded(Refusal),
 }
 
 impl Started {
     async fn until_ready(self, stop: &mut StopSignals) -> Awaited {
         tokio::select! {
+            refusal = self.assembly.excluded() => Awaited::Excluded(refusal),
             () = self.assembly.ready() => {
                 tracing::info!("ready");
                 Awaited::Ready(Ready { assembly: self.assembly })

@@ -49,7 +49,7 @@ fn cannot_listen(flag: &str, address: SocketAddr, error: &io::Error) -> Refusal 
     Refusal::new(format!("{flag} {address}"), format!("cannot be listened on: {error}"), remedy)
 }
 
-async fn serve(acceptor: impl Acceptor + Send, simulator: &Simulator) -> anyhow::Result<()> {
+async fn serve(acceptor: impl Acceptor, simulator: &Simulator) -> anyhow::Result<()> {
     let server = Server::new(acceptor);
     let handle = server.handle();
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);

@@ -1,6 +1,6 @@
 //! The cluster as the HTTP side sees it: the directory, and calls to owners wherever they are.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -16,6 +16,7 @@ use network::driver::Network;
 use raft::directory::Directory;
 use raft::host::{Host, OpenError};
 use raft::transport::Peers;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -27,7 +28,7 @@ use crate::membership::{Excluded, Membership, MembershipConfig};
 use crate::owner::NodeContext;
 use crate::owner::hosting::{Owners, hand_over_lead};
 use crate::owner::pace::{Pacer, Slots};
-use crate::router::Router;
+use crate::router::{Router, Vitals};
 use crate::secrets::Secrets;
 use crate::webhook::attempt::Attempter;
 
@@ -42,6 +43,8 @@ const GAUGE_EVERY: Duration = Duration::from_secs(2);
 
 /// What a node brings to its cluster.
 pub struct ClusterConfig {
+    /// Of the release.
+    pub version: String,
     pub membership: MembershipConfig,
     pub secrets: Secrets,
     pub network: Arc<dyn Network>,
@@ -81,6 +84,7 @@ pub struct Cluster {
     owners: Arc<Owners>,
     router: Arc<Router>,
     draining: AtomicBool,
+    excluded: watch::Sender<Option<Excluded>>,
     stop: CancellationToken,
     tasks: parking_lot::Mutex<Vec<JoinHandle<()>>>,
 }
@@ -95,7 +99,7 @@ impl Cluster {
         let stop = CancellationToken::new();
         let directory = Directory::open(node, &host, peers.clone()).await?;
         let owners = Arc::new(Owners::default());
-        let router = Router::new(node, host.clone(), peers, directory.clone(), owners.clone());
+        let router = Router::new(node, config.version, host.clone(), peers, directory.clone(), owners.clone());
         let deliveries = Deliveries::start(config.attempter, config.retry_schedule, directory.clone(), stop.clone());
         let context = Arc::new(NodeContext {
             node,
@@ -117,6 +121,7 @@ impl Cluster {
             owners: owners.clone(),
             router,
             draining: AtomicBool::new(false),
+            excluded: watch::Sender::new(None),
             stop: stop.clone(),
             tasks: parking_lot::Mutex::default(),
         });
@@ -128,7 +133,7 @@ impl Cluster {
             owners,
             stop: stop.clone(),
         });
-        let joining = tokio::spawn(join(membership, stop.clone()));
+        let joining = tokio::spawn(join(membership, cluster.excluded.clone(), stop.clone()));
         let refreshing = tokio::spawn(directory.keep_fresh(stop.clone()));
         let gauging = tokio::spawn(keep_gauges(cluster.context.clone(), cluster.owners.clone(), stop));
         *cluster.tasks.lock() = vec![joining, refreshing, gauging];
@@ -162,10 +167,18 @@ impl Cluster {
         }
     }
 
-    /// The shards that this node owns, and the sessions that it holds.
-    pub fn load(&self) -> (Vec<ShardId>, u32) {
-        let owned = self.owners.all().iter().map(|owner| owner.shard).collect();
-        (owned, self.context.slots.used())
+    /// How the nodes are that answer at once.
+    pub async fn vitals(&self) -> BTreeMap<NodeId, Vitals> {
+        self.router.vitals().await
+    }
+
+    /// Returns when the cluster has refused this node, with the reason; never otherwise.
+    pub async fn excluded(&self) -> Excluded {
+        let mut excluded = self.excluded.subscribe();
+        match excluded.wait_for(Option::is_some).await {
+            Ok(reason) => reason.clone().expect("just waited for it"),
+            Err(_) => std::future::pending().await,
+        }
     }
 
     /// Takes a token from a customer's bucket, at its home. False when there was none.
@@ -384,11 +397,11 @@ impl Cluster {
 }
 
 /// Becomes a member, then hosts shards until the node stops.
-async fn join(membership: Arc<Membership>, stop: CancellationToken) {
+async fn join(membership: Arc<Membership>, excluded: watch::Sender<Option<Excluded>>, stop: CancellationToken) {
     let becoming = async {
         membership.form_directory().await;
-        if let Err(Excluded::Rejected(rejection)) = membership.register().await {
-            tracing::error!(%rejection, "this node is not let into its cluster");
+        if let Err(reason) = membership.register().await {
+            excluded.send_replace(Some(reason));
             return false;
         }
         membership.make_cluster().await;

@@ -19,6 +19,6 @@ pub mod membership;
 mod owner;
 pub mod picture;
 pub mod records;
-mod router;
+pub mod router;
 pub mod secrets;
 pub mod webhook;

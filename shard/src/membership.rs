@@ -27,6 +27,10 @@ const UPDATE_PATIENCE: Duration = Duration::from_secs(5);
 /// Between two looks at what is still missing.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
+/// How many times in a row all nodes that answer must refuse this one before it gives up: one that starts itself may
+/// refuse for a moment.
+const REFUSALS: u32 = 2;
+
 /// How long the other members leave the first step to the one that should take it.
 const AFTER_YOU: Duration = Duration::from_secs(2);
 
@@ -48,6 +52,9 @@ pub struct MembershipConfig {
 pub enum Excluded {
     #[error(transparent)]
     Rejected(Rejection),
+    /// No other node speaks with this one.
+    #[error("the other nodes refuse this one: {0}")]
+    Refused(String),
 }
 
 pub struct Membership {
@@ -87,16 +94,23 @@ impl Membership {
     /// Registers this node, retrying until the directory answers.
     ///
     /// # Errors
-    /// [`Excluded`] when the cluster knows this node with another data folder.
+    /// [`Excluded`] when the cluster knows this node with another data folder, or will not speak with it.
     pub async fn register(&self) -> Result<(), Excluded> {
+        let mut refused = 0;
         loop {
             let own = NodeRecord { registered_at: Timestamp::now(), ..self.config.own.clone() };
             let deadline = Instant::now() + UPDATE_PATIENCE;
             match self.directory.update(Command::RegisterNode(own), Vec::new(), deadline).await {
                 Ok(_) => return Ok(()),
                 Err(UpdateError::Rejected(rejection)) => return Err(Excluded::Rejected(rejection)),
-                Err(UpdateError::Unavailable) => tokio::time::sleep(LOOK_AGAIN).await,
+                Err(UpdateError::Unavailable) => {}
             }
+            let refusal = self.context.router.refusal(&self.config.first_members).await;
+            refused = if refusal.is_some() { refused + 1 } else { 0 };
+            if let Some(reason) = refusal.filter(|_| refused >= REFUSALS) {
+                return Err(Excluded::Refused(reason));
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
         }
     }
 

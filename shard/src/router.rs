@@ -1,14 +1,17 @@
 //! Finds the owner of a shard, wherever it is, and asks it; tries again while the shard has none.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::future::join_all;
 use model::error::ApiError;
 use model::id::{NodeId, ShardId};
+use model::status::Status;
+use model::time::Timestamp;
 use parking_lot::RwLock;
 use raft::directory::Directory;
 use raft::host::Host;
@@ -39,15 +42,32 @@ const WAY_BACK: Duration = Duration::from_millis(50);
 
 #[derive(Serialize, Deserialize)]
 enum Request {
-    Call(Call),
+    Call(Box<Call>),
     /// How far this node has applied a shard's log.
     Applied(ShardId),
+    /// How this node is.
+    Vitals,
 }
 
 #[derive(Serialize, Deserialize)]
 enum Response {
     Answer(Answer),
     Applied(Option<u64>),
+    Vitals(Vitals),
+}
+
+/// How a node is, as it says itself (supplement 28.6).
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Vitals {
+    pub version: String,
+    pub draining: bool,
+    /// Shards that it owns.
+    pub owns: Vec<ShardId>,
+    /// Sessions that it holds or opens.
+    pub sessions: u64,
+    pub connected: u64,
+    pub rss_bytes: u64,
+    pub started_at: Timestamp,
 }
 
 /// The way to owners.
@@ -60,11 +80,14 @@ pub struct Router {
     /// The node that last answered as the owner of a shard that has no replica here.
     hints: RwLock<HashMap<ShardId, NodeId>>,
     draining: AtomicBool,
+    version: String,
+    started_at: Timestamp,
 }
 
 impl Router {
     pub fn new(
         node: NodeId,
+        version: String,
         host: Arc<Host>,
         peers: Arc<Peers>,
         directory: Arc<Directory>,
@@ -78,6 +101,8 @@ impl Router {
             owners,
             hints: RwLock::default(),
             draining: AtomicBool::new(false),
+            version,
+            started_at: Timestamp::now(),
         });
         peers.serve(SHARD_SERVICE, router.clone());
         router
@@ -105,12 +130,13 @@ impl Router {
                 && node != self.node
             {
                 let answered = tokio::select! {
-                    answered = self.ask_node(node, Request::Call(call.clone()), deadline) => Some(answered),
+                    answered = self.ask_node(node, Request::Call(Box::new(call.clone())), deadline) => Some(answered),
                     // A stopped process keeps its connections open and never answers; its successor does.
                     () = self.succeeded(call.shard, node) => None,
                 };
                 match answered {
-                    Some(Ok(Response::Answer(Answer::NotOwner) | Response::Applied(_))) | None => {}
+                    Some(Ok(Response::Answer(Answer::NotOwner) | Response::Applied(_) | Response::Vitals(_)))
+                    | None => {}
                     Some(Ok(Response::Answer(answer))) => {
                         self.hints.write().insert(call.shard, node);
                         return Ok(answer);
@@ -160,6 +186,50 @@ impl Router {
         rmp_serde::from_slice(&answer).map_err(|error| PeerError::Refused(error.to_string()))
     }
 
+    /// How the nodes are that answer at once, this one among them.
+    pub async fn vitals(&self) -> BTreeMap<NodeId, Vitals> {
+        let nodes: Vec<NodeId> = self.directory.read(|state| state.nodes.keys().copied().collect());
+        let deadline = Instant::now() + PROBE_PATIENCE;
+        let answers = nodes.into_iter().map(|node| async move {
+            if node == self.node {
+                return Some((node, self.own_vitals()));
+            }
+            match self.ask_node(node, Request::Vitals, deadline).await {
+                Ok(Response::Vitals(vitals)) => Some((node, vitals)),
+                _ => None,
+            }
+        });
+        join_all(answers).await.into_iter().flatten().collect()
+    }
+
+    /// Why the others will not speak with this node: set when at least one refuses it and none answers.
+    pub async fn refusal(&self, nodes: &BTreeSet<NodeId>) -> Option<String> {
+        let deadline = Instant::now() + PROBE_PATIENCE;
+        let others = nodes.iter().filter(|node| **node != self.node);
+        let answers = join_all(others.map(|node| self.ask_node(*node, Request::Vitals, deadline))).await;
+        if answers.iter().any(Result::is_ok) {
+            return None;
+        }
+        answers.into_iter().find_map(|answer| match answer {
+            Err(PeerError::Refused(reason)) => Some(reason),
+            _ => None,
+        })
+    }
+
+    fn own_vitals(&self) -> Vitals {
+        let owners = self.owners.all();
+        let count = |status: Status| owners.iter().map(|owner| owner.census.count(status)).sum::<u64>();
+        Vitals {
+            version: self.version.clone(),
+            draining: self.draining.load(Ordering::Acquire),
+            owns: owners.iter().map(|owner| owner.shard).collect(),
+            sessions: Status::ALL.into_iter().filter(|status| status.runs()).map(count).sum(),
+            connected: count(Status::Connected),
+            rss_bytes: rss_bytes(),
+            started_at: self.started_at,
+        }
+    }
+
     /// Whether another replica is up and has applied nearly all of a shard's log.
     pub async fn is_caught_up(&self, node: NodeId, shard: ShardId, applied: u64) -> bool {
         let deadline = Instant::now() + PROBE_PATIENCE;
@@ -176,11 +246,12 @@ impl Handler for Router {
         let response = match rmp_serde::from_slice(&body) {
             Ok(Request::Call(call)) if call.version <= CALL_VERSION => {
                 let answer = match self.owners.get(call.shard) {
-                    Some(owner) => answer::to(&owner, call).await,
+                    Some(owner) => answer::to(&owner, *call).await,
                     None => Answer::NotOwner,
                 };
                 Response::Answer(answer)
             }
+            Ok(Request::Vitals) => Response::Vitals(self.own_vitals()),
             // A node that is about to stop takes no lead.
             Ok(Request::Applied(_)) if self.draining.load(Ordering::Acquire) => Response::Applied(None),
             Ok(Request::Applied(shard)) => Response::Applied(self.host.group(shard).map(|group| group.applied())),
@@ -189,4 +260,11 @@ impl Handler for Router {
         };
         Bytes::from(rmp_serde::to_vec_named(&response).expect("an answer of plain fields is always written"))
     }
+}
+
+/// The memory that this process has in use; 0 where the system does not say.
+fn rss_bytes() -> u64 {
+    const PAGE: u64 = 4096;
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).map_or(0, |pages| pages * PAGE)
 }

@@ -96,18 +96,15 @@ struct Nodes {
 const COMPONENTS: [&str; 5] = ["api", "channels", "webhooks", "media", "events"];
 
 async fn summary(exchange: &mut Exchange) -> Outcome {
-    let mut last = exchange.app.status_summary.last.lock();
-    let fresh = last.as_ref().filter(|summary| exchange.now.0 - summary.updated_at.0 < SUMMARY_MILLIS);
-    let summary = match fresh {
-        Some(summary) => summary.clone(),
-        None => {
-            let total = exchange.cluster().directory().read(|state| state.nodes.len());
-            let nodes = total;
-            let made = summarise(&exchange.cluster().readiness(), nodes, total, exchange.now, last.as_ref());
-            last.insert(made).clone()
-        }
-    };
-    Ok(Reply::ok(&summary))
+    let last = exchange.app.status_summary.last.lock().clone();
+    if let Some(summary) = last.as_ref().filter(|summary| exchange.now.0 - summary.updated_at.0 < SUMMARY_MILLIS) {
+        return Ok(Reply::ok(summary));
+    }
+    let total = exchange.cluster().directory().read(|state| state.nodes.len());
+    let ready = exchange.cluster().vitals().await.values().filter(|vitals| !vitals.draining).count();
+    let made = summarise(&exchange.cluster().readiness(), ready, total, exchange.now, last.as_ref());
+    *exchange.app.status_summary.last.lock() = Some(made.clone());
+    Ok(Reply::ok(&made))
 }
 
 /// A component that is as it was keeps its `since`.

@@ -47,7 +47,7 @@ enum Request {
 
 #[derive(Serialize, Deserialize)]
 enum Answer {
-    Outcome(Outcome),
+    Outcome(Box<Outcome>),
     NotLeader,
     /// It may have happened, or may not.
     Unknown,
@@ -262,7 +262,7 @@ impl Directory {
         if outcome.result.is_ok() {
             self.wait_for_others(outcome.index).await;
         }
-        Answer::Outcome(outcome)
+        Answer::Outcome(Box::new(outcome))
     }
 
     /// Returns when each other node has applied `index`, or holds a copy that is too old to be used.

@@ -1,5 +1,6 @@
 //! The directory's state in memory, and the pure function that a command is: state and command in, reply and change out.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -79,7 +80,7 @@ impl DirectoryState {
     /// A customer's keys, newest first.
     pub fn keys_of(&self, customer: CustomerId) -> Vec<Arc<KeyRecord>> {
         let mut keys: Vec<_> = ids_of(&self.keys_of, customer).filter_map(|id| self.keys.get(id).cloned()).collect();
-        keys.sort_by(|a, b| (b.created_at, b.id).cmp(&(a.created_at, a.id)));
+        keys.sort_by_key(|key| Reverse((key.created_at, key.id)));
         keys
     }
 
@@ -87,7 +88,7 @@ impl DirectoryState {
     pub fn endpoints_of(&self, customer: CustomerId) -> Vec<Arc<EndpointRecord>> {
         let mut endpoints: Vec<_> =
             ids_of(&self.endpoints_of, customer).filter_map(|id| self.endpoints.get(id).cloned()).collect();
-        endpoints.sort_by(|a, b| (b.created_at, b.id).cmp(&(a.created_at, a.id)));
+        endpoints.sort_by_key(|endpoint| Reverse((endpoint.created_at, endpoint.id)));
         endpoints
     }
 
