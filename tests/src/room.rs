@@ -4,7 +4,7 @@
 //! the system gives them back when a program dies.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::net::TcpListener;
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -64,9 +64,12 @@ fn lock(name: &str) -> Option<File> {
     }
 }
 
-/// Whether every port that a cluster of up to nine nodes takes can be bound.
+/// Whether nobody listens on any port that a cluster of up to nine nodes takes.
+///
+/// Asked by connecting: a listener of our own, bound for a moment, may live on in a child that another thread is just
+/// starting, and then the cluster itself finds its port taken.
 fn is_free(base: u16) -> bool {
     let nodes = 1..=9;
-    let offsets = nodes.flat_map(|n| [n, 100 + n, 200 + n]).chain([90, 91]);
-    offsets.map(|offset| base + offset).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok())
+    let offsets = nodes.flat_map(|n| [n, 100 + n, 200 + n]).chain([90, 91, 92]);
+    offsets.map(|offset| base + offset).all(|port| TcpStream::connect(("127.0.0.1", port)).is_err())
 }
