@@ -73,9 +73,10 @@ pub enum Work {
     Send(Send),
     /// The directory has deleted the channel: end its session and wipe it.
     Forget,
+    /// Changes before a place: a time, and the version that the change there made.
     StatusHistory {
         limit: usize,
-        before: Option<Timestamp>,
+        before: Option<(Timestamp, u64)>,
     },
 }
 
@@ -116,7 +117,8 @@ pub enum Done {
     },
     Sent(Sent),
     History(Vec<StoredMessage>),
-    StatusHistory(Vec<StatusChange>),
+    /// Each with the version that it made.
+    StatusHistory(Vec<(u64, StatusChange)>),
 }
 
 /// The part of a channel that lives in its shard.

@@ -106,9 +106,14 @@ pub fn status_change(channel: ChannelId, at: Timestamp, version: u64) -> Vec<u8>
     key(STATUS_CHANGE, &[channel.as_bytes(), &time(at), &version.to_be_bytes()])
 }
 
-pub fn status_changes(channel: ChannelId, before: Option<Timestamp>) -> Range {
+pub fn status_changes(channel: ChannelId, before: Option<(Timestamp, u64)>) -> Range {
     let (first, end) = under(key(STATUS_CHANGE, &[channel.as_bytes()]));
-    (first, before.map_or(end, |at| key(STATUS_CHANGE, &[channel.as_bytes(), &time(at)])))
+    (first, before.map_or(end, |(at, version)| status_change(channel, at, version)))
+}
+
+/// The version that a change made, as its key says.
+pub fn version_of_change(key: &[u8]) -> u64 {
+    key.last_chunk().map_or(0, |version| u64::from_be_bytes(*version))
 }
 
 pub fn event(id: &str) -> Vec<u8> {

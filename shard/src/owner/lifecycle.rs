@@ -447,7 +447,9 @@ impl Channel {
             Work::StatusHistory { limit, before } => {
                 let (from, to) = keys::status_changes(self.row.id, before);
                 let rows = self.owner.reader.scan_back(&from, &to, limit);
-                let changes = rows.iter().map(|(_, change)| decode::<StatusChange>(change)).collect();
+                let change =
+                    |(key, change): &(Vec<u8>, Vec<u8>)| (keys::version_of_change(key), decode::<StatusChange>(change));
+                let changes = rows.iter().map(change).collect();
                 Ok(Ok(Worked::Done(Done::StatusHistory(changes))))
             }
             // Taken in turns by the caller.

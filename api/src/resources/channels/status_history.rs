@@ -9,20 +9,21 @@ use crate::exchange::ChannelCall;
 use crate::failure;
 use crate::reply::{List, Outcome, Reply};
 
-/// The time of the last change of a page. One channel does not change twice in a millisecond.
+/// The place of the last change of a page: its time, and the channel's version that it made.
 #[derive(Serialize, Deserialize)]
 struct ChangeCursor {
     before: Timestamp,
+    version: u64,
 }
 
 impl Cursor for ChangeCursor {
-    const KIND: &'static str = "status-history.1";
+    const KIND: &'static str = "status-history.2";
 }
 
 pub async fn status_history(call: &mut ChannelCall) -> Outcome {
     let query = call.query();
     let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
-    let before = query.cursor::<ChangeCursor>().map(|cursor| cursor.before);
+    let before = query.cursor::<ChangeCursor>().map(|cursor| (cursor.before, cursor.version));
     let (limit, before) = query.finish((limit, before))?;
 
     let Done::StatusHistory(mut changes) = call.work(Work::StatusHistory { limit: limit + 1, before }).await? else {
@@ -30,6 +31,8 @@ pub async fn status_history(call: &mut ChannelCall) -> Outcome {
     };
     let more = changes.len() > limit;
     changes.truncate(limit);
-    let next = changes.last().filter(|_| more).map(|change| ChangeCursor { before: change.at }.encode());
+    let last = changes.last().filter(|_| more);
+    let next = last.map(|(version, change)| ChangeCursor { before: change.at, version: *version }.encode());
+    let changes = changes.into_iter().map(|(_, change)| change).collect();
     Ok(Reply::ok(&List::page(changes, next)))
 }

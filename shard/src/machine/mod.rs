@@ -374,3 +374,6 @@ impl Apply<'_> {
         found.len()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,413 @@
+//! The shard's state machine without Raft: rules, repeats, and what never may happen whatever the order.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use bytes::Bytes;
+use model::address::{Address, Suffixes};
+use model::event::{EventId, EventName};
+use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, MessageId, RowId};
+use model::message::Content;
+use model::status::{Reason, Status};
+use model::time::Timestamp;
+use model::webhook::{DeliveryState, Outcome};
+use network::driver::{AuthWrite, Outbound, ReceiptStatus};
+use proptest::prelude::*;
+use raft::machine::{Machine, MemoryState, Position, State, View};
+
+use super::*;
+use crate::command::{Batch, BatchReply, NewDelivery};
+use crate::history::Source;
+use crate::records::{MessageRow, OutboxEntry};
+
+const CHANNEL: ChannelId = ChannelId(uuid::Uuid::from_u128(1));
+const CUSTOMER: CustomerId = CustomerId(uuid::Uuid::from_u128(2));
+const ENDPOINT: EndpointId = EndpointId(uuid::Uuid::from_u128(3));
+
+/// A machine with its state, driven as Raft would.
+#[derive(Default)]
+struct Rig {
+    machine: ShardMachine,
+    state: MemoryState,
+    index: u64,
+}
+
+impl Rig {
+    fn apply(&mut self, term: u64, epoch: u64, commands: Vec<Command>) -> BatchReply {
+        self.index += 1;
+        let batch = Batch { version: BATCH_VERSION, epoch, node: 1, commands };
+        let entry = rmp_serde::to_vec_named(&batch).unwrap();
+        let reply = self.machine.apply(Position { term, index: self.index }, &entry, &mut self.state);
+        rmp_serde::from_slice(&reply).unwrap()
+    }
+
+    fn run(&mut self, command: Command) -> Reply {
+        match self.apply(1, 1, vec![command]) {
+            BatchReply::Replies(mut replies) => replies.pop().unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn connected() -> Self {
+        let mut rig = Self::default();
+        assert_eq!(rig.run(moved(0, Status::Connected)), Reply::Done);
+        rig
+    }
+
+    fn count(&self, range: keys::Range) -> usize {
+        self.state.scan(&range.0, &range.1, usize::MAX).len()
+    }
+
+    fn delivery(&self, id: DeliveryId) -> DeliveryRow {
+        decode(&self.state.get(&keys::delivery(id)).unwrap())
+    }
+
+    fn status_of(&self, row: &MessageRow) -> MessageStatus {
+        MessageState::read(&self.state, row).status
+    }
+}
+
+fn moved(expect: u64, to: Status) -> Command {
+    Command::Move(Move {
+        channel: CHANNEL,
+        customer: CUSTOMER,
+        expect,
+        to,
+        reason: Reason::User,
+        at: Timestamp(10),
+        wipe_credentials: to == Status::LoggedOut,
+        identity: None,
+        disabled_by_operator: false,
+        moved_by: None,
+        events: Vec::new(),
+    })
+}
+
+fn row(id: &str, direction: Direction) -> MessageRow {
+    let peer = Suffixes::simulated().phone_address("15551230000");
+    MessageRow {
+        id: RowId::new(),
+        message_id: MessageId(id.into()),
+        channel: CHANNEL,
+        direction,
+        source: Source::Api,
+        chat: peer.clone(),
+        is_group: false,
+        from: peer.clone(),
+        from_resolved: true,
+        from_lid: None,
+        from_phone: None,
+        to: peer,
+        participant: None,
+        push_name: None,
+        content: Content::Text { text: "hi".into() },
+        client_ref: None,
+        request_id: None,
+        correlation_id: "cor".into(),
+        occurred_at: Timestamp(100),
+        created_at: Timestamp(100),
+    }
+}
+
+fn accept(row: &MessageRow) -> Command {
+    let message = Outbound { id: row.message_id.clone(), to: row.to.clone(), content: row.content.clone() };
+    let entry = OutboxEntry { message, accepted_at: row.created_at };
+    Command::AcceptSend { customer: CUSTOMER, message: NewMessage::of(row), outbox: Bytes::from(encode(&entry)) }
+}
+
+/// An event with one delivery.
+fn event(name: EventName) -> (NewEvent, DeliveryId) {
+    let delivery = DeliveryId::new();
+    let event = NewEvent {
+        id: EventId::mint(Timestamp(1), *delivery.as_bytes().first_chunk().unwrap()),
+        name,
+        channel: CHANNEL,
+        customer: CUSTOMER,
+        message: None,
+        correlation_id: None,
+        chat: None,
+        body: Bytes::from_static(b"{}"),
+        at: Timestamp(50),
+        deliveries: vec![NewDelivery { id: delivery, endpoint: ENDPOINT, url: "https://example.com".into() }],
+    };
+    (event, delivery)
+}
+
+fn settle(id: &MessageId, verdict: Verdict) -> (Command, DeliveryId) {
+    let (event, delivery) = event(EventName::MessageSent);
+    let settle =
+        Command::Settle { channel: CHANNEL, message: id.clone(), verdict, at: Timestamp(200), events: vec![event] };
+    (settle, delivery)
+}
+
+#[test]
+fn an_owner_of_the_past_changes_nothing() {
+    let mut rig = Rig::connected();
+    let before = rig.state.clone();
+    let send = accept(&row("A", Direction::Outbound));
+    assert_eq!(rig.apply(2, 1, vec![send]), BatchReply::Fenced);
+    assert_eq!(rig.state, before);
+}
+
+#[test]
+fn the_same_send_again_is_one_send() {
+    let mut rig = Rig::connected();
+    let first = row("A", Direction::Outbound);
+    // The second attempt of the call has a row id of its own, and the same message id.
+    let again = row("A", Direction::Outbound);
+    assert_eq!(rig.run(accept(&first)), Reply::Done);
+    assert_eq!(rig.run(accept(&again)), Reply::Unchanged);
+    assert_eq!(rig.count(keys::outbox_of(CHANNEL)), 1);
+    assert_eq!(rig.count(keys::messages(CHANNEL, None, None)), 1);
+}
+
+#[test]
+fn a_status_that_takes_no_sends_refuses_them() {
+    for (status, expected) in [
+        (Status::Qr, Reply::Refused(Status::Qr)),
+        (Status::StoppedByUser, Reply::Refused(Status::StoppedByUser)),
+        (Status::Reconnecting, Reply::Done),
+    ] {
+        let mut rig = Rig::default();
+        rig.run(moved(0, status));
+        assert_eq!(rig.run(accept(&row("A", Direction::Outbound))), expected);
+    }
+}
+
+#[test]
+fn the_offline_queue_is_bounded() {
+    let mut rig = Rig::default();
+    rig.run(moved(0, Status::Reconnecting));
+    for n in 0..OFFLINE_QUEUE {
+        assert_eq!(rig.run(accept(&row(&format!("M{n}"), Direction::Outbound))), Reply::Done);
+    }
+    assert_eq!(rig.run(accept(&row("one more", Direction::Outbound))), Reply::QueueFull);
+}
+
+#[test]
+fn a_verdict_counts_once_and_ends_the_outbox_entry() {
+    let mut rig = Rig::connected();
+    let sent = row("A", Direction::Outbound);
+    rig.run(accept(&sent));
+    let (first, delivery) = settle(&sent.message_id, Verdict::Accepted);
+    let (second, other) = settle(&sent.message_id, Verdict::Accepted);
+    assert_eq!(rig.run(first), Reply::Done);
+    assert_eq!(rig.run(second), Reply::Unchanged);
+    assert_eq!(rig.status_of(&sent), MessageStatus::Sent);
+    assert_eq!(rig.count(keys::outbox_of(CHANNEL)), 0);
+    assert_eq!(rig.delivery(delivery).state, DeliveryState::Pending);
+    assert!(rig.state.get(&keys::delivery(other)).is_none());
+}
+
+#[test]
+fn receipts_move_a_message_forward_only() {
+    let mut rig = Rig::connected();
+    let sent = row("A", Direction::Outbound);
+    rig.run(accept(&sent));
+    rig.run(settle(&sent.message_id, Verdict::Accepted).0);
+    let receipt = |status| Command::Receipt {
+        channel: CHANNEL,
+        message: sent.message_id.clone(),
+        status,
+        participant: None,
+        at: Timestamp(300),
+        event: event(EventName::MessageStatus).0,
+    };
+    assert_eq!(rig.run(receipt(ReceiptStatus::Read)), Reply::Done);
+    assert_eq!(rig.run(receipt(ReceiptStatus::Delivered)), Reply::Unchanged);
+    assert_eq!(rig.run(receipt(ReceiptStatus::Read)), Reply::Unchanged);
+    assert_eq!(rig.status_of(&sent), MessageStatus::Read);
+}
+
+#[test]
+fn an_inbound_message_that_comes_again_makes_no_second_event() {
+    let mut rig = Rig::connected();
+    let receive = |row: &MessageRow| {
+        let (event, delivery) = event(EventName::MessageReceived);
+        (Command::Receive { customer: CUSTOMER, message: NewMessage::of(row), event }, delivery)
+    };
+    let (first, delivery) = receive(&row("A", Direction::Inbound));
+    let (again, other) = receive(&row("A", Direction::Inbound));
+    assert_eq!(rig.run(first), Reply::Done);
+    assert_eq!(rig.run(again), Reply::Unchanged);
+    assert_eq!(rig.delivery(delivery).event, EventName::MessageReceived);
+    assert!(rig.state.get(&keys::delivery(other)).is_none());
+}
+
+#[test]
+fn a_lid_is_learned_once() {
+    let mut rig = Rig::connected();
+    let learn = || Command::LearnLid {
+        channel: CHANNEL,
+        lid: Address::lid("251556368777322"),
+        phone: Suffixes::simulated().phone_address("15551230000"),
+        at: Timestamp(1),
+        event: event(EventName::ContactResolved).0,
+    };
+    assert_eq!(rig.run(learn()), Reply::Done);
+    assert_eq!(rig.run(learn()), Reply::Unchanged);
+}
+
+#[test]
+fn a_move_that_lost_a_race_changes_nothing() {
+    let mut rig = Rig::connected();
+    assert_eq!(rig.run(moved(0, Status::Failed)), Reply::LostRace);
+    assert_eq!(rig.run(moved(1, Status::Failed)), Reply::Done);
+}
+
+#[test]
+fn credentials_are_noted_and_wiped_with_the_move_that_says_so() {
+    let mut rig = Rig::connected();
+    let write = |value: Option<&[u8]>| Command::Auth {
+        channel: CHANNEL,
+        customer: CUSTOMER,
+        writes: vec![AuthWrite { key: CREDENTIALS.into(), value: value.map(<[u8]>::to_vec) }],
+    };
+    rig.run(write(Some(b"sealed")));
+    let channel = |rig: &Rig| decode::<ChannelRow>(&rig.state.get(&keys::channel(CHANNEL)).unwrap());
+    assert!(channel(&rig).credentials);
+    assert_eq!(rig.run(moved(1, Status::LoggedOut)), Reply::Done);
+    assert!(!channel(&rig).credentials);
+    assert_eq!(rig.count(keys::auth_of(CHANNEL)), 0);
+}
+
+#[test]
+fn a_delivery_is_due_exactly_once_until_it_ends() {
+    let mut rig = Rig::connected();
+    let (new, delivery) = event(EventName::ChannelStatus);
+    rig.run(Command::Emit(new));
+    let attempt = |number: u32, next: Next| Command::Attempted {
+        delivery,
+        attempt: Some(AttemptRow {
+            number,
+            trigger: AttemptTrigger::Scheduled,
+            started_at: Timestamp(60),
+            latency_ms: 1,
+            elapsed_ms: 1,
+            outcome: Outcome::Http,
+            http_status: Some(500),
+            response_headers: Vec::new(),
+            response_body: None,
+            remote_ip: None,
+            error: None,
+        }),
+        next,
+    };
+    rig.run(attempt(1, Next::Retry(Timestamp(5_000))));
+    assert_eq!(rig.count(keys::jobs()), 1);
+    rig.run(attempt(2, Next::Paused(Timestamp(9_000))));
+    assert_eq!(rig.delivery(delivery).state, DeliveryState::Paused);
+    assert_eq!(rig.run(Command::Unpause { endpoint: ENDPOINT, at: Timestamp(6_000) }), Reply::Done);
+    assert_eq!(rig.delivery(delivery).state, DeliveryState::Retrying);
+    assert_eq!(rig.count(keys::jobs()), 1);
+    rig.run(attempt(3, Next::Delivered));
+    assert_eq!(rig.count(keys::jobs()), 0);
+    let done = rig.delivery(delivery);
+    assert_eq!((done.state, done.attempt_count, done.attempts.len()), (DeliveryState::Delivered, 3, 3));
+    assert_eq!(rig.run(attempt(4, Next::Delivered)), Reply::Unchanged);
+}
+
+#[test]
+fn a_forgotten_channel_is_wiped_but_for_its_deliveries_and_stays_gone() {
+    let mut rig = Rig::connected();
+    for n in 0..FORGET_AT_ONCE {
+        rig.run(accept(&row(&format!("M{n}"), Direction::Outbound)));
+    }
+    let (new, delivery) = event(EventName::ChannelStatus);
+    rig.run(Command::Emit(new));
+    let forget = Command::Forget { channel: CHANNEL, customer: CUSTOMER };
+    let mut rounds = 0;
+    while rig.run(forget.clone()) == Reply::More {
+        rounds += 1;
+    }
+    assert!(rounds > 1);
+    for range in keys::everything_of(CHANNEL) {
+        assert_eq!(rig.count(range), 0);
+    }
+    assert_eq!(rig.delivery(delivery).channel, CHANNEL);
+    assert_eq!(rig.run(accept(&row("late", Direction::Outbound))), Reply::Forgotten);
+    assert_eq!(rig.run(moved(3, Status::Qr)), Reply::Forgotten);
+}
+
+/// What may come in any order, also twice.
+fn happenings() -> impl Strategy<Value = Vec<(u8, u8)>> {
+    prop::collection::vec((0_u8..5, 0_u8..6), 0..80)
+}
+
+proptest! {
+    #[test]
+    fn every_taken_send_is_in_the_outbox_or_has_a_verdict(happenings in happenings()) {
+        let mut rig = Rig::connected();
+        let rows: Vec<MessageRow> = (0..6).map(|n| row(&format!("M{n}"), Direction::Outbound)).collect();
+        let mut taken = std::collections::BTreeSet::new();
+        for (what, which) in happenings {
+            let sent = &rows[usize::from(which)];
+            let command = match what {
+                0 | 1 => {
+                    taken.insert(which);
+                    accept(sent)
+                }
+                2 => settle(&sent.message_id, Verdict::Accepted).0,
+                3 => {
+                    let error = MessageError { code: "other".into(), message: "no".into() };
+                    settle(&sent.message_id, Verdict::Failed(error)).0
+                }
+                _ => Command::Receipt {
+                    channel: CHANNEL,
+                    message: sent.message_id.clone(),
+                    status: ReceiptStatus::Delivered,
+                    participant: None,
+                    at: Timestamp(300),
+                    event: event(EventName::MessageStatus).0,
+                },
+            };
+            rig.run(command);
+        }
+        let (from, to) = keys::outbox_of(CHANNEL);
+        let waiting: Vec<MessageId> = rig
+            .state
+            .scan(&from, &to, usize::MAX)
+            .iter()
+            .map(|(_, entry)| decode::<OutboxEntry>(entry).message.id)
+            .collect();
+        for which in taken {
+            let sent = &rows[usize::from(which)];
+            let settled = rig.status_of(sent) != MessageStatus::Queued;
+            prop_assert!(settled || waiting.contains(&sent.message_id));
+        }
+        prop_assert_eq!(rig.count(keys::messages(CHANNEL, None, None)) , {
+            let mut known = 0;
+            for sent in &rows {
+                let key = keys::message_id(CHANNEL, Direction::Outbound, &sent.message_id);
+                known += usize::from(rig.state.get(&key).is_some());
+            }
+            known
+        });
+    }
+
+    #[test]
+    fn replicas_that_apply_the_same_entries_are_equal(happenings in happenings()) {
+        let rows: Vec<MessageRow> = (0..6).map(|n| row(&format!("M{n}"), Direction::Outbound)).collect();
+        let commands: Vec<Command> = happenings
+            .iter()
+            .map(|(what, which)| {
+                let sent = &rows[usize::from(*which)];
+                if *what < 3 { accept(sent) } else { settle(&sent.message_id, Verdict::Accepted).0 }
+            })
+            .collect();
+        let mut replicas = [Rig::connected(), Rig::connected()];
+        for rig in &mut replicas {
+            for command in &commands {
+                rig.run(command.clone());
+            }
+        }
+        prop_assert_eq!(&replicas[0].state, &replicas[1].state);
+    }
+
+    #[test]
+    fn bytes_that_are_no_batch_change_nothing(entry in prop::collection::vec(any::<u8>(), 0..200)) {
+        let mut rig = Rig::connected();
+        let before = rig.state.clone();
+        rig.machine.apply(Position { term: 1, index: 99 }, &entry, &mut rig.state as &mut dyn State);
+        prop_assert_eq!(rig.state, before);
+    }
+}
