@@ -130,12 +130,21 @@ async fn metrics_are_prometheus_text_that_counts_what_was_done() {
         check(total(&text, "gateway_sends_total") >= before + 5.0, text)
     })
     .await;
+    eventually("the owner tells that the channel is connected", seconds(20), async || {
+        let text = scrape(owner).await;
+        check(total(&text, "gateway_channels{status=\"connected\"}") >= 1.0, text)
+    })
+    .await;
     for node in cluster.node_ids() {
-        let text = scrape(node).await;
-        for name in ["gateway_channels", "gateway_sends_total", "gateway_webhook_backlog"] {
-            assert!(text.contains(name), "node {node} has no {name}:\n{text}");
+        // Counters begin with the first thing counted; what a node holds now is told every few seconds.
+        for name in ["gateway_channels", "gateway_worker_slots", "gateway_webhook_backlog"] {
+            eventually(&format!("node {node} tells {name}"), seconds(20), async || {
+                let text = scrape(node).await;
+                check(text.contains(name), text)
+            })
+            .await;
         }
-        assert!(!text.contains(&channel.id), "no labels per channel");
+        assert!(!scrape(node).await.contains(&channel.id), "no labels per channel");
     }
 }
 
