@@ -10,7 +10,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tests::binary::{Finished, run, run_with};
 use tests::cluster::{Cluster, Options, is_running, wait_gone};
-use tests::http::{answer, client, string};
+use tests::http::{answer, client, string, time};
 use tests::tenant::{CONNECT, Tenant, number, text, wait_status};
 use tests::wait::{check, eventually, seconds};
 
@@ -67,6 +67,11 @@ async fn the_operator_sees_nodes_customers_and_where_each_channel_lives() {
         assert_eq!(ids, [Some(1), Some(2), Some(3)]);
         let leads: Option<u64> = nodes["data"].as_array().unwrap().iter().map(|row| row["leads"].as_u64()).sum();
         assert_eq!(leads, Some(16), "each shard is led from one place: {nodes}");
+        for row in nodes["data"].as_array().unwrap() {
+            assert_eq!((&row["state"], row["version"].is_string()), (&json!("ready"), true), "{row}");
+            assert!(row["rss_bytes"].as_u64().is_some_and(|bytes| bytes > 1 << 20), "{row}");
+            time(&row["started_at"]);
+        }
         let row = operator.get(&path).await.expect(200);
         assert_eq!((&row["id"], &row["status"]), (&json!(channel.id), &json!("connected")));
         owners.push(tenant.owner(node, &channel.id).await);
@@ -292,6 +297,14 @@ async fn dev_stops_and_starts_its_nodes_and_takes_everything_down() {
         assert!(gone.is_err());
         // Two of three go on.
         demo.get("/v1/channels").await.expect(200);
+        eventually("the operator sees that the node is down", seconds(20), async || {
+            let nodes = cluster.operator(1, &client).get("/v1/admin/nodes").await.expect(200);
+            let states: Vec<_> =
+                nodes["data"].as_array().unwrap().iter().map(|row| (&row["id"], &row["state"])).collect();
+            let shown = |id: u64| if id == node { "down" } else { "ready" };
+            check(states.iter().all(|(id, state)| **state == shown(id.as_u64().unwrap())), nodes.to_string())
+        })
+        .await;
         cluster.command(&["dev", "start", &id, "--wait"]).await.succeeded();
         let after = cluster.node(node);
         assert_ne!(after.pid, before);
