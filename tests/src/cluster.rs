@@ -313,11 +313,14 @@ pub fn wait_gone(pid: i32, within: Duration) {
     }
 }
 
-/// Whether a process is there and is no zombie.
+/// Whether a process is there and is no zombie, or was killed and has threads that are still ending: only after the
+/// last of them are its ports free.
 pub fn is_running(pid: i32) -> bool {
     // pid (name) state ...: the name may hold anything, the last parenthesis ends it.
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
+    let Some((_, rest)) = stat.rsplit_once(')') else { return false };
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    !rest.trim_start().starts_with(['Z', 'X']) || threads > 1
 }
 
 fn print_logs(data: &Path) {

@@ -47,8 +47,16 @@ impl Simulator {
     }
 
     /// Scans a QR text.
-    pub async fn scan(&self, number: &str, raw: &str) {
-        self.api.post(&format!("/phones/{number}/link"), json!({ "raw": raw })).await.expect(200);
+    ///
+    /// # Errors
+    /// What the phone says when the code is unknown or has expired.
+    pub async fn try_scan(&self, number: &str, raw: &str) -> Result<(), String> {
+        let answer = self.api.post(&format!("/phones/{number}/link"), json!({ "raw": raw })).await;
+        if answer.status == 400 {
+            return Err(answer.text());
+        }
+        answer.expect(200);
+        Ok(())
     }
 
     /// Sends a text from a phone and gives the ids.

@@ -142,8 +142,13 @@ pub struct Owner {
 
 /// Lets a phone scan the channel's QR, and waits until the channel is connected.
 pub async fn pair(api: &Api, simulator: &Simulator, channel: &str, number: &str) {
-    let qr = api.get(&format!("/v1/channels/{channel}/qr?format=raw")).await.expect(200);
-    simulator.scan(number, &string(&qr["raw"])).await;
+    // A code is gone when its session ended meanwhile, as it does when the shard finds a new leader: there is another.
+    eventually(&format!("{number} is linked to {channel}"), CONNECT, async || {
+        let qr = api.get(&format!("/v1/channels/{channel}/qr?format=raw")).await;
+        let raw = if qr.status == 200 { string(&qr.json()["raw"]) } else { return Err(qr.text()) };
+        simulator.try_scan(number, &raw).await
+    })
+    .await;
     wait_status(api, channel, "connected", CONNECT).await;
 }
 

@@ -1,10 +1,12 @@
 //! The life of a channel: created, linked, renamed, stopped, started, logged out, deleted.
 
+use std::collections::BTreeSet;
+
 use base64::Engine;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tests::http::{answer, string, time, uuid};
-use tests::tenant::{CONNECT, Owner, text, wait_status};
+use tests::tenant::{CONNECT, text, wait_status};
 use tests::wait::{check, eventually, seconds};
 
 use super::Journey;
@@ -62,22 +64,27 @@ impl Journey {
         let image = base64::engine::general_purpose::STANDARD.decode(encoded).unwrap();
         assert!(image.starts_with(PNG));
         assert!(time(&qr["expires_at"]) > chrono::Utc::now());
-        let raw = string(&qr["raw"]);
+        assert!(qr["raw"].is_string());
 
         let png = self.api.get(&self.path("/qr?format=png")).await;
         assert_eq!((png.status, png.content_type()), (200, Some("image/png")));
         assert!(png.body.starts_with(PNG));
         let accept = answer(self.api.request(Method::GET, &self.path("/qr")).header("accept", "image/png")).await;
         assert_eq!((accept.status, accept.content_type()), (200, Some("image/png")));
-        for node in self.tenant.cluster.node_ids() {
-            let same = self.tenant.api(node).get(&self.path("/qr?format=raw")).await.expect(200);
-            assert_eq!(same["raw"], json!(raw), "every caller sees the same code until it rotates");
-            assert_eq!(same.get("qr"), None);
-        }
+        eventually("every caller sees the same code until it rotates", CONNECT, async || {
+            let mut raws = BTreeSet::new();
+            for node in self.tenant.cluster.node_ids() {
+                let raw = self.tenant.api(node).get(&self.path("/qr?format=raw")).await.expect(200);
+                assert_eq!(raw.get("qr"), None);
+                raws.insert(string(&raw["raw"]));
+            }
+            check(raws.len() == 1, format!("{raws:?}"))
+        })
+        .await;
         assert_eq!(self.api.get(&self.path("")).await.expect(200)["status"], "qr");
 
-        self.simulator.scan(&self.number, &raw).await;
-        let channel = wait_status(&self.api, &self.channel, "connected", CONNECT).await;
+        tests::tenant::pair(&self.api, &self.simulator, &self.channel, &self.number).await;
+        let channel = self.api.get(&self.path("")).await.expect(200);
         assert_eq!(channel["phone_number"], json!(self.number));
         self.owner_holds_the_session().await;
 
@@ -103,18 +110,17 @@ impl Journey {
     }
 
     /// The simulator and the operator's view agree on who holds the channel.
-    async fn owner_holds_the_session(&self) -> Owner {
-        let owner = self.tenant.owner(self.tenant.cluster.node_ids()[0], &self.channel).await;
-        let phone = self.simulator.get_phone(&self.number).await;
-        let devices = phone["devices"].as_array().unwrap();
-        assert_eq!(devices.len(), 1, "{phone}");
-        let session = &devices[0]["channel_session"];
-        assert_eq!(
-            (session["node"].as_u64(), session["epoch"].as_u64()),
-            (Some(owner.node), Some(owner.epoch)),
-            "{phone}"
-        );
-        owner
+    async fn owner_holds_the_session(&self) {
+        let node = self.tenant.cluster.node_ids()[0];
+        eventually("the owner holds the session", CONNECT, async || {
+            let owner = self.tenant.owner(node, &self.channel).await;
+            let phone = self.simulator.get_phone(&self.number).await;
+            assert_eq!(phone["devices"].as_array().unwrap().len(), 1, "{phone}");
+            let session = &phone["devices"][0]["channel_session"];
+            let held = (session["node"].as_u64(), session["epoch"].as_u64());
+            check(held == (Some(owner.node), Some(owner.epoch)), format!("{owner:?}: {phone}"))
+        })
+        .await;
     }
 
     pub async fn link_by_code(&self) {
