@@ -48,7 +48,14 @@ pub(super) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
                 let greeted = tokio::time::timeout(shared.connect_timeout * 5, greet(&shared, socket)).await;
                 drop(permit);
                 match greeted {
-                    Ok(Ok((stream, peer, class))) => serve(&shared, stream, peer, class).await,
+                    Ok(Ok((stream, peer, class))) => {
+                        let stop = shared.stop.clone();
+                        let (tracker, runtime) = (shared.tracker.clone(), shared.runtime_of(class).clone());
+                        let serving = async move {
+                            let _ = stop.run_until_cancelled(serve(&shared, stream, peer, class)).await;
+                        };
+                        tracker.spawn_on(serving, &runtime);
+                    }
                     Ok(Err(HelloError::Refused(reason))) => {
                         telemetry::peer_refused();
                         tracing::warn!(%from, %reason, "refused a peer");

@@ -1,7 +1,8 @@
 //! How nodes speak to each other: framed streams over mutual TLS, one connection for each class of traffic.
 //!
-//! Each node dials its peers; a connection carries calls one way and their answers the other. All sockets live on the
-//! Raft runtime, so that a busy API cannot hold back heartbeats; only the handlers of calls run on the caller's.
+//! Each node dials its peers; a connection carries calls one way and their answers the other. Votes, heartbeats, log and
+//! snapshots live on the Raft runtime, so that a busy API cannot hold them back. The connections that carry the calls
+//! of the floors above live where those calls are made and handled: each change of runtime would wake a thread.
 
 mod frame;
 mod hello;
@@ -174,12 +175,22 @@ struct Shared {
     links: RwLock<HashMap<(NodeId, Class), Arc<Link>>>,
     /// The accepted connections, each with what ends it.
     accepted: Mutex<HashMap<(NodeId, Class), CancellationToken>>,
-    /// Where handlers of calls run.
+    /// Where calls of the floors above are made and handled.
     caller: Handle,
     /// Where everything else runs.
     runtime: Handle,
     stop: CancellationToken,
     tracker: TaskTracker,
+}
+
+impl Shared {
+    /// Where the connections of a class live.
+    fn runtime_of(&self, class: Class) -> &Handle {
+        match class {
+            Class::Call => &self.caller,
+            Class::Control | Class::Log | Class::Snapshot => &self.runtime,
+        }
+    }
 }
 
 /// This node's place among its peers.

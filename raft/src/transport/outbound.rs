@@ -101,7 +101,7 @@ impl Link {
             down,
             last_trouble: None,
         };
-        shared.tracker.spawn_on(keeper.run(), &shared.runtime);
+        shared.tracker.spawn_on(keeper.run(), shared.runtime_of(class));
         link
     }
 

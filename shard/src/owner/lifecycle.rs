@@ -432,7 +432,9 @@ impl Channel {
             Work::PairCode { .. } => self.pairing().await,
             Work::Forget => {
                 self.end_session();
-                self.outbox.take_all();
+                // Each of them was answered with a 202: it ends in an event, as with any other end of the channel.
+                let queued = self.outbox.ids();
+                self.fail_sends(queued, "channel_unavailable", "the channel was deleted").await?;
                 self.start_at = None;
                 self.resume_at = None;
                 let forget = Command::Forget { channel: self.row.id, customer: self.row.customer };

@@ -69,12 +69,6 @@ impl Outbox {
         self.entries.remove(&self.places.remove(id)?)
     }
 
-    /// Takes everything, oldest first.
-    pub fn take_all(&mut self) -> Vec<Entry> {
-        self.places.clear();
-        std::mem::take(&mut self.entries).into_values().collect()
-    }
-
     pub fn ids(&self) -> Vec<MessageId> {
         self.entries.values().map(|entry| entry.message.id.clone()).collect()
     }
