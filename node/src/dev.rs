@@ -218,6 +218,8 @@ async fn start(data: &Path, node: NodeId, wait: bool) -> anyhow::Result<()> {
     if let Some(pid) = process::running(role, &folder, plan) {
         return Err(Refusal::new(role.to_string(), format!("runs already as process {pid}"), "stop it first").into());
     }
+    // One that was killed a moment ago may still hold its ports.
+    process::wait_gone(role, &folder, plan, STOP_DEADLINE).await;
     ports::ensure_free(plan.ports().of_node(node))?;
     let mut children = Children::default();
     let started = process::spawn(role, &folder, plan, 1.0)?;

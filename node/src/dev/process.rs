@@ -154,6 +154,17 @@ fn is_process(pid: i32, argument: &str) -> bool {
     command_line.split(|byte| *byte == 0).any(|word| word == argument.as_bytes())
 }
 
+/// Whether the process of this role was ended and is not gone yet: its ports are free only after its last thread.
+fn is_ending(role: Role, folder: &Folder) -> bool {
+    let Ok(pid) = recorded_pid(folder, role) else { return false };
+    // Memory goes first, and with it the command line; then what it had open; then, but for the first, its threads.
+    let Ok(command_line) = fs::read(format!("/proc/{pid}/cmdline")) else { return false };
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let is_zombie = stat.rsplit_once(')').is_some_and(|(_, state)| state.trim_start().starts_with('Z'));
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    command_line.is_empty() && !(is_zombie && threads <= 1)
+}
+
 /// Sends a signal to the process of this role; `false` when it does not run.
 ///
 /// # Errors
@@ -167,10 +178,10 @@ pub fn signal(role: Role, folder: &Folder, plan: Plan, signal: Signal) -> anyhow
     }
 }
 
-/// Waits until the process of this role runs no more; `false` when the time passed first.
+/// Waits until the process of this role runs no more and holds no port; `false` when the time passed first.
 pub async fn wait_gone(role: Role, folder: &Folder, plan: Plan, within: Duration) -> bool {
     let deadline = Instant::now() + within;
-    while running(role, folder, plan).is_some() {
+    while running(role, folder, plan).is_some() || is_ending(role, folder) {
         if Instant::now() >= deadline {
             return false;
         }
