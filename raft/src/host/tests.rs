@@ -353,3 +353,47 @@ async fn a_folder_in_use_is_refused_by_name() {
     assert!(error.contains(&path.display().to_string()) && error.contains("another process"), "{error}");
     cluster.shutdown().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_answered_survives_nodes_that_come_and_go_and_replicas_stay_equal() {
+    let mut cluster = Cluster::start(&[1, 2, 3], small()).await;
+    let mut answered = Vec::new();
+    for round in 0..9_u64 {
+        // Every third time the leader goes; a node that returns is mostly too far behind for the log.
+        let leader = cluster.leader().await;
+        let victim = if round % 3 == 0 { leader } else { leader % 3 + 1 };
+        cluster.stop(victim).await;
+        let pending: Vec<_> = {
+            let group = cluster.group(cluster.leader().await).clone();
+            (0..300)
+                .filter_map(|number| {
+                    let command = format!("{round}-{number}={round}");
+                    group.submit(Bytes::from(command.clone())).ok().map(|pending| (command, pending))
+                })
+                .collect()
+        };
+        for (command, pending) in pending {
+            if pending.await.is_ok() {
+                answered.push(command);
+            }
+        }
+        cluster.run(victim).await;
+    }
+    assert!(answered.len() > 1000, "{}", answered.len());
+    let mut hashes = BTreeSet::new();
+    for id in [1, 2, 3] {
+        let group = cluster.group(id);
+        group.linearizable(soon()).await.unwrap();
+        let reader = group.reader();
+        for command in &answered {
+            let (key, value) = command.split_once('=').unwrap();
+            let found = reader.get(format!("key/{key}").as_bytes());
+            assert_eq!(found.as_deref(), Some(value.as_bytes()), "node {id}, {command}");
+        }
+        // The others may be an entry behind for a moment; equal positions have equal hashes.
+        group.wait_applied(cluster.group(1).applied(), soon()).await.unwrap();
+        hashes.insert(group.state_hash(soon()).await.unwrap().1);
+    }
+    assert_eq!(hashes.len(), 1);
+    cluster.shutdown().await;
+}
