@@ -1,6 +1,7 @@
 //! Raft for the gateway: many groups in one process, one log, one transport.
 //!
-//! - [`machine`]: what a replicated state machine is.
+//! - [`machine`]: what a replicated state machine is. [`record`]: how machines store their records.
+//! - [`directory`]: the state machine that the whole cluster shares.
 //! - [`host`]: owns the groups, their log and their state on disk, and the threads that serve them.
 //! - [`group`]: one Raft group as its users see it: propose, read, watch its leadership.
 //! - [`transport`]: mutual TLS between the nodes; also carries the calls of the floors above.
@@ -9,6 +10,7 @@ pub mod directory;
 pub mod group;
 pub mod host;
 pub mod machine;
+pub mod record;
 pub mod transport;
 
 mod codec;

@@ -1,4 +1,4 @@
-//! What a shard stores. Every record is written as a version byte and named fields, so that a release can add some.
+//! What a shard stores; see `raft::record` for how.
 
 use bytes::Bytes;
 use model::address::Address;
@@ -10,7 +10,7 @@ use model::time::Timestamp;
 use model::webhook::{DeliveryState, Outcome};
 use network::driver::Outbound;
 use raft::machine::View;
-use serde::de::DeserializeOwned;
+pub use raft::record::{decode, encode};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -234,24 +234,4 @@ pub struct AttemptRow {
     pub response_body: Option<String>,
     pub remote_ip: Option<String>,
     pub error: Option<String>,
-}
-
-/// The format of stored records.
-const RECORD_VERSION: u8 = 1;
-
-pub fn encode<T: Serialize>(record: &T) -> Vec<u8> {
-    let mut bytes = vec![RECORD_VERSION];
-    rmp_serde::encode::write_named(&mut bytes, record).expect("a record of plain fields is always written");
-    bytes
-}
-
-/// Reads what [`encode`] wrote. The bytes come from a checksummed store that this very state machine filled, so what
-/// cannot be read is damage, and running on would spread it.
-pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> T {
-    match bytes.split_first() {
-        Some((&RECORD_VERSION, record)) => {
-            rmp_serde::from_slice(record).unwrap_or_else(|error| panic!("a shard record cannot be read: {error}"))
-        }
-        _ => panic!("a shard record has a format that this release does not know"),
-    }
 }

@@ -19,10 +19,11 @@ use super::freshness::{CONFIRM_EVERY, OtherCopies, OwnCopy};
 use super::keys;
 use super::machine::{DirectoryMachine, Outcome, Shared};
 use super::records::AuditEntry;
-use super::state::{Change, DirectoryState, decode};
+use super::state::{Change, DirectoryState};
 use crate::group::{Group, ProposeError};
 use crate::host::{Host, OpenError};
 use crate::machine::{GroupId, View};
+use crate::record::decode;
 use crate::transport::{Class, Handler, Peers};
 
 /// The directory's Raft group.

@@ -10,8 +10,9 @@ use uuid::Uuid;
 
 use super::command::{PROPOSAL_VERSION, Proposal, Rejection, Reply};
 use super::keys;
-use super::state::{Change, DirectoryState, decode, encode};
+use super::state::{Change, DirectoryState};
 use crate::machine::{Machine, Position, State, View};
+use crate::record::{decode, encode};
 
 /// How many log positions a proposal's reply is kept for, in case it is proposed again.
 const REPEATS_KEPT: u64 = 20_000;

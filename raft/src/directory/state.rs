@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use model::id::{ChannelId, CustomerId, EndpointId, KeyId, NodeId, SLOT_COUNT, ShardId, Slot};
 use model::time::Timestamp;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::command::{Command, Proposal, Rejection, Reply};
@@ -15,6 +14,7 @@ use super::records::{
     AuditEntry, ChannelRecord, ClusterRecord, CustomerRecord, EndpointRecord, KeyRecord, NodeRecord, PlacementRecord,
 };
 use crate::machine::{State, View};
+use crate::record::{decode, encode};
 
 /// How many endpoints an account may have (supplement 20.1).
 pub const MAX_ENDPOINTS: u32 = 50;
@@ -444,23 +444,3 @@ fn each<T: DeserializeOwned>(view: &dyn View, table: Table, mut with: impl FnMut
         with(decode(&value));
     }
 }
-
-/// A stored record: a version byte, then named fields, so that a later release can add some.
-pub(super) fn encode<T: Serialize>(record: &T) -> Vec<u8> {
-    let mut bytes = vec![RECORD_VERSION];
-    rmp_serde::encode::write_named(&mut bytes, record).expect("a record of plain fields is always written");
-    bytes
-}
-
-/// Reads what [`encode`] wrote. The bytes come from a checksummed store that this very state machine filled, so what
-/// cannot be read is damage, and running on would spread it.
-pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> T {
-    match bytes.split_first() {
-        Some((&RECORD_VERSION, record)) => {
-            rmp_serde::from_slice(record).unwrap_or_else(|error| panic!("a directory record cannot be read: {error}"))
-        }
-        _ => panic!("a directory record has a format that this release does not know"),
-    }
-}
-
-const RECORD_VERSION: u8 = 1;
