@@ -255,13 +255,14 @@ impl Default for History {
 #[serde(deny_unknown_fields, default)]
 pub struct Log {
     pub format: LogFormat,
-    /// `tracing` directives, as in `info,shard=debug`. openraft tells of every heartbeat at `info`.
+    /// `tracing` directives, as in `info,shard=debug`. openraft tells of every heartbeat at `info`, and at `warn` of
+    /// every one that fails: thousands of lines a minute while a peer is away, which `raft::transport` tells in one.
     pub filter: String,
 }
 
 impl Default for Log {
     fn default() -> Self {
-        Self { format: LogFormat::Text, filter: "info,openraft=warn,salvo_core=warn".to_owned() }
+        Self { format: LogFormat::Text, filter: "info,openraft=error,salvo_core=warn".to_owned() }
     }
 }
 
