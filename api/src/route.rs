@@ -246,6 +246,7 @@ mod tests {
             ("/v1/channels/{id}/messages", Some(Resource::Messages)),
             ("/v1/channels/{id}/presences/{contact_id}", Some(Resource::Presences)),
             ("/v1/channels/{id}/stories", Some(Resource::Stories)),
+            ("/v1/channels/{id}/calls/{call_id}/accept", Some(Resource::Calls)),
             ("/v1/messages", Some(Resource::Messages)),
             ("/v1/messages/{message_id}/deliveries", Some(Resource::Messages)),
             ("/v1/webhook-endpoints/{id}/signing-secret", Some(Resource::Webhooks)),

@@ -456,6 +456,8 @@ async fn what_is_not_there_is_not_found() {
     for path in ["stories", "calls"] {
         api.get(&format!("/v1/channels/{channel}/{path}")).await.expect_error(501, "not_implemented");
     }
+    let accepted = api.post(&format!("/v1/channels/{channel}/calls/call-1/accept"), json!({})).await;
+    assert_eq!(accepted.expect_error(501, "not_implemented")["feature"], "calls.accept");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
