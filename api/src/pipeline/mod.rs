@@ -232,7 +232,8 @@ impl Handler for Gate {
         let (status, elapsed) = (reply.status.as_u16(), started.elapsed());
         span.in_scope(|| {
             let elapsed_ms = elapsed.as_secs_f64() * 1000.0;
-            if status >= 500 {
+            // An answer without a code is a probe's: it comes every second while a node starts, and is no failure.
+            if status >= 500 && !refused.is_empty() {
                 tracing::warn!(status, code = refused, elapsed_ms, "answered");
             } else {
                 tracing::debug!(status, code = refused, elapsed_ms, "answered");
