@@ -14,6 +14,7 @@ use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::{Notify, Semaphore};
 
 use super::session::SimulatedSession;
+use crate::driver::EndReason;
 
 /// How many sends and acknowledgements may wait for the socket; the next one waits for room.
 const ROOM: usize = 4_096;
@@ -114,7 +115,8 @@ impl Outgoing {
     /// Gives the kernel as much as it takes now; false when nothing is queued.
     fn write_some(&self, sink: &OwnedWriteHalf) -> io::Result<bool> {
         let mut lane = self.lane.lock();
-        let mut freed = lane.drop_silenced(AT_ONCE);
+        let silenced = lane.drop_silenced(AT_ONCE);
+        let mut freed = silenced.iter().filter(|piece| piece.counted).count();
         let outcome = if lane.queue.is_empty() {
             Ok(false)
         } else {
@@ -128,26 +130,29 @@ impl Outgoing {
         };
         drop(lane);
         self.room.add_permits(freed);
+        for speaker in silenced.into_iter().filter_map(|piece| piece.speaker) {
+            // Its frame is lost: it must not live on as if nothing had happened.
+            speaker.cut(EndReason::Fenced);
+        }
         outcome
     }
 }
 
 impl Lane {
-    /// Drops frames of sessions that may not speak any more among the next ones; returns the places that this frees.
-    fn drop_silenced(&mut self, among: usize) -> usize {
-        let mut freed = 0;
+    /// Takes out the frames of sessions that may not speak any more among the next ones.
+    fn drop_silenced(&mut self, among: usize) -> Vec<Piece> {
+        let mut silenced = Vec::new();
         let mut position = 0;
         while position < among.min(self.queue.len()) {
             let piece = &self.queue[position];
-            let silenced = piece.written == 0 && piece.speaker.as_ref().is_some_and(|speaker| !speaker.may_speak());
-            if silenced {
-                freed += usize::from(piece.counted);
-                self.queue.remove(position);
-            } else {
+            let may_speak = piece.written > 0 || piece.speaker.as_ref().is_none_or(|speaker| speaker.may_speak());
+            if may_speak {
                 position += 1;
+            } else {
+                silenced.extend(self.queue.remove(position));
             }
         }
-        freed
+        silenced
     }
 
     /// Forgets what was written; returns the places that this frees.

@@ -117,9 +117,13 @@ impl SimulatedSession {
         &self.fence
     }
 
-    /// Whether a byte of this session may leave now.
+    /// Whether a byte of this session may leave now. Once refused, it never may again, even when the fence moves on: what
+    /// it had to say was lost, and what it would say next must not overtake that in another session.
     pub fn may_speak(&self) -> bool {
-        !self.silenced.load(Ordering::Acquire) && self.fence.is_live()
+        if !self.fence.is_live() {
+            self.silenced.store(true, Ordering::Release);
+        }
+        !self.silenced.load(Ordering::Acquire)
     }
 
     /// Takes what the network says to this session.
@@ -320,8 +324,10 @@ impl SimulatedSession {
         }
     }
 
-    fn check_logged_in(&self) -> Result<(), SessionError> {
-        if !self.fence.is_live() {
+    fn check_logged_in(self: &Arc<Self>) -> Result<(), SessionError> {
+        if !self.may_speak() && self.state.lock().phase != Phase::Ended {
+            // The watchdog may not have seen it, when the fence has moved on since.
+            self.cut(EndReason::Fenced);
             return Err(SessionError::Fenced);
         }
         match self.state.lock().phase {

@@ -348,6 +348,26 @@ async fn sessions_are_cut_when_their_fence_passes_and_others_live_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_was_refused_once_is_over_even_when_its_fence_moves_on() {
+    let world = World::new().await;
+    let network = world.network(1);
+    drop(world.pair(&network, &fence(1)).await);
+    let short = Fence::new(2, Instant::now() + Duration::from_secs(2));
+    let mut line = world.login(&network, &short).await;
+    until("the fence passes", || !short.is_live()).await;
+    let lost = line.send("A").await;
+    short.extend(Instant::now() + Duration::from_secs(600));
+    assert!(lost.is_err());
+    // Else what follows would overtake what was lost.
+    assert_eq!(line.ended().await, EndReason::Fenced);
+    assert!(line.send("B").await.is_err());
+    let line = world.login(&network, &short).await;
+    line.send("A").await.unwrap();
+    until("it arrives", || world.simulator.stats().raw_sends == 1).await;
+    assert_eq!(world.simulator.stats().conflicts, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_killed_session_says_nothing_more() {
     let world = World::new().await;
     let network = world.network(1);
