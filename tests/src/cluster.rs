@@ -117,9 +117,10 @@ impl Cluster {
     fn start_blocking(options: &Options) -> Self {
         let room = Room::take();
         let mut folder = tempfile::Builder::new().prefix("gateway-test-").tempdir().expect("a folder can be made");
-        folder.disable_cleanup(std::env::var_os("GATEWAY_KEEP").is_some());
+        let keep = std::env::var_os("GATEWAY_KEEP").is_some();
+        folder.disable_cleanup(keep);
         let data = folder.path().join("dev");
-        let undertaker = Undertaker::new(&data);
+        let undertaker = Undertaker::new(&data, (!keep).then_some(folder.path()));
         let mut args = vec![
             "dev".to_owned(),
             "--detach".to_owned(),
@@ -266,20 +267,22 @@ impl Drop for Running {
     }
 }
 
-/// A process that stops the cluster when the test program closes its end of a pipe, whichever way it ends.
+/// A process that stops the cluster and removes its folder when the test program closes its end of a pipe, whichever way
+/// it ends. A shared cluster is dropped by nobody: it ends with the program.
 #[derive(Debug)]
 struct Undertaker {
     child: Child,
 }
 
 impl Undertaker {
-    fn new(data: &Path) -> Self {
+    fn new(data: &Path, folder: Option<&Path>) -> Self {
         use std::os::unix::process::CommandExt;
-        let script = r#"cat; [ -d "$2" ] && "$1" dev down --data "$2"; true"#;
+        let script = r#"cat; [ -d "$2" ] && "$1" dev down --data "$2"; [ -z "$3" ] || rm -rf "$3""#;
         let child = Command::new("sh")
             .args(["-c", script, "sh"])
             .arg(binary::gateway())
             .arg(data)
+            .args(folder)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

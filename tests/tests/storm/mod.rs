@@ -163,11 +163,15 @@ impl Storm {
         }
         assert_eq!(simulator.stat("conflicts").await, 0, "{}", simulator.stats().await);
         // Accepted in the order in which they were promised.
-        let mut last: HashMap<usize, (u64, &str)> = HashMap::new();
+        let mut last: HashMap<usize, &Value> = HashMap::new();
         for accepted in &accepted {
-            let seq = ledger[&accepted.id][0]["seq"].as_u64().unwrap();
-            if let Some((before, id)) = last.insert(accepted.channel, (seq, &accepted.id)) {
-                assert!(before < seq, "channel {}: {} overtook {id}", accepted.channel, accepted.id);
+            let row = &ledger[&accepted.id][0];
+            if let Some(before) = last.insert(accepted.channel, row) {
+                if before["seq"].as_u64() > row["seq"].as_u64() {
+                    let channel = &self.channels[accepted.channel];
+                    let logins = simulator.logins(&channel.number).await;
+                    panic!("channel {}: what was accepted later went first: {before} {row}: {logins:?}", channel.id);
+                }
             }
         }
     }
