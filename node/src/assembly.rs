@@ -149,7 +149,7 @@ impl Assembly {
         Refusal::new(
             format!("node.data_dir ({})", self.folder.path.display()),
             reason.to_string(),
-            "give the node the folder that it had, or join it under a new id",
+            "give the node the folder that it had",
         )
     }
 

@@ -170,9 +170,16 @@ pub(crate) fn decode_append(mut bytes: Bytes) -> Result<AppendEntriesRequest<Typ
         need(&bytes, 4)?;
         let length = bytes.get_u32() as usize;
         need(&bytes, length)?;
-        entries.push(get_entry(bytes.split_to(length))?);
+        entries.push(get_entry(own(bytes.split_to(length)))?);
     }
     Ok(AppendEntriesRequest { vote, prev_log_id, entries, leader_commit })
+}
+
+/// A copy, unless it is large: entries stay in memory for long, and a small one must not keep the whole buffer that its
+/// frame was read into.
+fn own(entry: Bytes) -> Bytes {
+    const LARGE: usize = 32 << 10;
+    if entry.len() < LARGE { Bytes::copy_from_slice(&entry) } else { entry }
 }
 
 /// The answer to an append.

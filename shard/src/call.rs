@@ -189,7 +189,8 @@ impl DeliveryView {
             last_http_status: last.and_then(|attempt| attempt.http_status),
             last_attempt_at: last.map(|attempt| attempt.started_at),
             delivered_at: row.delivered_at,
-            next_attempt_at: row.next_attempt_at,
+            // A paused one is not attempted at its time, but given up.
+            next_attempt_at: row.next_attempt_at.filter(|_| row.state != DeliveryState::Paused),
         }
     }
 }

@@ -95,6 +95,7 @@ impl Cluster {
     /// # Errors
     /// [`OpenError`] when the directory's replica cannot be opened.
     pub async fn start(config: ClusterConfig, host: Arc<Host>, peers: Arc<Peers>) -> Result<Arc<Self>, OpenError> {
+        crate::telemetry::describe();
         let node = config.membership.own.id;
         let stop = CancellationToken::new();
         let directory = Directory::open(node, &host, peers.clone()).await?;

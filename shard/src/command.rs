@@ -53,8 +53,8 @@ pub enum Command {
     Auth { channel: ChannelId, customer: CustomerId, writes: Vec<AuthWrite> },
     /// An attempt at a delivery, and what follows from it.
     Attempted { delivery: DeliveryId, attempt: Option<AttemptRow>, next: Next },
-    /// Makes the paused deliveries of an endpoint due again, spread over a minute.
-    Unpause { endpoint: EndpointId, at: Timestamp },
+    /// Makes deliveries due again that are paused, spread over a minute. The owner names a few at a time.
+    Unpause { deliveries: Vec<DeliveryId>, at: Timestamp },
     /// Wipes a deleted channel, a part at a time: repeat until the answer is `Done`.
     Forget { channel: ChannelId, customer: CustomerId },
 }

@@ -129,6 +129,12 @@ pub fn job(endpoint: EndpointId, due: Timestamp, delivery: DeliveryId) -> Vec<u8
     key(JOB, &[endpoint.as_bytes(), &time(due), delivery.as_bytes()])
 }
 
+/// The value of a job whose delivery is to be attempted when it is due.
+pub const JOB_DUE: &[u8] = b"";
+
+/// The value of a job whose delivery waits for its endpoint to be switched on; the time is when waiting ends.
+pub const JOB_PAUSED: &[u8] = b"p";
+
 pub fn jobs() -> Range {
     under(vec![JOB])
 }

@@ -21,4 +21,5 @@ pub mod picture;
 pub mod records;
 pub mod router;
 pub mod secrets;
+mod telemetry;
 pub mod webhook;

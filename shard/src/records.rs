@@ -44,6 +44,9 @@ pub struct ChannelRow {
     pub moved_by: Option<Uuid>,
     /// Deleted in the directory and wiped here; kept so that late commands find it gone.
     pub forgotten: bool,
+    /// Nothing but its deliveries and this row is left of a forgotten channel.
+    #[serde(default)]
+    pub wiped: bool,
 }
 
 impl ChannelRow {
@@ -65,6 +68,7 @@ impl ChannelRow {
             replaced_at: None,
             moved_by: None,
             forgotten: false,
+            wiped: false,
         }
     }
 

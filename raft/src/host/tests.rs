@@ -166,7 +166,7 @@ impl Cluster {
 }
 
 async fn start_host(path: &Path, peers: &Arc<Peers>, limits: LogLimits) -> Result<Host, StartError> {
-    let fatal: Fatal = Arc::new(|reason| tracing::error!(%reason, "fatal"));
+    let fatal: Fatal = Arc::new(|reason| eprintln!("fatal: {reason}"));
     let config = HostConfig {
         node: peers.node(),
         data_dir: path.to_owned(),

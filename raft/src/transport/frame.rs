@@ -16,6 +16,9 @@ const VERSION: u8 = 1;
 /// A longer frame is damage, or an attack; a message is bounded by it too.
 pub(super) const MAX_FRAME: usize = 64 << 20;
 const MESSAGE_HEAD: usize = 15;
+/// What a buffer grows by, and the room that it should have before more is read into it.
+const BUFFER: usize = 16 << 10;
+const ROOM: usize = 4 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -87,8 +90,8 @@ pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), buffer: &mut Byt
                 };
             }
             buffer.reserve(4 + length - buffer.len());
-        } else {
-            buffer.reserve(16 << 10);
+        } else if buffer.capacity() - buffer.len() < ROOM {
+            buffer.reserve(BUFFER);
         }
         if stream.read_buf(buffer).await? == 0 {
             return Err(FrameError::Closed);

@@ -1,15 +1,16 @@
 //! One attempt of a stored delivery, from the record to the committed outcome.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::event::EventName;
-use model::id::{Epoch, ShardId};
+use model::id::{AuditId, Epoch, ShardId};
 use model::time::Timestamp;
 use model::webhook::delivery::Verdict;
 use model::webhook::{DeliveryState, Outcome, RetrySchedule};
 use raft::directory::command::Command as DirectoryCommand;
-use raft::directory::records::{DisabledReason, EndpointRecord};
+use raft::directory::records::{AuditActor, AuditEntry, AuditTarget, DisabledReason, EndpointRecord};
 use raft::machine::View;
 
 use super::lane::Job;
@@ -33,6 +34,8 @@ pub(super) struct Finished {
     pub job: Job,
     /// When the delivery is due again, if it is.
     pub next_due: Option<Timestamp>,
+    /// It waits for its endpoint to be switched on.
+    pub paused: bool,
 }
 
 /// Makes the attempt. Without an outcome in the log the next owner makes it again, under the same event id.
@@ -42,7 +45,7 @@ pub(super) async fn run(
     owner: Arc<Owner>,
     job: Job,
 ) -> Finished {
-    let mut finished = Finished { shard: owner.shard, epoch: owner.epoch, job, next_due: None };
+    let mut finished = Finished { shard: owner.shard, epoch: owner.epoch, job, next_due: None, paused: false };
     let id = finished.job.delivery;
     let Some(delivery) = owner.reader.get(&keys::delivery(id)) else { return finished };
     let delivery: DeliveryRow = decode(&delivery);
@@ -59,8 +62,10 @@ pub(super) async fn run(
         Next::Retry(due) | Next::Paused(due) => Some(due),
         Next::Delivered | Next::Exhausted => None,
     };
+    let paused = matches!(next, Next::Paused(_));
     if owner.committer.commit_one(Command::Attempted { delivery: id, attempt, next }).await.is_ok() {
         finished.next_due = due;
+        finished.paused = paused;
     }
     finished
 }
@@ -141,7 +146,24 @@ fn retry(schedule: &RetrySchedule, delivery: &DeliveryRow, asked: Option<Duratio
 async fn disable(owner: &Owner, endpoint: &EndpointRecord) {
     let command = DirectoryCommand::DisableEndpoint { id: endpoint.id, reason: DisabledReason::Gone };
     let deadline = Instant::now() + DISABLE_PATIENCE;
-    if let Err(error) = owner.node.directory.update(command, Vec::new(), deadline).await {
+    let entry = AuditEntry {
+        id: AuditId::new(),
+        customer_id: Some(endpoint.customer_id),
+        action: "webhook.auto_disabled".to_owned(),
+        actor: AuditActor { kind: "system".to_owned(), id: None, prefix: None, email: None },
+        target: Some(AuditTarget {
+            kind: "webhook_endpoint".to_owned(),
+            id: endpoint.id.to_string(),
+            label: endpoint.url.clone(),
+        }),
+        ip: None,
+        user_agent: None,
+        request_id: None,
+        success: true,
+        created_at: Timestamp::now(),
+        details: BTreeMap::from([("reason".to_owned(), "gone".to_owned())]),
+    };
+    if let Err(error) = owner.node.directory.update(command, vec![entry], deadline).await {
         tracing::warn!(endpoint = %endpoint.id, %error, "an endpoint that is gone was not disabled");
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use model::id::{EndpointId, Epoch, ShardId};
 use model::time::Timestamp;
 use model::webhook::RetrySchedule;
+use raft::directory::state::DirectoryState;
 use raft::directory::{Change, Directory};
 use raft::machine::View;
 use tokio::sync::{broadcast, mpsc};
@@ -136,6 +137,8 @@ impl Engine {
                 for endpoint in endpoints {
                     self.lanes.entry(endpoint).or_default().insert(owner.shard, Lane::unread(endpoint));
                     touched.insert(endpoint);
+                    // It may have been switched on while the shard had no owner.
+                    self.unpause(&owner, endpoint);
                 }
                 self.owners.insert(owner.shard, owner);
             }
@@ -178,6 +181,12 @@ impl Engine {
                 lane.add(Job { due, chat: None, ..finished.job });
             }
         }
+        // It may have been switched on while the pause was on its way into the log.
+        if finished.paused
+            && let Some(owner) = self.owners.get(&finished.shard)
+        {
+            self.unpause(owner, endpoint);
+        }
         endpoint
     }
 
@@ -217,18 +226,41 @@ impl Engine {
 
     /// An endpoint that was switched on again gets what was paused for it.
     fn endpoint_changed(&self, id: EndpointId) {
-        let enabled = self.directory.read(|state| state.endpoints.get(&id).is_some_and(|endpoint| endpoint.enabled));
-        if !enabled {
-            return;
-        }
-        for owner in self.owners.values().cloned() {
-            let to_self = self.to_self.clone();
+        self.owners.values().for_each(|owner| self.unpause(owner, id));
+    }
+
+    /// Makes an endpoint's paused deliveries in a shard due again, if it is switched on.
+    fn unpause(&self, owner: &Arc<Owner>, endpoint: EndpointId) {
+        let enabled = |state: &DirectoryState| state.endpoints.get(&endpoint).is_some_and(|endpoint| endpoint.enabled);
+        if self.directory.read(enabled) {
+            let (owner, to_self) = (owner.clone(), self.to_self.clone());
             owner.tasks.clone().spawn(async move {
-                let unpause = Command::Unpause { endpoint: id, at: Timestamp::now() };
-                if owner.committer.commit_one(unpause).await == Ok(Reply::Done) {
-                    let _ = to_self.send(ToEngine::Reread(owner.shard, owner.epoch, Some(id)));
+                if unpause(&owner, endpoint).await {
+                    let _ = to_self.send(ToEngine::Reread(owner.shard, owner.epoch, Some(endpoint)));
                 }
             });
+        }
+    }
+}
+
+/// Finds an endpoint's paused deliveries and makes them due, a few with each command. Says whether there were any.
+async fn unpause(owner: &Owner, endpoint: EndpointId) -> bool {
+    /// Jobs that are read, and made due, at a time.
+    const AT_ONCE: usize = 256;
+    let (mut from, to) = keys::jobs_of(endpoint);
+    let mut any = false;
+    loop {
+        let jobs = owner.reader.scan(&from, &to, AT_ONCE);
+        let Some((last, _)) = jobs.last() else { return any };
+        from = [last.as_slice(), &[0]].concat();
+        let paused = jobs.iter().filter(|(_, mark)| mark == keys::JOB_PAUSED);
+        let deliveries: Vec<_> = paused.filter_map(|(key, _)| Some(keys::parse_job(key)?.2)).collect();
+        if !deliveries.is_empty() {
+            let unpause = Command::Unpause { deliveries, at: Timestamp::now() };
+            match owner.committer.commit_one(unpause).await {
+                Ok(reply) => any |= reply == Reply::Done,
+                Err(_) => return any,
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The shard's state machine: commands of its channels, applied to its part of the store. Pure; see `raft::machine`.
 
 use bytes::Bytes;
-use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, MessageId, NodeId, RowId};
+use model::id::{ChannelId, CustomerId, DeliveryId, MessageId, NodeId, RowId};
 use model::status::OnSend;
 use model::time::Timestamp;
 use model::webhook::DeliveryState;
@@ -87,7 +87,7 @@ impl Apply<'_> {
             }
             Command::Auth { channel, customer, writes } => self.auth(channel, customer, writes),
             Command::Attempted { delivery, attempt, next } => self.attempted(delivery, attempt, next),
-            Command::Unpause { endpoint, at } => self.unpause(endpoint, at),
+            Command::Unpause { deliveries, at } => self.unpause(deliveries, at),
             Command::Forget { channel, customer } => self.forget(channel, customer),
         }
     }
@@ -293,7 +293,7 @@ impl Apply<'_> {
                 created_at: event.at,
                 attempts: Vec::new(),
             };
-            self.state.put(&keys::job(delivery.endpoint, event.at, delivery.id), &[]);
+            self.state.put(&keys::job(delivery.endpoint, event.at, delivery.id), keys::JOB_DUE);
             if let Some(row) = row {
                 self.state.put(&keys::message_delivery(event.channel, row, delivery.id), &[]);
             }
@@ -324,27 +324,25 @@ impl Apply<'_> {
             Next::Paused(until) => (DeliveryState::Paused, Some(until)),
         };
         if let Some(due) = delivery.next_attempt_at {
-            self.state.put(&keys::job(delivery.endpoint, due, id), &[]);
+            let paused = delivery.state == DeliveryState::Paused;
+            let mark = if paused { keys::JOB_PAUSED } else { keys::JOB_DUE };
+            self.state.put(&keys::job(delivery.endpoint, due, id), mark);
         }
         self.state.put(&keys::delivery(id), &encode(&delivery));
         Reply::Done
     }
 
-    fn unpause(&mut self, endpoint: EndpointId, at: Timestamp) -> Reply {
-        let (from, to) = keys::jobs_of(endpoint);
+    fn unpause(&mut self, deliveries: Vec<DeliveryId>, at: Timestamp) -> Reply {
         let mut any = false;
-        for (key, _) in self.state.scan(&from, &to, usize::MAX) {
-            let Some((_, _, id)) = keys::parse_job(&key) else { continue };
+        for id in deliveries {
             let Some(mut delivery) = self.read::<DeliveryRow>(&keys::delivery(id)) else { continue };
-            if delivery.state != DeliveryState::Paused {
-                continue;
-            }
+            let (DeliveryState::Paused, Some(until)) = (delivery.state, delivery.next_attempt_at) else { continue };
             let spread = u64::from(id.as_bytes()[15]) * UNPAUSE_SPREAD_MS / 256;
             let due = at.plus(std::time::Duration::from_millis(spread));
             delivery.state = DeliveryState::Retrying;
             delivery.next_attempt_at = Some(due);
-            self.state.delete(&key);
-            self.state.put(&keys::job(endpoint, due, id), &[]);
+            self.state.delete(&keys::job(delivery.endpoint, until, id));
+            self.state.put(&keys::job(delivery.endpoint, due, id), keys::JOB_DUE);
             self.state.put(&keys::delivery(id), &encode(&delivery));
             any = true;
         }
@@ -364,6 +362,8 @@ impl Apply<'_> {
                 return Reply::More;
             }
         }
+        row.wiped = true;
+        self.state.put(&keys::channel(channel), &encode(&row));
         Reply::Done
     }
 

@@ -296,7 +296,7 @@ fn a_delivery_is_due_exactly_once_until_it_ends() {
     assert_eq!(rig.count(keys::jobs()), 1);
     rig.run(attempt(2, Next::Paused(Timestamp(9_000))));
     assert_eq!(rig.delivery(delivery).state, DeliveryState::Paused);
-    assert_eq!(rig.run(Command::Unpause { endpoint: ENDPOINT, at: Timestamp(6_000) }), Reply::Done);
+    assert_eq!(rig.run(Command::Unpause { deliveries: vec![delivery], at: Timestamp(6_000) }), Reply::Done);
     assert_eq!(rig.delivery(delivery).state, DeliveryState::Retrying);
     assert_eq!(rig.count(keys::jobs()), 1);
     rig.run(attempt(3, Next::Delivered));
@@ -320,6 +320,7 @@ fn a_forgotten_channel_is_wiped_but_for_its_deliveries_and_stays_gone() {
         rounds += 1;
     }
     assert!(rounds > 1);
+    assert!(decode::<ChannelRow>(&rig.state.get(&keys::channel(CHANNEL)).unwrap()).wiped);
     for range in keys::everything_of(CHANNEL) {
         assert_eq!(rig.count(range), 0);
     }

@@ -4,8 +4,11 @@
 //! and only then acts on it: writes to the session, acknowledges to the network, answers callers. What the process
 //! had not committed when it died, nobody was told of.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use futures::FutureExt;
 
 use model::error::ApiError;
 use model::id::{ChannelId, CustomerId, MessageId, RequestId};
@@ -43,6 +46,10 @@ const QUEUE_LIFE: Duration = Duration::from_secs(24 * 3600);
 
 /// How often the age of queued sends is looked at.
 const AGE_CHECK: Duration = Duration::from_secs(60);
+
+/// A channel whose task panics that often in that time is in a loop (supplement 3.2, T26).
+const CRASHES: usize = 5;
+const CRASH_WINDOW: Duration = Duration::from_secs(600);
 
 /// A message to a channel's task.
 pub enum ToChannel {
@@ -160,27 +167,41 @@ impl Channel {
         reader.get(&keys::message(self.row.id, pointer.occurred_at, pointer.row)).map(|row| decode(&row))
     }
 
-    /// Runs until the owner's right ends, the channel is handed over, or there is nothing to do.
-    pub async fn run(mut self, mut mailbox: mpsc::Receiver<ToChannel>, claim: bool) {
+    /// Runs until the owner's right ends, the channel is handed over, or there is nothing to do. A turn that panics
+    /// costs the session, and the channel begins anew from what is stored; a channel that does so again and again is
+    /// taken out of service (T26).
+    pub async fn run(mut self, mut mailbox: mpsc::Receiver<ToChannel>, mut claim: bool) {
         let lost = self.owner.lost.clone();
-        tokio::select! {
-            // Nothing of a turn that is cut off here was answered; its commands may stand, and the next owner acts on
-            // them.
-            () = lost.cancelled() => {}
-            ended = self.live(&mut mailbox, claim) => {
-                if ended.is_err() {
-                    lost.cancel();
+        let mut crashes: Vec<Instant> = Vec::new();
+        loop {
+            let ended = tokio::select! {
+                // Nothing of a turn that is cut off here was answered; its commands may stand, and the next owner acts
+                // on them.
+                () = lost.cancelled() => Ok(Ok(())),
+                ended = AssertUnwindSafe(self.live(&mut mailbox, claim)).catch_unwind() => ended,
+            };
+            self.end_session();
+            match ended {
+                Ok(Ok(())) => return,
+                Ok(Err(Lost)) => return lost.cancel(),
+                Err(_) => {
+                    tracing::error!(channel = %self.row.id, "the channel's task panicked and begins anew");
+                    crashes.retain(|at| at.elapsed() < CRASH_WINDOW);
+                    crashes.push(Instant::now());
+                    self = Self::load(self.owner.clone(), self.row.id, self.row.customer);
+                    claim = true;
+                    if crashes.len() >= CRASHES && self.go_on(Trigger::CrashLoop).await.is_err() {
+                        return lost.cancel();
+                    }
                 }
             }
-        }
-        if let Some(running) = self.running.take() {
-            running.session.kill();
         }
     }
 
     async fn live(&mut self, mailbox: &mut mpsc::Receiver<ToChannel>, claim: bool) -> Result<(), Lost> {
         if claim {
             self.claim().await?;
+            self.owner.claimed(self.row.id);
         }
         let mut work = Vec::new();
         let mut events = Vec::new();

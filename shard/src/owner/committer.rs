@@ -46,7 +46,8 @@ struct Submission {
     reply: oneshot::Sender<Vec<Reply>>,
 }
 
-/// The way into the shard's log. Commands of one caller keep their order, also over several submissions.
+/// The way into the shard's log. What one caller commits urgently keeps its order, and so does what it commits patiently;
+/// the patient may come after later urgent ones.
 #[derive(Clone)]
 pub struct Committer {
     queue: mpsc::Sender<Submission>,
@@ -152,7 +153,9 @@ async fn run(
             waiting.push(Caller { commands: commands.len(), jobs, reply });
             batch.commands.extend(commands);
         }
-        let entry = rmp_serde::to_vec_named(&batch).expect("a batch of plain fields is always written");
+        let mut entry = rmp_serde::to_vec_named(&batch).expect("a batch of plain fields is always written");
+        // It stays in the log's memory for long; what the writer reserved beyond its end should not.
+        entry.shrink_to_fit();
         match group.submit(Bytes::from(entry)) {
             Ok(pending) => {
                 on_their_way.push_back(pending);

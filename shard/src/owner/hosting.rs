@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use model::id::{Epoch, NodeId, ShardId, Slot};
+use model::status::Status;
 use network::fence::Fence;
 use parking_lot::{Mutex, RwLock};
 use raft::directory::Change;
@@ -35,6 +36,9 @@ const BARRIER_PATIENCE: Duration = Duration::from_secs(5);
 /// How often the place of the lead is looked at, and how many times in a row the wanted node has to be ready.
 const PLACE_CHECK: Duration = Duration::from_secs(1);
 const SETTLED_CHECKS: u32 = 5;
+
+/// How long a lead that should move stays for the sake of a pairing: as long as one can take.
+const PAIRING_PATIENCE: Duration = Duration::from_secs(180);
 
 /// How long a hand-over may take in all.
 const HAND_OVER_PATIENCE: Duration = Duration::from_secs(5);
@@ -176,6 +180,7 @@ impl Hosting {
             tasks: TaskTracker::new(),
             census: Census::default(),
             channels: Mutex::new(HashMap::new()),
+            unclaimed: Mutex::default(),
             handing_over: AtomicBool::new(false),
         }))
     }
@@ -200,6 +205,7 @@ async fn say_formed(owner: Arc<Owner>) {
 
 /// Moves the lead to the node that the placement wants, once that node has been up and caught up for a while.
 async fn keep_lead_placed(owner: Arc<Owner>) {
+    let began = Instant::now();
     let mut seen_ready = 0;
     let mut checks = tokio::time::interval(PLACE_CHECK);
     checks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -210,7 +216,10 @@ async fn keep_lead_placed(owner: Arc<Owner>) {
             seen_ready = 0;
             continue;
         };
+        // Somebody may be looking at a code that the next owner would not know.
+        let pairing = owner.census.count(Status::Qr) > 0 && began.elapsed() < PAIRING_PATIENCE;
         let ready = owner.serves()
+            && !pairing
             && owner.group.members().voters.contains(&wanted)
             && owner.node.router.is_caught_up(wanted, owner.shard, owner.group.applied()).await;
         seen_ready = if ready { seen_ready + 1 } else { 0 };

@@ -16,7 +16,7 @@ pub mod outbox;
 pub mod pace;
 mod sends;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use model::address::{Suffixes, Undeliverable};
 use model::error::ApiError;
 use model::id::{ChannelId, CustomerId, Epoch, NodeId, RequestId, ShardId};
-use model::status::Status;
+use model::status::{Reason, Status};
 use model::time::Timestamp;
 use network::driver::{AuthStore, Network, PairCodeError};
 use network::fence::Fence;
@@ -93,6 +93,8 @@ pub struct Owner {
     /// Channels that have a row, by status.
     pub census: Census,
     channels: Mutex<HashMap<ChannelId, mpsc::Sender<ToChannel>>>,
+    /// Channels that an earlier owner left `connected` and that are not claimed yet: they are not.
+    unclaimed: Mutex<HashSet<ChannelId>>,
     handing_over: AtomicBool,
 }
 
@@ -113,7 +115,19 @@ impl Owner {
     /// The live part of a channel as it is stored; what is stored is what the owner last did.
     pub fn stored_live(&self, id: ChannelId, customer: CustomerId) -> Live {
         let row = self.reader.get(&keys::channel(id)).map_or_else(|| ChannelRow::new(id, customer), |row| decode(&row));
-        self.live_of(&row)
+        let mut live = self.live_of(&row);
+        // A stored `connected` counts only while the session that it speaks of can live (supplement 3.5, rule 2).
+        if live.status == Status::Connected && self.unclaimed.lock().contains(&id) {
+            live.status = Status::Reconnecting;
+            live.reason = Reason::WorkerLost;
+            live.last_seen_at = row.last_seen_at;
+        }
+        live
+    }
+
+    /// The channel's task has made its own of what an earlier owner left.
+    fn claimed(&self, id: ChannelId) {
+        self.unclaimed.lock().remove(&id);
     }
 
     pub fn live_of(&self, row: &ChannelRow) -> Live {
@@ -291,16 +305,19 @@ impl Owner {
             if row.forgotten || !(row.status.runs() || row.status == Status::Disconnected) {
                 continue;
             }
+            if row.status == Status::Connected {
+                self.unclaimed.lock().insert(row.id);
+            }
             let mailbox = self.start_channel(row.id, row.customer, true);
             channels.insert(row.id, mailbox);
         }
         channels.len()
     }
 
-    /// Wipes a channel that the directory has deleted, if anything of it is left.
+    /// Wipes a channel that the directory has deleted, or what an earlier owner left of it.
     pub(super) async fn forget(self: &Arc<Self>, customer: CustomerId, channel: ChannelId) {
         let row: Option<ChannelRow> = self.reader.get(&keys::channel(channel)).map(|row| decode(&row));
-        if row.is_none_or(|row| row.forgotten) {
+        if row.is_none_or(|row| row.wiped) {
             return;
         }
         let deadline = Instant::now() + Duration::from_secs(30);

@@ -46,6 +46,10 @@ impl Outbox {
         self.entries.is_empty()
     }
 
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     pub fn contains(&self, id: &MessageId) -> bool {
         self.places.contains_key(id)
     }

@@ -18,6 +18,7 @@ use crate::call::{Send, Sent, SentStatus};
 use crate::command::{Command, NewEvent, NewMessage, Verdict};
 use crate::history::{Direction, MessageError, MessageStatus, Source};
 use crate::keys;
+use crate::machine::OFFLINE_QUEUE;
 use crate::records::{LidRow, MessageRow, MessageState, OutboxEntry, decode, encode};
 
 /// The network's code for a recipient that it does not know.
@@ -58,6 +59,11 @@ impl Channel {
     fn row_of(&self, send: &Send, request_id: RequestId) -> Result<MessageRow, ApiError> {
         if matches!(self.row.status.on_send(), OnSend::NotConnected | OnSend::Unavailable) {
             return Err(self.refuse_send(self.row.status));
+        }
+        // Also while connected: a network that accepts nothing must not grow it without bound. A send that is in it
+        // already is a repeat.
+        if self.outbox.len() >= OFFLINE_QUEUE && !self.outbox.contains(&send.message_id) {
+            return Err(ApiError::worker_at_capacity());
         }
         let to = self.resolve(&send.to)?;
         let suffixes = &self.owner.node.suffixes;
