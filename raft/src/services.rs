@@ -68,13 +68,16 @@ impl RaftService for Numbered {
             return failure(status::NO_GROUP);
         };
         let services = self.services.clone();
+        let held = core.clone();
         match self.number {
-            service::VOTE | service::PRE_VOTE | service::TRANSFER => votes(self.number, core, body).boxed(),
-            service::APPEND | service::HEARTBEAT => append(core, body).boxed(),
-            service::SNAPSHOT_BEGIN => services.begin(from, core).boxed(),
-            service::SNAPSHOT_CHUNK => services.chunk(from, group, body).boxed(),
-            service::SNAPSHOT_END => services.end(from, core, body).boxed(),
-            service::READ_INDEX => read_index(core).boxed(),
+            service::VOTE | service::PRE_VOTE | service::TRANSFER => {
+                held.tracked(votes(self.number, core, body)).boxed()
+            }
+            service::APPEND | service::HEARTBEAT => held.tracked(append(core, body)).boxed(),
+            service::SNAPSHOT_BEGIN => held.tracked(services.begin(from, core)).boxed(),
+            service::SNAPSHOT_CHUNK => held.tracked(services.chunk(from, group, body)).boxed(),
+            service::SNAPSHOT_END => held.tracked(services.end(from, core, body)).boxed(),
+            service::READ_INDEX => held.tracked(read_index(core)).boxed(),
             _ => failure(status::BAD),
         }
     }
@@ -141,6 +144,9 @@ async fn read_index(core: Arc<Core>) -> Bytes {
 
 impl Services {
     async fn begin(self: Arc<Self>, from: NodeId, core: Arc<Core>) -> Bytes {
+        if core.raft().is_none() {
+            return refused(status::NO_GROUP);
+        }
         let sink = Sink::start(core.state_disk(), core.id());
         // A transfer that was under way is dropped, and its files with it.
         self.incoming.lock().insert(core.id(), Incoming { from, next: 0, sink });

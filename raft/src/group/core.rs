@@ -15,6 +15,7 @@ use openraft::{Instant as _, LinearizerOption, ServerState};
 use parking_lot::RwLock;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio_util::task::TaskTracker;
 
 use super::reads::Rounds;
 use super::{Leadership, Members, ProposeError, ReadError};
@@ -51,6 +52,8 @@ pub(crate) struct Core {
     reads: Rounds,
     /// Reads that wait for a heartbeat right now: heartbeats then go out at once.
     pub(crate) reading: Arc<AtomicUsize>,
+    /// Work on the group that has not ended yet.
+    work: TaskTracker,
 }
 
 impl Core {
@@ -72,6 +75,7 @@ impl Core {
             position: watch::Sender::new(Position::default()),
             reads: Rounds::default(),
             reading: Arc::default(),
+            work: TaskTracker::new(),
         })
     }
 
@@ -89,6 +93,19 @@ impl Core {
 
     pub(crate) fn runtime(&self) -> &Handle {
         self.peers.runtime()
+    }
+
+    /// Makes a future that [`Core::settled`] waits for: it holds the group, and with it the databases.
+    pub(crate) fn tracked<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
+        self.work.track_future(work)
+    }
+
+    /// Waits until nothing is under way for a closed group; all of it fails soon when the group is stopped.
+    pub(crate) async fn settled(&self) {
+        self.work.close();
+        if tokio::time::timeout(Duration::from_secs(5), self.work.wait()).await.is_err() {
+            tracing::warn!(group = self.id, "work on a closed group is still under way");
+        }
     }
 
     pub(super) fn reads(&self) -> &Rounds {

@@ -31,8 +31,8 @@ impl Rounds {
             !std::mem::replace(&mut state.running, true)
         };
         if start {
-            let core = core.clone();
-            core.runtime().clone().spawn(async move { core.reads().run(&core).await });
+            let held = core.clone();
+            core.runtime().spawn(core.tracked(async move { held.reads().run(&held).await }));
         }
         result.await.unwrap_or(Err(ReadError::Stopped))
     }

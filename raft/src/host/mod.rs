@@ -28,6 +28,7 @@ use crate::machine::{GroupId, Machine};
 use crate::network::Timeouts;
 use crate::services;
 use crate::state::disk::StateDisk;
+use crate::state::snapshot;
 use crate::telemetry;
 use crate::transport::Peers;
 
@@ -222,7 +223,9 @@ impl Host {
                 let failed =
                     |path: PathBuf| move |error: rocksdb::Error| StartError::Folder { path, reason: error.to_string() };
                 let log_disk = Disk::open(&logs).map_err(failed(logs))?;
-                let state_disk = StateDisk::open(&state, installs, fatal).map_err(failed(state))?;
+                let state_disk = StateDisk::open(&state, installs.clone(), fatal).map_err(failed(state))?;
+                snapshot::clean(&state_disk)
+                    .map_err(|error| StartError::Folder { path: installs, reason: error.to_string() })?;
                 Ok((log_disk, state_disk))
             })
         };
@@ -293,6 +296,7 @@ impl Host {
             tracing::error!(group = id, "the task of a group panicked");
         }
         life::released(&open.right, id).await;
+        open.core.settled().await;
         self.inner.shared.note_dead(id, false);
     }
 

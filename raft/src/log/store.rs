@@ -225,14 +225,21 @@ impl RaftLogReader<TypeConfig> for LogStore {
                 return None;
             }
             match log.read(next, to, READ_BYTES) {
+                Ok(entries) if entries.first().is_some_and(|first| first.log_id.index != next) => {
+                    // Applying must not step over a hole: the replicas would differ from here on.
+                    let found = entries.first().map(|first| first.log_id.index);
+                    let reason = format!("the log of group {} begins at {found:?}, but {next} is wanted", log.id);
+                    next = to;
+                    Some(Err(io::Error::new(io::ErrorKind::InvalidData, reason)))
+                }
                 Ok(entries) => {
                     next += entries.len() as u64;
                     step = entries.into_iter();
-                    let first = step.next();
+                    let first = step.next().map(Ok);
                     if first.is_none() {
                         next = to;
                     }
-                    first.map(Ok)
+                    first
                 }
                 Err(error) => {
                     next = to;

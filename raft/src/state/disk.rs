@@ -113,6 +113,11 @@ impl StateDisk {
         self.db.cf_handle(META).expect("opened with this family")
     }
 
+    /// Where the files of all snapshots that arrive are kept, in a folder for each group.
+    pub(crate) fn installs(&self) -> &Path {
+        &self.installs
+    }
+
     /// Where the files of snapshots that arrive are kept until they are in place.
     pub(crate) fn install_folder(&self, group: GroupId) -> PathBuf {
         self.installs.join(group.to_string())

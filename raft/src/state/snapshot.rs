@@ -224,6 +224,10 @@ struct Marker {
 
 /// Puts a received snapshot in place of a group's state. Blocks on disk.
 pub(crate) fn install(disk: &StateDisk, group: GroupId, meta: &SnapshotMeta, mut received: Received) -> io::Result<()> {
+    // Once the marker stands, a missing file means that it is in place already.
+    if let Some(missing) = received.files.iter().find(|file| !file.exists()) {
+        return Err(io::Error::new(io::ErrorKind::NotFound, format!("{} is gone", missing.display())));
+    }
     // From here on the files are the marker's: if this fails, the next start needs them.
     received.folder.kept = true;
     let marker = Marker { folder: received.folder.path.clone(), files: received.files.clone(), meta: meta.clone() };
@@ -265,12 +269,32 @@ fn remove_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// At start: finishes an install that had passed the point of no return, forgets what had not. Blocks on disk.
+/// When a group starts: finishes an install that had passed the point of no return. Blocks on disk.
 pub(crate) fn recover(disk: &StateDisk, group: GroupId) -> io::Result<()> {
-    if let Some(marker) = disk.installing(group)? {
-        finish(disk, group, &codec::decode(marker)?)?;
+    match disk.installing(group)? {
+        Some(marker) => finish(disk, group, &codec::decode(marker)?),
+        None => Ok(()),
     }
-    remove_folder(&disk.install_folder(group))
+}
+
+/// When the host starts, and nothing can be arriving yet: removes what had not passed that point. Blocks on disk.
+pub(crate) fn clean(disk: &StateDisk) -> io::Result<()> {
+    let folders = match fs::read_dir(disk.installs()) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        folders => folders?,
+    };
+    for folder in folders {
+        let folder = folder?;
+        let group = folder.file_name().to_str().and_then(|name| name.parse().ok());
+        let needed = match group {
+            Some(group) => disk.installing(group)?.is_some(),
+            None => false,
+        };
+        if !needed {
+            remove_folder(&folder.path())?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -328,12 +352,17 @@ mod tests {
         put(&from, 1, b"new", b"x");
         put(&to, 1, b"old", b"x");
 
-        // Before the marker: undone.
+        // Before the marker: undone when the host starts, and only then: it may be arriving while a group starts.
         let (meta, mut received) = transfer(&from, &to, 1).await;
         received.folder.kept = true;
         recover(&to, 1).unwrap();
+        assert!(received.files[0].exists());
+        clean(&to).unwrap();
         assert_eq!(keys(&to, 1), [b"old"]);
         assert!(!received.files[0].exists());
+        // Without its files it is never taken for one that is in place.
+        assert!(install(&to, 1, &meta, received).is_err());
+        assert_eq!(keys(&to, 1), [b"old"]);
 
         // After the marker, before the files are in place: finished.
         let (_, mut received) = transfer(&from, &to, 1).await;
@@ -343,6 +372,7 @@ mod tests {
         let mut batch = WriteBatch::default();
         to.put_installing(&mut batch, 1, &codec::encode(&marker));
         to.write_synced(batch).unwrap();
+        clean(&to).unwrap();
         recover(&to, 1).unwrap();
         assert_eq!(keys(&to, 1)[1], b"new");
 
