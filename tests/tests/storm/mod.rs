@@ -166,12 +166,12 @@ impl Storm {
         let mut last: HashMap<usize, &Value> = HashMap::new();
         for accepted in &accepted {
             let row = &ledger[&accepted.id][0];
-            if let Some(before) = last.insert(accepted.channel, row) {
-                if before["seq"].as_u64() > row["seq"].as_u64() {
-                    let channel = &self.channels[accepted.channel];
-                    let logins = simulator.logins(&channel.number).await;
-                    panic!("channel {}: what was accepted later went first: {before} {row}: {logins:?}", channel.id);
-                }
+            if let Some(before) = last.insert(accepted.channel, row)
+                && before["seq"].as_u64() > row["seq"].as_u64()
+            {
+                let channel = &self.channels[accepted.channel];
+                let logins = simulator.logins(&channel.number).await;
+                panic!("channel {}: what was accepted later went first: {before} {row}: {logins:?}", channel.id);
             }
         }
     }
