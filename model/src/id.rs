@@ -63,6 +63,8 @@ uuid_id! {
     DeliveryId;
     /// A stored message row (supplement 5.4).
     RowId;
+    /// Stored bytes of a message or an upload (supplement 8).
+    MediaId;
     /// An entry of the audit log (supplement 21.6).
     AuditId;
 }

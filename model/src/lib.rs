@@ -11,6 +11,7 @@ pub mod field;
 pub mod id;
 pub mod issue;
 pub mod limit;
+pub mod media;
 pub mod message;
 pub mod page;
 pub mod payload;

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::address::Address;
 use crate::event::EventName;
 use crate::id::{ChannelId, MessageId};
+use crate::media::MediaRef;
+use crate::message::{ContactCard, LinkPreview, MessageKey, Quoted, UndecryptableReason};
 use crate::status::{DisconnectReason, Reason, Status};
 use crate::time::Timestamp;
 
@@ -62,11 +64,107 @@ pub struct Chat {
     pub participant: Option<Address>,
 }
 
-/// `body` of `message.received`.
+/// `body` of `message.received` (supplement 24).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ReceivedBody {
-    Text { text: String },
+    Text {
+        text: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        link_preview: Option<LinkPreview>,
+    },
+    Image {
+        media: MediaRef,
+        caption: Option<String>,
+    },
+    Video {
+        media: MediaRef,
+        caption: Option<String>,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        animated: bool,
+    },
+    Sticker {
+        media: MediaRef,
+        caption: Option<String>,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        animated: bool,
+    },
+    Audio {
+        media: MediaRef,
+    },
+    Document {
+        media: MediaRef,
+        filename: Option<String>,
+        caption: Option<String>,
+    },
+    Edit {
+        message_key: MessageKey,
+        text: String,
+    },
+    Delete {
+        message_key: MessageKey,
+        by_admin: bool,
+    },
+    Location {
+        latitude: f64,
+        longitude: f64,
+        name: Option<String>,
+        address: Option<String>,
+        live: bool,
+    },
+    Contact {
+        contacts: Vec<ContactCard>,
+    },
+    Poll {
+        name: String,
+        options: Vec<String>,
+        selectable_count: u8,
+    },
+    PollVote {
+        message_key: MessageKey,
+        selected: Vec<String>,
+    },
+    ButtonReply {
+        id: String,
+        title: String,
+    },
+    ListReply {
+        id: String,
+        title: String,
+    },
+    Order {
+        order_id: String,
+        token: String,
+        item_count: u32,
+        total_amount: i64,
+        currency: String,
+    },
+    Event {
+        name: String,
+        start_at: i64,
+        end_at: Option<i64>,
+        location: Option<String>,
+    },
+    Undecryptable {
+        reason: UndecryptableReason,
+    },
+    Unknown {
+        raw_type: String,
+    },
+}
+
+impl ReceivedBody {
+    /// The longest text in it, to be cut when the envelope is too large.
+    fn text_mut(&mut self) -> Option<&mut String> {
+        match self {
+            Self::Text { text, .. } | Self::Edit { text, .. } => Some(text),
+            Self::Image { caption, .. }
+            | Self::Video { caption, .. }
+            | Self::Sticker { caption, .. }
+            | Self::Document { caption, .. } => caption.as_mut(),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -79,6 +177,19 @@ pub struct MessageReceived {
     pub chat: Chat,
     pub push_name: Option<String>,
     pub body: ReceivedBody,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quoted: Option<Quoted>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mentions: Vec<Address>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub forwarded: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_view_once: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ephemeral_expiration: Option<u32>,
+    /// An undecryptable message of the same id came before.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub recovered: bool,
     pub received_at: Timestamp,
     /// The network's time in Unix seconds.
     pub timestamp: i64,
@@ -167,6 +278,24 @@ pub struct MessageStatus {
     pub error: Option<SendError>,
 }
 
+/// `message.reaction`; reactions of the channel's own phone have `from_me`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MessageReaction {
+    #[serde(flatten)]
+    pub sender: Sender,
+    #[serde(flatten)]
+    pub chat: Chat,
+    /// Of the reaction itself.
+    pub message_id: MessageId,
+    /// The message that is reacted to.
+    pub message_key: MessageKey,
+    /// Empty when the reaction was taken back.
+    pub emoji: String,
+    pub from_me: bool,
+    /// The network's time in Unix seconds.
+    pub timestamp: i64,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ChannelConnected {
     pub phone_number: String,
@@ -214,6 +343,7 @@ pub struct ContactResolved {
 pub enum Payload {
     MessageReceived(MessageReceived),
     MessageSent(MessageSent),
+    MessageReaction(MessageReaction),
     MessageStatus(MessageStatus),
     ChannelConnected(ChannelConnected),
     ChannelDisconnected(ChannelDisconnected),
@@ -227,6 +357,7 @@ impl Payload {
         match self {
             Self::MessageReceived(_) => EventName::MessageReceived,
             Self::MessageSent(_) => EventName::MessageSent,
+            Self::MessageReaction(_) => EventName::MessageReaction,
             Self::MessageStatus(_) => EventName::MessageStatus,
             Self::ChannelConnected(_) => EventName::ChannelConnected,
             Self::ChannelDisconnected(_) => EventName::ChannelDisconnected,
@@ -240,6 +371,7 @@ impl Payload {
         match self {
             Self::MessageReceived(data) => ChatType::of(data.chat.is_group),
             Self::MessageSent(data) => ChatType::of(data.chat.is_group),
+            Self::MessageReaction(data) => ChatType::of(data.chat.is_group),
             Self::MessageStatus(data) => ChatType::of(data.is_group),
             Self::ChannelConnected(_)
             | Self::ChannelDisconnected(_)
@@ -252,7 +384,7 @@ impl Payload {
     /// Cuts the text of a received message to half its length and flags it; `false` when there is nothing to cut.
     pub(crate) fn halve_text(&mut self) -> bool {
         let Self::MessageReceived(data) = self else { return false };
-        let ReceivedBody::Text { text } = &mut data.body;
+        let Some(text) = data.body.text_mut() else { return false };
         if text.is_empty() {
             return false;
         }

@@ -211,8 +211,9 @@ mod tests {
         fn any_body_is_refused_or_well_formed(body in any_json()) {
             let Value::Object(map) = body else { return Ok(()) };
             match SendRequest::parse(&map, &Suffixes::simulated()) {
-                Ok(SendRequest { content: Content::Text { text }, .. }) => {
-                    prop_assert!((1..=LONGEST_TEXT).contains(&text.chars().count()));
+                Ok(SendRequest { content, .. }) => {
+                    let length = content.text().map(|text| text.chars().count());
+                    prop_assert!(length.is_some_and(|length| (1..=LONGEST_TEXT).contains(&length)));
                 }
                 Err(error) => {
                     prop_assert!(matches!(error.code, ErrorCode::InvalidRequest | ErrorCode::NotImplemented));

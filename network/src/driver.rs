@@ -7,9 +7,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::BoxStream;
 use model::address::Address;
 use model::id::{ChannelId, MessageId, NodeId};
-use model::message::Content;
+use model::media::MediaHandle;
+use model::message::{Content, Surroundings};
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
@@ -58,6 +61,12 @@ pub trait Session: Send + Sync {
     /// Writes a message under an id that the gateway minted. `Ok` means written; acceptance is an event.
     /// The same id may be sent again after a doubt; the network drops repeats.
     async fn send(&self, message: Outbound) -> Result<(), SessionError>;
+
+    /// Stores bytes at the network, to be named in a message. Reads them as they come, never whole.
+    async fn upload(&self, mime_type: &str, size: u64, bytes: ByteStream) -> Result<Uploaded, MediaError>;
+
+    /// Fetches bytes that came with a message. They arrive as they are read.
+    async fn download(&self, handle: &MediaHandle) -> Result<ByteStream, MediaError>;
 
     /// Tells the network that an inbound item is safe here. Called after the gateway's commit, never before.
     async fn acknowledge(&self, item: ItemId) -> Result<(), SessionError>;
@@ -135,6 +144,35 @@ pub enum PairCodeError {
     Unreachable(String),
 }
 
+/// Bytes in pieces of at most [`MEDIA_PIECE`].
+pub type ByteStream = BoxStream<'static, std::io::Result<Bytes>>;
+
+/// How many bytes of media travel in one piece.
+pub const MEDIA_PIECE: usize = 64 * 1024;
+
+/// Bytes that the network keeps for a while.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Uploaded {
+    pub handle: MediaHandle,
+    pub expires_at: Timestamp,
+}
+
+/// Why media could not be stored at the network or fetched from it.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum MediaError {
+    /// The network's refusal, with its code: for good.
+    #[error("the network refused: {code} {text}")]
+    Refused { code: u16, text: String },
+    /// The network no longer has the bytes.
+    #[error("the network no longer has the bytes")]
+    Gone,
+    /// The gateway's own bytes could not be read.
+    #[error("the bytes cannot be read: {0}")]
+    Source(String),
+    #[error(transparent)]
+    Session(#[from] SessionError),
+}
+
 /// A message on its way out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outbound {
@@ -142,6 +180,8 @@ pub struct Outbound {
     /// A phone, group or newsletter address, or a LID.
     pub to: Address,
     pub content: Content,
+    #[serde(default, skip_serializing_if = "Surroundings::is_empty")]
+    pub around: Surroundings,
 }
 
 /// A code to type on the phone, `ABCD-1234`.
@@ -234,6 +274,8 @@ pub struct InboundItem {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum InboundKind {
     Message(InboundMessage),
+    /// What the channel's own phone wrote (`source: device`): `from` is the channel, `to` and `chat` the conversation.
+    OwnMessage(InboundMessage),
     Receipt(Receipt),
     /// The phone address behind a LID became known.
     LidDisclosed {
@@ -256,6 +298,8 @@ pub struct InboundMessage {
     pub to: Address,
     pub push_name: Option<String>,
     pub content: Content,
+    #[serde(default, skip_serializing_if = "Surroundings::is_empty")]
+    pub around: Surroundings,
 }
 
 /// A receipt for a message that this channel sent.

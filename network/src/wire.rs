@@ -8,7 +8,7 @@ use std::io;
 use bytes::{BufMut, Bytes, BytesMut};
 use model::address::Address;
 use model::id::{Epoch, MessageId, NodeId};
-use model::message::Content;
+use model::message::{Content, Surroundings};
 use model::time::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use crate::driver::{EndReason, Identity, InboundItem, ItemId, Outbound, PairCode};
 
 /// Grows when a frame changes its meaning; both sides come from one build, so a mismatch is a mistake worth naming.
-pub const WIRE_VERSION: u16 = 1;
+pub const WIRE_VERSION: u16 = 2;
 
 /// Larger frames are refused: nothing that travels here comes near it.
 pub const MAX_FRAME: usize = 4 * 1024 * 1024;
@@ -59,6 +59,7 @@ pub enum NodeFrame {
         id: MessageId,
         to: Address,
         content: Content,
+        around: Surroundings,
     },
     Acknowledge {
         session: SessionNumber,
@@ -79,7 +80,8 @@ pub enum NodeFrame {
 
 impl NodeFrame {
     pub fn send(session: SessionNumber, message: Outbound) -> Self {
-        Self::Send { session, id: message.id, to: message.to, content: message.content }
+        let Outbound { id, to, content, around } = message;
+        Self::Send { session, id, to, content, around }
     }
 }
 
@@ -230,6 +232,7 @@ mod tests {
                 id: MessageId::mint([1; 18]),
                 to: address("1555@s.example"),
                 content: content.clone(),
+                around: Surroundings::default(),
             },
             NodeFrame::Acknowledge { session: 1, item: ItemId("a-1".into()) },
         ])
@@ -242,6 +245,7 @@ mod tests {
             to: address("1666@s.example"),
             push_name: None,
             content,
+            around: Surroundings::default(),
         };
         let receipt = Receipt {
             message_id: MessageId::mint([3; 18]),

@@ -7,7 +7,7 @@ use model::error::ApiError;
 use model::event::{EventId, EventName};
 use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, MessageId, RequestId, ShardId};
 use model::limit::{BucketLevel, BucketRule};
-use model::message::Content;
+use model::message::{Content, Surroundings};
 use model::status::{Reason, Status, Trigger};
 use model::time::Timestamp;
 use model::webhook::DeliveryState;
@@ -87,6 +87,8 @@ pub struct Send {
     pub message_id: MessageId,
     pub to: Address,
     pub content: Content,
+    #[serde(default, skip_serializing_if = "Surroundings::is_empty")]
+    pub around: Surroundings,
     pub client_ref: Option<String>,
 }
 

@@ -2,7 +2,6 @@
 
 use model::address::Address;
 use model::id::{ChannelId, DeliveryId, MessageId, RowId};
-use model::message::Content;
 use model::time::Timestamp;
 use raft::machine::View;
 use serde::{Deserialize, Serialize};
@@ -215,7 +214,7 @@ impl HistoryQuery {
     /// Every filter but time and cursor, which are the range that is read.
     fn passes(&self, view: &dyn View, row: &MessageRow) -> bool {
         let is = |wanted: &Option<Address>, got: &Address| wanted.as_ref().is_none_or(|wanted| wanted == got);
-        let has_media = false;
+        let has_media = row.content.media().is_some();
         self.direction.is_none_or(|direction| row.direction == direction)
             && is(&self.chat_id, &row.chat)
             && is(&self.from, &row.from)
@@ -232,7 +231,7 @@ fn show(view: &dyn View, row: MessageRow, without_deliveries: bool) -> StoredMes
     let webhook_deliveries = if without_deliveries { Vec::new() } else { deliveries_of(view, &row) };
     let state = MessageState::read(view, &row);
     let kind = row.content.type_name().to_owned();
-    let Content::Text { text } = row.content;
+    let text = row.content.text().map(str::to_owned);
     StoredMessage {
         id: row.id,
         message_id: row.message_id,
@@ -249,7 +248,7 @@ fn show(view: &dyn View, row: MessageRow, without_deliveries: bool) -> StoredMes
         participant: row.participant,
         push_name: row.push_name,
         kind,
-        text: Some(text),
+        text,
         media: None,
         message_key: None,
         emoji: None,

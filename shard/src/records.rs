@@ -4,7 +4,7 @@ use bytes::Bytes;
 use model::address::Address;
 use model::event::{EventId, EventName};
 use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, Epoch, MessageId, NodeId, RowId};
-use model::message::Content;
+use model::message::{Content, Surroundings};
 use model::status::{Reason, Status};
 use model::time::Timestamp;
 use model::webhook::{DeliveryState, Outcome};
@@ -132,11 +132,25 @@ pub struct MessageRow {
     pub participant: Option<Address>,
     pub push_name: Option<String>,
     pub content: Content,
+    #[serde(default, skip_serializing_if = "Surroundings::is_empty")]
+    pub around: Surroundings,
     pub client_ref: Option<String>,
     pub request_id: Option<String>,
     pub correlation_id: String,
     pub occurred_at: Timestamp,
     pub created_at: Timestamp,
+}
+
+impl MessageRow {
+    /// The message as the network is given it.
+    pub fn outbound(&self) -> Outbound {
+        Outbound {
+            id: self.message_id.clone(),
+            to: self.to.clone(),
+            content: self.content.clone(),
+            around: self.around.clone(),
+        }
+    }
 }
 
 /// What became of a message. Not stored while it is as it was taken.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use model::media::MediaHandle;
 use parking_lot::Mutex;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
@@ -18,8 +19,8 @@ use tokio::sync::{mpsc, oneshot};
 use super::CREDENTIALS;
 use super::connection::Connection;
 use crate::driver::{
-    AuthError, AuthStore, AuthWrite, EndReason, Identity, ItemId, Outbound, PairCode, PairCodeError, Session,
-    SessionError, SessionEvent,
+    AuthError, AuthStore, AuthWrite, ByteStream, EndReason, Identity, ItemId, MediaError, Outbound, PairCode,
+    PairCodeError, Session, SessionError, SessionEvent, Uploaded,
 };
 use crate::fence::Fence;
 use crate::wire::{NodeFrame, SessionFrame, SessionNumber, encode};
@@ -372,6 +373,14 @@ impl Session for SessionHandle {
         self.session.write(NodeFrame::send(self.session.number, message)).await
     }
 
+    async fn upload(&self, _mime_type: &str, _size: u64, _bytes: ByteStream) -> Result<Uploaded, MediaError> {
+        Err(SessionError::Unreachable("no media travels here yet".into()).into())
+    }
+
+    async fn download(&self, _handle: &MediaHandle) -> Result<ByteStream, MediaError> {
+        Err(SessionError::Unreachable("no media travels here yet".into()).into())
+    }
+
     async fn acknowledge(&self, item: ItemId) -> Result<(), SessionError> {
         self.session.write(NodeFrame::Acknowledge { session: self.session.number, item }).await
     }
@@ -433,6 +442,14 @@ pub struct DeadSession;
 impl Session for DeadSession {
     async fn send(&self, _message: Outbound) -> Result<(), SessionError> {
         Err(SessionError::Ended)
+    }
+
+    async fn upload(&self, _mime_type: &str, _size: u64, _bytes: ByteStream) -> Result<Uploaded, MediaError> {
+        Err(SessionError::Unreachable("no media travels here yet".into()).into())
+    }
+
+    async fn download(&self, _handle: &MediaHandle) -> Result<ByteStream, MediaError> {
+        Err(SessionError::Unreachable("no media travels here yet".into()).into())
     }
 
     async fn acknowledge(&self, _item: ItemId) -> Result<(), SessionError> {

@@ -169,7 +169,12 @@ impl Line {
 
     async fn send(&self, id: &str) -> Result<(), SessionError> {
         let to = Address::parse(&format!("{FRIEND}@s.example")).unwrap();
-        let message = Outbound { id: MessageId(id.into()), to, content: Content::Text { text: "hello".into() } };
+        let message = Outbound {
+            id: MessageId(id.into()),
+            to,
+            content: Content::Text { text: "hello".into() },
+            around: Default::default(),
+        };
         self.session.send(message).await
     }
 }

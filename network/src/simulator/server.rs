@@ -204,7 +204,13 @@ mod tests {
             for n in 0..SENDS {
                 let id = MessageId(n.to_string());
                 let to = Address::parse("15550000001@s.example").unwrap();
-                let send = NodeFrame::Send { session: 1, id, to, content: Content::Text { text: String::new() } };
+                let send = NodeFrame::Send {
+                    session: 1,
+                    id,
+                    to,
+                    content: Content::Text { text: String::new() },
+                    around: Default::default(),
+                };
                 sink.write_all(&encode(&send).unwrap()).await.unwrap();
             }
             sink

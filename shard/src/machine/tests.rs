@@ -100,6 +100,7 @@ fn row(id: &str, direction: Direction) -> MessageRow {
         participant: None,
         push_name: None,
         content: Content::Text { text: "hi".into() },
+        around: Default::default(),
         client_ref: None,
         request_id: None,
         correlation_id: "cor".into(),
@@ -109,7 +110,7 @@ fn row(id: &str, direction: Direction) -> MessageRow {
 }
 
 fn accept(row: &MessageRow) -> Command {
-    let message = Outbound { id: row.message_id.clone(), to: row.to.clone(), content: row.content.clone() };
+    let message = row.outbound();
     let entry = OutboxEntry { message, accepted_at: row.created_at };
     Command::AcceptSend { customer: CUSTOMER, message: NewMessage::of(row), outbox: Bytes::from(encode(&entry)) }
 }

@@ -2,7 +2,6 @@
 
 use model::address::{Address, AddressKind};
 use model::id::RowId;
-use model::message::Content;
 use model::payload::{AckStatus, Chat, ContactResolved, MessageReceived, Payload, ReceivedBody, Sender};
 use model::time::Timestamp;
 use network::driver::{InboundItem, InboundKind, InboundMessage, Receipt, ReceiptStatus};
@@ -20,6 +19,7 @@ impl Channel {
         let InboundItem { id, at, kind } = item;
         match kind {
             InboundKind::Message(message) => self.receive(turn, message, at),
+            InboundKind::OwnMessage(_) => {}
             InboundKind::Receipt(receipt) => self.take_receipt(turn, receipt, at),
             InboundKind::LidDisclosed { lid, phone } => self.learn_lid(turn, lid, phone, at),
         }
@@ -54,6 +54,7 @@ impl Channel {
             participant: participant.clone(),
             push_name: message.push_name.clone(),
             content: message.content.clone(),
+            around: message.around.clone(),
             client_ref: None,
             request_id: None,
             correlation_id: format!("cor_{}", id.0.simple()),
@@ -61,14 +62,22 @@ impl Channel {
             created_at: now,
         };
         metrics::counter!("gateway_inbound_total", "type" => row.content.type_name()).increment(1);
-        let Content::Text { text } = message.content;
         let payload = Payload::MessageReceived(MessageReceived {
             message_id: message.id.clone(),
             sender,
             to: message.to,
             chat: Chat { chat_id: chat, is_group, participant },
             push_name: message.push_name,
-            body: ReceivedBody::Text { text },
+            body: ReceivedBody::Text {
+                text: message.content.text().unwrap_or_default().to_owned(),
+                link_preview: None,
+            },
+            quoted: message.around.quoted,
+            mentions: message.around.mentions,
+            forwarded: message.around.forwarded,
+            is_view_once: message.content.media().is_some_and(|media| media.view_once),
+            ephemeral_expiration: message.around.ephemeral_expiration,
+            recovered: message.around.recovered,
             received_at: now,
             timestamp: at.unix_seconds(),
             truncated: false,

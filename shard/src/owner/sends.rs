@@ -38,7 +38,8 @@ impl Channel {
                 let _ = reply.send(Err(error));
             }
             Ok(row) => {
-                let message = Outbound { id: send.message_id, to: row.to.clone(), content: send.content };
+                let message =
+                    Outbound { id: send.message_id, to: row.to.clone(), content: send.content, around: send.around };
                 let entry = OutboxEntry { message, accepted_at: row.created_at };
                 let accept = Command::AcceptSend {
                     customer: self.row.customer,
@@ -85,6 +86,7 @@ impl Channel {
             participant: None,
             push_name: self.row.push_name.clone(),
             content: send.content.clone(),
+            around: send.around.clone(),
             client_ref: send.client_ref.clone(),
             correlation_id: request_id.0.clone(),
             request_id: Some(request_id.0),
@@ -120,7 +122,7 @@ impl Channel {
 
     /// A send was committed: it stands in the outbox from here on.
     pub fn sent(&mut self, row: MessageRow, client_ref: Option<String>) -> Worked {
-        let message = Outbound { id: row.message_id.clone(), to: row.to.clone(), content: row.content.clone() };
+        let message = row.outbound();
         let sent =
             Sent { message_id: row.message_id.clone(), client_ref, status: SentStatus::Queued, to: row.to.clone() };
         let id = row.message_id.clone();

@@ -23,7 +23,7 @@ pub async fn send(call: &mut ChannelCall) -> Outcome {
     let SendRequest { to, content, client_ref } = SendRequest::parse(&body, &call.app.config.suffixes)?;
     // Minted before the owner is asked: asking another owner after a doubt is the same send.
     let message_id = MessageId::mint(rand::random());
-    let work = Work::Send(Send { message_id, to, content, client_ref });
+    let work = Work::Send(Send { message_id, to, content, around: Default::default(), client_ref });
     let Done::Sent(sent) = call.work(work).await? else { return Err(failure::unexpected_answer()) };
     Ok(Reply::accepted(&SentView {
         message_id: sent.message_id,

@@ -37,7 +37,7 @@ use self::traffic::InFlight;
 use super::answers::{ControlError, LoginEnd, Stats};
 use super::faults::Faults;
 use super::number::Number;
-use crate::driver::EndReason;
+use crate::driver::{EndReason, Outbound};
 use crate::wire::{NetworkFrame, NodeFrame, SessionFrame, SessionNumber, WIRE_VERSION};
 
 /// One TCP connection of a node, numbered by the server. A number is never used twice.
@@ -172,7 +172,9 @@ impl Engine {
             NodeFrame::Pair { session, epoch, device_name } => self.pair(now, at(session), epoch, device_name),
             NodeFrame::PairCode { session, phone } => self.pair_code(now, at(session), &phone),
             NodeFrame::Stored { session } => self.stored(now, at(session)),
-            NodeFrame::Send { session, id, to, content } => self.send(now, at(session), id, to, content),
+            NodeFrame::Send { session, id, to, content, around } => {
+                self.send(now, at(session), Outbound { id, to, content, around });
+            }
             NodeFrame::Acknowledge { session, item } => self.acknowledge(at(session), &item),
             NodeFrame::Logout { session } => self.logout(now, at(session)),
             NodeFrame::Close { session } => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::address::{Address, Suffixes};
 use model::id::MessageId;
-use model::message::Content;
+use model::message::{Content, Surroundings};
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +25,7 @@ pub struct Message {
     /// As the sender addressed it.
     pub to: Address,
     pub content: Content,
+    pub around: Surroundings,
     pub at: Timestamp,
 }
 
@@ -263,6 +264,7 @@ impl Kept {
                     to: phone(owner),
                     push_name: push_name.as_deref().map(str::to_owned),
                     content: message.content.clone(),
+                    around: message.around.clone(),
                 });
                 InboundItem { id, at: message.at, kind }
             }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use model::address::Address;
 use model::id::MessageId;
-use model::message::Content;
+use model::message::{Content, Surroundings};
 use model::time::Timestamp;
 use proptest::prelude::*;
 
@@ -136,6 +136,7 @@ impl World {
             id: MessageId(id.into()),
             to: Address::parse(to).unwrap(),
             content: text("hello"),
+            around: Surroundings::default(),
         };
         self.frame(session.connection, frame);
     }

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use model::address::Address;
 use model::id::MessageId;
-use model::message::Content;
+use model::message::{Content, Surroundings};
 use model::time::Timestamp;
 use rand::RngExt;
 
 use super::sessions::Live;
 use super::subscriber::{Kept, Message};
 use super::{ControlError, Engine, Holder, Later, SessionId};
-use crate::driver::ReceiptStatus;
+use crate::driver::{Outbound, ReceiptStatus};
 use crate::simulator::number::Number;
 use crate::wire::SessionFrame;
 
@@ -28,11 +28,13 @@ pub struct InFlight {
     id: MessageId,
     to: Address,
     content: Content,
+    around: Surroundings,
 }
 
 impl Engine {
     /// A channel writes a message.
-    pub(super) fn send(&mut self, now: Timestamp, session: SessionId, id: MessageId, to: Address, content: Content) {
+    pub(super) fn send(&mut self, now: Timestamp, session: SessionId, message: Outbound) {
+        let Outbound { id, to, content, around } = message;
         let Some(live) = self.live(session) else {
             self.stats.late_writes += u64::from(self.session(session).is_none());
             return;
@@ -44,7 +46,7 @@ impl Engine {
         let jitter = self.rng.random_range(0..=self.faults.accept_jitter_ms);
         let earliest = now.plus(Duration::from_millis(self.faults.accept_delay_ms + jitter));
         let holder = Holder { node: self.node_of(session), epoch: self.session(session).map_or(0, |s| s.epoch) };
-        let in_flight = InFlight { session, live, holder, id, to, content };
+        let in_flight = InFlight { session, live, holder, id, to, content, around };
         let subscriber = self.subscribers.get_mut(&live.number);
         let Some(device) = subscriber.and_then(|subscriber| subscriber.device_mut(live.device)) else { return };
         device.answers_from = device.answers_from.max(earliest);
@@ -81,6 +83,7 @@ impl Engine {
             device: Some(send.live.device),
             to: send.to,
             content: send.content,
+            around: send.around,
             at: now,
         });
         self.stats.accepted += 1;
@@ -133,6 +136,7 @@ impl Engine {
                 device: None,
                 to: to.clone(),
                 content: content.clone(),
+                around: Surroundings::default(),
                 at: now,
             };
             self.deliver(now, &Arc::new(message), recipient);
