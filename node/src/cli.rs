@@ -121,6 +121,9 @@ pub struct UpArgs {
     /// Multiply the life of QR texts
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = positive)]
     pub qr_time_scale: f64,
+    /// Set a key of every node's configuration, after all else (repeatable), as in --set webhooks.allow_http=false
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
     #[command(flatten)]
     pub limits: LimitArgs,
 }

@@ -40,6 +40,17 @@ pub fn load(
     assemble(table, &overrides, file)
 }
 
+/// Lays flags (`key=value`) over a configuration that is known.
+///
+/// # Errors
+/// As [`load`].
+pub fn lay_over(config: &Config, flags: &[String]) -> Result<Config, Refusal> {
+    let table = Table::try_from(config)
+        .map_err(|error| Refusal::new("configuration", error.to_string(), "report this: a configuration is a table"))?;
+    let overrides: Vec<Override> = flags.iter().map(|flag| from_flag(flag)).collect::<Result<_, _>>()?;
+    assemble(table, &overrides, None)
+}
+
 fn read(path: &Path) -> Result<Table, Refusal> {
     let subject = path.display().to_string();
     let text = std::fs::read_to_string(path)

@@ -11,14 +11,17 @@ use crate::config::{
     Api, Bucket, Cluster, Config, Drain, Driver, History, HostPort, HumanDuration, Limits, Log, Member, Network, Node,
     Ops, Peer, Secrets, Timing, Webhooks,
 };
+use crate::config::{load, validate};
 
 /// Writes the configuration files of all nodes. Flags hold for this run: a resumed folder gets them anew.
 ///
 /// # Errors
-/// When a file cannot be written.
+/// When a file cannot be written, or a key of `--set` is wrong.
 pub fn write_all(folder: &Folder, plan: Plan, args: &UpArgs) -> anyhow::Result<()> {
     for node in plan.node_ids() {
-        let text = toml::to_string(&of_node(folder, plan, args, node)).context("writing a configuration")?;
+        let config = load::lay_over(&of_node(folder, plan, args, node), &args.set)?;
+        validate::validate(&config)?;
+        let text = toml::to_string(&config).context("writing a configuration")?;
         write_private(&folder.config_file(node), &text)?;
     }
     Ok(())
@@ -92,7 +95,7 @@ mod tests {
 
     use super::*;
     use crate::cli::{Cli, Command};
-    use crate::config::{files, load, validate};
+    use crate::config::files;
 
     fn written(flags: &[&str]) -> (tempfile::TempDir, Config) {
         let temporary = tempfile::tempdir().unwrap();
@@ -124,5 +127,12 @@ mod tests {
         assert_eq!(config.limits.ip, Bucket { burst: 7, refill_per_second: 30 });
         assert_eq!(config.limits.channel, Bucket { burst: 60, refill_per_second: 25 });
         assert_eq!(config.api.base_url, "https://x");
+    }
+
+    #[test]
+    fn keys_that_are_set_lie_over_everything_else() {
+        let (_folder, config) = written(&["--set=node.zone=b", "--set", "webhooks.allow_http=false"]);
+        assert_eq!(config.node.zone, "b");
+        assert!(!config.webhooks.allow_http && config.webhooks.allow_loopback);
     }
 }
