@@ -338,6 +338,7 @@ pub struct ContactResolved {
 }
 
 /// The `data` of an event, by its name.
+#[allow(clippy::large_enum_variant, reason = "most values are of the large variant")]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Payload {

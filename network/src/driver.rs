@@ -201,6 +201,7 @@ pub struct Identity {
 }
 
 /// What a session reports, in order.
+#[allow(clippy::large_enum_variant, reason = "most values are of the large variant")]
 #[derive(Clone, Debug)]
 pub enum SessionEvent {
     /// A QR text to show, `sequence` 1 to 6.

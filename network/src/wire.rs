@@ -26,6 +26,7 @@ pub const MAX_FRAME: usize = 4 * 1024 * 1024;
 pub type SessionNumber = u64;
 
 /// From a node to the network.
+#[allow(clippy::large_enum_variant, reason = "most values are of the large variant")]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum NodeFrame {
     /// The first frame of a connection. Older connections of the same node are dead by then.
@@ -100,6 +101,7 @@ pub enum NetworkFrame {
 }
 
 /// What the network tells one session.
+#[allow(clippy::large_enum_variant, reason = "most values are of the large variant")]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum SessionFrame {
     Qr {

@@ -52,6 +52,7 @@ const CRASHES: usize = 5;
 const CRASH_WINDOW: Duration = Duration::from_secs(600);
 
 /// A message to a channel's task.
+#[allow(clippy::large_enum_variant, reason = "most values are of the large variant")]
 pub enum ToChannel {
     Work {
         work: Work,

@@ -54,6 +54,7 @@ pub struct SessionId {
 }
 
 /// What is to be done outside.
+#[allow(clippy::large_enum_variant, reason = "most values are of the large variant")]
 #[derive(Debug, PartialEq)]
 pub enum Effect {
     Send {
