@@ -10,7 +10,7 @@ use model::message::Content;
 use model::status::{Reason, Status};
 use model::time::Timestamp;
 use model::webhook::{DeliveryState, Outcome};
-use network::driver::{AuthWrite, Outbound, ReceiptStatus};
+use network::driver::{AuthWrite, ReceiptStatus};
 use proptest::prelude::*;
 use raft::machine::{Machine, MemoryState, Position, State, View};
 
