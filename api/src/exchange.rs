@@ -9,10 +9,9 @@ use std::time::{Duration, Instant};
 use model::error::{ApiError, ErrorCode};
 use model::id::{AuditId, ChannelId, CustomerId, RequestId};
 use model::limit::{BucketLevel, BucketRule, LimitScope};
-use model::scope::Scopes;
 use model::time::Timestamp;
 use raft::directory::command::{Command, Reply as Updated};
-use raft::directory::records::{AuditActor, AuditEntry, AuditTarget, ChannelRecord, CustomerRecord, KeyRecord};
+use raft::directory::records::{AuditActor, AuditEntry, AuditTarget, ChannelRecord};
 use salvo::Request;
 use serde_json::{Map, Value};
 use shard::call::{Done, Live, Work};
@@ -21,6 +20,7 @@ use shard::cluster::{CallContext, Cluster};
 use crate::app::App;
 use crate::audit::Target;
 use crate::body;
+use crate::caller::Caller;
 use crate::failure;
 use crate::pipeline::rate::refusal;
 use crate::query::Query;
@@ -115,14 +115,6 @@ impl Exchange {
     }
 }
 
-/// Who calls: a key that is valid, and its customer.
-#[derive(Clone)]
-pub struct Caller {
-    pub key: Arc<KeyRecord>,
-    pub customer: Arc<CustomerRecord>,
-    pub scopes: Scopes,
-}
-
 /// A request of an account: authenticated, counted, inside its scope.
 pub struct AccountCall {
     pub exchange: Exchange,
@@ -138,7 +130,7 @@ impl AccountCall {
 
     /// The channel that the key is bound to.
     pub fn bound_channel(&self) -> Option<ChannelId> {
-        self.caller.key.channel_id
+        self.caller.bound_channel()
     }
 
     /// Whether the key may see something that belongs to `channel`, or to the account when that is `None`.
@@ -172,15 +164,9 @@ impl AccountCall {
         self.change(command, audit).await
     }
 
-    /// An entry of the audit log by this key.
+    /// An entry of the audit log by this caller.
     pub fn audited(&self, action: &str, target: Target) -> AuditEntry {
-        let actor = AuditActor {
-            kind: "api_key".to_owned(),
-            id: Some(self.caller.key.id.to_string()),
-            prefix: Some(self.caller.key.prefix.clone()),
-            email: None,
-        };
-        self.audit_entry(self.customer_id(), action, actor, target)
+        self.audit_entry(self.customer_id(), action, self.caller.actor(), target)
     }
 }
 

@@ -2,13 +2,15 @@
 //!
 //! - [`route`]: what a route declares (scope, charge, plan block, reach) and the table of all of them.
 //! - `pipeline`: the one way of every request, from its id to its headers (supplement 2, "Order of checks").
-//! - `exchange`: what a handler gets to see of a request; `reply`: what it gives back.
+//! - `caller`: who calls. `exchange`: what a handler gets to see of a request; `reply`: what it gives back.
 //! - `resources`: one module per resource of the interface; `operator`: the operator's routes.
 //! - `audit`, `key_use`: what is written beside the answers, in batches.
 
 mod app;
 mod audit;
 mod body;
+#[allow(dead_code, reason = "sessions are not issued yet")]
+mod caller;
 mod config;
 mod exchange;
 mod failure;
@@ -18,6 +20,7 @@ mod pipeline;
 mod query;
 mod reply;
 mod resources;
+#[allow(dead_code, reason = "routes of sessions alone are still to come")]
 mod route;
 mod server;
 

@@ -66,8 +66,10 @@ pub enum Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grant {
     Scope(Resource, Access),
-    /// No resource of the list: only an unrestricted key (supplement 21.3).
-    Unrestricted,
+    /// No resource of the list: an unrestricted key, or a dashboard session (supplement 21.3).
+    Account(Access),
+    /// A dashboard session and no key.
+    Session,
 }
 
 /// The part of a declaration that the checks need.
@@ -117,13 +119,19 @@ impl Route {
 impl Declaration {
     fn new(method: Method, path: &'static str) -> Self {
         let access = Access::of_method(method.as_str());
-        let grant = resource_of(path).map_or(Grant::Unrestricted, |resource| Grant::Scope(resource, access));
+        let grant = resource_of(path).map_or(Grant::Account(access), |resource| Grant::Scope(resource, access));
         Self { method, path, rules: Rules { grant, multi_channel: false, plan_blocks: false } }
     }
 
     /// A key that is bound to a channel may not call it.
     pub fn multi_channel(mut self) -> Self {
         self.rules.multi_channel = true;
+        self
+    }
+
+    /// No key may call it, only a member with a dashboard session.
+    pub fn session(mut self) -> Self {
+        self.rules.grant = Grant::Session;
         self
     }
 

@@ -164,25 +164,33 @@ impl ApiError {
     }
 
     pub fn auth_malformed() -> Self {
-        Self::new(ErrorCode::AuthMalformed, "the Authorization header is not Bearer followed by an API key")
+        Self::new(
+            ErrorCode::AuthMalformed,
+            "the Authorization header is not Bearer followed by an API key or a session token",
+        )
     }
 
     pub fn auth_invalid() -> Self {
-        Self::new(ErrorCode::AuthInvalid, "the API key matches no active key")
+        Self::new(ErrorCode::AuthInvalid, "the key or token matches no active key or session")
     }
 
     pub fn auth_expired(expired_at: Timestamp) -> Self {
-        Self::new(ErrorCode::AuthExpired, "the API key has expired; issue a new one")
+        Self::new(ErrorCode::AuthExpired, "the key or token has expired; get a new one")
             .with_details(json!({ "expired_at": expired_at }))
     }
 
     pub fn auth_revoked(revoked_at: Timestamp) -> Self {
-        Self::new(ErrorCode::AuthRevoked, "the API key was revoked; use another one")
+        Self::new(ErrorCode::AuthRevoked, "the key or session was revoked; use another one")
             .with_details(json!({ "revoked_at": revoked_at }))
     }
 
     pub fn auth_backend_unavailable() -> Self {
-        Self::new(ErrorCode::AuthBackendUnavailable, "keys cannot be checked right now; try again")
+        Self::new(ErrorCode::AuthBackendUnavailable, "keys and sessions cannot be checked right now; try again")
+    }
+
+    /// A session whose member has not confirmed the e-mail address.
+    pub fn auth_no_email() -> Self {
+        Self::new(ErrorCode::AuthNoEmail, "confirm your e-mail address first: see the message that was sent to you")
     }
 
     /// `required` and `granted` are lists of scope strings (supplement 31, row 23).

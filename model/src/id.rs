@@ -67,6 +67,10 @@ uuid_id! {
     MediaId;
     /// An entry of the audit log (supplement 21.6).
     AuditId;
+    /// A member of an account, who logs in (supplement 21.5).
+    UserId;
+    /// One login of a member, and all tokens that were refreshed from it.
+    SessionId;
 }
 
 /// A cluster node. Allocated by the directory, never used again for another node.

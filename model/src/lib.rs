@@ -12,6 +12,7 @@ pub mod id;
 pub mod issue;
 pub mod limit;
 pub mod media;
+pub mod member;
 pub mod message;
 pub mod page;
 pub mod payload;

@@ -12,7 +12,8 @@ use raft::directory::state::DirectoryState;
 use salvo::http::header::AUTHORIZATION;
 use subtle::ConstantTimeEq;
 
-use crate::exchange::{Caller, Exchange};
+use crate::caller::{Caller, Credential};
+use crate::exchange::Exchange;
 use crate::failure;
 
 /// How long a request waits for a copy of the directory that is fresh enough to judge keys by.
@@ -33,7 +34,9 @@ pub async fn key(exchange: &Exchange) -> Result<Caller, ApiError> {
     let verdict = judge_freshly(exchange, &token).await;
     match verdict {
         Verdict::Valid(caller) => {
-            exchange.app.key_use.note(&caller.key, exchange.now);
+            if let Some(key) = caller.key() {
+                exchange.app.key_use.note(key, exchange.now);
+            }
             Ok(caller)
         }
         Verdict::Refused(known, error) => {
@@ -126,7 +129,9 @@ fn judge(state: &DirectoryState, token: &ApiKey, now: Timestamp) -> Verdict {
     // the empty list, which is unrestricted.
     let scopes: Option<Vec<Scope>> = key.scopes.iter().map(|text| Scope::parse(text)).collect();
     match scopes {
-        Some(scopes) => Verdict::Valid(Caller { scopes: Scopes::new(scopes), key, customer }),
+        Some(scopes) => {
+            Verdict::Valid(Caller { scopes: Scopes::new(scopes), credential: Credential::Key(key), customer })
+        }
         None => Verdict::Refused(Some(key), ApiError::auth_invalid()),
     }
 }
@@ -167,7 +172,7 @@ mod tests {
     fn a_valid_key_brings_its_customer_and_scopes() {
         let (state, secret) = directory(|_| {});
         let Verdict::Valid(caller) = judge(&state, &secret, NOW) else { panic!("expected a caller") };
-        assert_eq!(caller.key.customer_id, caller.customer.id);
+        assert_eq!(caller.key().unwrap().customer_id, caller.customer.id);
         assert_eq!(caller.scopes.to_strings(), ["messages.read"]);
     }
 

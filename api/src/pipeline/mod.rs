@@ -30,7 +30,8 @@ pub use client::client_of;
 pub use ip_bucket::IpBuckets;
 
 use crate::app::App;
-use crate::exchange::{AccountCall, Caller, ChannelCall, ChannelToken, Exchange, OperatorCall};
+use crate::caller::Caller;
+use crate::exchange::{AccountCall, ChannelCall, ChannelToken, Exchange, OperatorCall};
 use crate::reply::{Outcome, Reply};
 use crate::route::{Action, Endpoint, Grant, PathRoutes, Route, Rules};
 use rate::RateHeaders;
@@ -167,9 +168,10 @@ fn check_channel(call: &AccountCall, rules: &Rules, id: ChannelId) -> Result<Arc
 fn check_grant(caller: &Caller, rules: &Rules) -> Result<(), ApiError> {
     match rules.grant {
         Grant::Scope(resource, access) => caller.scopes.require(resource, access)?,
-        Grant::Unrestricted => caller.scopes.require_unrestricted()?,
+        Grant::Account(access) => caller.require_account(access)?,
+        Grant::Session => caller.require_session().map(drop)?,
     }
-    match caller.key.channel_id {
+    match caller.bound_channel() {
         Some(bound) if rules.multi_channel => Err(ApiError::channel_scoped_key(bound)),
         _ => Ok(()),
     }
@@ -268,7 +270,7 @@ mod tests {
     #[test]
     fn the_scope_is_judged_before_the_binding() {
         let multi = Rules { multi_channel: true, ..RULES };
-        let unrestricted = Rules { grant: Grant::Unrestricted, ..RULES };
+        let unrestricted = Rules { grant: Grant::Account(Access::Read), ..RULES };
         let channel = Some(ChannelId::new());
         let table = [
             (&[][..], None, RULES, None),

@@ -198,8 +198,8 @@ async fn create(call: &mut AccountCall) -> Outcome {
         channel: asked.channel_id,
         scopes: asked.scopes.to_strings(),
         expires_at: asked.expires_at,
-        origin: KeyOrigin::ApiKey,
-        minted_by: Some(call.caller.key.id),
+        origin: call.caller.key_origin(),
+        minted_by: call.caller.key_id(),
     };
     let (record, secret) = key.generate(call.now);
     let entry = call.audited("key.issued", target(&record));
@@ -257,7 +257,7 @@ pub mod tests {
     use super::*;
     use serde_json::json;
 
-    use crate::exchange::Caller;
+    use crate::caller::{Caller, Credential};
     use model::customer::{Limits, Plan};
     use model::seal::{DataKey, MasterKey};
     use raft::directory::records::CustomerRecord;
@@ -301,7 +301,7 @@ pub mod tests {
             deleted_at: None,
         };
         let scopes = Scopes::new(scopes.iter().map(|scope| Scope::parse(scope).unwrap()));
-        Caller { key: Arc::new(key), customer: Arc::new(customer), scopes }
+        Caller { credential: Credential::Key(Arc::new(key)), customer: Arc::new(customer), scopes }
     }
 
     fn parse(body: Value) -> Result<CreateKey, ApiError> {

@@ -70,9 +70,9 @@ pub async fn create(call: &mut AccountCall) -> Outcome {
             name: key_name(&name),
             channel: Some(channel.id),
             scopes: call.caller.scopes.to_strings(),
-            expires_at: call.caller.key.expires_at,
+            expires_at: call.caller.latest_expiry(),
             origin: KeyOrigin::ChannelCreate,
-            minted_by: Some(call.caller.key.id),
+            minted_by: call.caller.key_id(),
         }
         .generate(call.now)
     });

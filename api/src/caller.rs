@@ -1,0 +1,132 @@
+//! Who calls: an API key, or a member of the account with a dashboard session (interface 5, supplement 21.5).
+
+use std::sync::Arc;
+
+use model::error::ApiError;
+use model::id::{ChannelId, KeyId, SessionId};
+use model::member::Role;
+use model::scope::{Access, Scopes};
+use model::time::Timestamp;
+use raft::directory::records::{AuditActor, CustomerRecord, KeyOrigin, KeyRecord};
+use raft::directory::state::DirectoryState;
+
+/// Whom a request acts for, and what it may do.
+#[derive(Clone)]
+pub struct Caller {
+    pub credential: Credential,
+    pub customer: Arc<CustomerRecord>,
+    pub scopes: Scopes,
+}
+
+/// What the caller showed.
+#[derive(Clone)]
+pub enum Credential {
+    Key(Arc<KeyRecord>),
+    Session(Session),
+}
+
+/// A dashboard session: of the gateway's own login, or a token of the configured issuer.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// The login that the token belongs to; `None` for a token of another issuer, which ends by its expiry alone.
+    pub id: Option<SessionId>,
+    /// The member's id, or the issuer's subject.
+    pub subject: String,
+    pub email: String,
+    pub role: Role,
+    /// When the token ends.
+    pub expires_at: Timestamp,
+}
+
+impl Caller {
+    /// The channel that the key is bound to. Sessions are bound to none.
+    pub fn bound_channel(&self) -> Option<ChannelId> {
+        self.key().and_then(|key| key.channel_id)
+    }
+
+    /// The API key, when it is one.
+    pub fn key(&self) -> Option<&Arc<KeyRecord>> {
+        match &self.credential {
+            Credential::Key(key) => Some(key),
+            Credential::Session(_) => None,
+        }
+    }
+
+    pub fn key_id(&self) -> Option<KeyId> {
+        self.key().map(|key| key.id)
+    }
+
+    /// The dashboard session, when it is one.
+    pub fn session(&self) -> Option<&Session> {
+        match &self.credential {
+            Credential::Key(_) => None,
+            Credential::Session(session) => Some(session),
+        }
+    }
+
+    /// When a key that this caller makes must end: no later than the key that made it. A session's own end is that of
+    /// its token, and says nothing of what the member leaves behind.
+    pub fn latest_expiry(&self) -> Option<Timestamp> {
+        self.key().and_then(|key| key.expires_at)
+    }
+
+    /// Who made a key that this caller makes (supplement 21.2).
+    pub fn key_origin(&self) -> KeyOrigin {
+        match &self.credential {
+            Credential::Key(_) => KeyOrigin::ApiKey,
+            Credential::Session(_) => KeyOrigin::Dashboard,
+        }
+    }
+
+    /// As the audit log names the caller (supplement 21.6).
+    pub fn actor(&self) -> AuditActor {
+        match &self.credential {
+            Credential::Key(key) => AuditActor {
+                kind: "api_key".to_owned(),
+                id: Some(key.id.to_string()),
+                prefix: Some(key.prefix.clone()),
+                email: None,
+            },
+            Credential::Session(session) => AuditActor {
+                kind: "session".to_owned(),
+                id: Some(session.subject.clone()),
+                prefix: None,
+                email: Some(session.email.clone()),
+            },
+        }
+    }
+
+    /// Refuses whoever may not use the account's own routes: a restricted key, or a role without that access.
+    ///
+    /// # Errors
+    /// `insufficient_scope` that asks for `*`.
+    pub fn require_account(&self, access: Access) -> Result<(), ApiError> {
+        match self.session() {
+            None => self.scopes.require_unrestricted(),
+            Some(session) if session.role.reaches_account(access) => Ok(()),
+            Some(_) => Err(ApiError::insufficient_scope(&["*".to_owned()], &self.scopes.to_strings())),
+        }
+    }
+
+    /// The session, for routes that no API key may use (supplement 26).
+    ///
+    /// # Errors
+    /// `insufficient_scope` that asks for `dashboard_session`.
+    pub fn require_session(&self) -> Result<&Session, ApiError> {
+        let granted = || self.scopes.to_strings();
+        self.session().ok_or_else(|| ApiError::insufficient_scope(&["dashboard_session".to_owned()], &granted()))
+    }
+
+    /// Whether the caller would be let in again: for answers that last, such as event streams.
+    pub fn still_stands(&self, state: &DirectoryState, now: Timestamp) -> bool {
+        let customer = state.customers.get(&self.customer.id);
+        customer.is_some_and(|customer| customer.deleted_at.is_none())
+            && match &self.credential {
+                Credential::Key(key) => state
+                    .keys
+                    .get(&key.id)
+                    .is_some_and(|key| key.revoked_at.is_none() && key.expires_at.is_none_or(|end| end > now)),
+                Credential::Session(session) => session.expires_at > now,
+            }
+    }
+}
