@@ -1,0 +1,131 @@
+//! Stored messages (supplement 5.3 and 5.4): the words of a query, and the row as the interface shows it.
+//!
+//! - [`page`]: cuts a page from a shard's rows; [`merge`] brings the pages of several shards into one.
+//! - `show`: what the interface says of a row.
+
+mod page;
+mod show;
+
+use model::address::Address;
+use model::id::{ChannelId, MessageId, RowId};
+use model::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+pub use self::page::{merge, page};
+use crate::call::DeliveryView;
+
+/// What a page of history is cut from. Everything but the order narrows.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct HistoryQuery {
+    /// The channels asked for; never empty.
+    pub channels: Vec<ChannelId>,
+    pub limit: usize,
+    /// Ascending by `(occurred_at, id)`; descending when false.
+    pub ascending: bool,
+    /// Only rows beyond this one, in the direction of the order.
+    pub after: Option<(Timestamp, RowId)>,
+    pub direction: Option<Direction>,
+    pub chat_id: Option<Address>,
+    pub from: Option<Address>,
+    pub to: Option<Address>,
+    pub participant: Option<Address>,
+    /// Type names; empty is every type.
+    pub types: Vec<String>,
+    pub statuses: Vec<MessageStatus>,
+    pub message_ids: Vec<MessageId>,
+    pub client_ref: Option<String>,
+    pub since: Option<Timestamp>,
+    pub until: Option<Timestamp>,
+    pub has_media: Option<bool>,
+    /// Leave the deliveries out.
+    pub without_deliveries: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    Inbound,
+    Outbound,
+}
+
+/// Where a row came from (supplement 5.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    Api,
+    Device,
+    Network,
+}
+
+/// The status of a stored message (supplement 5.3); an outbound one only moves forward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageStatus {
+    Queued,
+    Sent,
+    Delivered,
+    Read,
+    Played,
+    Failed,
+    Received,
+}
+
+impl MessageStatus {
+    pub const ALL: [Self; 7] =
+        [Self::Queued, Self::Sent, Self::Delivered, Self::Read, Self::Played, Self::Failed, Self::Received];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Sent => "sent",
+            Self::Delivered => "delivered",
+            Self::Read => "read",
+            Self::Played => "played",
+            Self::Failed => "failed",
+            Self::Received => "received",
+        }
+    }
+}
+
+/// Why a message failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MessageError {
+    pub code: String,
+    pub message: String,
+}
+
+/// A row as the interface shows it: every field always present (supplement 5.4).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StoredMessage {
+    pub id: RowId,
+    pub message_id: MessageId,
+    pub channel_id: ChannelId,
+    pub direction: Direction,
+    pub source: Source,
+    pub chat_id: Address,
+    pub is_group: bool,
+    pub from: Address,
+    pub from_resolved: bool,
+    pub from_lid: Option<Address>,
+    pub from_phone: Option<Address>,
+    pub to: Address,
+    pub participant: Option<Address>,
+    pub push_name: Option<String>,
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub text: Option<String>,
+    pub media: Option<serde_json::Value>,
+    pub message_key: Option<serde_json::Value>,
+    pub emoji: Option<String>,
+    pub quoted_message_id: Option<String>,
+    pub content: Option<serde_json::Value>,
+    pub client_ref: Option<String>,
+    pub status: MessageStatus,
+    pub status_at: Timestamp,
+    pub error: Option<MessageError>,
+    pub request_id: Option<String>,
+    pub correlation_id: String,
+    pub occurred_at: Timestamp,
+    pub created_at: Timestamp,
+    pub webhook_deliveries: Vec<DeliveryView>,
+}

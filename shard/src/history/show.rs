@@ -1,0 +1,59 @@
+//! A stored message as the interface shows it (supplement 5.4).
+
+use model::id::DeliveryId;
+use raft::machine::View;
+
+use super::StoredMessage;
+use crate::call::DeliveryView;
+use crate::keys;
+use crate::records::{DeliveryRow, MessageRow, MessageState, decode};
+
+/// Every field of a row, with what became of it and where it was delivered.
+pub fn show(view: &dyn View, row: MessageRow, without_deliveries: bool) -> StoredMessage {
+    let webhook_deliveries = if without_deliveries { Vec::new() } else { deliveries_of(view, &row) };
+    let state = MessageState::read(view, &row);
+    let kind = row.content.type_name().to_owned();
+    let text = row.content.text().map(str::to_owned);
+    StoredMessage {
+        id: row.id,
+        message_id: row.message_id,
+        channel_id: row.channel,
+        direction: row.direction,
+        source: row.source,
+        chat_id: row.chat,
+        is_group: row.is_group,
+        from: row.from,
+        from_resolved: row.from_resolved,
+        from_lid: row.from_lid,
+        from_phone: row.from_phone,
+        to: row.to,
+        participant: row.participant,
+        push_name: row.push_name,
+        kind,
+        text,
+        media: None,
+        message_key: None,
+        emoji: None,
+        quoted_message_id: None,
+        content: None,
+        client_ref: row.client_ref,
+        status: state.status,
+        status_at: state.status_at,
+        error: state.error,
+        request_id: row.request_id,
+        correlation_id: row.correlation_id,
+        occurred_at: row.occurred_at,
+        created_at: row.created_at,
+        webhook_deliveries,
+    }
+}
+
+fn deliveries_of(view: &dyn View, row: &MessageRow) -> Vec<DeliveryView> {
+    /// More deliveries of one message than an account can have endpoints, for every event of its life.
+    const MOST: usize = 1024;
+    let (from, to) = keys::message_deliveries(row.channel, row.id);
+    let ids = view.scan(&from, &to, MOST).into_iter();
+    let ids = ids.filter_map(|(key, _)| key.get(key.len().checked_sub(16)?..)?.try_into().ok());
+    let rows = ids.filter_map(|id| view.get(&keys::delivery(DeliveryId::from_bytes(id))));
+    rows.map(|row| DeliveryView::of(&decode::<DeliveryRow>(&row))).collect()
+}
