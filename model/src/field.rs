@@ -139,6 +139,17 @@ impl<'a> Fields<'a> {
         self.list(key, most, rule)
     }
 
+    /// The objects of a list with at least one and at most `most` of them, each with its own place for issues.
+    pub fn objects(&self, key: &str, most: usize) -> Option<Vec<Fields<'a>>> {
+        self.list(key, most, |value| value.as_object().map(|_| ()).ok_or_else(|| rule::wrong_type("an object")))?;
+        let fields = |(index, item): (usize, &'a Value)| {
+            let mut path = self.path_to(key);
+            path.push(PathPart::Index(index));
+            Some(Fields { map: item.as_object()?, path, issues: self.issues })
+        };
+        self.map.get(key)?.as_array()?.iter().enumerate().map(fields).collect()
+    }
+
     /// The fields of an object inside this one, when it is there.
     pub fn object(&self, key: &str) -> Option<Fields<'a>> {
         match self.map.get(key)? {
@@ -171,6 +182,7 @@ pub mod rule {
     use super::Judged;
     use crate::address::{Address, Suffixes};
     use crate::issue::{Fault, IssueCode};
+    use crate::target::LONGEST_URL;
     use crate::time::Timestamp;
 
     /// A value of another JSON type than `expected`, such as "a string".
@@ -216,6 +228,31 @@ pub mod rule {
                 return Err(Fault::new(IssueCode::TooBig, format!("at most {}", range.end())));
             }
             Ok(value.as_u64().unwrap_or(number as u64))
+        }
+    }
+
+    /// A number in `range`.
+    pub fn number(range: RangeInclusive<f64>) -> impl Fn(&Value) -> Judged<f64> {
+        move |value| {
+            let number = value.as_f64().ok_or_else(|| wrong_type("a number"))?;
+            if number < *range.start() {
+                return Err(Fault::new(IssueCode::TooSmall, format!("at least {}", range.start())));
+            }
+            if number > *range.end() {
+                return Err(Fault::new(IssueCode::TooBig, format!("at most {}", range.end())));
+            }
+            Ok(number)
+        }
+    }
+
+    /// An absolute `http` or `https` URL of at most 2,048 characters. Whether it may be fetched is judged elsewhere.
+    pub fn web_url(value: &Value) -> Judged<String> {
+        let text = text(1..=LONGEST_URL)(value)?;
+        let url = url::Url::parse(&text)
+            .map_err(|_| Fault::new(IssueCode::Format, "must be an absolute URL such as https://example.com/a"))?;
+        match url.scheme() {
+            "http" | "https" => Ok(text),
+            _ => Err(Fault::new(IssueCode::UrlScheme, "must be an http or https URL")),
         }
     }
 

@@ -302,6 +302,20 @@ impl Content {
         }
     }
 
+    pub fn target_mut(&mut self) -> Option<&mut MessageKey> {
+        match self {
+            Self::Reaction { target, .. }
+            | Self::Edit { target, .. }
+            | Self::Delete { target, .. }
+            | Self::Pin { target, .. }
+            | Self::Unpin { target }
+            | Self::Star { target }
+            | Self::Unstar { target }
+            | Self::PollVote { target, .. } => Some(target),
+            _ => None,
+        }
+    }
+
     /// Text, caption or edited text.
     pub fn text(&self) -> Option<&str> {
         match self {

@@ -7,7 +7,8 @@ use model::error::ApiError;
 use model::event::{EventId, EventName};
 use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, MessageId, RequestId, ShardId};
 use model::limit::{BucketLevel, BucketRule};
-use model::message::{Content, Surroundings};
+use model::message::{Content, MessageKey};
+use model::send::SendAround;
 use model::status::{Reason, Status, Trigger};
 use model::time::Timestamp;
 use model::webhook::DeliveryState;
@@ -88,10 +89,18 @@ pub struct Send {
     /// Minted where the request arrived, so that asking another owner again is the same send.
     pub message_id: MessageId,
     pub to: Address,
-    pub content: Content,
-    #[serde(default, skip_serializing_if = "Surroundings::is_empty")]
-    pub around: Surroundings,
+    pub body: SendBody,
+    #[serde(default)]
+    pub around: SendAround,
     pub client_ref: Option<String>,
+}
+
+/// What a send says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum SendBody {
+    Content(Content),
+    /// What a stored message of the channel says.
+    Forward(MessageKey),
 }
 
 /// The owner's answer.

@@ -27,7 +27,7 @@ use crate::call::{Done, Live, QrCode, Sent, Work};
 use crate::command::{Command, Reply};
 use crate::history::Direction;
 use crate::keys;
-use crate::records::{ChannelRow, MessagePointer, MessageRow, OutboxEntry, decode};
+use crate::records::{ChannelRow, MessageRow, OutboxEntry, decode};
 
 /// How many pieces of work wait for a channel; a caller beyond waits itself.
 pub const MAILBOX: usize = 64;
@@ -162,10 +162,7 @@ impl Channel {
 
     /// The stored row of a message that this channel sent.
     pub fn stored_message(&self, id: &MessageId) -> Option<MessageRow> {
-        let reader = &self.owner.reader;
-        let pointer = reader.get(&keys::message_id(self.row.id, Direction::Outbound, id))?;
-        let pointer: MessagePointer = decode(&pointer);
-        reader.get(&keys::message(self.row.id, pointer.occurred_at, pointer.row)).map(|row| decode(&row))
+        self.stored(Direction::Outbound, id)
     }
 
     /// Runs until the owner's right ends, the channel is handed over, or there is nothing to do. A turn that panics

@@ -1,13 +1,14 @@
 //! The owner of a shard: the leader's side of it, alive for one term.
 //!
 //! - [`Owner`]: what is shared by the tasks of one ownership, and the calls that other nodes make.
-//! - `channel`: one channel's task; `lifecycle`, `sends` and `inbound` are its parts.
+//! - `channel`: one channel's task; `lifecycle`, `sends`, `compose` and `inbound` are its parts.
 //! - [`committer`]: the way into the shard's log. [`hosting`]: begins and ends ownerships.
 
 pub mod auth;
 pub mod census;
 pub mod channel;
 pub mod committer;
+mod compose;
 pub mod events;
 pub mod hosting;
 mod inbound;

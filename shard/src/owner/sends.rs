@@ -7,11 +7,11 @@ use model::id::{MessageId, RequestId, RowId};
 use model::payload::{AckStatus, Chat, MessageSent, MessageStatus as StatusPayload, Payload, SendError, SendSource};
 use model::status::{OnSend, Status};
 use model::time::Timestamp;
-use network::driver::Outbound;
 use raft::machine::View;
 use tokio::sync::oneshot;
 
 use super::channel::{After, Channel, Turn, Worked};
+use super::compose::Composed;
 use super::events::About;
 use super::outbox::SendVerdict;
 use crate::call::{Send, Sent, SentStatus};
@@ -38,9 +38,7 @@ impl Channel {
                 let _ = reply.send(Err(error));
             }
             Ok(row) => {
-                let message =
-                    Outbound { id: send.message_id, to: row.to.clone(), content: send.content, around: send.around };
-                let entry = OutboxEntry { message, accepted_at: row.created_at };
+                let entry = OutboxEntry { message: row.outbound(), accepted_at: row.created_at };
                 let accept = Command::AcceptSend {
                     customer: self.row.customer,
                     message: NewMessage::of(&row),
@@ -67,8 +65,12 @@ impl Channel {
             return Err(ApiError::worker_at_capacity());
         }
         let to = self.resolve(&send.to)?;
+        let Composed { mut content, around } = self.compose(send)?;
+        if let Some(target) = content.target_mut() {
+            target.remote_jid.clone_from(&to);
+        }
         let suffixes = &self.owner.node.suffixes;
-        let own = suffixes.phone_address(self.row.phone_number.as_deref().unwrap_or("0"));
+        let own = self.own_address();
         let now = Timestamp::now();
         Ok(MessageRow {
             id: RowId::new(),
@@ -85,8 +87,8 @@ impl Channel {
             to,
             participant: None,
             push_name: self.row.push_name.clone(),
-            content: send.content.clone(),
-            around: send.around.clone(),
+            content,
+            around,
             client_ref: send.client_ref.clone(),
             correlation_id: request_id.0.clone(),
             request_id: Some(request_id.0),
@@ -102,6 +104,11 @@ impl Channel {
             AddressKind::Lid => self.phone_behind(to).ok_or_else(|| undeliverable(Undeliverable::UnknownLid)),
             _ => Ok(to.clone()),
         }
+    }
+
+    /// The channel's own address; a stand-in while it has no number.
+    pub fn own_address(&self) -> Address {
+        self.owner.node.suffixes.phone_address(self.row.phone_number.as_deref().unwrap_or("0"))
     }
 
     /// The phone address behind a LID, when it is known.

@@ -1,9 +1,10 @@
 //! `POST /v1/channels/{id}/messages` (design section 8).
 
+use model::error::ApiError;
 use model::id::MessageId;
-use model::send::SendRequest;
+use model::send::{MediaKind, SendContent, SendRequest};
 use serde::Serialize;
-use shard::call::{Done, Send, SentStatus, Work};
+use shard::call::{Done, Send, SendBody, SentStatus, Work};
 
 use crate::exchange::ChannelCall;
 use crate::failure;
@@ -20,10 +21,19 @@ struct SentView {
 
 pub async fn send(call: &mut ChannelCall) -> Outcome {
     let body = call.object().await?;
-    let SendRequest { to, content, client_ref } = SendRequest::parse(&body, &call.app.config.suffixes)?;
+    let SendRequest { to, content, around, client_ref } = SendRequest::parse(&body, &call.app.config.suffixes)?;
+    let body = match content {
+        SendContent::Ready(content) => SendBody::Content(content),
+        SendContent::Forward(key) => SendBody::Forward(key),
+        SendContent::Media(media) => {
+            let convert = matches!(media.kind, MediaKind::Audio { convert: true, .. });
+            let feature = if convert { "voice.convert" } else { media.kind.type_name() };
+            return Err(ApiError::not_implemented(&format!("messages.{feature}")));
+        }
+    };
     // Minted before the owner is asked: asking another owner after a doubt is the same send.
     let message_id = MessageId::mint(rand::random());
-    let work = Work::Send(Send { message_id, to, content, around: Default::default(), client_ref });
+    let work = Work::Send(Send { message_id, to, body, around, client_ref });
     let Done::Sent(sent) = call.work(work).await? else { return Err(failure::unexpected_answer()) };
     Ok(Reply::accepted(&SentView {
         message_id: sent.message_id,

@@ -1,0 +1,122 @@
+//! What stands around a send: quote, mentions, preview, disappearing (supplement 28.2).
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::target;
+use crate::address::{Address, AddressKind, Suffixes};
+use crate::field::{Fields, rule};
+use crate::issue::{Fault, IssueCode};
+use crate::message::{LinkPreview, MessageKey};
+
+/// How many members a message mentions: as many as a group can have.
+const MOST_MENTIONS: usize = 1024;
+
+/// Mentions everybody in the group.
+const ALL: &str = "all";
+
+/// The longest time until a message disappears: a year, in seconds.
+const LONGEST_EXPIRATION: u64 = 366 * 24 * 3600;
+
+/// What the caller asked for around the content. The quoted message's author and text are known to the channel's store
+/// alone.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SendAround {
+    pub quoted: Option<MessageKey>,
+    pub mentions: Vec<Address>,
+    pub mentions_all: bool,
+    pub link_preview: Option<LinkPreview>,
+    /// Seconds.
+    pub ephemeral_expiration: Option<u32>,
+}
+
+/// Reads the fields that the type has; others mean nothing (supplement 1, rule 10).
+pub fn read(kind: &str, fields: &Fields<'_>, to: Option<AddressKind>, suffixes: &Suffixes) -> SendAround {
+    let mut around = SendAround::default();
+    if fields.has("quoted") {
+        around.quoted = target::read_key(fields, "quoted", suffixes);
+    }
+    if matches!(kind, "text" | "image" | "video" | "document") && fields.has("mentions") {
+        read_mentions(fields, to, suffixes, &mut around);
+    }
+    if kind == "text" {
+        around.link_preview = read_preview(fields);
+    }
+    let expiration = fields.optional("ephemeral_expiration", rule::integer(0..=LONGEST_EXPIRATION));
+    around.ephemeral_expiration = expiration.and_then(|seconds| u32::try_from(seconds).ok()).filter(|s| *s > 0);
+    around
+}
+
+fn read_mentions(fields: &Fields<'_>, to: Option<AddressKind>, suffixes: &Suffixes, around: &mut SendAround) {
+    const KEY: &str = "mentions";
+    // `None` stands for everybody.
+    let one = |value: &Value| if value == ALL { Ok(None) } else { rule::address(suffixes)(value).map(Some) };
+    let Some(mentioned) = fields.list(KEY, MOST_MENTIONS, one) else { return };
+    if to.is_some_and(|to| to != AddressKind::Group) {
+        fields.refuse(KEY, Fault::new(IssueCode::Conflict, "only in a group can somebody be mentioned"));
+    }
+    if mentioned.len() > 1 && mentioned.contains(&None) {
+        fields.refuse(KEY, Fault::new(IssueCode::Conflict, "name members or \"all\", not both"));
+    }
+    around.mentions_all = mentioned.contains(&None);
+    around.mentions = mentioned.into_iter().flatten().collect();
+}
+
+/// The preview of the first link in the text. Nothing is fetched for it: it shows what the caller gives, and the link.
+fn read_preview(fields: &Fields<'_>) -> Option<LinkPreview> {
+    const KEY: &str = "link_preview";
+    let wanted = fields.get(KEY)?;
+    let url = fields.get("text").and_then(Value::as_str).and_then(first_link);
+    let bare = |url: &str| LinkPreview { url: url.to_owned(), title: None, description: None, image_url: None };
+    match wanted {
+        Value::Bool(false) => None,
+        // A text without a link has nothing to preview.
+        Value::Bool(true) => url.map(bare),
+        Value::Object(_) => {
+            let given = fields.object(KEY)?;
+            let title = given.optional("title", rule::text(0..=255));
+            let description = given.optional("description", rule::text(0..=1024));
+            let image_url = given.optional("image_url", rule::web_url);
+            if url.is_none() {
+                fields.refuse(KEY, Fault::new(IssueCode::Conflict, "the text contains no link"));
+            }
+            Some(LinkPreview { title, description, image_url, ..bare(url?) })
+        }
+        _ => {
+            fields.refuse(KEY, rule::wrong_type("true, false or an object"));
+            None
+        }
+    }
+}
+
+/// The first `http` or `https` link in a text, without the punctuation that ends its sentence.
+fn first_link(text: &str) -> Option<&str> {
+    let mut words = text.split(char::is_whitespace);
+    words.find_map(|word| {
+        let begin = word.find("http://").into_iter().chain(word.find("https://")).min()?;
+        let link = word[begin..].trim_end_matches(['.', ',', ';', ':', '!', '?', ')', ']', '>', '"', '\'']);
+        let host = link.split_once("://").is_some_and(|(_, rest)| !rest.is_empty());
+        host.then_some(link)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_link_of_a_text_is_found_without_its_punctuation() {
+        let table = [
+            ("see https://example.com/a?b=1.", Some("https://example.com/a?b=1")),
+            ("(http://example.com)", Some("http://example.com")),
+            ("a\nhttps://a.example, https://b.example", Some("https://a.example")),
+            ("https:// nothing", None),
+            ("ftp://example.com and example.com", None),
+            ("", None),
+        ];
+        for (text, expected) in table {
+            assert_eq!(first_link(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! What is said without any bytes: text, location, contact, poll, product (interface 2.2, supplement 28.1).
+
+use serde_json::Value;
+
+use super::LONGEST_TEXT;
+use crate::address::MAX_DIGITS;
+use crate::field::{Fields, Judged, rule};
+use crate::issue::{Fault, IssueCode};
+use crate::message::{ContactCard, Content};
+
+/// How many people one message names (supplement 28.1).
+const MOST_CONTACTS: usize = 20;
+
+/// How many numbers of one person.
+const MOST_PHONES: usize = 20;
+
+/// The longest name of a person, and the longest vCard, which may hold a small picture.
+const LONGEST_NAME: usize = 255;
+const LONGEST_VCARD: usize = 64 * 1024;
+
+/// The fewest and the most options of a poll (supplement 28.1).
+const FEWEST_OPTIONS: usize = 2;
+const MOST_OPTIONS: usize = 12;
+
+/// Reads a type that has `to` and no bytes.
+pub fn read(kind: &str, fields: &Fields<'_>) -> Option<Content> {
+    match kind {
+        "text" => Some(Content::Text { text: fields.required("text", rule::text(1..=LONGEST_TEXT))? }),
+        "location" => read_location(fields),
+        "contact" => Some(Content::Contact { contacts: read_contacts(fields)? }),
+        "poll" => read_poll(fields),
+        "product" => Some(Content::Product { product_id: fields.required("product_id", rule::text(1..=255))? }),
+        "catalog" => Some(Content::Catalog),
+        _ => None,
+    }
+}
+
+fn read_location(fields: &Fields<'_>) -> Option<Content> {
+    let latitude = fields.required("latitude", rule::number(-90.0..=90.0));
+    let longitude = fields.required("longitude", rule::number(-180.0..=180.0));
+    let name = fields.optional("name", rule::text(0..=100));
+    let address = fields.optional("address", rule::text(0..=200));
+    Some(Content::Location { latitude: latitude?, longitude: longitude?, name, address, live: false })
+}
+
+fn read_poll(fields: &Fields<'_>) -> Option<Content> {
+    let name = fields.required("name", rule::text(1..=255));
+    let options = fields.required_list("options", MOST_OPTIONS, rule::text(1..=100));
+    let selectable = if fields.has("selectable_count") {
+        fields.optional("selectable_count", rule::integer(1..=MOST_OPTIONS as u64))
+    } else {
+        Some(1)
+    };
+    if let Some(options) = &options {
+        if options.len() < FEWEST_OPTIONS {
+            fields.refuse("options", Fault::new(IssueCode::TooShort, format!("at least {FEWEST_OPTIONS} items")));
+            return None;
+        }
+        // A vote names its options by their texts.
+        if options.iter().enumerate().any(|(at, option)| options[..at].contains(option)) {
+            fields.refuse("options", Fault::new(IssueCode::Conflict, "each option must differ from the others"));
+        }
+        if selectable.is_some_and(|selectable| selectable > options.len() as u64) {
+            fields.refuse("selectable_count", Fault::new(IssueCode::TooBig, "at most as many as there are options"));
+        }
+    }
+    let selectable_count = u8::try_from(selectable?).ok()?;
+    Some(Content::Poll { name: name?, options: options?, selectable_count })
+}
+
+fn read_contacts(fields: &Fields<'_>) -> Option<Vec<ContactCard>> {
+    if !fields.has("contacts") {
+        fields.refuse("contacts", Fault::new(IssueCode::Required, "is required"));
+    }
+    let cards = fields.objects("contacts", MOST_CONTACTS)?;
+    // Every card is read before one is given up, so that all issues are reported.
+    let cards: Vec<Option<ContactCard>> = cards.iter().map(read_card).collect();
+    cards.into_iter().collect()
+}
+
+/// A person: numbers from which a vCard is made, or a vCard, or both.
+fn read_card(fields: &Fields<'_>) -> Option<ContactCard> {
+    let name = fields.required("name", rule::text(1..=LONGEST_NAME));
+    if !fields.has("phones") && !fields.has("vcard") {
+        fields.refuse("phones", Fault::new(IssueCode::Required, "give phones or a vcard"));
+    }
+    let phones = if fields.has("phones") { Some(fields.list("phones", MOST_PHONES, digits)?) } else { None };
+    let vcard = fields.optional("vcard", vcard);
+    if fields.has("vcard") && vcard.is_none() {
+        return None;
+    }
+    let name = name?;
+    match (vcard, phones) {
+        (Some(vcard), phones) => {
+            let phones = phones.unwrap_or_else(|| phones_of(&vcard));
+            Some(ContactCard { name, vcard, phones })
+        }
+        (None, Some(phones)) => Some(ContactCard { vcard: vcard_of(&name, &phones), name, phones }),
+        (None, None) => None,
+    }
+}
+
+fn digits(value: &Value) -> Judged<String> {
+    let text = rule::text(3..=MAX_DIGITS)(value)?;
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Ok(text);
+    }
+    Err(Fault::new(IssueCode::Format, "write the number as digits, without a leading +"))
+}
+
+fn vcard(value: &Value) -> Judged<String> {
+    let text = rule::text(1..=LONGEST_VCARD)(value)?;
+    let lines = text.trim();
+    if lines.starts_with("BEGIN:VCARD") && lines.ends_with("END:VCARD") {
+        return Ok(text);
+    }
+    Err(Fault::new(IssueCode::Format, "must be a vCard, from BEGIN:VCARD to END:VCARD"))
+}
+
+/// A vCard of version 3.0, which every client of the network reads.
+fn vcard_of(name: &str, phones: &[String]) -> String {
+    let name = escaped(name);
+    let mut lines =
+        vec!["BEGIN:VCARD".to_owned(), "VERSION:3.0".to_owned(), format!("N:;{name};;;"), format!("FN:{name}")];
+    lines.extend(phones.iter().map(|digits| format!("TEL;type=CELL;waid={digits}:+{digits}")));
+    lines.push("END:VCARD".to_owned());
+    lines.join("\n")
+}
+
+/// A text as the value of a vCard's property.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '\\' | ',' | ';' => escaped.extend(['\\', letter]),
+            '\n' => escaped.push_str("\\n"),
+            '\r' => {}
+            letter => escaped.push(letter),
+        }
+    }
+    escaped
+}
+
+/// The digits of the numbers in a vCard.
+fn phones_of(vcard: &str) -> Vec<String> {
+    let numbers = vcard.lines().filter_map(|line| {
+        let (property, value) = line.split_once(':')?;
+        // A property may stand in a group, as `item1.TEL`, and have parameters.
+        let name = property.split(';').next()?.rsplit('.').next()?;
+        let digits: String = value.chars().filter(char::is_ascii_digit).collect();
+        (name.eq_ignore_ascii_case("TEL") && !digits.is_empty()).then_some(digits)
+    });
+    numbers.take(MOST_PHONES).collect()
+}

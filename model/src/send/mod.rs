@@ -1,0 +1,146 @@
+//! The body of a send: two accepted shapes, one normal form (interface 2.2, supplement 5.2, 28.1 and 28.2).
+//!
+//! What is judged here can be judged from the body alone. Whether `to` can be reached, whether a message that is named
+//! exists, and what the bytes behind a URL are, is for others to say.
+//!
+//! - [`content`]: what is said without any bytes; [`media`]: what comes with bytes, which are still to be fetched.
+//! - [`target`]: what is done to a message that exists. [`around`]: quotes, mentions and the like.
+
+mod around;
+mod content;
+mod media;
+mod target;
+
+use serde_json::{Map, Value};
+
+pub use self::around::SendAround;
+pub use self::media::{MediaKind, MediaSend, MediaSource};
+use crate::address::{Address, AddressKind, Suffixes};
+use crate::error::ApiError;
+use crate::field::{Fields, rule};
+use crate::issue::{Fault, IssueCode, Issues};
+use crate::message::{Content, MessageKey};
+
+/// The longest text of a message, in Unicode scalar values (interface 8.2).
+pub const LONGEST_TEXT: usize = 4096;
+
+/// The longest caption (interface 2.2).
+pub const LONGEST_CAPTION: usize = 1024;
+
+/// The longest `client_ref`.
+pub const LONGEST_CLIENT_REF: usize = 128;
+
+/// The longest emoji of a reaction (interface 2.2).
+pub const LONGEST_EMOJI: usize = 8;
+
+/// A send, well formed. Whether `to` can be reached is for the owner of the channel to say.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SendRequest {
+    /// The recipient; the chat of the message that is named, where the type has no `to` (interface 2.2).
+    pub to: Address,
+    pub content: SendContent,
+    pub around: SendAround,
+    pub client_ref: Option<String>,
+}
+
+/// What is to be sent.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SendContent {
+    /// Nothing is missing.
+    Ready(Content),
+    /// Its bytes are to be fetched first; [`MediaSend::content`] makes the content of them.
+    Media(MediaSend),
+    /// The content of a message that this channel has stored.
+    Forward(MessageKey),
+}
+
+impl SendContent {
+    pub fn ready(&self) -> Option<&Content> {
+        match self {
+            Self::Ready(content) => Some(content),
+            Self::Media(_) | Self::Forward(_) => None,
+        }
+    }
+}
+
+/// The types that can be sent: the nine of interface 2.2, and those of supplement 28.1.
+pub const SEND_TYPES: &[&str] = &[
+    "text", "image", "video", "audio", "document", "sticker", "reaction", "edit", "delete", "location", "contact",
+    "poll", "forward", "pin", "unpin", "star", "unstar", "voice", "product", "catalog",
+];
+
+impl SendRequest {
+    /// Parses the flat shape or the nested one. `to` stands at the top in both, the fields of the type where `type`
+    /// stands, and `client_ref` at either level of the nested one.
+    ///
+    /// # Errors
+    /// `invalid_request` with every broken rule.
+    pub fn parse(body: &Map<String, Value>, suffixes: &Suffixes) -> Result<Self, ApiError> {
+        let issues = Issues::new();
+        let top = Fields::new(body, &issues);
+        let inner = match nested_fields(&top) {
+            Ok(inner) => inner,
+            Err(fault) => return Err(fault.at(&["type"])),
+        };
+        let client_ref = read_client_ref(&top, inner.as_ref());
+        let fields = inner.unwrap_or_else(|| top.clone());
+        let known = |word: &str| SEND_TYPES.iter().copied().find(|known| *known == word);
+        let Some(kind) = fields.required("type", rule::one_of(SEND_TYPES, known)) else {
+            return Err(issues.into_error());
+        };
+
+        if let Some(read) = target::reader(kind) {
+            // Its chat is the recipient; a `to` beside it means nothing (supplement 5.2).
+            let content = read(&fields, suffixes);
+            return issues.finish(|| {
+                let content = content?;
+                let to = content.target()?.remote_jid.clone();
+                Some(Self { to, content: SendContent::Ready(content), around: SendAround::default(), client_ref })
+            });
+        }
+        let content = match kind {
+            "forward" => target::read_key(&fields, "message_key", suffixes).map(SendContent::Forward),
+            _ => match media::kind(kind, &fields) {
+                Some(kind) => media::read(kind, &fields).map(SendContent::Media),
+                None => content::read(kind, &fields).map(SendContent::Ready),
+            },
+        };
+        let to = top.required("to", rule::address(suffixes));
+        let to_kind = to.as_ref().map(|to| to.kind(suffixes));
+        if let Some(SendContent::Media(media)) = &content
+            && media.view_once
+            && to_kind == Some(AddressKind::Newsletter)
+        {
+            let why = "what is sent to a newsletter cannot be view_once";
+            fields.refuse("view_once", Fault::new(IssueCode::Conflict, why));
+        }
+        let around = around::read(kind, &fields, to_kind, suffixes);
+        issues.finish(|| Some(Self { to: to?, content: content?, around, client_ref }))
+    }
+}
+
+/// The fields inside `body`, when the body of the request is of the nested shape.
+fn nested_fields<'a>(top: &Fields<'a>) -> Result<Option<Fields<'a>>, Fault> {
+    let nested = top.get("body").is_some_and(|body| body.get("type").is_some());
+    if nested && top.has("type") {
+        return Err(Fault::new(IssueCode::Conflict, "give the type at the top or inside body, not both"));
+    }
+    Ok(if nested { top.object("body") } else { None })
+}
+
+/// A label of the caller's. In the nested shape it stands at the top or inside `body`, not both.
+fn read_client_ref(top: &Fields<'_>, inner: Option<&Fields<'_>>) -> Option<String> {
+    const KEY: &str = "client_ref";
+    let level = match inner {
+        Some(inner) if inner.has(KEY) && top.has(KEY) => {
+            inner.refuse(KEY, Fault::new(IssueCode::Conflict, "give client_ref at the top or inside body, not both"));
+            return None;
+        }
+        Some(inner) if inner.has(KEY) => inner,
+        _ => top,
+    };
+    level.optional(KEY, rule::text(0..=LONGEST_CLIENT_REF))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+//! What is done to a message that exists: reaction, edit, delete, pin, star (interface 2.2, supplement 28.1).
+
+use serde_json::Value;
+
+use super::{LONGEST_EMOJI, LONGEST_TEXT};
+use crate::address::{AddressKind, Suffixes};
+use crate::field::{Fields, Judged, rule};
+use crate::id::MessageId;
+use crate::issue::{Fault, IssueCode};
+use crate::message::{Content, MessageKey};
+
+/// How long a message can stay pinned, in seconds: a day, a week, a month (supplement 28.1).
+const PIN_DURATIONS: [u32; 3] = [86_400, 604_800, 2_592_000];
+
+/// How long it stays pinned when nobody says: as the network's own clients propose it.
+const DEFAULT_PIN_DURATION: u32 = 604_800;
+
+/// What is done to the messages of a type's `message_key`.
+type Reader = fn(&Fields<'_>, &Suffixes) -> Option<Content>;
+
+/// The reader of a type that has no `to`, because it is about a message.
+pub fn reader(kind: &str) -> Option<Reader> {
+    Some(match kind {
+        "reaction" => |fields, suffixes| {
+            let target = read_target(fields, suffixes);
+            // An empty one takes the reaction back (supplement 5.2).
+            let emoji = fields.required("emoji", rule::text(0..=LONGEST_EMOJI));
+            Some(Content::Reaction { target: target?, emoji: emoji? })
+        },
+        "edit" => |fields, suffixes| {
+            let target = read_target(fields, suffixes);
+            let text = fields.required("text", rule::text(1..=LONGEST_TEXT));
+            if target.as_ref().is_some_and(|target| !target.from_me) {
+                not_mine(fields, "only a message of the channel's own can be edited");
+            }
+            Some(Content::Edit { target: target?, text: text? })
+        },
+        "delete" => |fields, suffixes| {
+            let target = read_target(fields, suffixes)?;
+            let by_admin = !target.from_me;
+            let direct = matches!(target.remote_jid.kind(suffixes), AddressKind::Phone | AddressKind::Lid);
+            if by_admin && direct {
+                not_mine(fields, "a message of another's can be deleted in a group only");
+            }
+            Some(Content::Delete { target, by_admin })
+        },
+        "pin" => |fields, suffixes| {
+            let target = read_target(fields, suffixes);
+            let duration = if fields.has("duration") {
+                fields.optional("duration", pin_duration)
+            } else {
+                Some(DEFAULT_PIN_DURATION)
+            };
+            Some(Content::Pin { target: target?, duration_seconds: duration? })
+        },
+        "unpin" => |fields, suffixes| Some(Content::Unpin { target: read_target(fields, suffixes)? }),
+        "star" => |fields, suffixes| Some(Content::Star { target: read_target(fields, suffixes)? }),
+        "unstar" => |fields, suffixes| Some(Content::Unstar { target: read_target(fields, suffixes)? }),
+        _ => return None,
+    })
+}
+
+fn read_target(fields: &Fields<'_>, suffixes: &Suffixes) -> Option<MessageKey> {
+    read_key(fields, "message_key", suffixes)
+}
+
+/// A MessageKey that must be there (interface 2.2).
+pub fn read_key(fields: &Fields<'_>, name: &str, suffixes: &Suffixes) -> Option<MessageKey> {
+    if !fields.has(name) {
+        fields.refuse(name, Fault::new(IssueCode::Required, "is required"));
+    }
+    let key = fields.object(name)?;
+    let id = key.required("id", rule::text(1..=LONGEST_ID));
+    let from_me = key.required("from_me", rule::boolean);
+    let remote_jid = key.required("remote_jid", rule::address(suffixes));
+    Some(MessageKey { id: MessageId(id?), from_me: from_me?, remote_jid: remote_jid? })
+}
+
+/// The longest message id that is looked for: far beyond what the network mints, and short enough to be a key.
+const LONGEST_ID: usize = 255;
+
+fn not_mine(fields: &Fields<'_>, why: &str) {
+    if let Some(key) = fields.object("message_key") {
+        key.refuse("from_me", Fault::new(IssueCode::Conflict, why));
+    }
+}
+
+fn pin_duration(value: &Value) -> Judged<u32> {
+    let seconds = rule::integer(0..=u64::from(u32::MAX))(value)?;
+    let known = PIN_DURATIONS.into_iter().find(|known| u64::from(*known) == seconds);
+    known.ok_or_else(|| Fault::new(IssueCode::Enum, "must be 86400, 604800 or 2592000"))
+}

@@ -1,0 +1,95 @@
+//! What a send says once the channel's store was asked: the forwarded message, the quoted one.
+
+use model::error::ApiError;
+use model::id::MessageId;
+use model::issue::{Fault, IssueCode};
+use model::message::{Content, MessageKey, Quoted, Surroundings};
+use raft::machine::View;
+
+use super::channel::Channel;
+use crate::call::{Send, SendBody};
+use crate::history::Direction;
+use crate::keys;
+use crate::records::{MessagePointer, MessageRow, decode};
+
+/// A send as the network will be given it.
+pub struct Composed {
+    pub content: Content,
+    pub around: Surroundings,
+}
+
+impl Channel {
+    /// # Errors
+    /// `message_not_found` for a message to forward that this channel has not stored, `invalid_request` for one that
+    /// cannot be forwarded.
+    pub fn compose(&self, send: &Send) -> Result<Composed, ApiError> {
+        let (content, forwarded) = match &send.body {
+            SendBody::Content(content) => (content.clone(), false),
+            SendBody::Forward(key) => (self.forwarded(key)?, true),
+        };
+        let asked = send.around.clone();
+        let around = Surroundings {
+            quoted: asked.quoted.map(|key| self.quoted(key)),
+            mentions: asked.mentions,
+            mentions_all: asked.mentions_all,
+            forwarded,
+            link_preview: asked.link_preview,
+            ephemeral_expiration: asked.ephemeral_expiration,
+            recovered: false,
+        };
+        Ok(Composed { content, around })
+    }
+
+    /// The content of a stored message, as it goes out again. Its bytes are named, not fetched (supplement 28.1).
+    fn forwarded(&self, key: &MessageKey) -> Result<Content, ApiError> {
+        let row = self.named(key).ok_or_else(|| ApiError::message_not_found(key.id.as_str()))?;
+        let kind = row.content.type_name();
+        let content = match row.content {
+            // What may be seen once is not for others.
+            content if content.media().is_some_and(|media| media.view_once) => Err("a message to be seen once"),
+            content @ (Content::Text { .. }
+            | Content::Image { .. }
+            | Content::Video { .. }
+            | Content::Audio { .. }
+            | Content::Document { .. }
+            | Content::Sticker { .. }
+            | Content::Contact { .. }
+            | Content::Poll { .. }
+            | Content::Product { .. }
+            | Content::Catalog) => Ok(content),
+            Content::Location { latitude, longitude, name, address, .. } => {
+                Ok(Content::Location { latitude, longitude, name, address, live: false })
+            }
+            _ => Err(kind),
+        };
+        content
+            .map_err(|what| Fault::new(IssueCode::Conflict, format!("{what} cannot be forwarded")).at(&["message_key"]))
+    }
+
+    /// The message that a send answers. Of one that is not stored, the key says what is known.
+    fn quoted(&self, key: MessageKey) -> Quoted {
+        match self.named(&key) {
+            Some(row) => {
+                let text = row.content.text().map(str::to_owned);
+                Quoted { message_id: key.id, from: row.from, text }
+            }
+            None => {
+                let from = if key.from_me { self.own_address() } else { key.remote_jid };
+                Quoted { message_id: key.id, from, text: None }
+            }
+        }
+    }
+
+    /// The stored message that a key names.
+    fn named(&self, key: &MessageKey) -> Option<MessageRow> {
+        let direction = if key.from_me { Direction::Outbound } else { Direction::Inbound };
+        self.stored(direction, &key.id)
+    }
+
+    /// The stored row of a message of this channel.
+    pub fn stored(&self, direction: Direction, id: &MessageId) -> Option<MessageRow> {
+        let reader = &self.owner.reader;
+        let pointer: MessagePointer = decode(&reader.get(&keys::message_id(self.row.id, direction, id))?);
+        reader.get(&keys::message(self.row.id, pointer.occurred_at, pointer.row)).map(|row| decode(&row))
+    }
+}
