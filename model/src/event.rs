@@ -252,7 +252,7 @@ mod tests {
             id: EventId::mint(Timestamp(1_767_225_602_118), [7; 10]),
             channel: channel(),
             occurred_at: Timestamp(1_767_225_602_118),
-            payload: Payload::MessageReceived(MessageReceived {
+            payload: Payload::MessageReceived(Box::new(MessageReceived {
                 message_id: MessageId("3EB0A1".into()),
                 sender: Sender::unresolved(lid.clone()),
                 to: address("15559990000@s.example"),
@@ -268,7 +268,7 @@ mod tests {
                 received_at: Timestamp(1_767_225_602_118),
                 timestamp: 1_767_225_601,
                 truncated: false,
-            }),
+            })),
         }
     }
 

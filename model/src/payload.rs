@@ -338,11 +338,10 @@ pub struct ContactResolved {
 }
 
 /// The `data` of an event, by its name.
-#[allow(clippy::large_enum_variant, reason = "most values are of the large variant")]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Payload {
-    MessageReceived(MessageReceived),
+    MessageReceived(Box<MessageReceived>),
     MessageSent(MessageSent),
     MessageReaction(MessageReaction),
     MessageStatus(MessageStatus),

@@ -38,8 +38,9 @@ pub struct OpenSession {
     pub purpose: Purpose,
     /// The channel's credentials and protocol state.
     pub auth: Arc<dyn AuthStore>,
-    /// Where the session reports. Bounded: a driver keeps at most [`EVENT_WINDOW`] unacknowledged items in it, and
-    /// ends a session whose queue is full rather than wait for it.
+    /// Where the session reports. Bounded: a driver has at most [`EVENT_WINDOW`] unacknowledged items in it. What finds
+    /// it full waits beside it (the simulated driver lets 4,096 events wait), and beyond that the session is ended
+    /// rather than waited for.
     pub events: mpsc::Sender<SessionEvent>,
 }
 
@@ -201,7 +202,6 @@ pub struct Identity {
 }
 
 /// What a session reports, in order.
-#[allow(clippy::large_enum_variant, reason = "most values are of the large variant")]
 #[derive(Clone, Debug)]
 pub enum SessionEvent {
     /// A QR text to show, `sequence` 1 to 6.
@@ -232,7 +232,7 @@ pub enum SessionEvent {
         text: String,
     },
     /// Something to commit and then acknowledge.
-    Inbound(InboundItem),
+    Inbound(Box<InboundItem>),
     /// The session is over; nothing follows.
     Ended(EndReason),
 }

@@ -3,6 +3,7 @@
 //! - [`connection`]: the connection, its reader and writer, the roster of its sessions.
 //! - [`outgoing`]: the queue to the socket, with the fence checked where bytes leave.
 //! - [`session`]: one channel's session.
+//! - [`transfers`]: media on its way, in either direction.
 //! - [`watchdog`]: cuts sessions whose fence has passed.
 //!
 //! An idle session costs its entry in the roster and a few hundred bytes: no task, no timer, no buffer.
@@ -12,6 +13,7 @@ mod outgoing;
 mod session;
 #[cfg(test)]
 mod tests;
+mod transfers;
 mod watchdog;
 
 use std::net::SocketAddr;

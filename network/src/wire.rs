@@ -1,23 +1,25 @@
 //! What a node and the simulator say to each other: length-delimited frames of MessagePack over one TCP connection.
 //!
 //! A frame is four bytes of length, least significant first, and a body. A node numbers its sessions itself; a number
-//! is never used twice on one connection.
+//! is never used twice on one connection. Media travels in frames of its own ([`transfer`]), which never stand before
+//! other frames for longer than one piece takes.
+
+pub mod transfer;
 
 use std::io;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use model::address::Address;
 use model::id::{Epoch, MessageId, NodeId};
-use model::message::{Content, Surroundings};
 use model::time::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+use self::transfer::{NetworkTransfer, NodeTransfer, TransferNumber};
 use crate::driver::{EndReason, Identity, InboundItem, ItemId, Outbound, PairCode};
 
 /// Grows when a frame changes its meaning; both sides come from one build, so a mismatch is a mistake worth naming.
-pub const WIRE_VERSION: u16 = 2;
+pub const WIRE_VERSION: u16 = 3;
 
 /// Larger frames are refused: nothing that travels here comes near it.
 pub const MAX_FRAME: usize = 4 * 1024 * 1024;
@@ -26,7 +28,6 @@ pub const MAX_FRAME: usize = 4 * 1024 * 1024;
 pub type SessionNumber = u64;
 
 /// From a node to the network.
-#[allow(clippy::large_enum_variant, reason = "most values are of the large variant")]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum NodeFrame {
     /// The first frame of a connection. Older connections of the same node are dead by then.
@@ -57,10 +58,7 @@ pub enum NodeFrame {
     },
     Send {
         session: SessionNumber,
-        id: MessageId,
-        to: Address,
-        content: Content,
-        around: Surroundings,
+        message: Box<Outbound>,
     },
     Acknowledge {
         session: SessionNumber,
@@ -77,17 +75,21 @@ pub enum NodeFrame {
     Reset {
         session: SessionNumber,
     },
+    /// About media that the session stores or fetches.
+    Transfer {
+        session: SessionNumber,
+        transfer: TransferNumber,
+        frame: NodeTransfer,
+    },
 }
 
 impl NodeFrame {
     pub fn send(session: SessionNumber, message: Outbound) -> Self {
-        let Outbound { id, to, content, around } = message;
-        Self::Send { session, id, to, content, around }
+        Self::Send { session, message: Box::new(message) }
     }
 }
 
 /// From the network to a node.
-#[allow(clippy::large_enum_variant, reason = "nearly every frame is of the large variant")]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum NetworkFrame {
     /// The answer to the hello.
@@ -98,10 +100,14 @@ pub enum NetworkFrame {
         session: SessionNumber,
         frame: SessionFrame,
     },
+    /// About media; goes beside the sessions' frames, behind none of them and before none for long.
+    Transfer {
+        transfer: TransferNumber,
+        frame: NetworkTransfer,
+    },
 }
 
 /// What the network tells one session.
-#[allow(clippy::large_enum_variant, reason = "most values are of the large variant")]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum SessionFrame {
     Qr {
@@ -136,7 +142,7 @@ pub enum SessionFrame {
         code: u16,
         text: String,
     },
-    Inbound(InboundItem),
+    Inbound(Box<InboundItem>),
     Ended(EndReason),
     Closed,
 }
@@ -208,6 +214,8 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
 mod tests {
     use super::*;
     use crate::driver::{InboundKind, InboundMessage, Receipt, ReceiptStatus};
+    use model::address::Address;
+    use model::message::{Content, Surroundings};
     use proptest::prelude::*;
 
     fn address(text: &str) -> Address {
@@ -229,13 +237,15 @@ mod tests {
         travels(&[
             NodeFrame::Hello { version: WIRE_VERSION, node: 3 },
             NodeFrame::Login { session: 1, epoch: 9, credentials: Bytes::from_static(&[0, 255, 7]) },
-            NodeFrame::Send {
-                session: 1,
-                id: MessageId::mint([1; 18]),
-                to: address("1555@s.example"),
-                content: content.clone(),
-                around: Surroundings::default(),
-            },
+            NodeFrame::send(
+                1,
+                Outbound {
+                    id: MessageId::mint([1; 18]),
+                    to: address("1555@s.example"),
+                    content: content.clone(),
+                    around: Surroundings::default(),
+                },
+            ),
             NodeFrame::Acknowledge { session: 1, item: ItemId("a-1".into()) },
         ])
         .await;
@@ -255,7 +265,8 @@ mod tests {
             participant: None,
             status: ReceiptStatus::Read,
         };
-        let inbound = |kind| SessionFrame::Inbound(InboundItem { id: ItemId("a-2".into()), at: Timestamp(5), kind });
+        let inbound =
+            |kind| SessionFrame::Inbound(Box::new(InboundItem { id: ItemId("a-2".into()), at: Timestamp(5), kind }));
         let frames = [
             inbound(InboundKind::Message(message)),
             inbound(InboundKind::Receipt(receipt)),

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::outgoing::Outgoing;
 use super::session::{Opening, SimulatedSession};
+use super::transfers::Transfers;
 use super::watchdog;
 use crate::driver::{EndReason, OpenError, SessionEvent};
 use crate::fence::Fence;
@@ -27,6 +28,7 @@ const SILENCE: Duration = Duration::from_secs(90);
 
 pub struct Connection {
     pub outgoing: Outgoing,
+    pub transfers: Transfers,
     /// For the rare task that a session needs, started from wherever.
     pub runtime: Handle,
     roster: Mutex<Roster>,
@@ -51,6 +53,7 @@ impl Connection {
         let (source, sink) = stream.into_split();
         let connection = Arc::new(Self {
             outgoing: Outgoing::new(),
+            transfers: Transfers::new(),
             runtime: Handle::current(),
             roster: Mutex::default(),
             numbers: AtomicU64::new(1),
@@ -95,6 +98,7 @@ impl Connection {
         match frame {
             NetworkFrame::Welcome => {}
             NetworkFrame::Ping => self.tell(None, &NodeFrame::Pong),
+            NetworkFrame::Transfer { transfer, frame } => self.transfers.hear(transfer, frame),
             NetworkFrame::Session { session, frame } => {
                 let session = self.roster.lock().sessions.get(&session).cloned();
                 // Unknown: cut here a moment ago.
@@ -165,6 +169,7 @@ impl Connection {
 
     fn fail(&self, why: &str) {
         self.outgoing.close();
+        self.transfers.close();
         let sessions = {
             let mut roster = self.roster.lock();
             roster.closed = true;

@@ -3,6 +3,9 @@
 //! The last check of a session's right to speak is made here, under the lock under which the bytes go to the kernel:
 //! so when [`Outgoing::barrier`] returns after a session was silenced, no byte of it follows. The one exception is a
 //! frame of which the kernel has taken a part already; it is finished, because the connection is everyone's.
+//!
+//! Media waits in a lane of its own, and of it one frame at most stands in the queue: so no message waits for longer
+//! than one piece of media takes, however many transfers run.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -19,6 +22,9 @@ use crate::driver::EndReason;
 /// How many sends and acknowledgements may wait for the socket; the next one waits for room.
 const ROOM: usize = 4_096;
 
+/// How many pieces of media may wait for the socket: 2 MiB; the next one waits for room.
+const MEDIA_ROOM: usize = 32;
+
 /// How many frames go to the kernel at once.
 const AT_ONCE: usize = 64;
 
@@ -26,11 +32,15 @@ pub struct Outgoing {
     lane: Mutex<Lane>,
     wake: Notify,
     room: Semaphore,
+    media_room: Semaphore,
 }
 
 #[derive(Default)]
 struct Lane {
     queue: VecDeque<Piece>,
+    media: VecDeque<Piece>,
+    /// A frame of media stands in `queue`.
+    media_queued: bool,
     closed: bool,
 }
 
@@ -40,8 +50,15 @@ struct Piece {
     written: usize,
     /// Who speaks; `None` for the connection itself.
     speaker: Option<Arc<SimulatedSession>>,
-    /// Whether it took a place that must be given back.
-    counted: bool,
+    /// The place that it took and must give back.
+    place: Option<Place>,
+    media: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Message,
+    Media,
 }
 
 /// The connection is gone, or the session may not speak any more.
@@ -50,7 +67,12 @@ pub struct Closed;
 
 impl Outgoing {
     pub fn new() -> Self {
-        Self { lane: Mutex::default(), wake: Notify::new(), room: Semaphore::new(ROOM) }
+        Self {
+            lane: Mutex::default(),
+            wake: Notify::new(),
+            room: Semaphore::new(ROOM),
+            media_room: Semaphore::new(MEDIA_ROOM),
+        }
     }
 
     /// Queues a session's frame, once there is room.
@@ -60,26 +82,46 @@ impl Outgoing {
             return Err(Closed);
         }
         place.forget();
-        let piece = Piece { bytes, written: 0, speaker: Some(Arc::clone(speaker)), counted: true };
-        if self.enqueue(piece) { Ok(()) } else { Err(Closed) }
+        let speaker = Some(Arc::clone(speaker));
+        self.enqueue(Piece { bytes, written: 0, speaker, place: Some(Place::Message), media: false })
     }
 
     /// Queues a frame at once: for the few that a session needs to open and close, and for the connection's own.
     pub fn push_now(&self, speaker: Option<&Arc<SimulatedSession>>, bytes: Bytes) {
-        let piece = Piece { bytes, written: 0, speaker: speaker.cloned(), counted: false };
+        let piece = Piece { bytes, written: 0, speaker: speaker.cloned(), place: None, media: false };
         // On a closed connection nobody needs the frame: all its sessions have ended.
         let _ = self.enqueue(piece);
     }
 
-    fn enqueue(&self, piece: Piece) -> bool {
+    /// Queues a piece of media, once there is room.
+    pub async fn push_media(&self, speaker: &Arc<SimulatedSession>, bytes: Bytes) -> Result<(), Closed> {
+        let place = self.media_room.acquire().await.map_err(|_| Closed)?;
+        if !speaker.may_speak() {
+            return Err(Closed);
+        }
+        place.forget();
+        let speaker = Some(Arc::clone(speaker));
+        self.enqueue(Piece { bytes, written: 0, speaker, place: Some(Place::Media), media: true })
+    }
+
+    /// Queues one of a transfer's few small frames at once, behind its pieces.
+    pub fn push_media_now(&self, speaker: Option<&Arc<SimulatedSession>>, bytes: Bytes) -> Result<(), Closed> {
+        self.enqueue(Piece { bytes, written: 0, speaker: speaker.cloned(), place: None, media: true })
+    }
+
+    fn enqueue(&self, piece: Piece) -> Result<(), Closed> {
         let mut lane = self.lane.lock();
         if lane.closed {
-            return false;
+            return Err(Closed);
         }
-        lane.queue.push_back(piece);
+        if piece.media {
+            lane.media.push_back(piece);
+        } else {
+            lane.queue.push_back(piece);
+        }
         drop(lane);
         self.wake.notify_one();
-        true
+        Ok(())
     }
 
     /// Returns when no write of a session that was silenced before is under way.
@@ -92,7 +134,9 @@ impl Outgoing {
         let mut lane = self.lane.lock();
         lane.closed = true;
         lane.queue.clear();
+        lane.media.clear();
         self.room.close();
+        self.media_room.close();
     }
 
     /// Writes what is queued, until the connection breaks.
@@ -115,21 +159,25 @@ impl Outgoing {
     /// Gives the kernel as much as it takes now; false when nothing is queued.
     fn write_some(&self, sink: &OwnedWriteHalf) -> io::Result<bool> {
         let mut lane = self.lane.lock();
+        lane.admit_media();
         let silenced = lane.drop_silenced(AT_ONCE);
-        let mut freed = silenced.iter().filter(|piece| piece.counted).count();
+        let mut freed = Freed::default();
+        silenced.iter().for_each(|piece| freed.count(piece));
         let outcome = if lane.queue.is_empty() {
-            Ok(false)
+            // What was silenced may have made room for media.
+            Ok(!lane.media.is_empty())
         } else {
             let pieces = lane.queue.iter().take(AT_ONCE);
             let slices: Vec<_> = pieces.map(|piece| IoSlice::new(&piece.bytes[piece.written..])).collect();
             let taken = sink.try_write_vectored(&slices);
             taken.map(|taken| {
-                freed += lane.advance(taken);
+                lane.advance(taken, &mut freed);
                 true
             })
         };
         drop(lane);
-        self.room.add_permits(freed);
+        self.room.add_permits(freed.messages);
+        self.media_room.add_permits(freed.media);
         for speaker in silenced.into_iter().filter_map(|piece| piece.speaker) {
             // Its frame is lost: it must not live on as if nothing had happened.
             speaker.cut(EndReason::Fenced);
@@ -138,7 +186,34 @@ impl Outgoing {
     }
 }
 
+/// Places to be given back.
+#[derive(Default)]
+struct Freed {
+    messages: usize,
+    media: usize,
+}
+
+impl Freed {
+    fn count(&mut self, piece: &Piece) {
+        match piece.place {
+            Some(Place::Message) => self.messages += 1,
+            Some(Place::Media) => self.media += 1,
+            None => {}
+        }
+    }
+}
+
 impl Lane {
+    /// Lets the next frame of media into the queue, when none is in it.
+    fn admit_media(&mut self) {
+        if !self.media_queued
+            && let Some(piece) = self.media.pop_front()
+        {
+            self.media_queued = true;
+            self.queue.push_back(piece);
+        }
+    }
+
     /// Takes out the frames of sessions that may not speak any more among the next ones.
     fn drop_silenced(&mut self, among: usize) -> Vec<Piece> {
         let mut silenced = Vec::new();
@@ -152,12 +227,14 @@ impl Lane {
                 silenced.extend(self.queue.remove(position));
             }
         }
+        if silenced.iter().any(|piece| piece.media) {
+            self.media_queued = false;
+        }
         silenced
     }
 
-    /// Forgets what was written; returns the places that this frees.
-    fn advance(&mut self, mut taken: usize) -> usize {
-        let mut freed = 0;
+    /// Forgets what was written, and counts the places that this frees.
+    fn advance(&mut self, mut taken: usize, freed: &mut Freed) {
         while let Some(piece) = self.queue.front_mut() {
             let left = piece.bytes.len() - piece.written;
             if taken < left {
@@ -165,9 +242,11 @@ impl Lane {
                 break;
             }
             taken -= left;
-            freed += usize::from(piece.counted);
+            freed.count(piece);
+            if piece.media {
+                self.media_queued = false;
+            }
             self.queue.pop_front();
         }
-        freed
     }
 }

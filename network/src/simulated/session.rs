@@ -18,6 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::CREDENTIALS;
 use super::connection::Connection;
+use super::transfers;
 use crate::driver::{
     AuthError, AuthStore, AuthWrite, ByteStream, EndReason, Identity, ItemId, MediaError, Outbound, PairCode,
     PairCodeError, Session, SessionError, SessionEvent, Uploaded,
@@ -114,6 +115,10 @@ impl SimulatedSession {
         self.number
     }
 
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
     pub fn fence(&self) -> &Fence {
         &self.fence
     }
@@ -199,6 +204,7 @@ impl SimulatedSession {
     fn finish(self: &Arc<Self>, last: Option<SessionEvent>) {
         self.silenced.store(true, Ordering::Release);
         self.connection.forget(self);
+        self.connection.transfers.end_session(self.number);
         let mut state = self.state.lock();
         state.phase = Phase::Ended;
         state.pairing = None;
@@ -325,7 +331,7 @@ impl SimulatedSession {
         }
     }
 
-    fn check_logged_in(self: &Arc<Self>) -> Result<(), SessionError> {
+    pub fn check_logged_in(self: &Arc<Self>) -> Result<(), SessionError> {
         if !self.may_speak() && self.state.lock().phase != Phase::Ended {
             // The watchdog may not have seen it, when the fence has moved on since.
             self.cut(EndReason::Fenced);
@@ -373,12 +379,12 @@ impl Session for SessionHandle {
         self.session.write(NodeFrame::send(self.session.number, message)).await
     }
 
-    async fn upload(&self, _mime_type: &str, _size: u64, _bytes: ByteStream) -> Result<Uploaded, MediaError> {
-        Err(SessionError::Unreachable("no media travels here yet".into()).into())
+    async fn upload(&self, mime_type: &str, size: u64, bytes: ByteStream) -> Result<Uploaded, MediaError> {
+        transfers::upload(&self.session, mime_type, size, bytes).await
     }
 
-    async fn download(&self, _handle: &MediaHandle) -> Result<ByteStream, MediaError> {
-        Err(SessionError::Unreachable("no media travels here yet".into()).into())
+    async fn download(&self, handle: &MediaHandle) -> Result<ByteStream, MediaError> {
+        transfers::download(&self.session, handle).await
     }
 
     async fn acknowledge(&self, item: ItemId) -> Result<(), SessionError> {
@@ -445,11 +451,11 @@ impl Session for DeadSession {
     }
 
     async fn upload(&self, _mime_type: &str, _size: u64, _bytes: ByteStream) -> Result<Uploaded, MediaError> {
-        Err(SessionError::Unreachable("no media travels here yet".into()).into())
+        Err(SessionError::Ended.into())
     }
 
     async fn download(&self, _handle: &MediaHandle) -> Result<ByteStream, MediaError> {
-        Err(SessionError::Unreachable("no media travels here yet".into()).into())
+        Err(SessionError::Ended.into())
     }
 
     async fn acknowledge(&self, _item: ItemId) -> Result<(), SessionError> {

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod media;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -155,7 +157,7 @@ impl Line {
 
     async fn inbound(&mut self) -> InboundItem {
         match self.next().await {
-            SessionEvent::Inbound(item) => item,
+            SessionEvent::Inbound(item) => *item,
             other => panic!("nothing inbound but {other:?}"),
         }
     }

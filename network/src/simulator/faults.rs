@@ -28,6 +28,12 @@ pub struct Faults {
     pub cut_node: Vec<NodeId>,
     /// Multiplies the life of QR texts and pair codes.
     pub qr_time_scale: f64,
+    /// How long media is kept, what is kept already included; `null` for the network's 14 days.
+    pub media_ttl_ms: Option<u64>,
+    /// The end of an upload and the beginning of a download come this much later.
+    pub media_delay_ms: u64,
+    #[serde(serialize_with = "false_or")]
+    pub media_fail: Option<MediaFail>,
 }
 
 /// Refuses a share of sends with a code.
@@ -55,6 +61,16 @@ pub enum RefusePairing {
     Code,
 }
 
+/// What becomes of uploads and downloads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MediaFail {
+    /// Refused for good.
+    Refuse,
+    /// Broken off in the middle.
+    Break,
+}
+
 /// A change of faults; what is left out keeps its value.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -72,6 +88,10 @@ pub struct FaultsChange {
     pub hold_inbound_acks: Option<bool>,
     pub cut_node: Option<Vec<NodeId>>,
     pub qr_time_scale: Option<f64>,
+    #[serde(deserialize_with = "given")]
+    pub media_ttl_ms: Option<Option<u64>>,
+    pub media_delay_ms: Option<u64>,
+    pub media_fail: Option<Switch<MediaFail>>,
 }
 
 /// `false`, or the way in which something is refused.
@@ -100,6 +120,9 @@ impl Faults {
             hold_inbound_acks: false,
             cut_node: Vec::new(),
             qr_time_scale,
+            media_ttl_ms: None,
+            media_delay_ms: 0,
+            media_fail: None,
         }
     }
 
@@ -121,6 +144,9 @@ impl Faults {
             hold_inbound_acks: change.hold_inbound_acks.unwrap_or(self.hold_inbound_acks),
             cut_node: change.cut_node.unwrap_or_else(|| self.cut_node.clone()),
             qr_time_scale: change.qr_time_scale.unwrap_or(self.qr_time_scale),
+            media_ttl_ms: change.media_ttl_ms.unwrap_or(self.media_ttl_ms),
+            media_delay_ms: change.media_delay_ms.unwrap_or(self.media_delay_ms),
+            media_fail: switched("media_fail", change.media_fail, self.media_fail)?,
         };
         next.check()?;
         Ok(next)
@@ -141,6 +167,7 @@ impl Faults {
             ("accept_delay_ms", self.accept_delay_ms),
             ("accept_jitter_ms", self.accept_jitter_ms),
             ("login_delay_ms", self.login_delay_ms),
+            ("media_delay_ms", self.media_delay_ms),
         ];
         for (name, delay) in delays {
             if delay > MAX_DELAY_MS {

@@ -2,7 +2,7 @@
 //! control API calls.
 //!
 //! - [`engine`]: the state and the rules.
-//! - [`server`]: nodes' connections.
+//! - [`server`]: nodes' connections; [`transfers`]: media on them.
 //! - [`control`]: what the control API calls, on [`Simulator`].
 //! - [`answers`], [`faults`]: the shapes of the control API.
 
@@ -12,6 +12,7 @@ mod engine;
 pub mod faults;
 mod number;
 mod server;
+mod transfers;
 
 use std::collections::HashMap;
 use std::io;

@@ -2,7 +2,8 @@
 //!
 //! A connection has a reader and a writer. The engine hands frames to the writer through a bounded queue and never
 //! waits. A node that writes faster than it reads is not read from until its queue has room; what others cause can
-//! still fill it, and then the node is cut. Either way it slows nobody else.
+//! still fill it, and then the node is cut. Either way it slows nobody else. Media waits in a queue of its own, of which
+//! one piece at most goes out between the frames of sessions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use tokio::time::{Instant, interval_at};
 
 use super::Shared;
 use super::engine::ConnectionId;
+use super::transfers::{MEDIA_QUEUE, Transfers};
 use crate::wire::{FrameReader, NetworkFrame, NodeFrame, encode};
 
 /// How many frames may wait for a node: a paused one keeps its connection through some 1,000 full event windows.
@@ -78,10 +80,12 @@ async fn serve(shared: Arc<Shared>, stream: TcpStream) {
     let drained = Notify::new();
     let own = Own { queue: queue.downgrade(), drained: &drained };
     shared.core.lock().outlets.insert(connection, Outlet { queue });
+    let (media_queue, media) = mpsc::channel(MEDIA_QUEUE);
+    let transfers = Transfers::new(Arc::clone(&shared), connection, media_queue);
     let (source, sink) = stream.into_split();
     let ended = tokio::select! {
-        ended = read(&shared, connection, &own, source) => ended,
-        ended = write(frames, sink, &drained) => ended,
+        ended = read(&shared, connection, &own, transfers, source) => ended,
+        ended = write(frames, media, sink, &drained) => ended,
         () = shared.stop.cancelled() => Ok(()),
     };
     if let Err(error) = ended {
@@ -91,7 +95,13 @@ async fn serve(shared: Arc<Shared>, stream: TcpStream) {
     shared.with(|engine, now| engine.disconnected(now, connection));
 }
 
-async fn read(shared: &Shared, connection: ConnectionId, own: &Own<'_>, source: OwnedReadHalf) -> std::io::Result<()> {
+async fn read(
+    shared: &Shared,
+    connection: ConnectionId,
+    own: &Own<'_>,
+    mut transfers: Transfers,
+    source: OwnedReadHalf,
+) -> std::io::Result<()> {
     let mut frames = FrameReader::new(source);
     let mut pings = interval_at(Instant::now() + PING_EVERY, PING_EVERY);
     let mut heard = Instant::now();
@@ -100,8 +110,15 @@ async fn read(shared: &Shared, connection: ConnectionId, own: &Own<'_>, source: 
             frame = frames.next::<NodeFrame>() => {
                 let Some(frame) = frame? else { return Ok(()) };
                 heard = Instant::now();
-                shared.with(|engine, now| engine.frame(now, connection, frame));
-                wait_for_room(own).await?;
+                match frame {
+                    NodeFrame::Transfer { session, transfer, frame } => {
+                        transfers.take(session, transfer, frame).await?;
+                    }
+                    frame => {
+                        shared.with(|engine, now| engine.frame(now, connection, frame));
+                        wait_for_room(own).await?;
+                    }
+                }
             }
             _ = pings.tick() => {
                 if heard.elapsed() > SILENCE {
@@ -127,15 +144,27 @@ async fn wait_for_room(own: &Own<'_>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Writes what is queued; ends when the queue is closed and empty.
+/// Writes what is queued; ends when the sessions' queue is closed and empty.
 async fn write(
     mut frames: mpsc::Receiver<NetworkFrame>,
+    mut media: mpsc::Receiver<NetworkFrame>,
     mut sink: OwnedWriteHalf,
     drained: &Notify,
 ) -> std::io::Result<()> {
     let mut batch = Vec::new();
     let mut bytes = BytesMut::new();
-    while frames.recv_many(&mut batch, 256).await > 0 {
+    loop {
+        tokio::select! {
+            biased;
+            taken = frames.recv_many(&mut batch, 256) => {
+                if taken == 0 {
+                    return sink.shutdown().await;
+                }
+                // Under a steady load the sessions' frames never end, and media must come through as well.
+                batch.extend(media.try_recv());
+            }
+            Some(frame) = media.recv() => batch.push(frame),
+        }
         for frame in batch.drain(..) {
             bytes.extend_from_slice(&encode(&frame)?);
         }
@@ -143,7 +172,6 @@ async fn write(
         bytes.clear();
         drained.notify_one();
     }
-    sink.shutdown().await
 }
 
 #[cfg(test)]
@@ -156,6 +184,7 @@ mod tests {
     use tokio::net::tcp::OwnedReadHalf;
 
     use super::*;
+    use crate::driver::Outbound;
     use crate::simulator::Simulator;
     use crate::simulator::answers::{LinkBy, RegisterPhone};
     use crate::wire::{SessionFrame, WIRE_VERSION};
@@ -204,13 +233,8 @@ mod tests {
             for n in 0..SENDS {
                 let id = MessageId(n.to_string());
                 let to = Address::parse("15550000001@s.example").unwrap();
-                let send = NodeFrame::Send {
-                    session: 1,
-                    id,
-                    to,
-                    content: Content::Text { text: String::new() },
-                    around: Default::default(),
-                };
+                let content = Content::Text { text: String::new() };
+                let send = NodeFrame::send(1, Outbound { id, to, content, around: Default::default() });
                 sink.write_all(&encode(&send).unwrap()).await.unwrap();
             }
             sink

@@ -281,7 +281,7 @@ impl Channel {
             match event {
                 SessionEvent::Accepted { id, at } => self.settle_accepted(&mut turn, &id, at),
                 SessionEvent::Refused { id, code, text } => self.settle_refused(&mut turn, &id, code, &text),
-                SessionEvent::Inbound(item) => self.take_inbound(&mut turn, item),
+                SessionEvent::Inbound(item) => self.take_inbound(&mut turn, *item),
                 other => {
                     // What came before it takes effect before it.
                     self.finish(std::mem::take(&mut turn)).await?;

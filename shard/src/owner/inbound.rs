@@ -62,7 +62,7 @@ impl Channel {
             created_at: now,
         };
         metrics::counter!("gateway_inbound_total", "type" => row.content.type_name()).increment(1);
-        let payload = Payload::MessageReceived(MessageReceived {
+        let payload = Payload::MessageReceived(Box::new(MessageReceived {
             message_id: message.id.clone(),
             sender,
             to: message.to,
@@ -81,7 +81,7 @@ impl Channel {
             received_at: now,
             timestamp: at.unix_seconds(),
             truncated: false,
-        });
+        }));
         let event = self.network_event(message.id.as_str(), "", at, payload, about(&row), now);
         let message = NewMessage::of(&row);
         turn.commands.push(Command::Receive { customer: self.row.customer, message, event });

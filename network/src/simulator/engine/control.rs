@@ -300,6 +300,7 @@ impl Engine {
         }
         self.subscribers.clear();
         self.ledger = Default::default();
+        self.media = Default::default();
         self.logins.clear();
         self.stats = Stats::default();
         self.timers.clear();

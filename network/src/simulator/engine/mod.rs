@@ -7,12 +7,14 @@
 //! - [`sessions`]: connections of nodes, logins, conflicts, fencing, ends.
 //! - [`pairing`]: QR texts, pair codes, links, credentials.
 //! - [`traffic`]: sends, acceptance, delivery, receipts, acknowledgements.
+//! - [`media`]: bytes that come with messages.
 //! - [`control`]: what the control API asks.
 //! - [`subscriber`], [`mailbox`], [`ledger`]: the state.
 
 mod control;
 mod ledger;
 mod mailbox;
+mod media;
 mod pairing;
 mod sessions;
 mod subscriber;
@@ -30,6 +32,8 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use self::ledger::Ledger;
+use self::media::MediaStore;
+pub use self::media::{Granted, MediaRefusal};
 use self::sessions::{LoginRecord, NodeLink};
 use self::subscriber::Subscriber;
 use self::timers::Timers;
@@ -37,7 +41,7 @@ use self::traffic::InFlight;
 use super::answers::{ControlError, LoginEnd, Stats};
 use super::faults::Faults;
 use super::number::Number;
-use crate::driver::{EndReason, Outbound};
+use crate::driver::EndReason;
 use crate::wire::{NetworkFrame, NodeFrame, SessionFrame, SessionNumber, WIRE_VERSION};
 
 /// One TCP connection of a node, numbered by the server. A number is never used twice.
@@ -54,7 +58,6 @@ pub struct SessionId {
 }
 
 /// What is to be done outside.
-#[allow(clippy::large_enum_variant, reason = "most values are of the large variant")]
 #[derive(Debug, PartialEq)]
 pub enum Effect {
     Send {
@@ -96,6 +99,7 @@ pub struct Engine {
     qr_texts: HashMap<String, SessionId>,
     pair_codes: HashMap<String, SessionId>,
     ledger: Ledger,
+    media: MediaStore,
     /// Every login; `login_seq` is the position plus 1.
     logins: Vec<LoginRecord>,
     stats: Stats,
@@ -119,6 +123,7 @@ impl Engine {
             qr_texts: HashMap::new(),
             pair_codes: HashMap::new(),
             ledger: Ledger::default(),
+            media: MediaStore::default(),
             logins: Vec::new(),
             stats: Stats::default(),
             faults: Faults::none(qr_time_scale),
@@ -168,14 +173,13 @@ impl Engine {
             return;
         }
         match frame {
-            NodeFrame::Hello { .. } | NodeFrame::Pong => {}
+            // Media is handled beside the engine, which is only asked about it.
+            NodeFrame::Hello { .. } | NodeFrame::Pong | NodeFrame::Transfer { .. } => {}
             NodeFrame::Login { session, epoch, credentials } => self.login(now, at(session), epoch, credentials),
             NodeFrame::Pair { session, epoch, device_name } => self.pair(now, at(session), epoch, device_name),
             NodeFrame::PairCode { session, phone } => self.pair_code(now, at(session), &phone),
             NodeFrame::Stored { session } => self.stored(now, at(session)),
-            NodeFrame::Send { session, id, to, content, around } => {
-                self.send(now, at(session), Outbound { id, to, content, around });
-            }
+            NodeFrame::Send { session, message } => self.send(now, at(session), *message),
             NodeFrame::Acknowledge { session, item } => self.acknowledge(at(session), &item),
             NodeFrame::Logout { session } => self.logout(now, at(session)),
             NodeFrame::Close { session } => {

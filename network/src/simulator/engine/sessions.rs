@@ -253,7 +253,7 @@ impl Engine {
         while let Some(sending) = device.mailbox.next_to_send() {
             self.stats.redelivered += u64::from(sending.again);
             let id = ItemId(format!("{}-{}", self.item_tag, sending.number));
-            let frame = SessionFrame::Inbound(sending.what.item(id, number, &self.suffixes));
+            let frame = SessionFrame::Inbound(Box::new(sending.what.item(id, number, &self.suffixes)));
             let frame = NetworkFrame::Session { session: session.number, frame };
             self.effects.push(Effect::Send { connection: session.connection, frame });
         }

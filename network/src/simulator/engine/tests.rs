@@ -12,7 +12,7 @@ use model::time::Timestamp;
 use proptest::prelude::*;
 
 use super::*;
-use crate::driver::{InboundItem, InboundKind, ItemId, ReceiptStatus};
+use crate::driver::{InboundItem, InboundKind, ItemId, Outbound, ReceiptStatus};
 use crate::simulator::answers::{InboxQuery, LedgerQuery, LinkBy, LoginRow, LoginsQuery, PhoneSettings, SessionsQuery};
 use crate::simulator::faults::{FaultsChange, RefuseLogins, RefusePairing, Switch};
 
@@ -131,14 +131,13 @@ impl World {
     }
 
     fn send(&mut self, session: SessionId, id: &str, to: &str) {
-        let frame = NodeFrame::Send {
-            session: session.number,
+        let message = Outbound {
             id: MessageId(id.into()),
             to: Address::parse(to).unwrap(),
             content: text("hello"),
             around: Surroundings::default(),
         };
-        self.frame(session.connection, frame);
+        self.frame(session.connection, NodeFrame::send(session.number, message));
     }
 
     fn phone_sends(&mut self, from: &str, to: &str, count: u32) -> Vec<MessageId> {
@@ -184,7 +183,7 @@ fn friend() -> String {
 
 fn items(frames: &[SessionFrame]) -> Vec<InboundItem> {
     let inbound = frames.iter().filter_map(|frame| match frame {
-        SessionFrame::Inbound(item) => Some(item.clone()),
+        SessionFrame::Inbound(item) => Some((**item).clone()),
         _ => None,
     });
     inbound.collect()

@@ -1,0 +1,214 @@
+//! Media at the network: bytes held once however often they are stored, handles that expire, a bound on it all.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use bytes::Bytes;
+use model::media::{LARGEST_MEDIA, MediaHandle};
+use model::time::Timestamp;
+use rand::RngExt;
+
+use super::{Engine, SessionId};
+use crate::driver::Uploaded;
+use crate::simulator::faults::MediaFail;
+use crate::wire::transfer::Digest;
+
+/// How long the network keeps bytes, unless a fault says otherwise.
+const KEPT_FOR: Duration = Duration::from_secs(14 * 24 * 3600);
+
+/// How many bytes and handles are kept; the oldest go first.
+const MOST_BYTES: u64 = 512 * 1024 * 1024;
+const MOST_HANDLES: usize = 200_000;
+
+/// The network's code for a file that is too large, and for a fault.
+const TOO_LARGE: u16 = 413;
+const FAULT: u16 = 403;
+
+/// What is kept.
+#[derive(Debug, Default)]
+pub struct MediaStore {
+    handles: HashMap<MediaHandle, Stored>,
+    /// Handles in the order in which they were given out.
+    order: VecDeque<MediaHandle>,
+    blobs: HashMap<Digest, Blob>,
+    bytes: u64,
+}
+
+#[derive(Debug)]
+struct Stored {
+    sha256: Digest,
+    at: Timestamp,
+}
+
+#[derive(Debug)]
+struct Blob {
+    bytes: Bytes,
+    handles: usize,
+}
+
+/// Why a transfer is not made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MediaRefusal {
+    Refused {
+        code: u16,
+        text: String,
+    },
+    Gone,
+    /// The session may not ask: it has ended, or is not logged in.
+    NotLive,
+}
+
+/// A transfer that may be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// Its answer waits for this long.
+    pub delay: Duration,
+    /// It breaks off in the middle.
+    pub breaks: bool,
+}
+
+impl MediaStore {
+    fn put(&mut self, handle: MediaHandle, sha256: Digest, bytes: Bytes, at: Timestamp) {
+        let size = bytes.len() as u64;
+        let blob = self.blobs.entry(sha256).or_insert_with(|| {
+            self.bytes += size;
+            Blob { bytes, handles: 0 }
+        });
+        blob.handles += 1;
+        self.handles.insert(handle.clone(), Stored { sha256, at });
+        self.order.push_back(handle);
+        while self.bytes > MOST_BYTES || self.handles.len() > MOST_HANDLES || self.oldest_is_expired(at) {
+            self.drop_oldest();
+        }
+    }
+
+    fn oldest_is_expired(&self, now: Timestamp) -> bool {
+        let oldest = self.order.front().and_then(|handle| self.handles.get(handle));
+        oldest.is_some_and(|stored| stored.at.plus(KEPT_FOR) <= now)
+    }
+
+    fn drop_oldest(&mut self) {
+        let Some(stored) = self.order.pop_front().and_then(|handle| self.handles.remove(&handle)) else { return };
+        let Some(blob) = self.blobs.get_mut(&stored.sha256) else { return };
+        blob.handles -= 1;
+        if blob.handles == 0 {
+            self.bytes -= blob.bytes.len() as u64;
+            self.blobs.remove(&stored.sha256);
+        }
+    }
+}
+
+impl Engine {
+    /// Whether a session may store `size` bytes.
+    pub fn begin_upload(&mut self, now: Timestamp, session: SessionId, size: u64) -> Result<Granted, MediaRefusal> {
+        self.advance(now);
+        let granted = self.grant(session)?;
+        if size > LARGEST_MEDIA {
+            let text = format!("a file may have {LARGEST_MEDIA} bytes");
+            return Err(MediaRefusal::Refused { code: TOO_LARGE, text });
+        }
+        Ok(granted)
+    }
+
+    /// Keeps what a session has sent.
+    pub fn finish_upload(
+        &mut self,
+        now: Timestamp,
+        session: SessionId,
+        sha256: Digest,
+        bytes: Bytes,
+    ) -> Result<Uploaded, MediaRefusal> {
+        self.advance(now);
+        if self.live(session).is_none() {
+            return Err(MediaRefusal::NotLive);
+        }
+        Ok(self.store_media(now, sha256, bytes))
+    }
+
+    /// The bytes of a handle, for a session.
+    pub fn begin_download(
+        &mut self,
+        now: Timestamp,
+        session: SessionId,
+        handle: &MediaHandle,
+    ) -> Result<(Granted, Digest, Bytes), MediaRefusal> {
+        self.advance(now);
+        let granted = self.grant(session)?;
+        let stored = self.media.handles.get(handle).ok_or(MediaRefusal::Gone)?;
+        if stored.at.plus(self.media_life()) <= now {
+            return Err(MediaRefusal::Gone);
+        }
+        let blob = self.media.blobs.get(&stored.sha256).ok_or(MediaRefusal::Gone)?;
+        Ok((granted, stored.sha256, blob.bytes.clone()))
+    }
+
+    fn grant(&mut self, session: SessionId) -> Result<Granted, MediaRefusal> {
+        if self.live(session).is_none() {
+            self.stats.late_writes += u64::from(self.session(session).is_none());
+            return Err(MediaRefusal::NotLive);
+        }
+        if self.faults.media_fail == Some(MediaFail::Refuse) {
+            return Err(MediaRefusal::Refused { code: FAULT, text: "refused by fault".into() });
+        }
+        let delay = Duration::from_millis(self.faults.media_delay_ms);
+        Ok(Granted { delay, breaks: self.faults.media_fail == Some(MediaFail::Break) })
+    }
+
+    /// Keeps bytes under a new handle.
+    pub(super) fn store_media(&mut self, now: Timestamp, sha256: Digest, bytes: Bytes) -> Uploaded {
+        let handle = MediaHandle(format!("media-{}", hex::encode(self.rng.random::<[u8; 16]>())));
+        self.media.put(handle.clone(), sha256, bytes, now);
+        Uploaded { handle, expires_at: now.plus(self.media_life()) }
+    }
+
+    /// How long bytes are kept at the moment: a fault shortens it for what is kept already, too.
+    fn media_life(&self) -> Duration {
+        self.faults.media_ttl_ms.map_or(KEPT_FOR, |life| Duration::from_millis(life).min(KEPT_FOR))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    fn digest(n: u8) -> Digest {
+        [n; 32]
+    }
+
+    fn handle(n: usize) -> MediaHandle {
+        MediaHandle(n.to_string())
+    }
+
+    #[test]
+    fn bytes_are_held_once_and_go_with_their_last_handle() {
+        let mut store = MediaStore::default();
+        let bytes = Bytes::from(vec![1; 1000]);
+        store.put(handle(1), digest(1), bytes.clone(), Timestamp(0));
+        store.put(handle(2), digest(1), bytes, Timestamp(0));
+        assert_eq!((store.bytes, store.blobs.len(), store.handles.len()), (1000, 1, 2));
+        store.drop_oldest();
+        assert_eq!((store.bytes, store.blobs.len()), (1000, 1));
+        store.drop_oldest();
+        assert_eq!((store.bytes, store.blobs.len(), store.handles.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn the_oldest_bytes_make_room() {
+        let mut store = MediaStore::default();
+        let large = Bytes::from(vec![0; 200 * 1024 * 1024]);
+        for n in 1..=4 {
+            store.put(handle(n), digest(n as u8), large.clone(), Timestamp(0));
+        }
+        assert!(store.bytes <= MOST_BYTES);
+        assert_eq!(store.order, [handle(3), handle(4)]);
+    }
+
+    #[test]
+    fn what_has_expired_is_forgotten() {
+        let mut store = MediaStore::default();
+        store.put(handle(1), digest(1), Bytes::from_static(b"a"), Timestamp(0));
+        store.put(handle(2), digest(2), Bytes::from_static(b"b"), Timestamp(0).plus(KEPT_FOR));
+        assert_eq!(store.order, [handle(2)]);
+    }
+}

@@ -1,0 +1,251 @@
+//! Media between the simulator and one node: the transfers of a connection.
+//!
+//! The engine decides and keeps the bytes; here they come in and go out, a window of pieces at a time, in a queue of
+//! their own beside the one for sessions.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use model::media::MediaHandle;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use super::Shared;
+use super::engine::{Granted, MediaRefusal, SessionId};
+use crate::driver::MEDIA_PIECE;
+use crate::wire::NetworkFrame;
+use crate::wire::transfer::{Digest, NetworkTransfer, NodeTransfer, TRANSFER_WINDOW, TransferNumber};
+
+/// How many pieces may wait for a node: 16 MiB.
+pub const MEDIA_QUEUE: usize = 256;
+
+/// How many transfers of a node run at a time.
+const MOST_TRANSFERS: usize = 256;
+
+/// After this silence of the node a transfer is forgotten.
+const SILENCE: Duration = Duration::from_secs(120);
+
+/// The network's code for bytes that are not what was said of them.
+const BAD_MEDIA: u16 = 400;
+
+/// The transfers of one connection.
+pub struct Transfers {
+    shared: Arc<Shared>,
+    connection: u64,
+    /// To the node.
+    queue: mpsc::Sender<NetworkFrame>,
+    running: HashMap<TransferNumber, Running>,
+}
+
+enum Running {
+    Upload(Box<Upload>),
+    /// A task answers it.
+    Answering {
+        room: Arc<Semaphore>,
+        task: AbortHandle,
+    },
+}
+
+struct Upload {
+    session: SessionId,
+    size: u64,
+    granted: Granted,
+    bytes: BytesMut,
+    hash: Sha256,
+    heard: Instant,
+}
+
+/// One transfer's end of the queue.
+#[derive(Clone)]
+struct Line {
+    transfer: TransferNumber,
+    queue: mpsc::Sender<NetworkFrame>,
+}
+
+impl Line {
+    /// Queues a frame once there is room; false when the connection is gone.
+    async fn say(&self, frame: NetworkTransfer) -> bool {
+        let frame = NetworkFrame::Transfer { transfer: self.transfer, frame };
+        matches!(tokio::time::timeout(SILENCE, self.queue.send(frame)).await, Ok(Ok(())))
+    }
+
+    async fn refuse(&self, refusal: MediaRefusal) -> bool {
+        self.say(match refusal {
+            MediaRefusal::Refused { code, text } => NetworkTransfer::Refused { code, text },
+            MediaRefusal::Gone => NetworkTransfer::Gone,
+            MediaRefusal::NotLive => NetworkTransfer::Broken("the session is not logged in".into()),
+        })
+        .await
+    }
+}
+
+impl Transfers {
+    pub fn new(shared: Arc<Shared>, connection: u64, queue: mpsc::Sender<NetworkFrame>) -> Self {
+        Self { shared, connection, queue, running: HashMap::new() }
+    }
+
+    /// Takes a frame of the node.
+    ///
+    /// # Errors
+    /// A connection that is gone, or does not read.
+    pub async fn take(&mut self, session: u64, transfer: TransferNumber, frame: NodeTransfer) -> io::Result<()> {
+        let session = SessionId { connection: self.connection, number: session };
+        let line = Line { transfer, queue: self.queue.clone() };
+        let said = match frame {
+            NodeTransfer::Upload { size, .. } => self.begin_upload(session, line, size).await,
+            NodeTransfer::Piece(bytes) => self.take_piece(line, &bytes).await,
+            NodeTransfer::Finish { sha256 } => self.finish_upload(line, sha256).await,
+            NodeTransfer::Download { handle } => self.begin_download(session, line, &handle).await,
+            NodeTransfer::Room { pieces } => {
+                if let Some(Running::Answering { room, .. }) = self.running.get(&transfer) {
+                    room.add_permits(pieces.min(TRANSFER_WINDOW) as usize);
+                }
+                true
+            }
+            NodeTransfer::Cancel => {
+                if let Some(Running::Answering { task, .. }) = self.running.remove(&transfer) {
+                    task.abort();
+                }
+                true
+            }
+        };
+        if said { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) }
+    }
+
+    /// Forgets transfers that are over.
+    fn sweep(&mut self) {
+        self.running.retain(|_, running| match running {
+            Running::Upload(upload) => upload.heard.elapsed() < SILENCE,
+            Running::Answering { task, .. } => !task.is_finished(),
+        });
+    }
+
+    /// Whether there is room for one more.
+    fn has_room(&mut self) -> bool {
+        self.sweep();
+        self.running.len() < MOST_TRANSFERS
+    }
+
+    async fn begin_upload(&mut self, session: SessionId, line: Line, size: u64) -> bool {
+        if !self.has_room() {
+            return line.say(NetworkTransfer::Broken("too many transfers run already".into())).await;
+        }
+        match self.shared.with(|engine, now| engine.begin_upload(now, session, size)) {
+            Ok(granted) => {
+                let (bytes, hash) = (BytesMut::new(), Sha256::new());
+                let upload = Upload { session, size, granted, bytes, hash, heard: Instant::now() };
+                self.running.insert(line.transfer, Running::Upload(Box::new(upload)));
+                line.say(NetworkTransfer::Room { pieces: TRANSFER_WINDOW }).await
+            }
+            Err(refusal) => line.refuse(refusal).await,
+        }
+    }
+
+    async fn take_piece(&mut self, line: Line, piece: &Bytes) -> bool {
+        let Some(Running::Upload(upload)) = self.running.get_mut(&line.transfer) else { return true };
+        let held = (upload.bytes.len() + piece.len()) as u64;
+        let answer = if piece.len() > MEDIA_PIECE || held > upload.size {
+            NetworkTransfer::Refused { code: BAD_MEDIA, text: "there are more bytes than was said".into() }
+        } else if upload.granted.breaks && held * 2 >= upload.size {
+            broken_by_fault()
+        } else {
+            upload.bytes.extend_from_slice(piece);
+            upload.hash.update(piece);
+            upload.heard = Instant::now();
+            return line.say(NetworkTransfer::Room { pieces: 1 }).await;
+        };
+        self.running.remove(&line.transfer);
+        line.say(answer).await
+    }
+
+    async fn finish_upload(&mut self, line: Line, sha256: Digest) -> bool {
+        let Some(Running::Upload(upload)) = self.running.remove(&line.transfer) else { return true };
+        let Upload { session, size, granted, bytes, hash, .. } = *upload;
+        if granted.breaks {
+            return line.say(broken_by_fault()).await;
+        }
+        if bytes.len() as u64 != size || hash.finalize()[..] != sha256 {
+            let text = "the bytes are not what was said".into();
+            return line.say(NetworkTransfer::Refused { code: BAD_MEDIA, text }).await;
+        }
+        let shared = Arc::clone(&self.shared);
+        self.answer(line, |line, _| async move {
+            tokio::time::sleep(granted.delay).await;
+            let bytes = bytes.freeze();
+            // Not said: the connection is gone, and with it whoever waited.
+            let _ = match shared.with(|engine, now| engine.finish_upload(now, session, sha256, bytes)) {
+                Ok(stored) => line.say(NetworkTransfer::Stored(stored)).await,
+                Err(refusal) => line.refuse(refusal).await,
+            };
+        });
+        true
+    }
+
+    async fn begin_download(&mut self, session: SessionId, line: Line, handle: &MediaHandle) -> bool {
+        if !self.has_room() {
+            return line.say(NetworkTransfer::Broken("too many transfers run already".into())).await;
+        }
+        match self.shared.with(|engine, now| engine.begin_download(now, session, handle)) {
+            Ok((granted, sha256, bytes)) => {
+                self.answer(line, |line, room| async move {
+                    tokio::time::sleep(granted.delay).await;
+                    if give(&line, &room, bytes, granted.breaks).await {
+                        // Not said: the connection is gone.
+                        let _ = line.say(NetworkTransfer::Finish { sha256 }).await;
+                    }
+                });
+                true
+            }
+            Err(refusal) => line.refuse(refusal).await,
+        }
+    }
+
+    /// Starts the task that answers a transfer. It ends with the connection.
+    fn answer<F: Future<Output = ()> + Send + 'static>(
+        &mut self,
+        line: Line,
+        task: impl FnOnce(Line, Arc<Semaphore>) -> F,
+    ) {
+        let room = Arc::new(Semaphore::new(TRANSFER_WINDOW as usize));
+        let transfer = line.transfer;
+        let task = self.shared.tasks.spawn(task(line, Arc::clone(&room))).abort_handle();
+        self.running.insert(transfer, Running::Answering { room, task });
+    }
+}
+
+impl Drop for Transfers {
+    fn drop(&mut self) {
+        for running in self.running.values() {
+            if let Running::Answering { task, .. } = running {
+                task.abort();
+            }
+        }
+    }
+}
+
+fn broken_by_fault() -> NetworkTransfer {
+    NetworkTransfer::Broken("broken off by fault".into())
+}
+
+/// Sends bytes as the node has room; false when they did not all go.
+async fn give(line: &Line, room: &Semaphore, mut bytes: Bytes, breaks: bool) -> bool {
+    let enough = if breaks { bytes.len() / 2 } else { 0 };
+    while bytes.len() > enough {
+        let Ok(Ok(place)) = tokio::time::timeout(SILENCE, room.acquire()).await else { return false };
+        place.forget();
+        let piece = bytes.split_to(bytes.len().min(MEDIA_PIECE));
+        if !line.say(NetworkTransfer::Piece(piece)).await {
+            return false;
+        }
+    }
+    if breaks {
+        // Not said: the connection is gone.
+        let _ = line.say(broken_by_fault()).await;
+    }
+    !breaks
+}
