@@ -224,6 +224,8 @@ pub enum SessionEvent {
     Accepted {
         id: MessageId,
         at: Timestamp,
+        /// To a group: how many members beside the sender will acknowledge it, when the network tells.
+        recipients: Option<u32>,
     },
     /// The network refused a message for good.
     Refused {
@@ -314,7 +316,8 @@ pub struct Receipt {
     pub status: ReceiptStatus,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// In the order in which a receiver gets there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReceiptStatus {
     Delivered,

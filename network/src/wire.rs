@@ -136,6 +136,8 @@ pub enum SessionFrame {
     Accepted {
         id: MessageId,
         at: Timestamp,
+        #[serde(default)]
+        recipients: Option<u32>,
     },
     Refused {
         id: MessageId,

@@ -32,7 +32,8 @@ pub enum Command {
     AcceptSend { customer: CustomerId, message: NewMessage, outbox: Bytes },
     /// The network's verdict on a send.
     Settle { channel: ChannelId, message: MessageId, verdict: Verdict, at: Timestamp, events: Vec<NewEvent> },
-    /// A receipt for a sent message. Nothing happens when the row is that far already, or gone.
+    /// A receipt for a sent message. Nothing happens when the row, or the member of a group, is that far already, or
+    /// when the row is gone.
     Receipt {
         channel: ChannelId,
         message: MessageId,
@@ -85,7 +86,10 @@ impl NewMessage {
 /// What the network said of a send, or what the gateway made of its silence.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Verdict {
-    Accepted,
+    /// By the network; of a group, `recipients` members beside the channel will acknowledge it, when that is known.
+    Accepted {
+        recipients: Option<u32>,
+    },
     Failed(MessageError),
 }
 

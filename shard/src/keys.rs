@@ -1,5 +1,6 @@
 //! The keys of a shard's state: a prefix byte that names the table, then what the table is ordered by.
 
+use model::address::Address;
 use model::id::{ChannelId, DeliveryId, EndpointId, MessageId, RowId};
 use model::time::Timestamp;
 
@@ -17,6 +18,7 @@ const EVENT: u8 = b'v';
 const DELIVERY: u8 = b'd';
 const JOB: u8 = b'q';
 const MESSAGE_DELIVERY: u8 = b'w';
+const RECEIPT: u8 = b'r';
 
 /// A half-open range of keys.
 pub type Range = (Vec<u8>, Vec<u8>);
@@ -161,9 +163,18 @@ pub fn message_deliveries(channel: ChannelId, row: RowId) -> Range {
     under(key(MESSAGE_DELIVERY, &[channel.as_bytes(), row.as_bytes()]))
 }
 
+/// How far a member of a group is with a message that was sent there.
+pub fn receipt(channel: ChannelId, row: RowId, member: &Address) -> Vec<u8> {
+    key(RECEIPT, &[channel.as_bytes(), row.as_bytes(), member.as_str().as_bytes()])
+}
+
+pub fn receipts_of(channel: ChannelId, row: RowId) -> Range {
+    under(key(RECEIPT, &[channel.as_bytes(), row.as_bytes()]))
+}
+
 /// Everything of a channel that goes with it when it is deleted: all but its deliveries and their events.
-pub fn everything_of(channel: ChannelId) -> [Range; 8] {
-    [AUTH, MESSAGE, MESSAGE_STATE, MESSAGE_ID, OUTBOX, LID, STATUS_CHANGE, MESSAGE_DELIVERY]
+pub fn everything_of(channel: ChannelId) -> [Range; 9] {
+    [AUTH, MESSAGE, MESSAGE_STATE, MESSAGE_ID, OUTBOX, LID, STATUS_CHANGE, MESSAGE_DELIVERY, RECEIPT]
         .map(|table| under(key(table, &[channel.as_bytes()])))
 }
 

@@ -8,7 +8,7 @@ use model::message::{Content, Surroundings};
 use model::status::{Reason, Status};
 use model::time::Timestamp;
 use model::webhook::{DeliveryState, Outcome};
-use network::driver::Outbound;
+use network::driver::{Outbound, ReceiptStatus};
 use raft::machine::View;
 pub use raft::record::{decode, encode};
 use serde::{Deserialize, Serialize};
@@ -159,6 +159,27 @@ pub struct MessageState {
     pub status: MessageStatus,
     pub status_at: Timestamp,
     pub error: Option<MessageError>,
+    /// Sent to a group: how far its members are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupProgress>,
+}
+
+/// How many members of a group have acknowledged a message, each step counting those that are further.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupProgress {
+    /// Members beside the sender when the network took the message; unknown when the network did not tell.
+    pub members: Option<u32>,
+    pub delivered: u32,
+    pub read: u32,
+    pub played: u32,
+}
+
+/// A member's receipts for a message: the furthest (supplement 5.4, `content.receipts`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReceiptRow {
+    pub member: Address,
+    pub status: ReceiptStatus,
+    pub at: Timestamp,
 }
 
 impl MessageState {
@@ -171,7 +192,7 @@ impl MessageState {
             Direction::Inbound => (MessageStatus::Received, row.occurred_at),
             Direction::Outbound => (MessageStatus::Queued, row.created_at),
         };
-        Self { status, status_at, error: None }
+        Self { status, status_at, error: None, group: None }
     }
 }
 

@@ -160,7 +160,9 @@ impl SimulatedSession {
                     self.report(SessionEvent::LoggedIn(identity));
                 }
             }
-            SessionFrame::Accepted { id, at } => self.report(SessionEvent::Accepted { id, at }),
+            SessionFrame::Accepted { id, at, recipients } => {
+                self.report(SessionEvent::Accepted { id, at, recipients });
+            }
             SessionFrame::Refused { id, code, text } => self.report(SessionEvent::Refused { id, code, text }),
             SessionFrame::Inbound(item) => self.report(SessionEvent::Inbound(item)),
             SessionFrame::Ended(reason) => self.end(reason),

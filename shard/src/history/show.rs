@@ -2,16 +2,19 @@
 
 use model::id::DeliveryId;
 use raft::machine::View;
+use serde_json::{Value, json};
 
-use super::StoredMessage;
+use super::{Direction, StoredMessage};
 use crate::call::DeliveryView;
 use crate::keys;
-use crate::records::{DeliveryRow, MessageRow, MessageState, decode};
+use crate::machine::MOST_RECEIPTS;
+use crate::records::{DeliveryRow, MessageRow, MessageState, ReceiptRow, decode};
 
 /// Every field of a row, with what became of it and where it was delivered.
 pub fn show(view: &dyn View, row: MessageRow, without_deliveries: bool) -> StoredMessage {
     let webhook_deliveries = if without_deliveries { Vec::new() } else { deliveries_of(view, &row) };
     let state = MessageState::read(view, &row);
+    let content = receipts_of(view, &row).map(|receipts| json!({ "receipts": receipts }));
     let kind = row.content.type_name().to_owned();
     let text = row.content.text().map(str::to_owned);
     StoredMessage {
@@ -35,7 +38,7 @@ pub fn show(view: &dyn View, row: MessageRow, without_deliveries: bool) -> Store
         message_key: None,
         emoji: None,
         quoted_message_id: None,
-        content: None,
+        content,
         client_ref: row.client_ref,
         status: state.status,
         status_at: state.status_at,
@@ -46,6 +49,25 @@ pub fn show(view: &dyn View, row: MessageRow, without_deliveries: bool) -> Store
         created_at: row.created_at,
         webhook_deliveries,
     }
+}
+
+/// How far each member is with a message to a group (supplement 5.4); `None` when it is no such message.
+fn receipts_of(view: &dyn View, row: &MessageRow) -> Option<Vec<Value>> {
+    if !row.is_group || row.direction != Direction::Outbound {
+        return None;
+    }
+    let (from, to) = keys::receipts_of(row.channel, row.id);
+    let mut receipts: Vec<ReceiptRow> =
+        view.scan(&from, &to, MOST_RECEIPTS as usize).iter().map(|(_, receipt)| decode(receipt)).collect();
+    receipts.sort_by_key(|receipt| receipt.at);
+    let shown = |receipt: ReceiptRow| {
+        json!({
+            "participant": receipt.member,
+            "status": receipt.status,
+            "timestamp": receipt.at.unix_seconds(),
+        })
+    };
+    Some(receipts.into_iter().map(shown).collect())
 }
 
 fn deliveries_of(view: &dyn View, row: &MessageRow) -> Vec<DeliveryView> {

@@ -1,23 +1,27 @@
 //! The shard's state machine: commands of its channels, applied to its part of the store. Pure; see `raft::machine`.
 
+mod receipts;
+
 use bytes::Bytes;
 use model::id::{ChannelId, CustomerId, DeliveryId, MessageId, NodeId, RowId};
 use model::status::OnSend;
 use model::time::Timestamp;
 use model::webhook::DeliveryState;
-use network::driver::{AuthWrite, ReceiptStatus};
+use network::driver::AuthWrite;
 use raft::machine::{Machine, Position, State, View};
 
 use crate::command::{BATCH_VERSION, Batch, BatchReply, Command, Move, NewEvent, NewMessage, Next, Reply, Verdict};
-use crate::history::{Direction, MessageError, MessageStatus};
+use crate::history::Direction;
 use crate::keys;
 use crate::records::{
-    ATTEMPTS_KEPT, AttemptRow, AttemptTrigger, ChannelRow, DeliveryRow, EventRow, LidRow, MessagePointer, MessageState,
-    StatusChange, decode, encode,
+    ATTEMPTS_KEPT, AttemptRow, AttemptTrigger, ChannelRow, DeliveryRow, EventRow, LidRow, MessagePointer, StatusChange,
+    decode, encode,
 };
 
 /// How many sends wait for a channel that is not connected (supplement 3.3).
 pub const OFFLINE_QUEUE: usize = 1000;
+
+pub use self::receipts::MOST_RECEIPTS;
 
 /// How many keys one `Forget` deletes, so that a long history does not stall the log.
 const FORGET_AT_ONCE: usize = 500;
@@ -67,7 +71,7 @@ impl Apply<'_> {
                 self.settle(channel, &message, verdict, at, events)
             }
             Command::Receipt { channel, message, status, participant, at, event } => {
-                self.receipt(channel, &message, status, participant.is_some(), at, event)
+                self.receipt(channel, &message, status, participant, at, event)
             }
             Command::Receive { customer, message, event } => self.receive(customer, &message, event),
             Command::LearnLid { channel, lid, phone, at, event } => {
@@ -150,60 +154,9 @@ impl Apply<'_> {
             return Reply::Unchanged;
         }
         self.state.delete(&outbox_key);
-        let (status, error) = match verdict {
-            Verdict::Accepted => (MessageStatus::Sent, None),
-            Verdict::Failed(error) => (MessageStatus::Failed, Some(error)),
-        };
-        self.change_message(channel, pointer.row, status, error, at);
+        self.settle_row(channel, pointer.row, verdict, at);
         events.into_iter().for_each(|event| self.emit(event, Some(pointer.row)));
         Reply::Done
-    }
-
-    fn receipt(
-        &mut self,
-        channel: ChannelId,
-        message: &MessageId,
-        status: ReceiptStatus,
-        of_member: bool,
-        at: Timestamp,
-        event: NewEvent,
-    ) -> Reply {
-        let pointer_key = keys::message_id(channel, Direction::Outbound, message);
-        let Some(pointer) = self.read::<MessagePointer>(&pointer_key) else { return Reply::Unchanged };
-        let status = match status {
-            ReceiptStatus::Delivered => MessageStatus::Delivered,
-            ReceiptStatus::Read => MessageStatus::Read,
-            ReceiptStatus::Played => MessageStatus::Played,
-        };
-        // Members of a group acknowledge each by itself; their receipts are told apart by the event's own id.
-        let news = if of_member {
-            self.state.get(&keys::event(event.id.as_str())).is_none()
-        } else {
-            self.change_message(channel, pointer.row, status, None, at)
-        };
-        if !news {
-            return Reply::Unchanged;
-        }
-        self.emit(event, Some(pointer.row));
-        Reply::Done
-    }
-
-    /// Moves the status of a sent message forward. Returns whether it moved.
-    fn change_message(
-        &mut self,
-        channel: ChannelId,
-        row: RowId,
-        status: MessageStatus,
-        error: Option<MessageError>,
-        at: Timestamp,
-    ) -> bool {
-        let key = keys::message_state(channel, row);
-        let known: Option<MessageState> = self.read(&key);
-        if known.is_some_and(|known| known.status >= status) {
-            return false;
-        }
-        self.state.put(&key, &encode(&MessageState { status, status_at: at, error }));
-        true
     }
 
     fn receive(&mut self, customer: CustomerId, message: &NewMessage, event: NewEvent) -> Reply {
@@ -375,5 +328,7 @@ impl Apply<'_> {
     }
 }
 
+#[cfg(test)]
+mod receipt_tests;
 #[cfg(test)]
 mod tests;

@@ -16,16 +16,16 @@ use raft::machine::{Machine, MemoryState, Position, State, View};
 
 use super::*;
 use crate::command::{Batch, BatchReply, NewDelivery};
-use crate::history::Source;
-use crate::records::{MessageRow, OutboxEntry};
+use crate::history::{MessageError, MessageStatus, Source};
+use crate::records::{MessageRow, MessageState, OutboxEntry};
 
-const CHANNEL: ChannelId = ChannelId(uuid::Uuid::from_u128(1));
+pub(super) const CHANNEL: ChannelId = ChannelId(uuid::Uuid::from_u128(1));
 const CUSTOMER: CustomerId = CustomerId(uuid::Uuid::from_u128(2));
 const ENDPOINT: EndpointId = EndpointId(uuid::Uuid::from_u128(3));
 
 /// A machine with its state, driven as Raft would.
 #[derive(Default)]
-struct Rig {
+pub(super) struct Rig {
     machine: ShardMachine,
     state: MemoryState,
     index: u64,
@@ -40,20 +40,20 @@ impl Rig {
         rmp_serde::from_slice(&reply).unwrap()
     }
 
-    fn run(&mut self, command: Command) -> Reply {
+    pub(super) fn run(&mut self, command: Command) -> Reply {
         match self.apply(1, 1, vec![command]) {
             BatchReply::Replies(mut replies) => replies.pop().unwrap(),
             other => panic!("{other:?}"),
         }
     }
 
-    fn connected() -> Self {
+    pub(super) fn connected() -> Self {
         let mut rig = Self::default();
         assert_eq!(rig.run(moved(0, Status::Connected)), Reply::Done);
         rig
     }
 
-    fn count(&self, range: keys::Range) -> usize {
+    pub(super) fn count(&self, range: keys::Range) -> usize {
         self.state.scan(&range.0, &range.1, usize::MAX).len()
     }
 
@@ -61,7 +61,7 @@ impl Rig {
         decode(&self.state.get(&keys::delivery(id)).unwrap())
     }
 
-    fn status_of(&self, row: &MessageRow) -> MessageStatus {
+    pub(super) fn status_of(&self, row: &MessageRow) -> MessageStatus {
         MessageState::read(&self.state, row).status
     }
 }
@@ -82,7 +82,7 @@ fn moved(expect: u64, to: Status) -> Command {
     })
 }
 
-fn row(id: &str, direction: Direction) -> MessageRow {
+pub(super) fn row(id: &str, direction: Direction) -> MessageRow {
     let peer = Suffixes::simulated().phone_address("15551230000");
     MessageRow {
         id: RowId::new(),
@@ -109,17 +109,17 @@ fn row(id: &str, direction: Direction) -> MessageRow {
     }
 }
 
-fn accept(row: &MessageRow) -> Command {
+pub(super) fn accept(row: &MessageRow) -> Command {
     let message = row.outbound();
     let entry = OutboxEntry { message, accepted_at: row.created_at };
     Command::AcceptSend { customer: CUSTOMER, message: NewMessage::of(row), outbox: Bytes::from(encode(&entry)) }
 }
 
 /// An event with one delivery.
-fn event(name: EventName) -> (NewEvent, DeliveryId) {
+pub(super) fn event(name: EventName) -> (NewEvent, DeliveryId) {
     let delivery = DeliveryId::new();
     let event = NewEvent {
-        id: EventId::mint(Timestamp(1), *delivery.as_bytes().first_chunk().unwrap()),
+        id: EventId::mint(Timestamp(1), *delivery.as_bytes().last_chunk().unwrap()),
         name,
         channel: CHANNEL,
         customer: CUSTOMER,
@@ -133,7 +133,7 @@ fn event(name: EventName) -> (NewEvent, DeliveryId) {
     (event, delivery)
 }
 
-fn settle(id: &MessageId, verdict: Verdict) -> (Command, DeliveryId) {
+pub(super) fn settle(id: &MessageId, verdict: Verdict) -> (Command, DeliveryId) {
     let (event, delivery) = event(EventName::MessageSent);
     let settle =
         Command::Settle { channel: CHANNEL, message: id.clone(), verdict, at: Timestamp(200), events: vec![event] };
@@ -189,8 +189,8 @@ fn a_verdict_counts_once_and_ends_the_outbox_entry() {
     let mut rig = Rig::connected();
     let sent = row("A", Direction::Outbound);
     rig.run(accept(&sent));
-    let (first, delivery) = settle(&sent.message_id, Verdict::Accepted);
-    let (second, other) = settle(&sent.message_id, Verdict::Accepted);
+    let (first, delivery) = settle(&sent.message_id, Verdict::Accepted { recipients: None });
+    let (second, other) = settle(&sent.message_id, Verdict::Accepted { recipients: None });
     assert_eq!(rig.run(first), Reply::Done);
     assert_eq!(rig.run(second), Reply::Unchanged);
     assert_eq!(rig.status_of(&sent), MessageStatus::Sent);
@@ -204,7 +204,7 @@ fn receipts_move_a_message_forward_only() {
     let mut rig = Rig::connected();
     let sent = row("A", Direction::Outbound);
     rig.run(accept(&sent));
-    rig.run(settle(&sent.message_id, Verdict::Accepted).0);
+    rig.run(settle(&sent.message_id, Verdict::Accepted { recipients: None }).0);
     let receipt = |status| Command::Receipt {
         channel: CHANNEL,
         message: sent.message_id.clone(),
@@ -348,7 +348,7 @@ proptest! {
                     taken.insert(which);
                     accept(sent)
                 }
-                2 => settle(&sent.message_id, Verdict::Accepted).0,
+                2 => settle(&sent.message_id, Verdict::Accepted { recipients: None }).0,
                 3 => {
                     let error = MessageError { code: "other".into(), message: "no".into() };
                     settle(&sent.message_id, Verdict::Failed(error)).0
@@ -393,7 +393,7 @@ proptest! {
             .iter()
             .map(|(what, which)| {
                 let sent = &rows[usize::from(*which)];
-                if *what < 3 { accept(sent) } else { settle(&sent.message_id, Verdict::Accepted).0 }
+                if *what < 3 { accept(sent) } else { settle(&sent.message_id, Verdict::Accepted { recipients: None }).0 }
             })
             .collect();
         let mut replicas = [Rig::connected(), Rig::connected()];

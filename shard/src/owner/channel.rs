@@ -279,7 +279,9 @@ impl Channel {
         let mut turn = Turn::default();
         for event in events.drain(..) {
             match event {
-                SessionEvent::Accepted { id, at } => self.settle_accepted(&mut turn, &id, at),
+                SessionEvent::Accepted { id, at, recipients } => {
+                    self.settle_accepted(&mut turn, &id, at, recipients);
+                }
                 SessionEvent::Refused { id, code, text } => self.settle_refused(&mut turn, &id, code, &text),
                 SessionEvent::Inbound(item) => self.take_inbound(&mut turn, *item),
                 other => {

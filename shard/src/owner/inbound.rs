@@ -116,7 +116,7 @@ impl Channel {
 
     fn take_receipt(&mut self, turn: &mut Turn, receipt: Receipt, at: Timestamp) {
         // A receipt proves the acceptance that got lost on its way.
-        self.settle_accepted(turn, &receipt.message_id, at);
+        self.settle_accepted(turn, &receipt.message_id, at, None);
         // Its row is gone with the history, or it was sent from the phone itself.
         let Some(row) = self.stored_message(&receipt.message_id) else { return };
         let status = match receipt.status {

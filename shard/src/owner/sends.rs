@@ -154,8 +154,8 @@ impl Channel {
         Worked::Accepted(sent, None)
     }
 
-    /// The network took a message.
-    pub fn settle_accepted(&mut self, turn: &mut Turn, id: &MessageId, at: Timestamp) {
+    /// The network took a message; `recipients` of a group will acknowledge it each.
+    pub fn settle_accepted(&mut self, turn: &mut Turn, id: &MessageId, at: Timestamp, recipients: Option<u32>) {
         let Some(mut entry) = self.outbox.take(id) else { return };
         entry.answer(SendVerdict::Accepted);
         let row = &entry.row;
@@ -178,7 +178,7 @@ impl Channel {
         turn.commands.push(Command::Settle {
             channel: self.row.id,
             message: id.clone(),
-            verdict: Verdict::Accepted,
+            verdict: Verdict::Accepted { recipients },
             at,
             events,
         });

@@ -96,7 +96,7 @@ impl Engine {
     fn accept(&mut self, at: Timestamp, session: SessionId, id: MessageId) {
         let lost = self.chance(self.faults.drop_after_accept_pct);
         if !lost && self.live(session).is_some() {
-            self.emit(session, SessionFrame::Accepted { id, at });
+            self.emit(session, SessionFrame::Accepted { id, at, recipients: None });
         }
     }
 
