@@ -1,6 +1,8 @@
 //! The one place where failures of the floors below become codes of the interface.
 
 use model::error::ApiError;
+use model::issue::{Fault, IssueCode};
+use model::time::Timestamp;
 use model::webhook::endpoint::too_many_endpoints;
 use raft::directory::UpdateError;
 use raft::directory::command::{Rejection, Reply};
@@ -25,12 +27,23 @@ fn of_rejection(rejection: Rejection) -> ApiError {
         Rejection::EndpointNotFound => ApiError::webhook_endpoint_not_found(),
         Rejection::ChannelLimit { limit, current } => ApiError::plan_channel_limit(limit, current),
         Rejection::EndpointLimit { .. } => too_many_endpoints(),
+        Rejection::UserNotFound => ApiError::not_found("member", ""),
+        Rejection::EmailTaken => email_taken(),
+        Rejection::UserLimit { limit } => ApiError::bad_request(format!("an account has at most {limit} members")),
+        Rejection::VerificationUnknown | Rejection::SessionNotFound => ApiError::auth_invalid(),
+        // Told with its time where it is known; here another request was faster.
+        Rejection::SessionOver | Rejection::SessionMoved => ApiError::auth_revoked(Timestamp::now()),
         Rejection::AlreadyFormed
         | Rejection::NotFormed
         | Rejection::ForeignStorage { .. }
         | Rejection::UnknownVersion(_)
         | Rejection::Unreadable => internal("the directory refused an update", &rejection),
     }
+}
+
+/// Addresses are unique over all customers: a login names nothing but the address.
+pub fn email_taken() -> ApiError {
+    Fault::new(IssueCode::Conflict, "belongs to a member already").at(&["email"])
 }
 
 /// A reply of another kind than the command's: a defect, told to the log alone.

@@ -135,9 +135,10 @@ impl Cluster {
             stop: stop.clone(),
         });
         let joining = tokio::spawn(join(membership, cluster.excluded.clone(), stop.clone()));
+        let trimming = tokio::spawn(directory.clone().keep_trimmed(stop.clone()));
         let refreshing = tokio::spawn(directory.keep_fresh(stop.clone()));
         let gauging = tokio::spawn(keep_gauges(cluster.context.clone(), cluster.owners.clone(), stop));
-        *cluster.tasks.lock() = vec![joining, refreshing, gauging];
+        *cluster.tasks.lock() = vec![joining, refreshing, trimming, gauging];
         Ok(cluster)
     }
 

@@ -13,6 +13,7 @@ use super::records::{
     AuditEntry, ChannelRecord, ClusterRecord, CustomerRecord, DisabledReason, EndpointRecord, KeyRecord, NodeRecord,
     PlacementRecord,
 };
+use super::users::{SessionRecord, UserCommand, UserRecord};
 
 /// A command on its way into the log. The proposer mints the id and the times; a repeat of an id that was applied
 /// answers as the first did and changes nothing.
@@ -97,8 +98,17 @@ pub enum Command {
         reason: DisabledReason,
     },
 
+    /// Members and sessions.
+    Users(UserCommand),
+
     /// Audit entries alone, such as failed authentications.
     Audit,
+    /// Forgets a bounded number of audit entries and of ended sessions from before these times.
+    Trim {
+        audit: Timestamp,
+        sessions: Timestamp,
+        most: usize,
+    },
 }
 
 /// Fields of a customer that an operator changes.
@@ -129,6 +139,12 @@ pub enum Reply {
     Key(KeyRecord),
     Channel(ChannelRecord),
     Endpoint(EndpointRecord),
+    User(UserRecord),
+    Session(SessionRecord),
+    /// Whether there is more to forget.
+    Trimmed {
+        more: bool,
+    },
 }
 
 /// Why a command changed nothing.
@@ -156,6 +172,20 @@ pub enum Rejection {
     ChannelLimit { limit: u32, current: u32 },
     #[error("an account has at most {limit} endpoints")]
     EndpointLimit { limit: u32 },
+    #[error("no such member")]
+    UserNotFound,
+    #[error("the e-mail address belongs to a member already")]
+    EmailTaken,
+    #[error("an account has at most {limit} members")]
+    UserLimit { limit: u32 },
+    #[error("the token is not the one that was sent last, or has expired")]
+    VerificationUnknown,
+    #[error("no such session")]
+    SessionNotFound,
+    #[error("the session is over")]
+    SessionOver,
+    #[error("the session has moved on to another token")]
+    SessionMoved,
     #[error("the command is of a newer version ({0}) than this node understands")]
     UnknownVersion(u8),
     #[error("the command cannot be read")]

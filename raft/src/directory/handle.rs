@@ -111,6 +111,11 @@ impl Directory {
         &self.group
     }
 
+    /// Whether this node leads the directory, as far as it knows.
+    pub fn leads(&self) -> bool {
+        self.group.leader() == Some(self.node)
+    }
+
     /// Reads the state as it is applied here. The closure must be short: it holds up the state machine.
     pub fn read<T>(&self, with: impl FnOnce(&DirectoryState) -> T) -> T {
         with(&self.shared.state.read())

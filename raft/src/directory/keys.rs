@@ -11,6 +11,8 @@ const CUSTOMER: u8 = b'u';
 const API_KEY: u8 = b'k';
 const ENDPOINT: u8 = b'e';
 const CHANNEL: u8 = b'c';
+const USER: u8 = b'm';
+const SESSION: u8 = b's';
 const AUDIT: u8 = b'a';
 const APPLIED: u8 = b'r';
 const APPLIED_ORDER: u8 = b'o';
@@ -25,6 +27,8 @@ pub const CUSTOMERS: Table = Table(CUSTOMER);
 pub const API_KEYS: Table = Table(API_KEY);
 pub const ENDPOINTS: Table = Table(ENDPOINT);
 pub const CHANNELS: Table = Table(CHANNEL);
+pub const USERS: Table = Table(USER);
+pub const SESSIONS: Table = Table(SESSION);
 
 impl Table {
     /// The whole table, as a range.
@@ -60,6 +64,20 @@ pub fn audit_range(customer: Option<CustomerId>, since: Timestamp, until: Timest
     let customer = customer.map_or(Uuid::nil(), |id| id.0);
     let bound = |time: Timestamp| [&[AUDIT][..], customer.as_bytes(), &time.0.max(0).to_be_bytes()].concat();
     (bound(since), bound(until))
+}
+
+/// All audit entries, of all customers.
+pub fn audit_table() -> (Vec<u8>, Vec<u8>) {
+    (vec![AUDIT], vec![AUDIT + 1])
+}
+
+/// Where the entries of the customer of an audit key that are older than `before` end, and where the next customer's
+/// begin, if there can be one. `None` for what is no audit key.
+pub fn audit_before(key: &[u8], before: Timestamp) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
+    let customer = Uuid::from_slice(key.get(1..17)?).ok()?;
+    let end = [&[AUDIT][..], customer.as_bytes(), &before.0.max(0).to_be_bytes()].concat();
+    let next = customer.as_u128().checked_add(1).map(|next| [&[AUDIT][..], &next.to_be_bytes()].concat());
+    Some((end, next))
 }
 
 /// The reply to an applied proposal, for repeats of it.

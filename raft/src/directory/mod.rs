@@ -1,6 +1,6 @@
 //! The directory: the one state machine that every node replicates whole (design section 6).
 //!
-//! - [`records`]: what it holds. [`command`]: what can be asked of it.
+//! - [`records`]: what it holds. [`users`]: of it, members and their sessions. [`command`]: what can be asked of it.
 //! - [`state`]: the pure function from state and command to reply; `machine` puts it behind Raft.
 //! - [`Directory`]: the handle that the rest of the node uses: reads from memory, updates through the leader, and
 //!   knows how old its copy may be.
@@ -11,9 +11,11 @@ mod handle;
 mod keys;
 mod machine;
 pub mod records;
+mod retention;
 pub mod state;
 #[cfg(test)]
 mod tests;
+pub mod users;
 
 pub use handle::{AuditQuery, Directory, UpdateError};
 pub use state::Change;

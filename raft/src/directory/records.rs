@@ -201,7 +201,7 @@ pub struct AuditTarget {
 }
 
 /// A hash as one binary string instead of thirty-two numbers.
-mod hash_bytes {
+pub(super) mod hash_bytes {
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
     pub fn serialize<S: Serializer>(hash: &[u8; 32], serializer: S) -> Result<S::Ok, S::Error> {

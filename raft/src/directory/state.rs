@@ -1,10 +1,13 @@
 //! The directory's state in memory, and the pure function that a command is: state and command in, reply and change out.
 
+mod retention;
+mod users;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use model::id::{ChannelId, CustomerId, EndpointId, KeyId, NodeId, SLOT_COUNT, ShardId, Slot};
+use model::id::{ChannelId, CustomerId, EndpointId, KeyId, NodeId, SLOT_COUNT, SessionId, ShardId, Slot, UserId};
 use model::time::Timestamp;
 use serde::de::DeserializeOwned;
 
@@ -15,6 +18,9 @@ use super::records::{
 };
 use crate::machine::{State, View};
 use crate::record::{decode, encode};
+
+pub use retention::keys_before;
+pub use users::Users;
 
 /// How many endpoints an account may have (supplement 20.1).
 pub const MAX_ENDPOINTS: u32 = 50;
@@ -32,6 +38,7 @@ pub struct DirectoryState {
     pub keys: HashMap<KeyId, Arc<KeyRecord>>,
     pub endpoints: HashMap<EndpointId, Arc<EndpointRecord>>,
     pub channels: HashMap<ChannelId, Arc<ChannelRecord>>,
+    pub users: Users,
     keys_by_prefix: HashMap<String, Vec<KeyId>>,
     keys_of: HashMap<CustomerId, BTreeSet<KeyId>>,
     endpoints_of: HashMap<CustomerId, BTreeSet<EndpointId>>,
@@ -48,6 +55,8 @@ pub enum Change {
     Key(KeyId),
     Channel(ChannelId),
     Endpoint(EndpointId),
+    User(UserId),
+    Session(SessionId),
     /// The whole state was replaced, or changes were missed: look at everything.
     Everything,
 }
@@ -69,6 +78,7 @@ impl DirectoryState {
         each(view, keys::API_KEYS, |key| state.index_key(key));
         each(view, keys::ENDPOINTS, |endpoint| state.index_endpoint(endpoint));
         each(view, keys::CHANNELS, |channel| state.index_channel(channel));
+        state.users = Users::load(view);
         state
     }
 
@@ -210,6 +220,7 @@ impl DirectoryState {
                     self.delete_channel(&channel, at, store);
                     changes.push(Change::Channel(channel.id));
                 }
+                self.users.revoke_all_of(id, at, store, changes);
                 changes.push(Change::Customer(id));
                 Ok(Reply::Done)
             }
@@ -334,7 +345,10 @@ impl DirectoryState {
                 Ok(Reply::Endpoint(disabled))
             }
 
+            Command::Users(command) => self.run_users(command, at, store, changes),
+
             Command::Audit => Ok(Reply::Done),
+            Command::Trim { audit, sessions, most } => Ok(self.trim(audit, sessions, most, store)),
         }
     }
 

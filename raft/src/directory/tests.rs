@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod users;
+
 use std::sync::Arc;
 
 use model::api_key::ApiKey;

@@ -1,0 +1,74 @@
+//! Forgetting by age: the directory's leader proposes it, in bounded steps (supplement 21.6).
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use model::time::Timestamp;
+use tokio_util::sync::CancellationToken;
+
+use super::command::{Command, Reply};
+use super::handle::Directory;
+use super::state::keys_before;
+
+/// How long audit entries are kept: 400 days.
+const AUDIT_AGE: Duration = Duration::from_secs(400 * 24 * 3600);
+
+/// How long a session is kept after its end: an access token that it gave out lives 15 minutes at most.
+const SESSION_AGE: Duration = Duration::from_secs(24 * 3600);
+
+/// Entries that one step forgets.
+const STEP: usize = 500;
+
+/// How often the leader looks.
+const LOOK_EVERY: Duration = Duration::from_secs(10 * 60);
+
+/// Between two steps: everything else in the log goes before.
+const STEP_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long a step may take; what fails is tried again at the next look.
+const STEP_PATIENCE: Duration = Duration::from_secs(10);
+
+impl Directory {
+    /// Forgets what is old while this node leads the directory, until cancelled.
+    pub async fn keep_trimmed(self: Arc<Self>, stop: CancellationToken) {
+        let mut ticks = tokio::time::interval(LOOK_EVERY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+            while self.leads() && self.trim_step().await {
+                if stop.run_until_cancelled(tokio::time::sleep(STEP_PAUSE)).await.is_none() {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// One step. Says whether there is more to do.
+    async fn trim_step(self: &Arc<Self>) -> bool {
+        let now = Timestamp::now();
+        let (audit, sessions) = (before(now, AUDIT_AGE), before(now, SESSION_AGE));
+        // Most looks find nothing, and then nothing is proposed. The log lies on disk.
+        let looking = self.clone();
+        let anything = tokio::task::spawn_blocking(move || looking.holds_older(audit, sessions)).await;
+        if !anything.unwrap_or(false) {
+            return false;
+        }
+        let command = Command::Trim { audit, sessions, most: STEP };
+        match self.update(command, Vec::new(), Instant::now() + STEP_PATIENCE).await {
+            Ok(Reply::Trimmed { more }) => more,
+            Ok(_) => false,
+            Err(error) => {
+                tracing::warn!(%error, "old audit entries could not be forgotten yet");
+                false
+            }
+        }
+    }
+
+    fn holds_older(&self, audit: Timestamp, sessions: Timestamp) -> bool {
+        !keys_before(&self.group().reader(), audit, 1).is_empty()
+            || self.read(|state| state.users.has_session_before(sessions))
+    }
+}
+
+fn before(now: Timestamp, age: Duration) -> Timestamp {
+    Timestamp(now.0 - i64::try_from(age.as_millis()).unwrap_or(i64::MAX))
+}
