@@ -9,7 +9,8 @@ use model::time::Timestamp;
 
 use crate::call::{Answer, Ask, Call, Done};
 use crate::history;
-use crate::owner::Owner;
+use crate::owner::{NotOwner, Owner};
+use crate::stream;
 
 /// Answers a call at the owner of its shard.
 pub async fn to(owner: &Arc<Owner>, call: Call) -> Answer {
@@ -62,5 +63,13 @@ pub async fn to(owner: &Arc<Owner>, call: Call) -> Answer {
                 Err(_) => Answer::Result { channel_level: None, result: Err(ApiError::internal_error()) },
             }
         }
+        Ask::Stream { customer, ask } => match stream::serve::answer(owner, customer, ask).await {
+            Ok(answer) => done(Done::Stream(answer)),
+            Err(NotOwner) => Answer::NotOwner,
+        },
+        Ask::Relay { home, after, wait } => match stream::relay::pull(owner, home, after, wait).await {
+            Ok(part) => done(Done::Relayed(part)),
+            Err(NotOwner) => Answer::NotOwner,
+        },
     }
 }

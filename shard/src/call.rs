@@ -17,6 +17,7 @@ use uuid::Uuid;
 
 use crate::history::{HistoryQuery, StoredMessage};
 use crate::records::{DeliveryRow, StatusChange};
+use crate::stream::{StreamAsk, StreamDone, StreamedEvent};
 
 /// A call to the owner of the slot that `subject` hashes to.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -54,6 +55,10 @@ pub enum Ask {
     Lives { channels: Vec<(CustomerId, ChannelId)> },
     /// A page of stored messages of this shard's channels of a customer, ordered.
     History { customer: CustomerId, query: HistoryQuery },
+    /// What a customer's streams ask of its home.
+    Stream { customer: CustomerId, ask: StreamAsk },
+    /// What a home fetches of another shard's events for streams, waiting for one.
+    Relay { home: ShardId, after: u64, wait: Duration },
 }
 
 /// Work on one channel.
@@ -130,6 +135,9 @@ pub enum Done {
     },
     Sent(Sent),
     History(Vec<StoredMessage>),
+    Stream(StreamDone),
+    /// Events with their places in the log.
+    Relayed(Vec<(u64, StreamedEvent)>),
     /// Each with the version that it made.
     StatusHistory(Vec<(u64, StatusChange)>),
 }

@@ -11,9 +11,11 @@ use model::error::ApiError;
 use model::id::{ChannelId, CustomerId, NodeId, RequestId, ShardId, Slot};
 use model::limit::{BucketLevel, BucketRule};
 use model::status::Status;
+use model::time::Timestamp;
 use model::webhook::RetrySchedule;
 use network::driver::Network;
-use raft::directory::Directory;
+use raft::directory::command::Command as DirectoryCommand;
+use raft::directory::{Directory, UpdateError};
 use raft::host::{Host, OpenError};
 use raft::transport::Peers;
 use tokio::sync::watch;
@@ -30,6 +32,8 @@ use crate::owner::hosting::{Owners, hand_over_lead};
 use crate::owner::pace::{Pacer, Slots};
 use crate::router::{Router, Vitals};
 use crate::secrets::Secrets;
+use crate::stream::gather::STREAMED_FOR;
+use crate::stream::{StreamAsk, StreamDone};
 use crate::webhook::attempt::Attempter;
 
 /// Beside a call's own waiting (interface 8.2): finding the owner, and the commit.
@@ -328,6 +332,40 @@ impl Cluster {
             }
         });
         Ok(history::merge(try_join_all(pages).await?, &query))
+    }
+
+    /// Sees to it that owners keep the events of a customer for its streams from now on; streams call it again and
+    /// again while they live. Returns when every owner knows.
+    ///
+    /// # Errors
+    /// 503 while the directory has no leader; `not_found` when the customer is gone.
+    pub async fn announce_stream(&self, customer: CustomerId, deadline: Instant) -> Result<(), UpdateError> {
+        let now = Timestamp::now();
+        let enough = now.plus(STREAMED_FOR / 2);
+        if self.directory.read(|state| state.streamed_until(customer).is_some_and(|until| until > enough)) {
+            return Ok(());
+        }
+        let until = now.plus(STREAMED_FOR);
+        let command = DirectoryCommand::Streamed { customer, until };
+        self.directory.update(command, Vec::new(), deadline).await.map(drop)
+    }
+
+    /// Asks the home of a customer for its streams.
+    ///
+    /// # Errors
+    /// 503 when the home cannot be found in time.
+    pub async fn stream(
+        &self,
+        customer: CustomerId,
+        ask: StreamAsk,
+        context: &CallContext,
+    ) -> Result<StreamDone, ApiError> {
+        let ask = Ask::Stream { customer, ask };
+        match self.ask(Slot::of_customer(customer), ask, context.deadline, context).await? {
+            Answer::Result { result: Ok(Done::Stream(done)), .. } => Ok(done),
+            Answer::Result { result: Err(error), .. } => Err(error),
+            _ => Err(ApiError::internal_error()),
+        }
     }
 
     /// Hands over everything that this node leads, so that it can stop without anybody noticing.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use model::address::Address;
 use model::event::{EventId, EventName};
-use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, Epoch, MessageId, NodeId, RowId};
+use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, Epoch, MessageId, NodeId, RowId, ShardId};
 use model::status::{Reason, Status};
 use model::time::Timestamp;
 use network::driver::{AuthWrite, ReceiptStatus};
@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use crate::history::MessageError;
 use crate::records::{AttemptRow, MessageRow, encode};
+use crate::stream::{Streamed, StreamedEvent, Ticket};
 
 /// One log entry: commands of many channels, applied in order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -58,6 +59,16 @@ pub enum Command {
     Unpause { deliveries: Vec<DeliveryId>, at: Timestamp },
     /// Wipes a deleted channel, a part at a time: repeat until the answer is `Done`.
     Forget { channel: ChannelId, customer: CustomerId },
+    /// A home has fetched this shard's relay up to a place.
+    Release { home: ShardId, upto: u64 },
+    /// A part of a shard's relay, for the rings of customers at home here.
+    Gather { source: ShardId, after: u64, upto: u64, at: Timestamp, events: Vec<StreamedEvent> },
+    /// Nobody can resume a stream of the customer any more: drops its ring a part at a time, until the answer is `Done`.
+    DropRing { customer: CustomerId },
+    /// Keeps a ticket for one stream.
+    KeepTicket { customer: CustomerId, digest: Bytes, ticket: Ticket, at: Timestamp },
+    /// Takes a ticket; `Unchanged` when it was used, or is too old.
+    UseTicket { customer: CustomerId, digest: Bytes, at: Timestamp },
 }
 
 /// A message to store. The row is written by the owner once, as it will be stored: replicas need not read it.
@@ -107,6 +118,9 @@ pub struct NewEvent {
     pub body: Bytes,
     pub at: Timestamp,
     pub deliveries: Vec<NewDelivery>,
+    /// Set while somebody watches the customer's event stream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streamed: Option<Streamed>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! The keys of a shard's state: a prefix byte that names the table, then what the table is ordered by.
 
 use model::address::Address;
-use model::id::{ChannelId, DeliveryId, EndpointId, MessageId, RowId};
+use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, MessageId, RowId, ShardId};
 use model::time::Timestamp;
 
 use crate::history::Direction;
@@ -19,6 +19,11 @@ const DELIVERY: u8 = b'd';
 const JOB: u8 = b'q';
 const MESSAGE_DELIVERY: u8 = b'w';
 const RECEIPT: u8 = b'r';
+const RELAY: u8 = b'R';
+const GATHERED: u8 = b'G';
+const RING: u8 = b'E';
+const RING_EXTENT: u8 = b'X';
+const TICKET: u8 = b'T';
 
 /// A half-open range of keys.
 pub type Range = (Vec<u8>, Vec<u8>);
@@ -176,6 +181,59 @@ pub fn receipts_of(channel: ChannelId, row: RowId) -> Range {
 pub fn everything_of(channel: ChannelId) -> [Range; 9] {
     [AUTH, MESSAGE, MESSAGE_STATE, MESSAGE_ID, OUTBOX, LID, STATUS_CHANGE, MESSAGE_DELIVERY, RECEIPT]
         .map(|table| under(key(table, &[channel.as_bytes()])))
+}
+
+/// An event that waits for the home of its customer, in the order of the log.
+pub fn relay(home: ShardId, place: u64) -> Vec<u8> {
+    key(RELAY, &[&home.to_be_bytes(), &place.to_be_bytes()])
+}
+
+/// What a home has not fetched yet.
+pub fn relays_after(home: ShardId, after: u64) -> Range {
+    (relay(home, after.saturating_add(1)), under(key(RELAY, &[&home.to_be_bytes()])).1)
+}
+
+/// The place in the log, as the key of a relay row says.
+pub fn place_of_relay(key: &[u8]) -> Option<u64> {
+    key.last_chunk().map(|place| u64::from_be_bytes(*place))
+}
+
+/// How far a home has fetched the relay of a shard.
+pub fn gathered(source: ShardId) -> Vec<u8> {
+    key(GATHERED, &[&source.to_be_bytes()])
+}
+
+/// An event in the ring of its customer, by number.
+pub fn ring(customer: CustomerId, number: u64) -> Vec<u8> {
+    key(RING, &[customer.as_bytes(), &number.to_be_bytes()])
+}
+
+/// The number, as the key of a ring's row says.
+pub fn number_in_ring(key: &[u8]) -> u64 {
+    key.last_chunk().map_or(0, |number| u64::from_be_bytes(*number))
+}
+
+pub fn ring_extent(customer: CustomerId) -> Vec<u8> {
+    key(RING_EXTENT, &[customer.as_bytes()])
+}
+
+/// The rings of all customers at home in the shard.
+pub fn ring_extents() -> Range {
+    under(vec![RING_EXTENT])
+}
+
+/// The customer of a ring, as the key of its extent says.
+pub fn customer_of_ring(key: &[u8]) -> Option<CustomerId> {
+    key.get(1..17)?.try_into().ok().map(CustomerId::from_bytes)
+}
+
+/// A ticket for one stream, by its digest.
+pub fn ticket(customer: CustomerId, digest: &[u8]) -> Vec<u8> {
+    key(TICKET, &[customer.as_bytes(), digest])
+}
+
+pub fn tickets_of(customer: CustomerId) -> Range {
+    under(key(TICKET, &[customer.as_bytes()]))
 }
 
 #[cfg(test)]

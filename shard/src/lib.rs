@@ -3,6 +3,7 @@
 //! - [`cluster`]: what the floor above uses. [`call`] and [`history`]: the words of its calls.
 //! - [`machine`], [`command`], [`records`], [`keys`]: the replicated state machine of a shard.
 //! - [`owner`]: sessions, sends and inbound items at the leader. [`deliveries`] and [`webhook`]: webhooks.
+//! - [`stream`]: the event stream of a customer over all its shards.
 //! - [`layout`], [`membership`], [`router`]: where shards live, and how they are found.
 
 mod answer;
@@ -21,5 +22,6 @@ pub mod picture;
 pub mod records;
 pub mod router;
 pub mod secrets;
+pub mod stream;
 mod telemetry;
 pub mod webhook;

@@ -121,33 +121,38 @@ impl Router {
             if call.budget <= WAY_BACK || (tries > 0 && now >= give_up) {
                 return Err(ApiError::no_leader());
             }
-            if let Some(owner) = self.owners.get(call.shard) {
-                match answer::to(&owner, call.clone()).await {
-                    Answer::NotOwner => {}
-                    answer => return Ok(answer),
-                }
-            } else if let Some(node) = self.next_candidate(call.shard, tries)
-                && node != self.node
-            {
-                let answered = tokio::select! {
-                    answered = self.ask_node(node, Request::Call(Box::new(call.clone())), deadline) => Some(answered),
-                    // A stopped process keeps its connections open and never answers; its successor does.
-                    () = self.succeeded(call.shard, node) => None,
-                };
-                match answered {
-                    Some(Ok(Response::Answer(Answer::NotOwner) | Response::Applied(_) | Response::Vitals(_)))
-                    | None => {}
-                    Some(Ok(Response::Answer(answer))) => {
-                        self.hints.write().insert(call.shard, node);
-                        return Ok(answer);
-                    }
-                    Some(Err(error)) => tracing::debug!(shard = call.shard, node, %error, "an owner did not answer"),
-                }
-                self.hints.write().remove(&call.shard);
+            if let Some(answer) = self.try_owner(&call, deadline, tries).await {
+                return Ok(answer);
             }
             tries += 1;
             tokio::time::sleep(RETRY_PAUSE).await;
         }
+    }
+
+    /// Asks once whoever seems to be the owner. `None` when it is not, or did not answer.
+    pub async fn try_owner(&self, call: &Call, deadline: Instant, tries: usize) -> Option<Answer> {
+        if let Some(owner) = self.owners.get(call.shard) {
+            return match answer::to(&owner, call.clone()).await {
+                Answer::NotOwner => None,
+                answer => Some(answer),
+            };
+        }
+        let node = self.next_candidate(call.shard, tries).filter(|node| *node != self.node)?;
+        let answered = tokio::select! {
+            answered = self.ask_node(node, Request::Call(Box::new(call.clone())), deadline) => Some(answered),
+            // A stopped process keeps its connections open and never answers; its successor does.
+            () = self.succeeded(call.shard, node) => None,
+        };
+        match answered {
+            Some(Ok(Response::Answer(Answer::NotOwner) | Response::Applied(_) | Response::Vitals(_))) | None => {}
+            Some(Ok(Response::Answer(answer))) => {
+                self.hints.write().insert(call.shard, node);
+                return Some(answer);
+            }
+            Some(Err(error)) => tracing::debug!(shard = call.shard, node, %error, "an owner did not answer"),
+        }
+        self.hints.write().remove(&call.shard);
+        None
     }
 
     /// From now on this node says that it cannot take leads.

@@ -100,6 +100,11 @@ pub enum Command {
 
     /// Members and sessions.
     Users(UserCommand),
+    /// Somebody watches the event stream of a customer: until then, owners keep its events for it. The later time wins.
+    Streamed {
+        customer: CustomerId,
+        until: Timestamp,
+    },
 
     /// Audit entries alone, such as failed authentications.
     Audit,

@@ -13,6 +13,7 @@ const ENDPOINT: u8 = b'e';
 const CHANNEL: u8 = b'c';
 const USER: u8 = b'm';
 const SESSION: u8 = b's';
+const STREAMED: u8 = b't';
 const AUDIT: u8 = b'a';
 const APPLIED: u8 = b'r';
 const APPLIED_ORDER: u8 = b'o';
@@ -29,6 +30,7 @@ pub const ENDPOINTS: Table = Table(ENDPOINT);
 pub const CHANNELS: Table = Table(CHANNEL);
 pub const USERS: Table = Table(USER);
 pub const SESSIONS: Table = Table(SESSION);
+pub const STREAMED_CUSTOMERS: Table = Table(STREAMED);
 
 impl Table {
     /// The whole table, as a range.

@@ -213,3 +213,11 @@ pub(super) mod hash_bytes {
         bytes.as_ref().try_into().map_err(|_| D::Error::custom("a hash has 32 bytes"))
     }
 }
+
+/// A customer whose events are kept for its event stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamedRecord {
+    pub customer: CustomerId,
+    /// Until when, unless a stream renews it.
+    pub until: Timestamp,
+}

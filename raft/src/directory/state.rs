@@ -15,6 +15,7 @@ use super::command::{Command, Proposal, Rejection, Reply};
 use super::keys::{self, Table};
 use super::records::{
     AuditEntry, ChannelRecord, ClusterRecord, CustomerRecord, EndpointRecord, KeyRecord, NodeRecord, PlacementRecord,
+    StreamedRecord,
 };
 use crate::machine::{State, View};
 use crate::record::{decode, encode};
@@ -39,6 +40,7 @@ pub struct DirectoryState {
     pub endpoints: HashMap<EndpointId, Arc<EndpointRecord>>,
     pub channels: HashMap<ChannelId, Arc<ChannelRecord>>,
     pub users: Users,
+    streamed: HashMap<CustomerId, Timestamp>,
     keys_by_prefix: HashMap<String, Vec<KeyId>>,
     keys_of: HashMap<CustomerId, BTreeSet<KeyId>>,
     endpoints_of: HashMap<CustomerId, BTreeSet<EndpointId>>,
@@ -57,6 +59,8 @@ pub enum Change {
     Endpoint(EndpointId),
     User(UserId),
     Session(SessionId),
+    /// The events of a customer are kept for its stream, or longer.
+    Streamed(CustomerId),
     /// The whole state was replaced, or changes were missed: look at everything.
     Everything,
 }
@@ -79,6 +83,9 @@ impl DirectoryState {
         each(view, keys::ENDPOINTS, |endpoint| state.index_endpoint(endpoint));
         each(view, keys::CHANNELS, |channel| state.index_channel(channel));
         state.users = Users::load(view);
+        each(view, keys::STREAMED_CUSTOMERS, |streamed: StreamedRecord| {
+            state.streamed.insert(streamed.customer, streamed.until);
+        });
         state
     }
 
@@ -126,6 +133,16 @@ impl DirectoryState {
         let Some(cluster) = &self.cluster else { return 0 };
         let slots = (0..SLOT_COUNT).map(Slot).filter(|slot| cluster.shard_of(*slot) == shard);
         slots.map(|slot| self.live_channels_in[usize::from(slot.0)].len()).sum()
+    }
+
+    /// Until when the events of a customer are kept for its stream.
+    pub fn streamed_until(&self, customer: CustomerId) -> Option<Timestamp> {
+        self.streamed.get(&customer).copied()
+    }
+
+    /// The customers whose events are kept at a time.
+    pub fn streamed_at(&self, now: Timestamp) -> impl Iterator<Item = CustomerId> {
+        self.streamed.iter().filter(move |(_, until)| **until > now).map(|(customer, _)| *customer)
     }
 
     pub fn shard_of(&self, slot: Slot) -> Option<ShardId> {
@@ -346,6 +363,12 @@ impl DirectoryState {
             }
 
             Command::Users(command) => self.run_users(command, at, store, changes),
+            Command::Streamed { customer, until } => {
+                self.live_customer(customer)?;
+                self.stream_until(customer, until, at, store);
+                changes.push(Change::Streamed(customer));
+                Ok(Reply::Done)
+            }
 
             Command::Audit => Ok(Reply::Done),
             Command::Trim { audit, sessions, most } => Ok(self.trim(audit, sessions, most, store)),
@@ -375,6 +398,20 @@ impl DirectoryState {
         let revoked = KeyRecord { revoked_at: Some(key.revoked_at.unwrap_or(at)), ..key.clone() };
         self.put_key(revoked.clone(), store);
         revoked
+    }
+
+    /// Notes a streamed customer, and drops those whose time is over, so that the table holds the living ones only.
+    fn stream_until(&mut self, customer: CustomerId, until: Timestamp, now: Timestamp, store: &mut dyn State) {
+        let until = self.streamed_until(customer).map_or(until, |known| known.max(until));
+        store.put(&keys::STREAMED_CUSTOMERS.key(customer.as_bytes()), &encode(&StreamedRecord { customer, until }));
+        self.streamed.insert(customer, until);
+        self.streamed.retain(|customer, until| {
+            let lives = *until > now;
+            if !lives {
+                store.delete(&keys::STREAMED_CUSTOMERS.key(customer.as_bytes()));
+            }
+            lives
+        });
     }
 
     fn delete_channel(&mut self, channel: &ChannelRecord, at: Timestamp, store: &mut dyn State) {

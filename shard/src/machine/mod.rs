@@ -17,6 +17,7 @@ use crate::records::{
     ATTEMPTS_KEPT, AttemptRow, AttemptTrigger, ChannelRow, DeliveryRow, EventRow, LidRow, MessagePointer, StatusChange,
     decode, encode,
 };
+use crate::stream::{Streamed, StreamedEvent, ring};
 
 /// How many sends wait for a channel that is not connected (supplement 3.3).
 pub const OFFLINE_QUEUE: usize = 1000;
@@ -44,7 +45,7 @@ impl Machine for ShardMachine {
             Ok(batch) if batch.version > BATCH_VERSION => BatchReply::UnknownVersion(batch.version),
             Ok(batch) if batch.epoch != at.term => BatchReply::Fenced,
             Ok(batch) => {
-                let mut apply = Apply { state, at, node: batch.node, place: 0 };
+                let mut apply = Apply { state, at, node: batch.node, place: 0, relayed: 0 };
                 BatchReply::Replies(batch.commands.into_iter().map(|command| apply.command(command)).collect())
             }
             // Only a newer release writes what this one cannot read.
@@ -61,6 +62,8 @@ struct Apply<'a> {
     node: NodeId,
     /// The place of the next outbox entry within this log entry.
     place: u64,
+    /// The place of the next relayed event within this log entry.
+    relayed: u64,
 }
 
 impl Apply<'_> {
@@ -93,6 +96,15 @@ impl Apply<'_> {
             Command::Attempted { delivery, attempt, next } => self.attempted(delivery, attempt, next),
             Command::Unpause { deliveries, at } => self.unpause(deliveries, at),
             Command::Forget { channel, customer } => self.forget(channel, customer),
+            Command::Release { home, upto } => ring::release(self.state, home, upto),
+            Command::Gather { source, after, upto, at, events } => {
+                ring::gather(self.state, source, after, upto, at, events)
+            }
+            Command::DropRing { customer } => ring::drop_ring(self.state, customer),
+            Command::KeepTicket { customer, digest, ticket, at } => {
+                ring::keep_ticket(self.state, customer, &digest, &ticket, at)
+            }
+            Command::UseTicket { customer, digest, at } => ring::use_ticket(self.state, customer, &digest, at),
         }
     }
 
@@ -217,15 +229,17 @@ impl Apply<'_> {
         Reply::Done
     }
 
-    /// Writes an event's deliveries, due at once. An event that nobody wants leaves nothing.
+    /// Writes an event's deliveries, due at once, and lets it go to the streams of its customer. An event that nobody
+    /// wants leaves nothing.
     fn emit(&mut self, event: NewEvent, row: Option<RowId>) {
         if event.deliveries.is_empty() {
-            return;
+            return self.relay(&event);
         }
         let event_key = keys::event(event.id.as_str());
         if self.state.get(&event_key).is_some() {
             return;
         }
+        self.relay(&event);
         self.state.put(&event_key, &encode(&EventRow { body: event.body }));
         for new in event.deliveries {
             let delivery = DeliveryRow {
@@ -252,6 +266,23 @@ impl Apply<'_> {
             }
             self.state.put(&keys::delivery(delivery.id), &encode(&delivery));
         }
+    }
+
+    /// Leaves an event for the home of its customer, when its stream is watched.
+    fn relay(&mut self, event: &NewEvent) {
+        let Some(Streamed { home, chat }) = event.streamed else { return };
+        let place = (self.at.index << 16) | self.relayed;
+        self.relayed += 1;
+        let event = StreamedEvent {
+            customer: event.customer,
+            id: event.id.clone(),
+            name: event.name,
+            channel: event.channel,
+            chat,
+            at: event.at,
+            body: event.body.clone(),
+        };
+        ring::relay(self.state, home, place, &event);
     }
 
     fn attempted(&mut self, id: DeliveryId, attempt: Option<AttemptRow>, next: Next) -> Reply {

@@ -129,6 +129,7 @@ pub(super) fn event(name: EventName) -> (NewEvent, DeliveryId) {
         body: Bytes::from_static(b"{}"),
         at: Timestamp(50),
         deliveries: vec![NewDelivery { id: delivery, endpoint: ENDPOINT, url: "https://example.com".into() }],
+        streamed: None,
     };
     (event, delivery)
 }

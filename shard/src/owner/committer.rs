@@ -2,18 +2,20 @@
 //! next, so that a busy shard shares its entries and an idle one waits for nothing.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::FuturesOrdered;
-use model::id::{Epoch, NodeId};
+use model::id::{Epoch, NodeId, ShardId};
 use raft::group::{Group, ProposeError};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::command::{BATCH_VERSION, Batch, BatchReply, Command, NewDelivery, NewEvent, Reply};
 use crate::deliveries::{Deliveries, Job};
+use crate::stream::Streams;
 
 /// How many submissions wait at most; a channel that submits more waits itself.
 const QUEUE: usize = 4096;
@@ -38,6 +40,8 @@ struct Caller {
     commands: usize,
     /// Deliveries that come into being when the command at the index takes effect.
     jobs: Vec<(usize, Job)>,
+    /// Homes that have something to fetch when the command at the index takes effect.
+    homes: Vec<(usize, ShardId)>,
     reply: oneshot::Sender<Vec<Reply>>,
 }
 
@@ -56,11 +60,18 @@ pub struct Committer {
 
 impl Committer {
     /// Starts the task. It ends, and cancels `lost`, as soon as one entry is refused or in doubt. Deliveries that were
-    /// written are announced to `deliveries`.
-    pub fn start(group: Group, node: NodeId, epoch: Epoch, deliveries: Deliveries, lost: CancellationToken) -> Self {
+    /// written are announced to `deliveries`, events for streams to those who wait at `streams`.
+    pub fn start(
+        group: Group,
+        node: NodeId,
+        epoch: Epoch,
+        deliveries: Deliveries,
+        streams: Arc<Streams>,
+        lost: CancellationToken,
+    ) -> Self {
         let (queue, urgent) = mpsc::channel(QUEUE);
         let (patient, lingering) = mpsc::channel(QUEUE);
-        tokio::spawn(run(urgent, lingering, group, node, epoch, deliveries, lost));
+        tokio::spawn(run(urgent, lingering, group, Announce { node, epoch, deliveries, streams }, lost));
         Self { queue, patient }
     }
 
@@ -97,15 +108,22 @@ impl Committer {
     }
 }
 
+/// Who commits, and who is told of what was written.
+struct Announce {
+    node: NodeId,
+    epoch: Epoch,
+    deliveries: Deliveries,
+    streams: Arc<Streams>,
+}
+
 async fn run(
     mut urgent: mpsc::Receiver<Submission>,
     mut lingering: mpsc::Receiver<Submission>,
     group: Group,
-    node: NodeId,
-    epoch: Epoch,
-    deliveries: Deliveries,
+    announce: Announce,
     lost: CancellationToken,
 ) {
+    let Announce { node, epoch, deliveries, streams } = announce;
     let mut on_their_way = FuturesOrdered::new();
     // The callers of each entry on its way, oldest first, with how many replies are theirs.
     let mut callers: VecDeque<Vec<Caller>> = VecDeque::new();
@@ -125,6 +143,11 @@ async fn run(
                     let own: Vec<Reply> = replies.by_ref().take(caller.commands).collect();
                     let written = caller.jobs.into_iter().filter(|(command, _)| own.get(*command) == Some(&Reply::Done));
                     deliveries.announce(group.id(), epoch, written.map(|(_, job)| job));
+                    for (command, home) in caller.homes {
+                        if own.get(command) == Some(&Reply::Done) {
+                            streams.relayed.ring(home);
+                        }
+                    }
                     // A caller that has gone away needs no answer.
                     let _ = caller.reply.send(own);
                 }
@@ -150,7 +173,8 @@ async fn run(
         let mut waiting = Vec::with_capacity(patient.len() + gathered.len());
         for Submission { commands, reply } in patient.drain(..).chain(gathered.drain(..)) {
             let jobs = commands.iter().enumerate().flat_map(|(n, command)| jobs_of(n, command)).collect();
-            waiting.push(Caller { commands: commands.len(), jobs, reply });
+            let homes = commands.iter().enumerate().flat_map(|(n, command)| homes_of(n, command)).collect();
+            waiting.push(Caller { commands: commands.len(), jobs, homes, reply });
             batch.commands.extend(commands);
         }
         let mut entry = rmp_serde::to_vec_named(&batch).expect("a batch of plain fields is always written");
@@ -178,8 +202,9 @@ fn replies_of(outcome: Result<Bytes, ProposeError>) -> Option<Vec<Reply>> {
     }
 }
 
-fn jobs_of(index: usize, command: &Command) -> impl Iterator<Item = (usize, Job)> {
-    let events: &[NewEvent] = match command {
+/// The events that come with a command.
+fn events_of(command: &Command) -> &[NewEvent] {
+    match command {
         Command::Settle { events, .. } => events,
         Command::Move(step) => &step.events,
         Command::Receipt { event, .. }
@@ -190,9 +215,21 @@ fn jobs_of(index: usize, command: &Command) -> impl Iterator<Item = (usize, Job)
         | Command::Auth { .. }
         | Command::Attempted { .. }
         | Command::Unpause { .. }
-        | Command::Forget { .. } => &[],
-    };
-    events.iter().flat_map(move |event| {
+        | Command::Forget { .. }
+        | Command::Release { .. }
+        | Command::Gather { .. }
+        | Command::DropRing { .. }
+        | Command::KeepTicket { .. }
+        | Command::UseTicket { .. } => &[],
+    }
+}
+
+fn homes_of(index: usize, command: &Command) -> impl Iterator<Item = (usize, ShardId)> {
+    events_of(command).iter().filter_map(move |event| event.streamed.map(|streamed| (index, streamed.home)))
+}
+
+fn jobs_of(index: usize, command: &Command) -> impl Iterator<Item = (usize, Job)> {
+    events_of(command).iter().flat_map(move |event| {
         let job = |new: &NewDelivery| Job {
             endpoint: new.endpoint,
             delivery: new.id,

@@ -3,12 +3,13 @@
 use bytes::Bytes;
 use model::address::Address;
 use model::event::{Event, EventId, EventName, NetworkItem};
-use model::id::{ChannelId, CustomerId, DeliveryId, MessageId};
+use model::id::{ChannelId, CustomerId, DeliveryId, MessageId, Slot};
 use model::payload::Payload;
 use model::time::Timestamp;
 use raft::directory::Directory;
 
 use crate::command::{NewDelivery, NewEvent};
+use crate::stream::Streamed;
 
 /// What an event tells beside its payload.
 #[derive(Clone, Debug, Default)]
@@ -65,6 +66,8 @@ pub struct Source<'a> {
 
 fn make(directory: &Directory, customer: CustomerId, event: Event, about: About, now: Timestamp) -> NewEvent {
     let deliveries = deliveries(directory, customer, event.channel, event.name(), &event.payload);
+    let streamed = streamed(directory, customer, &event.payload, now);
+    let wanted = !deliveries.is_empty() || streamed.is_some();
     NewEvent {
         id: event.id.clone(),
         name: event.name(),
@@ -74,18 +77,32 @@ fn make(directory: &Directory, customer: CustomerId, event: Event, about: About,
         correlation_id: about.correlation_id,
         chat: about.chat,
         // An event that nobody wants is not stored; its envelope need not be written.
-        body: if deliveries.is_empty() { Bytes::new() } else { Bytes::from(event.to_bytes()) },
+        body: if wanted { Bytes::from(event.to_bytes()) } else { Bytes::new() },
         at: now,
         deliveries,
+        streamed,
     }
+}
+
+/// Where the event goes when somebody watches the customer's stream.
+fn streamed(directory: &Directory, customer: CustomerId, payload: &Payload, now: Timestamp) -> Option<Streamed> {
+    let home = directory.read(|state| {
+        let watched = state.streamed_until(customer).is_some_and(|until| until > now);
+        watched.then(|| state.shard_of(Slot::of_customer(customer))).flatten()
+    })?;
+    Some(Streamed { home, chat: payload.chat_type() })
 }
 
 /// Whether any endpoint wants an event that is costly to make. Filters by chat do not count.
 pub fn is_wanted(directory: &Directory, customer: CustomerId, channel: ChannelId, name: EventName) -> bool {
     directory.read(|state| {
-        state.endpoints_of(customer).iter().any(|endpoint| {
-            endpoint.enabled && endpoint.channel_id.is_none_or(|only| only == channel) && endpoint.events.includes(name)
-        })
+        let watched = state.streamed_until(customer).is_some_and(|until| until > Timestamp::now());
+        watched
+            || state.endpoints_of(customer).iter().any(|endpoint| {
+                endpoint.enabled
+                    && endpoint.channel_id.is_none_or(|only| only == channel)
+                    && endpoint.events.includes(name)
+            })
     })
 }
 

@@ -23,6 +23,7 @@ use super::committer::Committer;
 use super::{NodeContext, Owner};
 use crate::buckets::Buckets;
 use crate::command::{BATCH_VERSION, Batch};
+use crate::stream::{Streams, gather, relay};
 
 /// How often a fence follows the quorum contact: well below the time that the contact gives it.
 const FENCE_EVERY: Duration = Duration::from_millis(25);
@@ -105,6 +106,8 @@ impl Hosting {
             Box::pin(watch_directory(owner.clone())) as futures::future::BoxFuture<'static, ()>,
             Box::pin(say_formed(owner.clone())),
             Box::pin(keep_lead_placed(owner.clone())),
+            Box::pin(gather::run(owner.clone())),
+            Box::pin(relay::sweep(owner.clone())),
         ] {
             let lost = owner.lost.clone();
             owner.tasks.spawn(async move { lost.run_until_cancelled(upkeep).await });
@@ -160,6 +163,7 @@ impl Hosting {
         if let Some(deadline) = self.fence_deadline() {
             fence.extend(deadline);
         }
+        let streams = Arc::new(Streams::default());
         Some(Arc::new(Owner {
             node: self.context.clone(),
             shard: self.shard,
@@ -172,6 +176,7 @@ impl Hosting {
                 self.context.node,
                 epoch,
                 self.context.deliveries.clone(),
+                streams.clone(),
                 lost.clone(),
             ),
             buckets: Mutex::new(Buckets::default()),
@@ -179,6 +184,7 @@ impl Hosting {
             lost,
             tasks: TaskTracker::new(),
             census: Census::default(),
+            streams,
             channels: Mutex::new(HashMap::new()),
             unclaimed: Mutex::default(),
             handing_over: AtomicBool::new(false),

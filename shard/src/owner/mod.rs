@@ -52,6 +52,7 @@ use crate::keys;
 use crate::records::{ChannelRow, decode};
 use crate::router::Router;
 use crate::secrets::Secrets;
+use crate::stream::Streams;
 
 /// How long a caller waits for the network's acceptance before the send counts as queued (interface 8.2).
 const SEND_PATIENCE: Duration = Duration::from_secs(10);
@@ -93,6 +94,8 @@ pub struct Owner {
     pub tasks: TaskTracker,
     /// Channels that have a row, by status.
     pub census: Census,
+    /// Event streams of the customers at home here, and events on their way to the homes of others.
+    pub streams: Arc<Streams>,
     channels: Mutex<HashMap<ChannelId, mpsc::Sender<ToChannel>>>,
     /// Channels that an earlier owner left `connected` and that are not claimed yet: they are not.
     unclaimed: Mutex<HashSet<ChannelId>>,

@@ -1,0 +1,107 @@
+//! How many streams an account has open over the whole cluster: counted at the customer's home, by leases
+//! (interface 8.2, supplement 23).
+//!
+//! Leases live in memory. A stream renews its place with each pull, and it pulls again at once when its home moves; so
+//! a new home knows all streams after a moment, and judges nobody before it has waited for that long.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use model::id::CustomerId;
+use parking_lot::Mutex;
+
+use super::StreamId;
+
+/// The most streams of one account (interface 8.2).
+pub const MOST_STREAMS: usize = 10;
+
+/// After this without a word from its node, a stream's place is free again (supplement 23).
+pub const LEASE: Duration = Duration::from_secs(30);
+
+/// How long a new home waits for the streams that there are.
+pub const ROLL_CALL: Duration = Duration::from_secs(2);
+
+/// The places at one home.
+pub struct Places {
+    began: Instant,
+    taken: Mutex<HashMap<CustomerId, HashMap<StreamId, Instant>>>,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Self { began: Instant::now(), taken: Mutex::default() }
+    }
+}
+
+impl Places {
+    /// When this home knows all streams that are open.
+    pub fn counted_from(&self) -> Instant {
+        self.began + ROLL_CALL
+    }
+
+    /// Takes a place; the same stream asking again keeps its own.
+    ///
+    /// # Errors
+    /// How many are taken, when all are.
+    pub fn take(&self, customer: CustomerId, stream: StreamId, now: Instant) -> Result<(), usize> {
+        let mut taken = self.taken.lock();
+        let streams = taken.entry(customer).or_default();
+        streams.retain(|_, until| *until > now);
+        if streams.len() >= MOST_STREAMS && !streams.contains_key(&stream) {
+            return Err(streams.len());
+        }
+        streams.insert(stream, now + LEASE);
+        Ok(())
+    }
+
+    /// Keeps the place of a stream that was let in, here or at an earlier home.
+    pub fn renew(&self, customer: CustomerId, stream: StreamId, now: Instant) {
+        self.taken.lock().entry(customer).or_default().insert(stream, now + LEASE);
+    }
+
+    pub fn free(&self, customer: CustomerId, stream: &StreamId) {
+        let mut taken = self.taken.lock();
+        if let Some(streams) = taken.get_mut(&customer) {
+            streams.remove(stream);
+            if streams.is_empty() {
+                taken.remove(&customer);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream(number: usize) -> StreamId {
+        StreamId(number.to_string())
+    }
+
+    #[test]
+    fn an_account_has_ten_places_and_gets_one_back_when_a_stream_ends_or_falls_silent() {
+        let (places, customer, now) = (Places::default(), CustomerId::random(), Instant::now());
+        for number in 0..MOST_STREAMS {
+            assert_eq!(places.take(customer, stream(number), now), Ok(()));
+        }
+        assert_eq!(places.take(customer, stream(10), now), Err(10));
+        assert_eq!(places.take(customer, stream(3), now), Ok(()), "the same stream asks again");
+        assert_eq!(places.take(CustomerId::random(), stream(10), now), Ok(()), "another account");
+        places.free(customer, &stream(3));
+        assert_eq!(places.take(customer, stream(10), now), Ok(()));
+        let later = now + LEASE / 2;
+        places.renew(customer, stream(0), later);
+        let silent = now + LEASE;
+        for number in 11..20 {
+            assert_eq!(places.take(customer, stream(number), silent), Ok(()));
+        }
+        assert_eq!(places.take(customer, stream(20), silent), Err(10), "the renewed one counts");
+    }
+
+    #[test]
+    fn a_stream_that_an_earlier_home_let_in_counts() {
+        let (places, customer, now) = (Places::default(), CustomerId::random(), Instant::now());
+        (0..MOST_STREAMS).for_each(|number| places.renew(customer, stream(number), now));
+        assert_eq!(places.take(customer, stream(10), now), Err(10));
+    }
+}
