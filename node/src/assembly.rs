@@ -22,6 +22,7 @@ use raft::host::{Host, HostConfig, LogLimits, StartError, Timing};
 use raft::transport::{Admit, Identity, Lookup, PeerTls, Peers, PeersConfig, PeersError};
 use shard::cluster::{Cluster, ClusterConfig};
 use shard::membership::MembershipConfig;
+use shard::retention::Retention;
 use shard::secrets::Secrets;
 use shard::webhook::attempt::{AttemptConfig, Attempter};
 use shard::webhook::resolver::SystemResolver;
@@ -109,6 +110,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
             session_starts_per_second: config.network.session_starts_per_second,
             attempter: Attempter::new(attempts, SystemResolver).context("webhooks.ca_file")?,
             retry_schedule: RetrySchedule::new(config.webhooks.schedule.iter().map(|delay| delay.0).collect()),
+            retention: retention(&config),
         },
         host.clone(),
         peers.clone(),
@@ -192,6 +194,17 @@ fn store_refusal(error: StartError) -> anyhow::Error {
 
 fn port_refusal(key: &str, error: &ServeError) -> Refusal {
     Refusal::new(key, error.to_string(), "stop what listens there, or name another port")
+}
+
+fn retention(config: &Config) -> Retention {
+    Retention {
+        history: config.history.retention(),
+        store_bodies: config.history.store_bodies,
+        envelopes: config.history.keep_ids.0,
+        delivered: config.webhooks.keep_delivered.0,
+        deliveries: config.webhooks.keep_deliveries.0,
+        trim_every: config.history.trim_every.0,
+    }
 }
 
 fn timing(config: &Config) -> Timing {

@@ -180,6 +180,10 @@ pub struct Webhooks {
     pub standard_headers: bool,
     /// The delay before each attempt, the first included (supplement 20.6).
     pub schedule: Vec<HumanDuration>,
+    /// How long deliveries that reached their endpoint are kept, with their events (supplement 20.9).
+    pub keep_delivered: HumanDuration,
+    /// How long all others are kept after they were made.
+    pub keep_deliveries: HumanDuration,
 }
 
 impl Default for Webhooks {
@@ -191,6 +195,8 @@ impl Default for Webhooks {
             ca_file: None,
             standard_headers: false,
             schedule: defaults::SCHEDULE_SECONDS.iter().map(|s| HumanDuration(Duration::from_secs(*s))).collect(),
+            keep_delivered: HumanDuration(Duration::from_secs(7 * defaults::DAY)),
+            keep_deliveries: HumanDuration(Duration::from_secs(30 * defaults::DAY)),
         }
     }
 }
@@ -242,11 +248,32 @@ impl Default for Drain {
 pub struct History {
     /// 0 stores nothing (supplement 5).
     pub retention_days: u16,
+    /// Instead of days, to the second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retention: Option<HumanDuration>,
+    /// Whether messages are kept with their bodies, and not as metadata only.
+    pub store_bodies: bool,
+    /// How long at least a message's id and addresses are kept, so that repeats are dropped and receipts find it.
+    pub keep_ids: HumanDuration,
+    /// Between two looks at what is to be deleted, here and of webhook deliveries.
+    pub trim_every: HumanDuration,
+}
+
+impl History {
+    pub fn retention(&self) -> Duration {
+        self.retention.map_or(Duration::from_secs(u64::from(self.retention_days) * defaults::DAY), |exact| exact.0)
+    }
 }
 
 impl Default for History {
     fn default() -> Self {
-        Self { retention_days: 30 }
+        Self {
+            retention_days: 30,
+            retention: None,
+            store_bodies: true,
+            keep_ids: HumanDuration(Duration::from_secs(30 * defaults::DAY)),
+            trim_every: HumanDuration(Duration::from_secs(600)),
+        }
     }
 }
 
@@ -281,6 +308,9 @@ impl Config {
 }
 
 mod defaults {
+    /// In seconds.
+    pub const DAY: u64 = 86_400;
+
     /// Supplement 20.6: 14 attempts over three days, dense at first.
     pub const SCHEDULE_SECONDS: [u64; 14] =
         [0, 5, 15, 60, 300, 900, 1_800, 3_600, 7_200, 14_400, 28_800, 43_200, 72_000, 86_400];

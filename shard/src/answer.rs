@@ -57,9 +57,12 @@ pub async fn to(owner: &Arc<Owner>, call: Call) -> Answer {
         Ask::History { customer: _, query } => {
             let reader = owner.reader.clone();
             // A page may read many rows from disk; the calls of others must not wait for it.
-            let page = tokio::task::spawn_blocking(move || history::page(&reader, &query)).await;
+            let retention = owner.node.retention.clone();
+            let oldest = move |channel| retention.of(channel).oldest(now);
+            let budget = history::Budget::before(deadline);
+            let page = tokio::task::spawn_blocking(move || history::page(&reader, &query, oldest, budget)).await;
             match page {
-                Ok(rows) => done(Done::History(rows)),
+                Ok(page) => done(Done::History(page)),
                 Err(_) => Answer::Result { channel_level: None, result: Err(ApiError::internal_error()) },
             }
         }

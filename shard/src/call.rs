@@ -15,7 +15,7 @@ use model::webhook::DeliveryState;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::history::{HistoryQuery, StoredMessage};
+use crate::history::{HistoryQuery, Page};
 use crate::records::{DeliveryRow, StatusChange};
 use crate::stream::{StreamAsk, StreamDone, StreamedEvent};
 
@@ -134,7 +134,7 @@ pub enum Done {
         expires_at: Timestamp,
     },
     Sent(Sent),
-    History(Vec<StoredMessage>),
+    History(Page),
     Stream(StreamDone),
     /// Events with their places in the log.
     Relayed(Vec<(u64, StreamedEvent)>),

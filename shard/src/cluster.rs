@@ -25,11 +25,12 @@ use uuid::Uuid;
 
 use crate::call::{Answer, Ask, CALL_VERSION, Call, Done, Live, Work};
 use crate::deliveries::Deliveries;
-use crate::history::{self, HistoryQuery, StoredMessage};
+use crate::history::{self, HistoryQuery, Page};
 use crate::membership::{Excluded, Membership, MembershipConfig};
 use crate::owner::NodeContext;
 use crate::owner::hosting::{Owners, hand_over_lead};
 use crate::owner::pace::{Pacer, Slots};
+use crate::retention::Retention;
 use crate::router::{Router, Vitals};
 use crate::secrets::Secrets;
 use crate::stream::gather::STREAMED_FOR;
@@ -58,6 +59,7 @@ pub struct ClusterConfig {
     pub session_starts_per_second: u32,
     pub attempter: Attempter,
     pub retry_schedule: RetrySchedule,
+    pub retention: Retention,
 }
 
 /// One request on its way.
@@ -117,6 +119,7 @@ impl Cluster {
             slots: Slots::new(config.membership.own.max_channels),
             deliveries,
             router: router.clone(),
+            retention: Arc::new(config.retention),
         });
         let cluster = Arc::new(Self {
             node,
@@ -302,7 +305,8 @@ impl Cluster {
         Ok(try_join_all(parts).await?.into_iter().flatten().collect())
     }
 
-    /// Stored messages of the query's channels, from all their shards, in order; at most the query's limit.
+    /// Stored messages of the query's channels, from all their shards, in order; at most the query's limit, and fewer
+    /// when looking for them took too long: then the page's frontier says how far it reaches.
     ///
     /// # Errors
     /// As [`Cluster::lives`].
@@ -311,7 +315,7 @@ impl Cluster {
         customer: CustomerId,
         query: HistoryQuery,
         context: &CallContext,
-    ) -> Result<Vec<StoredMessage>, ApiError> {
+    ) -> Result<Page, ApiError> {
         let mut by_shard: HashMap<ShardId, Vec<ChannelId>> = HashMap::new();
         self.directory.read(|state| {
             for id in &query.channels {
@@ -325,7 +329,7 @@ impl Cluster {
             async move {
                 let ask = Ask::History { customer, query };
                 match self.ask_shard(shard, ask, context.deadline, context).await? {
-                    Answer::Result { result: Ok(Done::History(rows)), .. } => Ok(rows),
+                    Answer::Result { result: Ok(Done::History(page)), .. } => Ok(page),
                     Answer::Result { result: Err(error), .. } => Err(error),
                     _ => Err(ApiError::internal_error()),
                 }

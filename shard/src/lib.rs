@@ -4,6 +4,7 @@
 //! - [`machine`], [`command`], [`records`], [`keys`]: the replicated state machine of a shard.
 //! - [`owner`]: sessions, sends and inbound items at the leader. [`deliveries`] and [`webhook`]: webhooks.
 //! - [`stream`]: the event stream of a customer over all its shards.
+//! - [`retention`]: how long what is stored is kept.
 //! - [`layout`], [`membership`], [`router`]: where shards live, and how they are found.
 
 mod answer;
@@ -20,6 +21,7 @@ pub mod membership;
 mod owner;
 pub mod picture;
 pub mod records;
+pub mod retention;
 pub mod router;
 pub mod secrets;
 pub mod stream;

@@ -132,6 +132,9 @@ fn what_is_wrong_is_named_in_one_line_with_what_to_do() {
         ("[drain]", "[drain]\ninitial_wait = \"1h\"", &["drain.initial_wait"]),
         ("[drain]", "[drain]\ninitial_wait = 10", &["drain.initial_wait"]),
         ("# retention_days = 30", "retention_days = 400 #", &["history.retention_days", "365"]),
+        ("# retention_days = 30", "retention = \"366d\" #", &["history.retention", "365"]),
+        ("# trim_every = ", "trim_every = \"1ms\" #", &["history.trim_every", "100 ms"]),
+        ("# keep_delivered = ", "keep_delivered = \"400d\" #", &["webhooks.keep_delivered", "365"]),
         ("# format = \"text\"", "format = \"xml\" #", &["log.format"]),
         ("# filter = ", "filter = \"shard=loud\" #", &["log.filter"]),
     ];

@@ -33,7 +33,7 @@ pub fn validate(config: &Config) -> Result<(), Refusal> {
     ] {
         limit(key, bucket)?;
     }
-    ensure(config.history.retention_days <= 365, "history.retention_days", "is over 365", "give 0 to 365 days")?;
+    history(config)?;
     ensure(
         config.drain.initial_wait.0 <= Duration::from_secs(600),
         "drain.initial_wait",
@@ -190,6 +190,26 @@ fn webhooks(config: &Config) -> Result<(), Refusal> {
         "webhooks.schedule",
         "holds a delay over 7 days",
         "shorten it",
+    )
+}
+
+fn history(config: &Config) -> Result<(), Refusal> {
+    const LONGEST: Duration = Duration::from_secs(365 * 86_400);
+    let history = &config.history;
+    ensure(history.retention_days <= 365, "history.retention_days", "is over 365", "give 0 to 365 days")?;
+    ensure(history.retention() <= LONGEST, "history.retention", "is over 365 days", "shorten it")?;
+    ensure(history.keep_ids.0 <= LONGEST, "history.keep_ids", "is over 365 days", "shorten it")?;
+    for (key, kept) in [
+        ("webhooks.keep_delivered", config.webhooks.keep_delivered),
+        ("webhooks.keep_deliveries", config.webhooks.keep_deliveries),
+    ] {
+        ensure(kept.0 <= LONGEST, key, "is over 365 days", "shorten it")?;
+    }
+    ensure(
+        (Duration::from_millis(100)..=Duration::from_secs(86_400)).contains(&history.trim_every.0),
+        "history.trim_every",
+        "is not within 100 ms to a day",
+        "give a few minutes",
     )
 }
 

@@ -11,7 +11,7 @@ use model::id::{ChannelId, MessageId, RowId};
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-pub use self::page::{merge, page};
+pub use self::page::{Budget, merge, page};
 use crate::call::DeliveryView;
 
 /// What a page of history is cut from. Everything but the order narrows.
@@ -23,7 +23,7 @@ pub struct HistoryQuery {
     /// Ascending by `(occurred_at, id)`; descending when false.
     pub ascending: bool,
     /// Only rows beyond this one, in the direction of the order.
-    pub after: Option<(Timestamp, RowId)>,
+    pub after: Option<Place>,
     pub direction: Option<Direction>,
     pub chat_id: Option<Address>,
     pub from: Option<Address>,
@@ -39,6 +39,18 @@ pub struct HistoryQuery {
     pub has_media: Option<bool>,
     /// Leave the deliveries out.
     pub without_deliveries: bool,
+}
+
+/// Where a row stands in the order of the history; the row's id tells rows of one millisecond apart.
+pub type Place = (Timestamp, RowId);
+
+/// A page of history.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Page {
+    pub rows: Vec<StoredMessage>,
+    /// The page holds every row up to here that the query asks for, and there may be more beyond. `None` when it holds
+    /// all there are.
+    pub frontier: Option<Place>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

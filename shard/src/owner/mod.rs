@@ -50,6 +50,7 @@ use crate::call::{Done, Live, SentStatus, Work};
 use crate::deliveries::Deliveries;
 use crate::keys;
 use crate::records::{ChannelRow, decode};
+use crate::retention::Retention;
 use crate::router::Router;
 use crate::secrets::Secrets;
 use crate::stream::Streams;
@@ -75,6 +76,7 @@ pub struct NodeContext {
     pub slots: Arc<Slots>,
     pub deliveries: Deliveries,
     pub router: Arc<Router>,
+    pub retention: Arc<Retention>,
 }
 
 /// One ownership of one shard.

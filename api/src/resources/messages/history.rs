@@ -2,7 +2,9 @@
 
 use model::address::Address;
 use model::error::ApiError;
-use model::id::{ChannelId, MessageId, RowId};
+use model::id::{ChannelId, CustomerId, MessageId, RowId};
+use model::issue::IssueCode;
+use model::message::TYPE_NAMES;
 use model::page::{Cursor, DEFAULT_LIMIT};
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -17,50 +19,55 @@ const MOST_CHANNELS: usize = 20;
 /// How often `message_id` may be repeated.
 const MOST_MESSAGE_IDS: usize = 50;
 
-/// The types that a row can have (supplement 5.3).
-const TYPES: [&str; 14] = [
-    "text", "image", "video", "audio", "document", "sticker", "reaction", "edit", "delete", "location", "contact",
-    "poll", "order", "unknown",
-];
+/// The longest `client_ref` that a send can have had (interface 8.2).
+const LONGEST_CLIENT_REF: usize = 128;
 
-/// The last row of a page.
+/// Where a page ended: the last row that it looked at.
 #[derive(Serialize, Deserialize)]
 struct MessageCursor {
-    occurred_at: Timestamp,
-    id: RowId,
+    at: i64,
+    row: RowId,
+    /// See [`list_of`].
+    list: u64,
 }
 
 impl Cursor for MessageCursor {
-    const KIND: &'static str = "messages.1";
+    const KIND: &'static str = "messages.2";
+}
+
+/// A number for the list that a cursor belongs to: whose rows, by which route, in which order. Filters may change from
+/// page to page; a place in another list is refused. FNV-1a, as every node and release has to come to the same.
+fn list_of(customer: CustomerId, channel: Option<ChannelId>, ascending: bool) -> u64 {
+    let channel = channel.map_or([0; 16], |channel| *channel.as_bytes());
+    let parts = customer.as_bytes().iter().chain(&channel).copied().chain([u8::from(ascending)]);
+    parts.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
 pub async fn of_channel(call: &mut ChannelCall) -> Outcome {
-    let channels = vec![call.channel.id];
-    let (query, limit) = parse(call, call.query(), channels)?;
+    let channel = call.channel.id;
+    let asked = Asked::parse(call, call.query(), vec![channel], Some(channel))?;
     call.settle().await?;
-    page(call, query, limit).await
+    asked.page(call).await
 }
 
 pub async fn of_account(call: &mut AccountCall) -> Outcome {
     let query = call.query();
-    let asked: Vec<ChannelId> = query.ids("channel_id", MOST_CHANNELS);
-    let own: Vec<ChannelId> = asked.iter().copied().filter(|id| call.find_channel(*id).is_some()).collect();
-    if let Some(bound) = call.bound_channel() {
-        // A bound key must name its channel, and no other (supplement 21.4).
-        match asked.first() {
-            None => return Err(ApiError::channel_scoped_key(bound)),
-            Some(_) if own.len() < asked.len() => return Err(ApiError::channel_not_found()),
-            Some(_) if own.iter().any(|id| *id != bound) => return Err(ApiError::channel_access_denied(bound)),
-            Some(_) => {}
-        }
+    let mut named: Vec<ChannelId> = query.ids("channel_id", MOST_CHANNELS);
+    named.sort_unstable();
+    named.dedup();
+    for channel in &named {
+        call.own_channel(*channel)?;
     }
-    // An unknown channel in a filter matches nothing (supplement 31, row 31).
-    let channels = if asked.is_empty() { all_channels(call) } else { own };
-    let (query, limit) = parse(call, query, channels)?;
-    if query.channels.is_empty() {
-        return Ok(Reply::ok(&List::<()>::page(Vec::new(), None)));
-    }
-    page(call, query, limit).await
+    let channels = if !named.is_empty() || query.text("channel_id").is_some() {
+        named
+    } else if let Some(bound) = call.bound_channel() {
+        // A bound key must name its channel (supplement 21.4).
+        return Err(ApiError::channel_scoped_key(bound));
+    } else {
+        all_channels(call)
+    };
+    let asked = Asked::parse(call, query, channels, None)?;
+    asked.page(call).await
 }
 
 fn all_channels(call: &AccountCall) -> Vec<ChannelId> {
@@ -68,55 +75,96 @@ fn all_channels(call: &AccountCall) -> Vec<ChannelId> {
     channels.iter().map(|channel| channel.id).collect()
 }
 
-/// Reads the filters; the page gets one row more than asked for, to know whether there is a next one.
-fn parse(call: &AccountCall, query: Query<'_>, channels: Vec<ChannelId>) -> Result<(HistoryQuery, usize), ApiError> {
-    let suffixes = &call.app.config.suffixes;
-    let address = |name: &str| {
-        query.parsed(name, "must be an address or the digits of a number", |text| {
-            Address::parse_or_digits(text, suffixes).ok()
-        })
-    };
-    let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
-    let message_ids = query.texts("message_id", MOST_MESSAGE_IDS);
-    let asked = HistoryQuery {
-        channels,
-        limit: limit + 1,
-        ascending: query
+/// What a request asks for.
+struct Asked {
+    /// Its page is one row longer than asked for, to know whether there is a next one.
+    query: HistoryQuery,
+    limit: usize,
+    list: u64,
+}
+
+impl Asked {
+    /// Reads the filters (supplement 5.3).
+    fn parse(
+        call: &AccountCall,
+        query: Query<'_>,
+        channels: Vec<ChannelId>,
+        only: Option<ChannelId>,
+    ) -> Result<Self, ApiError> {
+        let suffixes = &call.app.config.suffixes;
+        let address = |name: &str| {
+            query.parsed(name, "must be an address or the digits of a number", |text| {
+                Address::parse_or_digits(text, suffixes).ok()
+            })
+        };
+        let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
+        let ascending = query
             .word("order", "asc or desc", |word| match word {
                 "asc" => Some(true),
                 "desc" => Some(false),
                 _ => None,
             })
-            .unwrap_or(false),
-        after: query.cursor::<MessageCursor>().map(|cursor| (cursor.occurred_at, cursor.id)),
-        direction: query.word("direction", "inbound or outbound", |word| match word {
-            "inbound" => Some(Direction::Inbound),
-            "outbound" => Some(Direction::Outbound),
-            _ => None,
-        }),
-        chat_id: address("chat_id"),
-        from: address("from"),
-        to: address("to"),
-        participant: address("participant"),
-        types: query.words("type", &TYPES.join(","), |word| TYPES.contains(&word).then(|| word.to_owned())),
-        statuses: query.words("status", "queued,sent,delivered,read,played,failed,received", |word| {
-            MessageStatus::ALL.into_iter().find(|status| status.as_str() == word)
-        }),
-        message_ids: message_ids.into_iter().map(|id| MessageId(id.to_owned())).collect(),
-        client_ref: query.text("client_ref").map(str::to_owned),
-        since: query.time("since"),
-        until: query.time("until"),
-        has_media: query.flag("has_media"),
-        without_deliveries: query.word("deliveries", "none", |word| (word == "none").then_some(true)).unwrap_or(false),
-    };
-    query.finish((asked, limit))
-}
+            .unwrap_or(false);
+        let list = list_of(call.customer_id(), only, ascending);
+        let cursor = query.cursor::<MessageCursor>().filter(|cursor| {
+            let is_own = cursor.list == list;
+            if !is_own {
+                query.refuse("cursor", IssueCode::Format, "must be the next_cursor of the same list in the same order");
+            }
+            is_own
+        });
+        let client_ref = query.text("client_ref");
+        if client_ref.is_some_and(|text| text.chars().count() > LONGEST_CLIENT_REF) {
+            query.refuse("client_ref", IssueCode::TooLong, "has at most 128 characters");
+        }
+        let mut message_ids = query.texts("message_id", MOST_MESSAGE_IDS);
+        message_ids.sort_unstable();
+        message_ids.dedup();
+        if message_ids.iter().any(|id| id.is_empty()) {
+            query.refuse("message_id", IssueCode::Empty, "must name a message");
+        }
+        let asked = HistoryQuery {
+            channels,
+            limit: limit + 1,
+            ascending,
+            after: cursor.map(|cursor| (Timestamp(cursor.at), cursor.row)),
+            direction: query.word("direction", "inbound or outbound", |word| match word {
+                "inbound" => Some(Direction::Inbound),
+                "outbound" => Some(Direction::Outbound),
+                _ => None,
+            }),
+            chat_id: address("chat_id"),
+            from: address("from"),
+            to: address("to"),
+            participant: address("participant"),
+            types: query
+                .words("type", &TYPE_NAMES.join(","), |word| TYPE_NAMES.contains(&word).then(|| word.to_owned())),
+            statuses: query.words("status", "queued,sent,delivered,read,played,failed,received", |word| {
+                MessageStatus::ALL.into_iter().find(|status| status.as_str() == word)
+            }),
+            message_ids: message_ids.into_iter().map(|id| MessageId(id.to_owned())).collect(),
+            client_ref: client_ref.map(str::to_owned),
+            since: query.time("since"),
+            until: query.time("until"),
+            has_media: query.flag("has_media"),
+            without_deliveries: query
+                .word("deliveries", "none", |word| (word == "none").then_some(true))
+                .unwrap_or(false),
+        };
+        query.finish(Self { query: asked, limit, list })
+    }
 
-async fn page(call: &AccountCall, query: HistoryQuery, limit: usize) -> Outcome {
-    let mut rows = call.cluster().history(call.customer_id(), query, &call.context()).await?;
-    let more = rows.len() > limit;
-    rows.truncate(limit);
-    let last = rows.last().filter(|_| more);
-    let next = last.map(|row| MessageCursor { occurred_at: row.occurred_at, id: row.id }.encode());
-    Ok(Reply::ok(&List::page(rows, next)))
+    /// A page may be short, or empty, and have a next one: it then looked at as many rows as one call may.
+    async fn page(self, call: &AccountCall) -> Outcome {
+        let Self { query, limit, list } = self;
+        if query.channels.is_empty() {
+            return Ok(Reply::ok(&List::<()>::page(Vec::new(), None)));
+        }
+        let mut page = call.cluster().history(call.customer_id(), query, &call.context()).await?;
+        let more = page.rows.len() > limit;
+        page.rows.truncate(limit);
+        let last = page.rows.last().filter(|_| more).map(|row| (row.occurred_at, row.id));
+        let next = last.or(page.frontier).map(|(at, row)| MessageCursor { at: at.0, row, list }.encode());
+        Ok(Reply::ok(&List::page(page.rows, next)))
+    }
 }
