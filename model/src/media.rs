@@ -1,7 +1,9 @@
 //! Media: the bytes that come with a message, or were uploaded to be sent (supplement 8).
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
+use crate::error::{ApiError, ErrorCode};
 use crate::id::MediaId;
 use crate::time::Timestamp;
 
@@ -87,4 +89,65 @@ pub struct MediaRef {
     pub view_once: bool,
     pub state: MediaState,
     pub expires_at: Option<Timestamp>,
+}
+
+/// Why a URL of the caller's could not be fetched (supplement 2, row `media_fetch_failed`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FetchReason {
+    Dns,
+    Timeout,
+    Tls,
+    /// The answer was no 2xx; or too many redirects.
+    HttpStatus,
+    Connect,
+}
+
+/// Media (interface 7, supplement 2).
+impl ApiError {
+    /// `expired_at` is absent when the bytes went before their time: they, or their channel, were deleted.
+    pub fn media_gone(expired_at: Option<Timestamp>) -> Self {
+        Self::new(ErrorCode::MediaGone, "the media is no longer stored")
+            .with_details(json!({ "expired_at": expired_at }))
+    }
+
+    pub fn media_token_expired(expired_at: Timestamp) -> Self {
+        Self::new(ErrorCode::MediaTokenExpired, "the link has expired; ask for the media again to get a fresh one")
+            .with_details(json!({ "expired_at": expired_at }))
+    }
+
+    pub fn media_token_tampered() -> Self {
+        Self::new(ErrorCode::MediaTokenTampered, "the link's signature does not verify")
+    }
+
+    pub fn media_token_malformed() -> Self {
+        Self::new(ErrorCode::MediaTokenMalformed, "the link is not one of this gateway's; use it as it was given")
+    }
+
+    /// `size_bytes` is what is known of the size: the announced one, or as much as was read.
+    pub fn media_too_large(size_bytes: u64) -> Self {
+        Self::new(ErrorCode::MediaTooLarge, format!("media may have at most {LARGEST_MEDIA} bytes"))
+            .with_details(json!({ "limit_bytes": LARGEST_MEDIA, "size_bytes": size_bytes }))
+    }
+
+    /// `http_status` goes with [`FetchReason::HttpStatus`].
+    pub fn media_fetch_failed(url: &str, reason: FetchReason, http_status: Option<u16>) -> Self {
+        let why = match reason {
+            FetchReason::Dns => "its host does not resolve",
+            FetchReason::Timeout => "it took too long",
+            FetchReason::Tls => "its TLS failed",
+            FetchReason::HttpStatus => "it was not answered with a file",
+            FetchReason::Connect => "the connection failed",
+        };
+        let mut details = json!({ "url": url, "reason": reason });
+        if let Some(status) = http_status {
+            details["http_status"] = json!(status);
+        }
+        Self::new(ErrorCode::MediaFetchFailed, format!("the URL could not be fetched: {why}")).with_details(details)
+    }
+
+    pub fn media_fetch_blocked(url: &str) -> Self {
+        Self::new(ErrorCode::MediaFetchBlocked, "the URL must name a host on the public internet")
+            .with_details(json!({ "url": url }))
+    }
 }

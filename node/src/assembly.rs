@@ -2,6 +2,7 @@
 //! it apart in the opposite order.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -20,7 +21,9 @@ use raft::directory::Directory;
 use raft::directory::records::NodeRecord;
 use raft::host::{Host, HostConfig, LogLimits, StartError, Timing};
 use raft::transport::{Admit, Identity, Lookup, PeerTls, Peers, PeersConfig, PeersError};
-use shard::cluster::{Cluster, ClusterConfig};
+use shard::cluster::{Cluster, ClusterConfig, ClusterError};
+use shard::media::blobs::{BlobError, BlobsConfig, BucketConfig, Place};
+use shard::media::store::MediaConfig;
 use shard::membership::MembershipConfig;
 use shard::retention::Retention;
 use shard::secrets::Secrets;
@@ -28,7 +31,7 @@ use shard::webhook::attempt::{AttemptConfig, Attempter};
 use shard::webhook::resolver::SystemResolver;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{Bucket, Config, Driver};
+use crate::config::{Bucket, Config, Driver, MediaStore, Secret};
 use crate::data_folder::DataFolder;
 use crate::refusal::Refusal;
 use crate::run::Configured;
@@ -67,7 +70,8 @@ type LateDirectory = Arc<OnceLock<Arc<Directory>>>;
 /// # Errors
 /// The part that could not be opened.
 pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
-    let Configured { config, folder, identity, operator_token, master_key, webhook_authorities, metrics } = configured;
+    let Configured { config, folder, identity, operator_token, master_key, webhook_authorities, media_secret, metrics } =
+        configured;
     let own = Identity { cluster_id: folder.identity.cluster_id, storage_id: folder.identity.storage_id };
     let late = LateDirectory::default();
     let peers = Peers::start(PeersConfig {
@@ -111,12 +115,13 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
             attempter: Attempter::new(attempts, SystemResolver).context("webhooks.ca_file")?,
             retry_schedule: RetrySchedule::new(config.webhooks.schedule.iter().map(|delay| delay.0).collect()),
             retention: retention(&config),
+            media: media(&config, &folder.path, media_secret),
         },
         host.clone(),
         peers.clone(),
     )
     .await
-    .context("opening the directory")?;
+    .map_err(cluster_refusal)?;
     let _only_once = late.set(cluster.directory().clone());
 
     let close_ports = CancellationToken::new();
@@ -189,6 +194,18 @@ fn store_refusal(error: StartError) -> anyhow::Error {
         }
         StartError::Timing(reason) => Refusal::new("cluster.timing", reason, "correct it on every node").into(),
         other => anyhow::Error::new(other).context("opening the store"),
+    }
+}
+
+fn cluster_refusal(error: ClusterError) -> anyhow::Error {
+    match error {
+        ClusterError::Media(BlobError::Disk(error)) => {
+            Refusal::new("node.data_dir", error.to_string(), "name a folder whose blobs can be written").into()
+        }
+        ClusterError::Media(error) => {
+            Refusal::new("media.s3", error.to_string(), "correct the bucket's settings").into()
+        }
+        other => other.into(),
     }
 }
 
@@ -298,12 +315,44 @@ fn target_policy(config: &Config) -> TargetPolicy {
     }
 }
 
+fn media(config: &Config, data_dir: &Path, secret: Option<Secret>) -> MediaConfig {
+    let media = &config.media;
+    let place = match (media.store, &media.s3) {
+        (MediaStore::S3, Some(s3)) => Place::Bucket(BucketConfig {
+            endpoint: s3.endpoint.clone(),
+            bucket: s3.bucket.clone(),
+            region: s3.region.clone(),
+            access_key_id: s3.access_key_id.clone(),
+            secret_access_key: secret.map_or_else(String::new, |secret| secret.0),
+            prefix: s3.prefix.clone(),
+            path_style: s3.path_style,
+            allow_http: s3.allow_http,
+        }),
+        (MediaStore::Local, _) | (MediaStore::S3, None) => Place::Replicas,
+    };
+    MediaConfig {
+        blobs: BlobsConfig {
+            folder: data_dir.join("blobs"),
+            place,
+            sweep_every: media.sweep_interval.0,
+            orphan_grace: media.orphan_grace.0,
+        },
+        retention: media.retention(),
+        base_url: base_url(config),
+    }
+}
+
+/// Without a trailing slash.
+fn base_url(config: &Config) -> String {
+    config.api.base_url.trim_end_matches('/').to_owned()
+}
+
 fn http(config: &Config, operator_token: String, metrics: PrometheusHandle) -> ApiConfig {
     let rule = |bucket: Bucket| BucketRule { burst: bucket.burst, refill_per_second: bucket.refill_per_second };
     ApiConfig {
         listen: config.api.listen,
         operator_listen: config.ops.listen,
-        base_url: config.api.base_url.trim_end_matches('/').to_owned(),
+        base_url: base_url(config),
         suffixes: suffixes(config),
         trusted_proxies: config.api.trusted_proxies.clone(),
         limits: DefaultLimits {

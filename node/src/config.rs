@@ -5,6 +5,7 @@
 
 pub mod files;
 pub mod load;
+mod media;
 #[cfg(test)]
 mod tests;
 pub mod validate;
@@ -19,6 +20,7 @@ use model::id::NodeId;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+pub use media::{Media, MediaBucket, MediaStore};
 pub use values::{HostPort, HumanDuration, Secret, Timing};
 
 /// The commented file that `gateway config example` prints.
@@ -37,6 +39,8 @@ pub struct Config {
     pub network: Network,
     #[serde(default)]
     pub webhooks: Webhooks,
+    #[serde(default)]
+    pub media: Media,
     #[serde(default)]
     pub limits: Limits,
     #[serde(default)]

@@ -68,6 +68,7 @@ pub struct Configured {
     pub operator_token: Secret,
     pub master_key: MasterKey,
     pub webhook_authorities: Option<String>,
+    pub media_secret: Option<Secret>,
     pub metrics: PrometheusHandle,
 }
 
@@ -82,13 +83,14 @@ impl Configured {
         let master_key = files::master_key(&config)?;
         let identity = files::peer_identity(&config)?;
         let webhook_authorities = files::webhook_authorities(&config)?;
+        let media_secret = files::media_secret(&config)?;
         let folder = DataFolder::open(&config.node.data_dir, config.cluster.cluster_id, config.node.id)?;
         free("peer.listen", config.peer.listen)?;
         free("ops.listen", config.ops.listen)?;
         free("api.listen", config.api.listen)?;
         raise_file_limit();
         let metrics = telemetry::init_metrics()?;
-        Ok(Self { config, folder, identity, operator_token, master_key, webhook_authorities, metrics })
+        Ok(Self { config, folder, identity, operator_token, master_key, webhook_authorities, media_secret, metrics })
     }
 
     /// Opens the ports and the stores, and takes up the place in the cluster.

@@ -16,6 +16,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::history::{HistoryQuery, Page};
+use crate::media::call::{MediaPage, MediaWork};
+use crate::media::record::MediaRow;
 use crate::records::{DeliveryRow, StatusChange};
 use crate::stream::{StreamAsk, StreamDone, StreamedEvent};
 
@@ -79,6 +81,7 @@ pub enum Work {
         display_name: Option<String>,
     },
     Send(Send),
+    Media(MediaWork),
     /// The directory has deleted the channel: end its session and wipe it.
     Forget,
     /// Changes before a place: a time, and the version that the change there made.
@@ -138,6 +141,9 @@ pub enum Done {
     Stream(StreamDone),
     /// Events with their places in the log.
     Relayed(Vec<(u64, StreamedEvent)>),
+    /// `None` for media that does not exist.
+    Media(Option<Box<MediaRow>>),
+    MediaPage(MediaPage),
     /// Each with the version that it made.
     StatusHistory(Vec<(u64, StatusChange)>),
 }

@@ -26,6 +26,8 @@ use uuid::Uuid;
 use crate::call::{Answer, Ask, CALL_VERSION, Call, Done, Live, Work};
 use crate::deliveries::Deliveries;
 use crate::history::{self, HistoryQuery, Page};
+use crate::media::blobs::{BlobError, Blobs};
+use crate::media::store::{MediaConfig, MediaStore};
 use crate::membership::{Excluded, Membership, MembershipConfig};
 use crate::owner::NodeContext;
 use crate::owner::hosting::{Owners, hand_over_lead};
@@ -60,6 +62,16 @@ pub struct ClusterConfig {
     pub attempter: Attempter,
     pub retry_schedule: RetrySchedule,
     pub retention: Retention,
+    pub media: MediaConfig,
+}
+
+/// Why a node cannot take its place.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    #[error("opening the directory: {0}")]
+    Directory(#[from] OpenError),
+    #[error("opening the media store: {0}")]
+    Media(#[from] BlobError),
 }
 
 /// One request on its way.
@@ -99,25 +111,30 @@ impl Cluster {
     /// Takes this node's place in its cluster. Returns before the cluster is there: see [`Cluster::readiness`].
     ///
     /// # Errors
-    /// [`OpenError`] when the directory's replica cannot be opened.
-    pub async fn start(config: ClusterConfig, host: Arc<Host>, peers: Arc<Peers>) -> Result<Arc<Self>, OpenError> {
+    /// When the directory's replica or the folder of media cannot be opened.
+    pub async fn start(config: ClusterConfig, host: Arc<Host>, peers: Arc<Peers>) -> Result<Arc<Self>, ClusterError> {
         crate::telemetry::describe();
         let node = config.membership.own.id;
         let stop = CancellationToken::new();
         let directory = Directory::open(node, &host, peers.clone()).await?;
         let owners = Arc::new(Owners::default());
+        let blobs = Blobs::start(config.media.blobs.clone(), host.clone(), peers.clone(), directory.clone()).await?;
         let router = Router::new(node, config.version, host.clone(), peers, directory.clone(), owners.clone());
+        let secrets = Arc::new(config.secrets);
+        let fetcher = config.attempter.fetcher();
+        let media = MediaStore::new(config.media, blobs, fetcher, directory.clone(), secrets.clone());
         let deliveries = Deliveries::start(config.attempter, config.retry_schedule, directory.clone(), stop.clone());
         let context = Arc::new(NodeContext {
             node,
             directory: directory.clone(),
             network: config.network,
-            secrets: Arc::new(config.secrets),
+            secrets,
             suffixes: config.suffixes,
             device_name: config.device_name,
             pacer: Pacer::new(config.session_starts_per_second),
             slots: Slots::new(config.membership.own.max_channels),
             deliveries,
+            media: Arc::new(media),
             router: router.clone(),
             retention: Arc::new(config.retention),
         });
@@ -160,6 +177,10 @@ impl Cluster {
 
     pub fn secrets(&self) -> &Secrets {
         &self.context.secrets
+    }
+
+    pub(crate) fn media_store(&self) -> &MediaStore {
+        &self.context.media
     }
 
     pub fn readiness(&self) -> Readiness {
@@ -406,6 +427,7 @@ impl Cluster {
         self.stop.cancel();
         let tasks = std::mem::take(&mut *self.tasks.lock());
         join_all(tasks).await;
+        self.context.media.blobs.stop().await;
     }
 
     async fn bucket(&self, slot: Slot, ask: Ask, context: &CallContext) -> Result<(BucketLevel, bool), ApiError> {

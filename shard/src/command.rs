@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::history::MessageError;
+use crate::media::command::MediaCommand;
 use crate::records::{AttemptRow, MessageRow, encode};
 use crate::stream::{Streamed, StreamedEvent, Ticket};
 
@@ -57,6 +58,8 @@ pub enum Command {
     Attempted { delivery: DeliveryId, attempt: Option<AttemptRow>, next: Next },
     /// Makes deliveries due again that are paused, spread over a minute. The owner names a few at a time.
     Unpause { deliveries: Vec<DeliveryId>, at: Timestamp },
+    /// Media: see there.
+    Media(MediaCommand),
     /// Wipes a deleted channel, a part at a time: repeat until the answer is `Done`.
     Forget { channel: ChannelId, customer: CustomerId },
     /// A home has fetched this shard's relay up to a place.

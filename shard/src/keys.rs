@@ -1,7 +1,8 @@
 //! The keys of a shard's state: a prefix byte that names the table, then what the table is ordered by.
 
 use model::address::Address;
-use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, MessageId, RowId, ShardId};
+use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, MediaId, MessageId, RowId, ShardId};
+use model::media::Sha256Hex;
 use model::time::Timestamp;
 
 use crate::history::Direction;
@@ -24,6 +25,9 @@ const GATHERED: u8 = b'G';
 const RING: u8 = b'E';
 const RING_EXTENT: u8 = b'X';
 const TICKET: u8 = b'T';
+const MEDIA: u8 = b'M';
+const BLOB_REF: u8 = b'B';
+const MEDIA_DUE: u8 = b'Y';
 
 /// A half-open range of keys.
 pub type Range = (Vec<u8>, Vec<u8>);
@@ -177,6 +181,57 @@ pub fn receipts_of(channel: ChannelId, row: RowId) -> Range {
     under(key(RECEIPT, &[channel.as_bytes(), row.as_bytes()]))
 }
 
+/// Media of a channel, by id: by time of creation.
+pub fn media(channel: ChannelId, id: MediaId) -> Vec<u8> {
+    key(MEDIA, &[channel.as_bytes(), id.as_bytes()])
+}
+
+/// The media of a channel that came before another.
+pub fn media_of(channel: ChannelId, before: Option<MediaId>) -> Range {
+    let (first, end) = under(key(MEDIA, &[channel.as_bytes()]));
+    (first, before.map_or(end, |id| media(channel, id)))
+}
+
+/// Media that refers to bytes by their hash: while there is one, the bytes are kept.
+pub fn blob_ref(sha256: &Sha256Hex, channel: ChannelId, id: MediaId) -> Vec<u8> {
+    key(BLOB_REF, &[sha256.0.as_bytes(), channel.as_bytes(), id.as_bytes()])
+}
+
+/// All references to some bytes.
+pub fn blob_refs_to(sha256: &Sha256Hex) -> Range {
+    under(key(BLOB_REF, &[sha256.0.as_bytes()]))
+}
+
+/// The references to bytes with a higher hash; all of them without one.
+pub fn blob_refs_after(sha256: Option<&Sha256Hex>) -> Range {
+    let (first, end) = under(vec![BLOB_REF]);
+    (sha256.map_or(first, |sha256| blob_refs_to(sha256).1), end)
+}
+
+/// What [`blob_ref`] was made of.
+pub fn parse_blob_ref(key: &[u8]) -> Option<(Sha256Hex, ChannelId, MediaId)> {
+    let hash = std::str::from_utf8(key.get(1..65)?).ok()?;
+    let channel = ChannelId::from_bytes(key.get(65..81)?.try_into().ok()?);
+    Some((Sha256Hex(hash.to_owned()), channel, MediaId::from_bytes(key.get(81..97)?.try_into().ok()?)))
+}
+
+/// When something is to be done about media: its bytes deleted, or what is left of it.
+pub fn media_due(at: Timestamp, channel: ChannelId, id: MediaId) -> Vec<u8> {
+    key(MEDIA_DUE, &[&time(at), channel.as_bytes(), id.as_bytes()])
+}
+
+/// What is due before a time.
+pub fn media_due_before(at: Timestamp) -> Range {
+    (vec![MEDIA_DUE], key(MEDIA_DUE, &[&time(at)]))
+}
+
+/// What [`media_due`] was made of.
+pub fn parse_media_due(key: &[u8]) -> Option<(Timestamp, ChannelId, MediaId)> {
+    let at = i64::from_be_bytes(key.get(1..9)?.try_into().ok()?);
+    let channel = ChannelId::from_bytes(key.get(9..25)?.try_into().ok()?);
+    Some((Timestamp(at), channel, MediaId::from_bytes(key.get(25..41)?.try_into().ok()?)))
+}
+
 /// Everything of a channel that goes with it when it is deleted: all but its deliveries and their events.
 pub fn everything_of(channel: ChannelId) -> [Range; 9] {
     [AUTH, MESSAGE, MESSAGE_STATE, MESSAGE_ID, OUTBOX, LID, STATUS_CHANGE, MESSAGE_DELIVERY, RECEIPT]
@@ -247,6 +302,17 @@ mod tests {
         let due = Timestamp(1_767_225_600_118);
         assert_eq!(parse_job(&job(endpoint, due, delivery)), Some((endpoint, due, delivery)));
         assert_eq!(parse_job(b"q"), None);
+    }
+
+    #[test]
+    fn media_keys_read_back_what_was_written() {
+        let (channel, id, at) = (ChannelId::random(), MediaId::new(), Timestamp(1_767_225_600_118));
+        assert_eq!(parse_media_due(&media_due(at, channel, id)), Some((at, channel, id)));
+        let hash = Sha256Hex("ab".repeat(32));
+        let reference = blob_ref(&hash, channel, id);
+        assert_eq!(parse_blob_ref(&reference), Some((hash.clone(), channel, id)));
+        let (from, to) = blob_refs_to(&hash);
+        assert!(from <= reference && reference < to && to == blob_refs_after(Some(&hash)).0);
     }
 
     proptest! {

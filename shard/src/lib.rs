@@ -2,6 +2,7 @@
 //!
 //! - [`cluster`]: what the floor above uses. [`call`] and [`history`]: the words of its calls.
 //! - [`machine`], [`command`], [`records`], [`keys`]: the replicated state machine of a shard.
+//! - [`media`]: the bytes of messages and uploads, their rows, links to them.
 //! - [`owner`]: sessions, sends and inbound items at the leader. [`deliveries`] and [`webhook`]: webhooks.
 //! - [`stream`]: the event stream of a customer over all its shards.
 //! - [`retention`]: how long what is stored is kept.
@@ -17,6 +18,7 @@ pub mod history;
 mod keys;
 pub mod layout;
 pub mod machine;
+pub mod media;
 pub mod membership;
 mod owner;
 pub mod picture;

@@ -29,6 +29,7 @@ pub fn check(config: &Config) -> Result<(), Refusal> {
     master_key(config)?;
     peer_identity(config)?;
     webhook_authorities(config)?;
+    media_secret(config)?;
     writable(&config.node.data_dir)
 }
 
@@ -70,6 +71,19 @@ pub fn master_key(config: &Config) -> Result<MasterKey, Refusal> {
 pub fn webhook_authorities(config: &Config) -> Result<Option<String>, Refusal> {
     let path = config.webhooks.ca_file.as_deref();
     path.map(|path| certificates("webhooks.ca_file", path).map(|(pem, _)| pem)).transpose()
+}
+
+/// The secret key of the media bucket, from the configuration or its file; `None` without a bucket.
+///
+/// # Errors
+/// A [`Refusal`] when the file cannot be read.
+pub fn media_secret(config: &Config) -> Result<Option<Secret>, Refusal> {
+    let Some(s3) = config.media.bucket() else { return Ok(None) };
+    match (&s3.secret_access_key, &s3.secret_access_key_file) {
+        (Some(secret), _) => Ok(Some(secret.clone())),
+        (None, Some(path)) => Ok(Some(Secret(read("media.s3.secret_access_key_file", path)?.trim().to_owned()))),
+        (None, None) => Ok(None),
+    }
 }
 
 /// What a node shows to its peers, and by which it knows them: PEM, checked.

@@ -32,16 +32,18 @@ fn the_example_is_valid_and_shows_the_defaults() {
     fs::write(&path, uncommented).unwrap();
     let mut all = load::load(Some(&path), [], &[]).unwrap();
     validate::validate(&all).unwrap();
-    // Two optional keys have no default that a file could state.
+    // Some optional keys have no default that a file could state.
     all.peer.advertise = None;
     all.webhooks.ca_file = None;
+    all.media.s3 = None;
     assert_eq!(toml::to_string(&all).unwrap(), toml::to_string(&config).unwrap());
 }
 
-/// `# key = value` as `key = value`; prose stays a comment.
+/// `# key = value` as `key = value`, and `# [table]` as `[table]`; prose stays a comment.
 fn uncomment(line: &str) -> &str {
     match line.strip_prefix("# ") {
         Some(rest) if rest.split_once(" = ").is_some_and(|(key, _)| !key.contains(' ')) => rest,
+        Some(rest) if rest.starts_with('[') => rest,
         _ => line,
     }
 }

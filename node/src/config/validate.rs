@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use model::seal::MasterKey;
 
-use super::{Bucket, Config, Timing};
+use super::{Bucket, Config, Media, MediaBucket, MediaStore, Timing};
 use crate::refusal::Refusal;
 
 /// Shorter operator tokens could be guessed.
@@ -26,6 +26,7 @@ pub fn validate(config: &Config) -> Result<(), Refusal> {
     secrets(config)?;
     network(config)?;
     webhooks(config)?;
+    media(&config.media)?;
     for (key, bucket) in [
         ("limits.ip", config.limits.ip),
         ("limits.customer", config.limits.customer),
@@ -211,6 +212,59 @@ fn history(config: &Config) -> Result<(), Refusal> {
         "is not within 100 ms to a day",
         "give a few minutes",
     )
+}
+
+fn media(media: &Media) -> Result<(), Refusal> {
+    let day = Duration::from_secs(86_400);
+    ensure((1..=365).contains(&media.retention_days), "media.retention_days", "is not within 1 to 365", "14 is usual")?;
+    ensure(
+        media.retention.is_none_or(|retention| !retention.0.is_zero() && retention.0 <= day * 365),
+        "media.retention",
+        "is not within 1ms to 365 days",
+        "leave it out, and give retention_days",
+    )?;
+    ensure(
+        media.sweep_interval.0 >= Duration::from_millis(100) && media.sweep_interval.0 <= day,
+        "media.sweep_interval",
+        "is not within 100ms to a day",
+        "10m is usual",
+    )?;
+    ensure(
+        !media.orphan_grace.0.is_zero(),
+        "media.orphan_grace",
+        "is 0",
+        "give more than an upload can take; 1h is usual",
+    )?;
+    match (media.store, &media.s3) {
+        (MediaStore::Local, _) => Ok(()),
+        (MediaStore::S3, None) => {
+            Err(Refusal::new("media.s3", "is missing", "describe the bucket, or set media.store = \"local\""))
+        }
+        (MediaStore::S3, Some(s3)) => bucket(s3),
+    }
+}
+
+fn bucket(s3: &MediaBucket) -> Result<(), Refusal> {
+    ensure(is_http_url(&s3.endpoint), "media.s3.endpoint", "is no http or https URL", "write https://host[:port]")?;
+    ensure(
+        s3.allow_http || s3.endpoint.starts_with("https://"),
+        "media.s3.endpoint",
+        "is plain http",
+        "use https, or set media.s3.allow_http",
+    )?;
+    ensure(!s3.bucket.is_empty(), "media.s3.bucket", "is empty", "name the bucket")?;
+    ensure(!s3.access_key_id.is_empty(), "media.s3.access_key_id", "is empty", "name the access key")?;
+    match (&s3.secret_access_key, &s3.secret_access_key_file) {
+        (Some(_), Some(_)) => Err(Refusal::new(
+            "media.s3.secret_access_key_file",
+            "is given beside media.s3.secret_access_key",
+            "keep one of the two",
+        )),
+        (None, None) => {
+            Err(Refusal::new("media.s3.secret_access_key_file", "is missing", "set it, or media.s3.secret_access_key"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn limit(key: &str, bucket: Bucket) -> Result<(), Refusal> {

@@ -8,8 +8,8 @@ use model::id::NodeId;
 use super::folder::{Folder, Plan, write_private};
 use crate::cli::{LimitArgs, UpArgs};
 use crate::config::{
-    Api, Bucket, Cluster, Config, Drain, Driver, History, HostPort, HumanDuration, Limits, Log, Member, Network, Node,
-    Ops, Peer, Secrets, Timing, Webhooks,
+    Api, Bucket, Cluster, Config, Drain, Driver, History, HostPort, HumanDuration, Limits, Log, Media, Member, Network,
+    Node, Ops, Peer, Secrets, Timing, Webhooks,
 };
 use crate::config::{load, validate};
 
@@ -68,6 +68,7 @@ fn of_node(folder: &Folder, plan: Plan, args: &UpArgs, node: NodeId) -> Config {
             session_starts_per_second: 200,
         },
         webhooks: Webhooks { allow_http: !args.strict, allow_loopback: !args.strict, ..Webhooks::default() },
+        media: Media::default(),
         limits: limits(&args.limits),
         drain: Drain { initial_wait: HumanDuration(Duration::ZERO) },
         history: History::default(),

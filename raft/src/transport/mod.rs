@@ -135,10 +135,12 @@ pub enum Class {
     Snapshot,
     /// Calls of the floors above, and read indexes.
     Call,
+    /// Media from replica to replica: much, and never in a hurry.
+    Media,
 }
 
 impl Class {
-    const ALL: [Self; 4] = [Self::Control, Self::Log, Self::Snapshot, Self::Call];
+    const ALL: [Self; 5] = [Self::Control, Self::Log, Self::Snapshot, Self::Call, Self::Media];
 }
 
 /// Serves one kind of call. Runs on the runtime on which [`Peers::start`] was called.
@@ -187,7 +189,7 @@ impl Shared {
     /// Where the connections of a class live.
     fn runtime_of(&self, class: Class) -> &Handle {
         match class {
-            Class::Call => &self.caller,
+            Class::Call | Class::Media => &self.caller,
             Class::Control | Class::Log | Class::Snapshot => &self.runtime,
         }
     }

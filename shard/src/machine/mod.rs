@@ -12,12 +12,12 @@ use raft::machine::{Machine, Position, State, View};
 
 use crate::command::{BATCH_VERSION, Batch, BatchReply, Command, Move, NewEvent, NewMessage, Next, Reply, Verdict};
 use crate::history::Direction;
-use crate::keys;
 use crate::records::{
     ATTEMPTS_KEPT, AttemptRow, AttemptTrigger, ChannelRow, DeliveryRow, EventRow, LidRow, MessagePointer, StatusChange,
     decode, encode,
 };
 use crate::stream::{Streamed, StreamedEvent, ring};
+use crate::{keys, media};
 
 /// How many sends wait for a channel that is not connected (supplement 3.3).
 pub const OFFLINE_QUEUE: usize = 1000;
@@ -95,6 +95,7 @@ impl Apply<'_> {
             Command::Auth { channel, customer, writes } => self.auth(channel, customer, writes),
             Command::Attempted { delivery, attempt, next } => self.attempted(delivery, attempt, next),
             Command::Unpause { deliveries, at } => self.unpause(deliveries, at),
+            Command::Media(command) => media::apply::command(self.state, command),
             Command::Forget { channel, customer } => self.forget(channel, customer),
             Command::Release { home, upto } => ring::release(self.state, home, upto),
             Command::Gather { source, after, upto, at, events } => {
@@ -340,6 +341,10 @@ impl Apply<'_> {
             self.state.put(&keys::channel(channel), &encode(&row));
         }
         let mut left = FORGET_AT_ONCE;
+        left -= media::apply::forget(self.state, channel, left);
+        if left == 0 {
+            return Reply::More;
+        }
         for range in keys::everything_of(channel) {
             left -= self.delete_all(range, left);
             if left == 0 {

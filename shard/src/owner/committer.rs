@@ -216,6 +216,7 @@ fn events_of(command: &Command) -> &[NewEvent] {
         | Command::Attempted { .. }
         | Command::Unpause { .. }
         | Command::Forget { .. }
+        | Command::Media(_)
         | Command::Release { .. }
         | Command::Gather { .. }
         | Command::DropRing { .. }

@@ -23,6 +23,7 @@ use super::committer::Committer;
 use super::{NodeContext, Owner};
 use crate::buckets::Buckets;
 use crate::command::{BATCH_VERSION, Batch};
+use crate::media::trim;
 use crate::stream::{Streams, gather, relay};
 
 /// How often a fence follows the quorum contact: well below the time that the contact gives it.
@@ -108,6 +109,7 @@ impl Hosting {
             Box::pin(keep_lead_placed(owner.clone())),
             Box::pin(gather::run(owner.clone())),
             Box::pin(relay::sweep(owner.clone())),
+            Box::pin(trim::run(owner.clone())),
         ] {
             let lost = owner.lost.clone();
             owner.tasks.spawn(async move { lost.run_until_cancelled(upkeep).await });

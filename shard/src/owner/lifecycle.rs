@@ -454,8 +454,8 @@ impl Channel {
                 let changes = rows.iter().map(change).collect();
                 Ok(Ok(Worked::Done(Done::StatusHistory(changes))))
             }
-            // Taken in turns by the caller.
-            Work::Send(_) => Ok(Err(ApiError::internal_error())),
+            // Sends are taken in turns by the caller; media does not come here.
+            Work::Send(_) | Work::Media(_) => Ok(Err(ApiError::internal_error())),
         }
     }
 

@@ -49,6 +49,8 @@ use crate::buckets::Buckets;
 use crate::call::{Done, Live, SentStatus, Work};
 use crate::deliveries::Deliveries;
 use crate::keys;
+use crate::media::desk;
+use crate::media::store::MediaStore;
 use crate::records::{ChannelRow, decode};
 use crate::retention::Retention;
 use crate::router::Router;
@@ -75,6 +77,7 @@ pub struct NodeContext {
     pub pacer: Pacer,
     pub slots: Arc<Slots>,
     pub deliveries: Deliveries,
+    pub media: Arc<MediaStore>,
     pub router: Arc<Router>,
     pub retention: Arc<Retention>,
 }
@@ -165,6 +168,9 @@ impl Owner {
         match self.known(customer, channel, &work, deadline).await {
             Ok(()) => {}
             Err(error) => return Ok(Err(error)),
+        }
+        if let Work::Media(work) = work {
+            return desk::work(self, customer, channel, work, deadline).await;
         }
         if matches!(work, Work::Look) {
             return Ok(Ok(Done::Live(self.stored_live(channel, customer))));
@@ -305,7 +311,8 @@ impl Owner {
         let mut channels = self.channels.lock();
         for (_, row) in rows {
             let row: ChannelRow = decode(&row);
-            if !row.forgotten {
+            // A row that media made for a channel that was never touched counts as the task of that channel counts it.
+            if !row.forgotten && (row.version > 0 || row.credentials) {
                 self.census.enters(row.status);
             }
             if row.forgotten || !(row.status.runs() || row.status == Status::Disconnected) {

@@ -22,6 +22,7 @@ use url::Position;
 
 use super::connection::{self, Connection, Pool, Receiver};
 use super::resolver::{Resolver, checked_addresses};
+use crate::media::fetch::Fetcher;
 
 /// As much of an answer's body as is read and kept.
 const LONGEST_BODY: usize = 4096;
@@ -117,7 +118,7 @@ pub struct AttemptOutcome {
 
 /// An attempt that got no answer.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(crate) struct Failure {
     outcome: Outcome,
     error: String,
     remote_ip: Option<IpAddr>,
@@ -126,6 +127,10 @@ pub(super) struct Failure {
 impl Failure {
     pub fn new(outcome: Outcome, error: impl Into<String>) -> Self {
         Self { outcome, error: error.into(), remote_ip: None }
+    }
+
+    pub fn outcome(&self) -> Outcome {
+        self.outcome
     }
 
     pub fn with_ip(self, ip: IpAddr) -> Self {
@@ -156,6 +161,11 @@ impl Attempter {
         let user_agent = HeaderValue::from_str(&format!("gateway-webhooks/{}", config.version))
             .unwrap_or_else(|_| HeaderValue::from_static("gateway-webhooks"));
         Ok(Self { config, user_agent, tls, resolver: Arc::new(resolver), pool: Pool::default() })
+    }
+
+    /// What fetches URLs for callers, by the same rules and with the same trust.
+    pub fn fetcher(&self) -> Fetcher {
+        Fetcher::new(self.config.policy.clone(), &self.config.version, self.tls.clone(), Arc::clone(&self.resolver))
     }
 
     /// Closes connections that have been idle for too long; to be called every ten seconds or so.

@@ -36,7 +36,7 @@ const IDLE_IN_ALL: usize = 1024;
 const IDLE_FOR: Duration = Duration::from_secs(20);
 
 /// An HTTP/1.1 connection. Dropping it closes it: its task is aborted with it.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     pub sender: SendRequest<Full<Bytes>>,
     pub remote_ip: IpAddr,
     _task: AbortOnDropHandle<()>,
@@ -44,7 +44,7 @@ pub(super) struct Connection {
 
 /// Opens a connection to the first of the addresses that answers. Each gets an equal share of what is left of `limit`,
 /// so that one silent address does not use up the time of all.
-pub(super) async fn open(
+pub(crate) async fn open(
     url: &Url,
     addresses: &[SocketAddr],
     tls: &TlsConnector,

@@ -3,7 +3,7 @@
 //! When and what to attempt is not decided here.
 
 pub mod attempt;
-mod connection;
+pub(crate) mod connection;
 pub mod resolver;
 
 #[cfg(test)]

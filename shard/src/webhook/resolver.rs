@@ -33,7 +33,7 @@ impl Resolver for SystemResolver {
 /// public and a private address is an attack or a mistake, and in both cases not ours to sort out.
 ///
 /// The caller must connect to one of these and resolve no second time, else the second answer would go unjudged.
-pub(super) async fn checked_addresses(
+pub(crate) async fn checked_addresses(
     target: &Target,
     policy: &TargetPolicy,
     resolver: &dyn Resolver,

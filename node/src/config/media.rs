@@ -1,0 +1,96 @@
+//! `[media]`: where the bytes of media are kept, and for how long.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{HumanDuration, Secret};
+
+/// `[media]` (supplement 8.5, design section 10).
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Media {
+    pub store: MediaStore,
+    /// Days from the receipt of bytes to their end, 1 to 365.
+    pub retention_days: u16,
+    /// In place of `retention_days`, for less than a day: tests use it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retention: Option<HumanDuration>,
+    /// How often a node looks for bytes that it lacks, and for those that nothing refers to.
+    pub sweep_interval: HumanDuration,
+    /// How long bytes that nothing refers to stay.
+    pub orphan_grace: HumanDuration,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub s3: Option<MediaBucket>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MediaStore {
+    /// A folder of each replica.
+    #[default]
+    Local,
+    /// The bucket of `[media.s3]`.
+    S3,
+}
+
+/// `[media.s3]`: a bucket of an S3-compatible service.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct MediaBucket {
+    pub endpoint: String,
+    pub bucket: String,
+    #[serde(default = "region")]
+    pub region: String,
+    pub access_key_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_access_key: Option<Secret>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_access_key_file: Option<PathBuf>,
+    /// Before every key.
+    #[serde(default = "prefix")]
+    pub prefix: String,
+    /// The bucket in the path, not in the host name: what most services other than Amazon's want.
+    #[serde(default = "path_style")]
+    pub path_style: bool,
+    #[serde(default)]
+    pub allow_http: bool,
+}
+
+fn region() -> String {
+    "us-east-1".to_owned()
+}
+
+fn prefix() -> String {
+    "gateway".to_owned()
+}
+
+fn path_style() -> bool {
+    true
+}
+
+impl Default for Media {
+    fn default() -> Self {
+        Self {
+            store: MediaStore::Local,
+            retention_days: 14,
+            retention: None,
+            sweep_interval: HumanDuration(Duration::from_secs(600)),
+            orphan_grace: HumanDuration(Duration::from_secs(3600)),
+            s3: None,
+        }
+    }
+}
+
+impl Media {
+    /// How long bytes are kept.
+    pub fn retention(&self) -> Duration {
+        self.retention.map_or(Duration::from_secs(u64::from(self.retention_days) * 86_400), |retention| retention.0)
+    }
+
+    /// The bucket, when bytes are kept in one.
+    pub fn bucket(&self) -> Option<&MediaBucket> {
+        self.s3.as_ref().filter(|_| self.store == MediaStore::S3)
+    }
+}

@@ -1,0 +1,231 @@
+//! Bytes between replicas: one that is to store some takes them from the node that has them, piece by piece.
+//!
+//! On a class of connections of its own, so that 25 MB never stand before a forwarded call.
+
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::StreamExt;
+use model::id::{NodeId, ShardId};
+use model::media::{LARGEST_MEDIA, Sha256Hex};
+use network::driver::{ByteStream, MEDIA_PIECE};
+use raft::transport::{Class, Handler};
+use serde::{Deserialize, Serialize};
+
+use super::{BlobError, Blobs, blocking};
+
+/// The service under which replicas ask each other for bytes.
+const BLOB_SERVICE: u16 = 272;
+
+/// How long a piece may take.
+const PIECE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Pieces of one transfer on their way at once.
+const PIECES_AHEAD: usize = 4;
+
+/// The format of [`Request`].
+const VERSION: u8 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct Request {
+    version: u8,
+    sha256: Sha256Hex,
+    ask: Ask,
+}
+
+#[derive(Serialize, Deserialize)]
+enum Ask {
+    /// Store the bytes: take them from the asker, unless they are there.
+    Take {
+        size: u64,
+    },
+    Read {
+        offset: u64,
+        length: u64,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+enum Answer {
+    /// They are there, on disk, and have their hash.
+    Stored,
+    Piece(Bytes),
+    Missing,
+    NoSpace,
+    Failed(String),
+}
+
+/// Serves the other replicas for as long as the store lives.
+pub(super) fn serve(blobs: &Arc<Blobs>) {
+    blobs.peers.serve(BLOB_SERVICE, Arc::new(Service(Arc::downgrade(blobs))));
+}
+
+/// Holds no store alive that has been stopped.
+struct Service(Weak<Blobs>);
+
+#[async_trait]
+impl Handler for Service {
+    async fn handle(&self, from: NodeId, body: Bytes) -> Bytes {
+        let request = rmp_serde::from_slice::<Request>(&body).ok().filter(|request| request.version <= VERSION);
+        let answer = match (self.0.upgrade(), request) {
+            (Some(blobs), Some(request)) => blobs.answer(from, request).await,
+            (None, _) => Answer::Failed("this node stops".into()),
+            (_, None) => Answer::Failed("written by a newer release".into()),
+        };
+        Bytes::from(rmp_serde::to_vec_named(&answer).expect("an answer of plain fields is always written"))
+    }
+}
+
+impl Blobs {
+    async fn answer(self: Arc<Self>, from: NodeId, request: Request) -> Answer {
+        let sha256 = request.sha256;
+        let answered = match request.ask {
+            Ask::Take { size } if size <= LARGEST_MEDIA => {
+                self.pull(vec![from], &sha256, size).await.map(|()| Answer::Stored)
+            }
+            Ask::Read { offset, length } if length <= MEDIA_PIECE as u64 => {
+                let local = self.local.clone();
+                blocking(move || local.read(&sha256, offset, length as usize)).await.map(Answer::Piece)
+            }
+            Ask::Take { .. } | Ask::Read { .. } => return Answer::Failed("too much at once".into()),
+        };
+        match answered {
+            Ok(answer) => answer,
+            Err(BlobError::Missing) => Answer::Missing,
+            Err(BlobError::NoSpace) => Answer::NoSpace,
+            Err(error) => {
+                tracing::warn!(from, %error, "another replica's media could not be stored or read");
+                Answer::Failed(error.to_string())
+            }
+        }
+    }
+
+    /// Stores bytes that other nodes have, unless they are here already.
+    pub(super) async fn pull(&self, from: Vec<NodeId>, sha256: &Sha256Hex, size: u64) -> Result<(), BlobError> {
+        let (local, at) = (self.local.clone(), sha256.clone());
+        if blocking(move || local.renew(&at)).await? {
+            return Ok(());
+        }
+        let _permit = self.pulls.acquire().await.map_err(|error| BlobError::Unavailable(error.to_string()))?;
+        let spool = self.spool().await.map_err(of_spool)?;
+        let spooled = spool.fill(self.read_from(from, sha256, 0..size)).await.map_err(of_spool)?;
+        if spooled.sha256 != *sha256 {
+            return Err(BlobError::Unavailable("what came has another hash".into()));
+        }
+        let (local, at) = (self.local.clone(), sha256.clone());
+        blocking(move || local.adopt(spooled.path(), &at)).await
+    }
+
+    /// Asks a replica to store what lies here.
+    pub(super) async fn ask_to_take(
+        &self,
+        node: NodeId,
+        sha256: &Sha256Hex,
+        size: u64,
+        deadline: Instant,
+    ) -> Result<(), BlobError> {
+        match self.ask(node, sha256, Ask::Take { size }, deadline).await? {
+            Answer::Stored => Ok(()),
+            other => Err(failure(node, other)),
+        }
+    }
+
+    /// Opens bytes that are not here. A replica of the shard stores them too, beside it.
+    pub(super) async fn open_elsewhere(
+        self: &Arc<Self>,
+        shard: ShardId,
+        sha256: &Sha256Hex,
+        range: Range<u64>,
+    ) -> Result<ByteStream, BlobError> {
+        let others: Vec<NodeId> = self.replicas(shard).into_iter().filter(|node| *node != self.node).collect();
+        // The first piece tells whether they can be had at all.
+        let length = (range.end - range.start).min(MEDIA_PIECE as u64);
+        let first = self.read_piece(&others, sha256, range.start, length).await?;
+        let rest = self.read_from(others, sha256, range.start + length..range.end);
+        Ok(futures::stream::once(async { Ok(first) }).chain(rest).boxed())
+    }
+
+    /// Reads from other nodes, a few pieces ahead.
+    fn read_from(&self, nodes: Vec<NodeId>, sha256: &Sha256Hex, range: Range<u64>) -> ByteStream {
+        let reader = Reader { peers: self.peers.clone(), nodes: nodes.into(), sha256: sha256.clone() };
+        let starts = range.clone().step_by(MEDIA_PIECE);
+        let pieces = futures::stream::iter(starts).map(move |offset| {
+            let reader = reader.clone();
+            let length = (range.end - offset).min(MEDIA_PIECE as u64);
+            async move { reader.piece(offset, length).await.map_err(io::Error::other) }
+        });
+        pieces.buffered(PIECES_AHEAD).boxed()
+    }
+
+    async fn read_piece(
+        &self,
+        nodes: &[NodeId],
+        sha256: &Sha256Hex,
+        offset: u64,
+        length: u64,
+    ) -> Result<Bytes, BlobError> {
+        Reader { peers: self.peers.clone(), nodes: nodes.into(), sha256: sha256.clone() }.piece(offset, length).await
+    }
+
+    async fn ask(&self, node: NodeId, sha256: &Sha256Hex, ask: Ask, deadline: Instant) -> Result<Answer, BlobError> {
+        call(&self.peers, node, Request { version: VERSION, sha256: sha256.clone(), ask }, deadline).await
+    }
+}
+
+/// Reads pieces of the same bytes from whichever node has them.
+#[derive(Clone)]
+struct Reader {
+    peers: Arc<raft::transport::Peers>,
+    nodes: Arc<[NodeId]>,
+    sha256: Sha256Hex,
+}
+
+impl Reader {
+    async fn piece(&self, offset: u64, length: u64) -> Result<Bytes, BlobError> {
+        let mut last = BlobError::Missing;
+        for node in self.nodes.iter() {
+            let ask = Ask::Read { offset, length };
+            let request = Request { version: VERSION, sha256: self.sha256.clone(), ask };
+            match call(&self.peers, *node, request, Instant::now() + PIECE_PATIENCE).await {
+                Ok(Answer::Piece(piece)) if piece.len() as u64 == length => return Ok(piece),
+                Ok(Answer::Missing) => {}
+                Ok(other) => last = failure(*node, other),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+}
+
+async fn call(
+    peers: &raft::transport::Peers,
+    node: NodeId,
+    request: Request,
+    deadline: Instant,
+) -> Result<Answer, BlobError> {
+    let body = rmp_serde::to_vec_named(&request).expect("a request of plain fields is always written");
+    let unreachable = |why: String| BlobError::Unavailable(format!("node {node}: {why}"));
+    let answer = peers.call(node, Class::Media, BLOB_SERVICE, Bytes::from(body), deadline).await;
+    let answer = answer.map_err(|error| unreachable(error.to_string()))?;
+    rmp_serde::from_slice(&answer).map_err(|error| unreachable(error.to_string()))
+}
+
+fn failure(node: NodeId, answer: Answer) -> BlobError {
+    match answer {
+        Answer::NoSpace => BlobError::NoSpace,
+        Answer::Missing => BlobError::Missing,
+        Answer::Failed(why) => BlobError::Unavailable(format!("node {node}: {why}")),
+        Answer::Stored | Answer::Piece(_) => BlobError::Unavailable(format!("node {node}: an answer of another kind")),
+    }
+}
+
+fn of_spool(error: super::SpoolError) -> BlobError {
+    match error {
+        super::SpoolError::Disk(error) => error,
+        other => BlobError::Unavailable(other.to_string()),
+    }
+}

@@ -1,0 +1,138 @@
+//! What a node does by itself, now and then: it fetches bytes that its rows refer to and that it lacks, as after it was
+//! down while they were stored, and removes bytes that no row refers to.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use model::id::{NodeId, ShardId};
+use model::media::{MediaState, Sha256Hex};
+use raft::group::{Group, StateReader};
+use raft::machine::View;
+use raft::record::decode;
+
+use super::{BlobError, Blobs, blocking};
+use crate::keys;
+use crate::media::record::MediaRow;
+
+/// References read at a time.
+const CHUNK: usize = 256;
+
+/// Bytes in the bucket that are looked at in one sweep of a shard.
+const MOST_IN_BUCKET: usize = 10_000;
+
+/// Bytes that a row here refers to.
+struct Wanted {
+    sha256: Sha256Hex,
+    size: u64,
+}
+
+impl Blobs {
+    pub(super) async fn keep_swept(self: Arc<Self>) {
+        let began = Instant::now();
+        let mut ticks = tokio::time::interval(self.config.sweep_every);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            if self.bucket.is_none() {
+                self.fetch_lacking().await;
+            }
+            // Right after its start a node may not have applied the rows that refer to what it stored last.
+            if began.elapsed() >= self.config.orphan_grace
+                && let Err(error) = self.remove_orphans().await
+            {
+                tracing::warn!(%error, "media that nobody refers to could not be removed");
+            }
+        }
+    }
+
+    /// The shards that have a replica here.
+    fn shards_here(&self) -> Vec<(ShardId, Group)> {
+        let placed: Vec<ShardId> = self.directory.read(|state| {
+            let here = state.placement.values().filter(|place| place.replicas.contains(&self.node));
+            here.map(|place| place.shard).collect()
+        });
+        placed.into_iter().filter_map(|shard| Some((shard, self.host.group(shard)?))).collect()
+    }
+
+    async fn fetch_lacking(&self) {
+        for (shard, group) in self.shards_here() {
+            let others: Vec<NodeId> = self.replicas(shard).into_iter().filter(|node| *node != self.node).collect();
+            let mut after = None;
+            loop {
+                let (reader, local, from) = (group.reader(), self.local.clone(), after.take());
+                let found = blocking(move || {
+                    let (wanted, next) = referred_to(&reader, from.as_ref());
+                    Ok((wanted.into_iter().filter(|wanted| !local.has(&wanted.sha256)).collect::<Vec<_>>(), next))
+                });
+                let Ok((lacking, next)) = found.await else { return };
+                for wanted in lacking {
+                    match self.pull(others.clone(), &wanted.sha256, wanted.size).await {
+                        Ok(()) => metrics::counter!("gateway_media_repaired_total").increment(1),
+                        Err(BlobError::NoSpace) => {
+                            return tracing::error!("no room is left for media of other replicas");
+                        }
+                        Err(error) => {
+                            tracing::warn!(shard, sha256 = wanted.sha256.0, %error, "media is lacking here");
+                        }
+                    }
+                }
+                match next {
+                    Some(next) => after = Some(next),
+                    None => break,
+                }
+            }
+        }
+    }
+
+    async fn remove_orphans(&self) -> Result<(), BlobError> {
+        let grace = self.config.orphan_grace;
+        if let Some(bucket) = &self.bucket {
+            // A replica may lag behind; the leader does not.
+            let led = self.shards_here().into_iter().filter(|(_, group)| group.leader() == Some(self.node));
+            for (shard, group) in led {
+                for sha256 in bucket.old(shard, grace, MOST_IN_BUCKET).await? {
+                    if !is_referred_to(&group.reader(), &sha256) && bucket.remove_old(shard, &sha256, grace).await? {
+                        metrics::counter!("gateway_media_removed_total").increment(1);
+                    }
+                }
+            }
+            return Ok(());
+        }
+        let readers: Vec<StateReader> = self.shards_here().iter().map(|(_, group)| group.reader()).collect();
+        let local = self.local.clone();
+        blocking(move || {
+            for sha256 in local.old(grace).map_err(BlobError::Disk)? {
+                if !readers.iter().any(|reader| is_referred_to(reader, &sha256))
+                    && local.remove_old(&sha256, grace).map_err(BlobError::Disk)?
+                {
+                    metrics::counter!("gateway_media_removed_total").increment(1);
+                }
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
+fn is_referred_to(view: &dyn View, sha256: &Sha256Hex) -> bool {
+    let (from, to) = keys::blob_refs_to(sha256);
+    !view.scan(&from, &to, 1).is_empty()
+}
+
+/// Some of what rows refer to, and where to go on.
+fn referred_to(view: &dyn View, after: Option<&Sha256Hex>) -> (Vec<Wanted>, Option<Sha256Hex>) {
+    let (from, to) = keys::blob_refs_after(after);
+    let found = view.scan(&from, &to, CHUNK);
+    let mut wanted: Vec<Wanted> = Vec::new();
+    for (key, _) in &found {
+        let Some((sha256, channel, id)) = keys::parse_blob_ref(key) else { continue };
+        if wanted.last().is_some_and(|last| last.sha256 == sha256) {
+            continue;
+        }
+        let row: Option<MediaRow> = view.get(&keys::media(channel, id)).map(|row| decode(&row));
+        let size = row.filter(|row| row.state == MediaState::Ready).and_then(|row| row.size);
+        wanted.extend(size.map(|size| Wanted { sha256, size }));
+    }
+    let last = found.last().filter(|_| found.len() == CHUNK).and_then(|(key, _)| keys::parse_blob_ref(key));
+    (wanted, last.map(|(sha256, ..)| sha256))
+}

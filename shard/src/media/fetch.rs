@@ -1,0 +1,211 @@
+//! Fetching a URL that a caller names: judged, resolved and connected to as a webhook's receiver is, each redirect anew.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::try_unfold;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Incoming};
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::{Request, Response};
+use model::error::ApiError;
+use model::issue::{Fault, IssueCode};
+use model::media::{FetchReason, LARGEST_MEDIA};
+use model::target::{Target, TargetPolicy, judge_url};
+use model::webhook::Outcome;
+use network::driver::ByteStream;
+use tokio_rustls::TlsConnector;
+use url::{Position, Url};
+
+use super::blobs::Blobs;
+use super::sniff;
+use super::spool::{SpoolError, Spooled};
+use crate::webhook::attempt::Failure;
+use crate::webhook::connection::{self, Connection};
+use crate::webhook::resolver::{Resolver, checked_addresses};
+
+/// A fetch in all, redirects and body included.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Redirects that are followed.
+const MOST_REDIRECTS: usize = 3;
+
+/// Why a URL was not fetched.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    /// The text is no URL that may be called at all.
+    #[error("no usable URL: {0:?}")]
+    Url(Fault),
+    /// It leads to an address that is not public.
+    #[error("blocked")]
+    Blocked,
+    #[error("not fetched: {reason:?} {http_status:?}")]
+    Failed { reason: FetchReason, http_status: Option<u16> },
+    #[error(transparent)]
+    Spool(#[from] SpoolError),
+    /// The gateway's own refusal, for one of its own links.
+    #[error(transparent)]
+    Own(#[from] ApiError),
+}
+
+impl FetchError {
+    fn failed(reason: FetchReason) -> Self {
+        Self::Failed { reason, http_status: None }
+    }
+
+    fn status(status: u16) -> Self {
+        Self::Failed { reason: FetchReason::HttpStatus, http_status: Some(status) }
+    }
+
+    /// As the caller hears of it. `field` names the URL in its body.
+    pub fn told(self, url: &str, field: &str) -> ApiError {
+        match self {
+            Self::Url(fault) => fault.at(&[field]),
+            Self::Blocked => ApiError::media_fetch_blocked(url),
+            Self::Failed { reason, http_status } => ApiError::media_fetch_failed(url, reason, http_status),
+            Self::Spool(SpoolError::Source(_)) => ApiError::media_fetch_failed(url, FetchReason::Connect, None),
+            Self::Spool(error) => error.into(),
+            Self::Own(error) => error,
+        }
+    }
+}
+
+/// Bytes that were fetched, and what their source says of them.
+#[derive(Debug)]
+pub struct Fetched {
+    pub spooled: Spooled,
+    /// The source's own word, when it is well formed.
+    pub mime_type: Option<String>,
+    pub filename: Option<String>,
+}
+
+/// Fetches. One per node.
+pub struct Fetcher {
+    policy: TargetPolicy,
+    user_agent: HeaderValue,
+    tls: TlsConnector,
+    resolver: Arc<dyn Resolver>,
+}
+
+impl Fetcher {
+    pub(crate) fn new(policy: TargetPolicy, version: &str, tls: TlsConnector, resolver: Arc<dyn Resolver>) -> Self {
+        let user_agent = HeaderValue::from_str(&format!("gateway-media/{version}"));
+        let user_agent = user_agent.unwrap_or_else(|_| HeaderValue::from_static("gateway-media"));
+        Self { policy, user_agent, tls, resolver }
+    }
+
+    /// Fetches a URL into a temporary file. It always ends, within 15 seconds.
+    ///
+    /// # Errors
+    /// [`FetchError`]; nothing is left behind.
+    pub async fn fetch(&self, url: &str, blobs: &Blobs) -> Result<Fetched, FetchError> {
+        match tokio::time::timeout(PATIENCE, self.fetch_in_time(url, blobs)).await {
+            Ok(fetched) => fetched,
+            Err(_) => Err(FetchError::failed(FetchReason::Timeout)),
+        }
+    }
+
+    async fn fetch_in_time(&self, url: &str, blobs: &Blobs) -> Result<Fetched, FetchError> {
+        // What stands behind the # is the reader's business and never sent.
+        let text = url.split_once('#').map_or(url, |(before, _)| before);
+        let mut target = judge_url(text, &self.policy).map_err(|blocked| match blocked.code {
+            IssueCode::UrlBlocked => FetchError::Blocked,
+            _ => FetchError::Url(blocked.into()),
+        })?;
+        let mut redirects = 0;
+        loop {
+            let (response, _connection) = self.get(&target).await?;
+            let status = response.status();
+            if !status.is_redirection() {
+                return if status.is_success() {
+                    // The connection lives until the body is read.
+                    receive(&target.url, response, blobs).await
+                } else {
+                    Err(FetchError::status(status.as_u16()))
+                };
+            }
+            redirects += 1;
+            if redirects > MOST_REDIRECTS {
+                return Err(FetchError::status(status.as_u16()));
+            }
+            target = self.redirected(&target.url, &response)?;
+        }
+    }
+
+    /// Where a redirect leads, judged as the first URL was.
+    fn redirected(&self, from: &Url, response: &Response<Incoming>) -> Result<Target, FetchError> {
+        let location = response.headers().get(header::LOCATION).and_then(|value| value.to_str().ok());
+        let next = location.and_then(|location| from.join(location).ok());
+        let mut next = next.ok_or_else(|| FetchError::status(response.status().as_u16()))?;
+        next.set_fragment(None);
+        judge_url(next.as_str(), &self.policy).map_err(|_| FetchError::Blocked)
+    }
+
+    async fn get(&self, target: &Target) -> Result<(Response<Incoming>, Connection), FetchError> {
+        let addresses = checked_addresses(target, &self.policy, &*self.resolver).await.map_err(of_attempt)?;
+        let opened = connection::open(&target.url, &addresses, &self.tls, PATIENCE).await;
+        let mut connection = opened.map_err(of_attempt)?;
+        let mut request = Request::new(Full::new(Bytes::new()));
+        let path = &target.url[Position::BeforePath..Position::AfterQuery];
+        let malformed = || FetchError::Url(Fault::new(IssueCode::Format, "must be a URL that can be sent"));
+        *request.uri_mut() = path.parse().map_err(|_| malformed())?;
+        let host = &target.url[Position::BeforeHost..Position::AfterPort];
+        let host = HeaderValue::from_str(host).map_err(|_| malformed())?;
+        request.headers_mut().insert(header::HOST, host);
+        request.headers_mut().insert(header::USER_AGENT, self.user_agent.clone());
+        request.headers_mut().insert(header::ACCEPT, HeaderValue::from_static("*/*"));
+        request.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let broken = |_| FetchError::failed(FetchReason::Connect);
+        connection.sender.ready().await.map_err(broken)?;
+        let response = connection.sender.send_request(request).await.map_err(broken)?;
+        Ok((response, connection))
+    }
+}
+
+/// Reads the body of a good answer.
+async fn receive(url: &Url, response: Response<Incoming>, blobs: &Blobs) -> Result<Fetched, FetchError> {
+    let announced = response.body().size_hint().exact();
+    if let Some(size) = announced.filter(|size| *size > LARGEST_MEDIA) {
+        return Err(SpoolError::TooLarge { size }.into());
+    }
+    let mime_type = declared_type(response.headers());
+    let spooled = blobs.spool().await?.fill(body(response.into_body())).await?;
+    Ok(Fetched { spooled, mime_type, filename: last_segment(url) })
+}
+
+fn body(body: Incoming) -> ByteStream {
+    try_unfold(body, async |mut body| {
+        while let Some(frame) = body.frame().await {
+            if let Ok(data) = frame.map_err(io::Error::other)?.into_data() {
+                return Ok(Some((data, body)));
+            }
+        }
+        Ok(None)
+    })
+    .boxed()
+}
+
+fn declared_type(headers: &HeaderMap) -> Option<String> {
+    let declared = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+    (sniff::is_mime_type(declared) && sniff::essence(declared) != sniff::UNKNOWN).then(|| declared.to_owned())
+}
+
+/// The last part of the path, when it looks like the name of a file.
+fn last_segment(url: &Url) -> Option<String> {
+    let last = url.path_segments()?.next_back()?.to_owned();
+    (last.contains('.') && last.len() <= 255 && last.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'%'))
+        .then_some(last)
+}
+
+fn of_attempt(failure: Failure) -> FetchError {
+    match failure.outcome() {
+        Outcome::Blocked => FetchError::Blocked,
+        Outcome::Dns => FetchError::failed(FetchReason::Dns),
+        Outcome::Timeout => FetchError::failed(FetchReason::Timeout),
+        Outcome::Tls => FetchError::failed(FetchReason::Tls),
+        _ => FetchError::failed(FetchReason::Connect),
+    }
+}

@@ -1,0 +1,25 @@
+//! Media: the bytes that come with messages, and those that are uploaded to be sent (supplement 8, design section 10).
+//!
+//! ```text
+//! bytes ──► Spool (temporary file, hashed) ──► Blobs::keep: a quorum of the shard's replicas, or the bucket
+//!                                                  └─► then MediaCommand: the row that refers to them, in the log
+//! ```
+//!
+//! - [`record`], [`command`], [`apply`]: the rows, in the shard's state machine.
+//! - [`call`], [`desk`]: what is asked of a channel's owner. [`trim`]: retention, at the owner.
+//! - [`blobs`]: the bytes. [`spool`], [`sniff`]: on their way in. [`fetch`]: from a URL.
+//! - [`token`]: links. [`store`]: all of it for the floors above, with [`gate`] for what crosses nodes.
+
+pub(crate) mod apply;
+pub mod blobs;
+pub mod call;
+pub mod command;
+pub(crate) mod desk;
+pub mod fetch;
+mod gate;
+pub mod record;
+pub mod sniff;
+pub mod spool;
+pub mod store;
+pub mod token;
+pub(crate) mod trim;

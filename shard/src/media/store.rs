@@ -1,0 +1,147 @@
+//! Media for the floors above and for owners: bytes in and out, links, retention.
+
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use model::error::ApiError;
+use model::id::{ChannelId, ShardId, Slot};
+use model::media::{MediaRef, MediaState, Sha256Hex};
+use model::time::Timestamp;
+use network::driver::ByteStream;
+use raft::directory::Directory;
+
+use super::blobs::{BlobError, Blobs, BlobsConfig};
+use super::fetch::Fetcher;
+use super::record::MediaRow;
+use super::spool::{Spool, SpoolError, Spooled};
+use super::token::{Token, TokenKeys};
+use crate::secrets::Secrets;
+
+/// The path under which links are served.
+pub const LINK_PATH: &str = "/v1/media/";
+
+/// How a node keeps media.
+#[derive(Clone, Debug)]
+pub struct MediaConfig {
+    pub blobs: BlobsConfig,
+    /// How long bytes are kept from their receipt on (supplement 8.5).
+    pub retention: Duration,
+    /// What links begin with; without a trailing slash.
+    pub base_url: String,
+}
+
+/// All that a node does with media, but for what crosses to a channel's owner: see `Cluster::media`.
+pub struct MediaStore {
+    pub blobs: Arc<Blobs>,
+    pub fetcher: Fetcher,
+    directory: Arc<Directory>,
+    secrets: Arc<Secrets>,
+    /// Known once the cluster is formed.
+    keys: OnceLock<TokenKeys>,
+    retention: Duration,
+    base_url: String,
+}
+
+impl MediaStore {
+    pub fn new(
+        config: MediaConfig,
+        blobs: Arc<Blobs>,
+        fetcher: Fetcher,
+        directory: Arc<Directory>,
+        secrets: Arc<Secrets>,
+    ) -> Self {
+        let MediaConfig { retention, base_url, .. } = config;
+        Self { blobs, fetcher, directory, secrets, keys: OnceLock::new(), retention, base_url }
+    }
+
+    /// How long a channel's media is kept.
+    pub fn retention(&self, _channel: ChannelId) -> Duration {
+        self.retention
+    }
+
+    /// A temporary file to stream bytes of unknown length into; see [`Blobs::spool`].
+    ///
+    /// # Errors
+    /// [`SpoolError::Busy`], and what the disk says.
+    pub async fn spool(&self) -> Result<Spool, SpoolError> {
+        self.blobs.spool().await
+    }
+
+    /// Stores bytes before a row of the channel refers to them; see [`Blobs::keep`].
+    ///
+    /// # Errors
+    /// Those of [`Blobs::keep`].
+    pub async fn keep(&self, channel: ChannelId, spooled: Spooled) -> Result<Sha256Hex, BlobError> {
+        self.blobs.keep(self.shard_of(channel)?, spooled).await
+    }
+
+    /// Reads the bytes of a row, or a range of them.
+    ///
+    /// # Errors
+    /// [`BlobError::Missing`] for a row without bytes, and those of [`Blobs::open`].
+    pub async fn open(&self, row: &MediaRow, range: Option<Range<u64>>) -> Result<ByteStream, BlobError> {
+        let (Some(sha256), Some(size)) = (row.kept(), row.size) else { return Err(BlobError::Missing) };
+        self.blobs.open(self.shard_of(row.channel)?, sha256, range.unwrap_or(0..size)).await
+    }
+
+    /// A link that anybody may read with, for a day (supplement 8.2).
+    ///
+    /// # Errors
+    /// 503 while the cluster is not formed.
+    pub fn link(&self, row: &MediaRow) -> Result<String, ApiError> {
+        let token = self.keys()?.sign(row.id, row.customer, row.channel, Timestamp::now());
+        Ok(format!("{}{LINK_PATH}{token}", self.base_url))
+    }
+
+    /// What a link says.
+    ///
+    /// # Errors
+    /// The token errors of supplement 8.2, and 503 while the cluster is not formed.
+    pub fn read_token(&self, text: &str) -> Result<Token, ApiError> {
+        self.keys()?.verify(text, Timestamp::now())
+    }
+
+    /// The token of a link of this gateway's own (supplement 5.2); `None` for any other URL.
+    pub fn own_token<'a>(&self, url: &'a str) -> Option<&'a str> {
+        url.strip_prefix(self.base_url.as_str())?.strip_prefix(LINK_PATH)
+    }
+
+    /// Media as events and history show it, with a fresh link (supplement 8.4). What has no bytes and never will has
+    /// no link.
+    pub fn reference(&self, row: &MediaRow) -> MediaRef {
+        let linked = matches!(row.state, MediaState::Ready | MediaState::Pending);
+        MediaRef {
+            id: Some(row.id),
+            url: if linked { self.link(row).ok() } else { None },
+            mime_type: row.mime_type.clone(),
+            size_bytes: row.size,
+            filename: row.filename.clone(),
+            sha256: row.sha256.clone(),
+            width: row.width,
+            height: row.height,
+            duration_seconds: row.duration_seconds,
+            voice: row.voice,
+            view_once: row.view_once,
+            state: row.state,
+            expires_at: Some(row.expires_at),
+        }
+    }
+
+    fn shard_of(&self, channel: ChannelId) -> Result<ShardId, BlobError> {
+        let shard = self.directory.read(|state| state.shard_of(Slot::of_channel(channel)));
+        shard.ok_or_else(|| BlobError::Unavailable("the cluster is not formed".into()))
+    }
+
+    fn keys(&self) -> Result<&TokenKeys, ApiError> {
+        if let Some(keys) = self.keys.get() {
+            return Ok(keys);
+        }
+        let cluster = self.directory.read(|state| state.cluster.clone()).ok_or_else(ApiError::no_leader)?;
+        let key = self.secrets.deployment_key(&cluster.deployment_key).map_err(|error| {
+            tracing::error!(%error, "the master key is not the one that this cluster was formed with");
+            ApiError::internal_error()
+        })?;
+        Ok(self.keys.get_or_init(|| TokenKeys::new(key)))
+    }
+}

@@ -1,0 +1,220 @@
+//! Links to media: signed tokens that anybody who holds one may read with (supplement 8.2).
+//!
+//! `b64url(payload) "." b64url(hmac_sha256(key, b64url(payload)))`. The keys are derived from the deployment's key and
+//! change every thirty days by themselves, so that all nodes have the same without telling each other; the one before
+//! verifies for 48 hours more.
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit, Mac};
+use model::error::ApiError;
+use model::id::{ChannelId, CustomerId, MediaId};
+use model::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+
+/// How long a token lives.
+pub const LIFE: Duration = Duration::from_secs(24 * 3600);
+
+/// The longest token that is read.
+const LONGEST: usize = 512;
+
+/// How long a key signs.
+const KEY_LIFE_SECONDS: i64 = 30 * 86_400;
+
+/// How long a key verifies after that: twice as long as a token lives.
+const OVERLAP_SECONDS: i64 = 48 * 3600;
+
+/// How far another node's clock may be ahead when keys change.
+const SKEW_SECONDS: i64 = 600;
+
+/// The format of the payload.
+const VERSION: u8 = 1;
+
+/// What a token says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Token {
+    v: u8,
+    /// Which key signed it.
+    k: i64,
+    #[serde(rename = "m")]
+    pub media: MediaId,
+    #[serde(rename = "c")]
+    pub customer: CustomerId,
+    /// The channel, so that any node finds the shard.
+    #[serde(rename = "h")]
+    pub channel: ChannelId,
+    /// When it ends, in seconds since 1970.
+    #[serde(rename = "e")]
+    expires: i64,
+}
+
+impl Token {
+    pub fn expires_at(&self) -> Timestamp {
+        Timestamp::from_unix_seconds(self.expires)
+    }
+}
+
+/// Signs and verifies.
+#[derive(Clone)]
+pub struct TokenKeys {
+    deployment_key: Vec<u8>,
+}
+
+impl TokenKeys {
+    pub fn new(deployment_key: Vec<u8>) -> Self {
+        Self { deployment_key }
+    }
+
+    /// A token for media that ends [`LIFE`] from now.
+    pub fn sign(&self, media: MediaId, customer: CustomerId, channel: ChannelId, now: Timestamp) -> String {
+        self.sign_until(media, customer, channel, now, now.plus(LIFE))
+    }
+
+    fn sign_until(
+        &self,
+        media: MediaId,
+        customer: CustomerId,
+        channel: ChannelId,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> String {
+        let k = key_at(now.unix_seconds());
+        let token = Token { v: VERSION, k, media, customer, channel, expires: until.unix_seconds() };
+        let payload = serde_json::to_vec(&token).expect("plain fields are always written");
+        let payload = URL_SAFE_NO_PAD.encode(payload);
+        let signature = URL_SAFE_NO_PAD.encode(self.mac(k, &payload).finalize().into_bytes());
+        format!("{payload}.{signature}")
+    }
+
+    /// Reads a token: first its shape, then its signature, then its time.
+    ///
+    /// # Errors
+    /// `media_token_malformed`, `media_token_tampered`, `media_token_expired`.
+    pub fn verify(&self, text: &str, now: Timestamp) -> Result<Token, ApiError> {
+        let (token, payload, signature) = parse(text).ok_or_else(ApiError::media_token_malformed)?;
+        let seconds = now.unix_seconds();
+        let known = token.k <= key_at(seconds.saturating_add(SKEW_SECONDS));
+        // A key that is no longer valid still tells an honest link of long ago from a forged one, and no more.
+        let retired = token.k < key_at(seconds.saturating_sub(OVERLAP_SECONDS));
+        let expired = token.expires <= seconds;
+        if !known || self.mac(token.k, payload).verify_slice(&signature).is_err() || (retired && !expired) {
+            return Err(ApiError::media_token_tampered());
+        }
+        if expired { Err(ApiError::media_token_expired(token.expires_at())) } else { Ok(token) }
+    }
+
+    /// The signature of a payload; verified in constant time.
+    fn mac(&self, key_id: i64, payload: &str) -> Hmac<Sha256> {
+        let mut derive = Hmac::<Sha256>::new_from_slice(&self.deployment_key).expect("a key of any length will do");
+        derive.update(b"media token key ");
+        derive.update(&key_id.to_be_bytes());
+        let key = derive.finalize().into_bytes();
+        let mut mac = Hmac::<Sha256>::new_from_slice(&key).expect("a key of any length will do");
+        mac.update(payload.as_bytes());
+        mac
+    }
+}
+
+fn key_at(seconds: i64) -> i64 {
+    seconds.div_euclid(KEY_LIFE_SECONDS)
+}
+
+fn parse(text: &str) -> Option<(Token, &str, Vec<u8>)> {
+    if text.len() > LONGEST {
+        return None;
+    }
+    let (payload, signature) = text.split_once('.')?;
+    let token: Token = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).ok()?).ok()?;
+    let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
+    (token.v == VERSION && !signature.is_empty()).then_some((token, payload, signature))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use model::error::ErrorCode;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp(1_767_225_600_000);
+
+    fn keys() -> TokenKeys {
+        TokenKeys::new(b"deployment".to_vec())
+    }
+
+    fn sign(now: Timestamp) -> String {
+        keys().sign(MediaId::new(), CustomerId::random(), ChannelId::random(), now)
+    }
+
+    fn refusal(text: &str, now: Timestamp) -> Option<ErrorCode> {
+        keys().verify(text, now).err().map(|error| error.code)
+    }
+
+    #[test]
+    fn a_token_verifies_for_a_day() {
+        let (media, customer, channel) = (MediaId::new(), CustomerId::random(), ChannelId::random());
+        let text = keys().sign(media, customer, channel, NOW);
+        assert!(text.len() <= LONGEST);
+        let token = keys().verify(&text, NOW).unwrap();
+        assert_eq!((token.media, token.customer, token.channel), (media, customer, channel));
+        assert_eq!(token.expires_at(), NOW.plus(LIFE));
+        assert_eq!(refusal(&text, Timestamp(NOW.plus(LIFE).0 - 1000)), None);
+        assert_eq!(refusal(&text, NOW.plus(LIFE)), Some(ErrorCode::MediaTokenExpired));
+        assert_eq!(refusal(&text, NOW.plus(LIFE * 400)), Some(ErrorCode::MediaTokenExpired));
+    }
+
+    #[test]
+    fn the_shape_is_judged_before_the_signature_and_that_before_the_time() {
+        let text = sign(NOW);
+        let (payload, signature) = text.split_once('.').unwrap();
+        let other = sign(NOW);
+        let later = NOW.plus(LIFE);
+        let malformed = Some(ErrorCode::MediaTokenMalformed);
+        let tampered = Some(ErrorCode::MediaTokenTampered);
+        assert_eq!(refusal("", NOW), malformed);
+        assert_eq!(refusal("abc", NOW), malformed);
+        assert_eq!(refusal(payload, NOW), malformed);
+        assert_eq!(refusal(&format!("{payload}."), NOW), malformed);
+        assert_eq!(refusal(&format!("{payload}.!"), NOW), malformed);
+        assert_eq!(refusal(&format!("e30.{signature}"), NOW), malformed);
+        assert_eq!(refusal(&format!("{text}{}", "A".repeat(512)), NOW), malformed);
+        assert_eq!(refusal(&format!("{}.{signature}", other.split_once('.').unwrap().0), later), tampered);
+        assert_eq!(refusal(&format!("{payload}.AAAA"), later), tampered);
+        let strangers = TokenKeys::new(b"another".to_vec());
+        assert_eq!(strangers.verify(&text, NOW).unwrap_err().code, ErrorCode::MediaTokenTampered);
+    }
+
+    #[test]
+    fn the_key_before_verifies_for_two_days() {
+        let change = Timestamp::from_unix_seconds(KEY_LIFE_SECONDS * 700);
+        let before = Timestamp(change.0 - 1000);
+        let (media, customer, channel) = (MediaId::new(), CustomerId::random(), ChannelId::random());
+        let long = keys().sign_until(media, customer, channel, before, change.plus(LIFE * 10));
+        assert_eq!(refusal(&long, change.plus(LIFE)), None);
+        assert_eq!(refusal(&long, Timestamp(change.plus(LIFE * 2).0 - 1000)), None);
+        assert_eq!(refusal(&long, change.plus(LIFE * 2)), Some(ErrorCode::MediaTokenTampered));
+        // A node whose clock is a little behind.
+        assert_eq!(refusal(&sign(change), Timestamp(change.0 - 5000)), None);
+        assert_eq!(refusal(&sign(change), Timestamp(change.0 - 3_600_000)), Some(ErrorCode::MediaTokenTampered));
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_is_refused_and_never_panics(text in "\\PC{0,80}") {
+            prop_assert_eq!(refusal(&text, NOW), Some(ErrorCode::MediaTokenMalformed));
+        }
+
+        #[test]
+        fn one_changed_character_is_noticed(at: prop::sample::Index, to in "[A-Za-z0-9_-]") {
+            let text = sign(NOW);
+            let at = at.index(text.len());
+            prop_assume!(text[at..=at] != to && &text[at..=at] != ".");
+            let changed = format!("{}{to}{}", &text[..at], &text[at + 1..]);
+            prop_assert!(refusal(&changed, NOW).is_some());
+        }
+    }
+}
