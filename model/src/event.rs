@@ -261,6 +261,7 @@ mod tests {
                 body: ReceivedBody::Text { text: text.into(), link_preview: None },
                 quoted: None,
                 mentions: Vec::new(),
+                mentions_all: false,
                 forwarded: false,
                 is_view_once: false,
                 ephemeral_expiration: None,

@@ -16,6 +16,7 @@ pub mod member;
 pub mod message;
 pub mod page;
 pub mod payload;
+mod received;
 pub mod scope;
 pub mod seal;
 pub mod send;

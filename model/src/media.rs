@@ -151,3 +151,24 @@ impl ApiError {
             .with_details(json!({ "url": url }))
     }
 }
+
+impl MediaRef {
+    /// What a message says of its bytes, while nothing more is known of them here.
+    pub fn not_here(media: &Media) -> Self {
+        Self {
+            id: media.id,
+            url: None,
+            mime_type: media.mime_type.clone(),
+            size_bytes: media.size_bytes,
+            filename: media.filename.clone(),
+            sha256: media.sha256.clone(),
+            width: media.width,
+            height: media.height,
+            duration_seconds: media.duration_seconds,
+            voice: media.voice,
+            view_once: media.view_once,
+            state: MediaState::Pending,
+            expires_at: None,
+        }
+    }
+}

@@ -181,6 +181,9 @@ pub struct MessageReceived {
     pub quoted: Option<Quoted>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mentions: Vec<Address>,
+    /// Everybody in the group is mentioned.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub mentions_all: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub forwarded: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]

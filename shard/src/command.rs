@@ -46,6 +46,10 @@ pub enum Command {
     },
     /// An inbound message. One that is known changes nothing.
     Receive { customer: CustomerId, message: NewMessage, event: NewEvent },
+    /// A message that the channel's own phone wrote. One that is known, such as an echo of a send, changes nothing.
+    ReceiveOwn { customer: CustomerId, message: NewMessage, events: Vec<NewEvent> },
+    /// What an undecryptable message really said: takes the place of its row, of which it bears the id and the time.
+    Recover { customer: CustomerId, message: NewMessage, event: NewEvent },
     /// The phone address behind a LID. Only the first sight of it makes an event.
     LearnLid { channel: ChannelId, lid: Address, phone: Address, at: Timestamp, event: NewEvent },
     /// A move of the status machine.

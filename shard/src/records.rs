@@ -190,6 +190,8 @@ impl MessageState {
         }
         let (status, status_at) = match row.direction {
             Direction::Inbound => (MessageStatus::Received, row.occurred_at),
+            // The phone had sent it before it was heard of here.
+            Direction::Outbound if row.source == Source::Device => (MessageStatus::Sent, row.occurred_at),
             Direction::Outbound => (MessageStatus::Queued, row.created_at),
         };
         Self { status, status_at, error: None, group: None }

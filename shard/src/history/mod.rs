@@ -1,13 +1,16 @@
 //! Stored messages (supplement 5.3 and 5.4): the words of a query, and the row as the interface shows it.
 //!
 //! - [`page`]: cuts a page from a shard's rows; [`merge`] brings the pages of several shards into one.
-//! - `show`: what the interface says of a row.
+//! - `show`: what the interface says of a row; `content`: what its type has beyond the common fields.
 
+mod content;
 mod page;
 mod show;
 
 use model::address::Address;
 use model::id::{ChannelId, MessageId, RowId};
+use model::media::MediaRef;
+use model::message::MessageKey;
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -126,10 +129,10 @@ pub struct StoredMessage {
     #[serde(rename = "type")]
     pub kind: String,
     pub text: Option<String>,
-    pub media: Option<serde_json::Value>,
-    pub message_key: Option<serde_json::Value>,
+    pub media: Option<MediaRef>,
+    pub message_key: Option<MessageKey>,
     pub emoji: Option<String>,
-    pub quoted_message_id: Option<String>,
+    pub quoted_message_id: Option<MessageId>,
     pub content: Option<serde_json::Value>,
     pub client_ref: Option<String>,
     pub status: MessageStatus,

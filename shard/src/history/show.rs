@@ -1,10 +1,12 @@
 //! A stored message as the interface shows it (supplement 5.4).
 
 use model::id::DeliveryId;
+use model::media::MediaRef;
+use model::message::Content;
 use raft::machine::View;
 use serde_json::{Value, json};
 
-use super::{Direction, StoredMessage};
+use super::{Direction, StoredMessage, content};
 use crate::call::DeliveryView;
 use crate::keys;
 use crate::machine::MOST_RECEIPTS;
@@ -14,9 +16,16 @@ use crate::records::{DeliveryRow, MessageRow, MessageState, ReceiptRow, decode};
 pub fn show(view: &dyn View, row: MessageRow, without_deliveries: bool) -> StoredMessage {
     let webhook_deliveries = if without_deliveries { Vec::new() } else { deliveries_of(view, &row) };
     let state = MessageState::read(view, &row);
-    let content = receipts_of(view, &row).map(|receipts| json!({ "receipts": receipts }));
     let kind = row.content.type_name().to_owned();
     let text = row.content.text().map(str::to_owned);
+    let emoji = match &row.content {
+        Content::Reaction { emoji, .. } => Some(emoji.clone()),
+        _ => None,
+    };
+    let mut rest = content::rest_of(&row.content, &row.around);
+    if let Some(receipts) = receipts_of(view, &row) {
+        rest.insert("receipts".to_owned(), json!(receipts));
+    }
     StoredMessage {
         id: row.id,
         message_id: row.message_id,
@@ -34,11 +43,11 @@ pub fn show(view: &dyn View, row: MessageRow, without_deliveries: bool) -> Store
         push_name: row.push_name,
         kind,
         text,
-        media: None,
-        message_key: None,
-        emoji: None,
-        quoted_message_id: None,
-        content,
+        media: row.content.media().map(MediaRef::not_here),
+        message_key: row.content.target().cloned(),
+        emoji,
+        quoted_message_id: row.around.quoted.map(|quoted| quoted.message_id),
+        content: (!rest.is_empty()).then_some(Value::Object(rest)),
         client_ref: row.client_ref,
         status: state.status,
         status_at: state.status_at,

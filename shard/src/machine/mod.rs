@@ -1,5 +1,6 @@
 //! The shard's state machine: commands of its channels, applied to its part of the store. Pure; see `raft::machine`.
 
+mod inbound;
 mod receipts;
 
 use bytes::Bytes;
@@ -77,6 +78,8 @@ impl Apply<'_> {
                 self.receipt(channel, &message, status, participant, at, event)
             }
             Command::Receive { customer, message, event } => self.receive(customer, &message, event),
+            Command::ReceiveOwn { customer, message, events } => self.receive_own(customer, &message, events),
+            Command::Recover { customer, message, event } => self.recover(customer, &message, event),
             Command::LearnLid { channel, lid, phone, at, event } => {
                 let key = keys::lid(channel, lid.local());
                 let known: Option<LidRow> = self.read(&key);
@@ -169,19 +172,6 @@ impl Apply<'_> {
         self.state.delete(&outbox_key);
         self.settle_row(channel, pointer.row, verdict, at);
         events.into_iter().for_each(|event| self.emit(event, Some(pointer.row)));
-        Reply::Done
-    }
-
-    fn receive(&mut self, customer: CustomerId, message: &NewMessage, event: NewEvent) -> Reply {
-        if self.channel(message.channel, customer).forgotten {
-            return Reply::Forgotten;
-        }
-        let pointer_key = keys::message_id(message.channel, Direction::Inbound, &message.message_id);
-        if self.state.get(&pointer_key).is_some() {
-            return Reply::Unchanged;
-        }
-        self.put_message(&pointer_key, message, None);
-        self.emit(event, Some(message.id));
         Reply::Done
     }
 

@@ -414,3 +414,62 @@ proptest! {
         prop_assert_eq!(rig.state, before);
     }
 }
+
+#[test]
+fn what_the_phone_wrote_is_a_sent_message_once() {
+    let mut rig = Rig::connected();
+    let written = MessageRow { source: Source::Device, ..row("A", Direction::Outbound) };
+    let own = |row: &MessageRow| {
+        let (event, delivery) = event(EventName::MessageSent);
+        let message = NewMessage::of(row);
+        (Command::ReceiveOwn { customer: CUSTOMER, message, events: vec![event] }, delivery)
+    };
+    let (first, delivery) = own(&written);
+    assert_eq!(rig.run(first), Reply::Done);
+    assert_eq!(rig.delivery(delivery).state, DeliveryState::Pending);
+    assert_eq!(rig.status_of(&written), MessageStatus::Sent);
+    assert_eq!(rig.run(own(&written).0), Reply::Unchanged);
+    assert_eq!(rig.count(keys::messages(CHANNEL, None, None)), 1);
+    // Receipts move it as any other.
+    let receipt = Command::Receipt {
+        channel: CHANNEL,
+        message: written.message_id.clone(),
+        status: ReceiptStatus::Delivered,
+        participant: None,
+        at: Timestamp(300),
+        event: event(EventName::MessageStatus).0,
+    };
+    assert_eq!(rig.run(receipt), Reply::Done);
+    assert_eq!(rig.status_of(&written), MessageStatus::Delivered);
+    // An echo of a send from here is nothing new.
+    let sent = row("B", Direction::Outbound);
+    assert_eq!(rig.run(accept(&sent)), Reply::Done);
+    assert_eq!(rig.run(own(&sent).0), Reply::Unchanged);
+}
+
+#[test]
+fn a_recovered_message_takes_the_place_of_the_undecryptable_one_once() {
+    let mut rig = Rig::connected();
+    let reason = model::message::UndecryptableReason::Waiting;
+    let unread = MessageRow { content: Content::Undecryptable { reason }, ..row("A", Direction::Inbound) };
+    let read = MessageRow { content: Content::Text { text: "hi".into() }, ..unread.clone() };
+    let recover = |row: &MessageRow| {
+        let (event, delivery) = event(EventName::MessageReceived);
+        (Command::Recover { customer: CUSTOMER, message: NewMessage::of(row), event }, delivery)
+    };
+    let (first, _) = event(EventName::MessageReceived);
+    let receive = Command::Receive { customer: CUSTOMER, message: NewMessage::of(&unread), event: first };
+    assert_eq!(rig.run(receive.clone()), Reply::Done);
+    let (recovered, delivery) = recover(&read);
+    assert_eq!(rig.run(recovered), Reply::Done);
+    assert_eq!(rig.delivery(delivery).state, DeliveryState::Pending);
+    let stored: MessageRow = decode(&rig.state.get(&keys::message(CHANNEL, unread.occurred_at, unread.id)).unwrap());
+    assert_eq!(stored.content, read.content);
+    assert_eq!(rig.count(keys::messages(CHANNEL, None, None)), 1);
+    // Neither of the two changes anything when it comes again.
+    assert_eq!(rig.run(recover(&read).0), Reply::Unchanged);
+    assert_eq!(rig.run(receive), Reply::Unchanged);
+    // Where the undecryptable one is gone, it is as any other.
+    assert_eq!(rig.run(recover(&row("B", Direction::Inbound)).0), Reply::Done);
+    assert_eq!(rig.count(keys::messages(CHANNEL, None, None)), 2);
+}

@@ -14,7 +14,7 @@ use model::error::ApiError;
 use model::id::{ChannelId, CustomerId, MessageId, RequestId};
 use model::status::{Status, Trigger};
 use model::time::Timestamp;
-use network::driver::{ItemId, Session, SessionEvent};
+use network::driver::{ItemId, Session, SessionError, SessionEvent};
 use raft::machine::View;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
@@ -72,7 +72,12 @@ pub enum Worked {
     /// A QR text is on its way.
     QrSoon(oneshot::Receiver<QrCode>),
     /// A pairing session that can be asked for a code once its first QR text came.
-    Pairing(Arc<dyn Session>, Option<oneshot::Receiver<QrCode>>),
+    Pairing {
+        session: Arc<dyn Session>,
+        ready: Option<oneshot::Receiver<QrCode>>,
+        /// Told once the network gave a code; one that it did not give does not count.
+        given: oneshot::Sender<()>,
+    },
 }
 
 /// A session and what it reports.
@@ -82,6 +87,14 @@ pub(super) struct Running {
     pub logged_in: bool,
     pub opened_at: Instant,
     pub _slot: SlotGuard,
+}
+
+/// A pair code that was asked for.
+pub(super) struct PairCodeAsked {
+    pub at: Instant,
+    /// Told when the network gave it; closed when that came to nothing.
+    pub answer: oneshot::Receiver<()>,
+    pub given: bool,
 }
 
 pub(super) struct Channel {
@@ -97,7 +110,7 @@ pub(super) struct Channel {
     pub resume_at: Option<Instant>,
     /// Failed attempts in a row, and lost pairing sessions.
     pub failures: u32,
-    pub pair_code_asked: Option<Instant>,
+    pub pair_code: Option<PairCodeAsked>,
     age_checked: Instant,
 }
 
@@ -142,7 +155,7 @@ impl Channel {
             start_at: None,
             resume_at: None,
             failures: 0,
-            pair_code_asked: None,
+            pair_code: None,
             age_checked: Instant::now(),
         };
         channel.load_outbox();
@@ -151,11 +164,14 @@ impl Channel {
 
     fn load_outbox(&mut self) {
         let reader = &self.owner.reader;
+        // What was taken while there was no session is certainly not out.
+        let unconnected_since = if self.row.status == Status::Connected { None } else { Some(self.row.last_seen_at) };
         let (from, to) = keys::outbox_of(self.row.id);
         for (_, entry) in reader.scan(&from, &to, usize::MAX) {
             let entry: OutboxEntry = decode(&entry);
             if let Some(row) = self.stored_message(&entry.message.id) {
-                self.outbox.push(entry.message, row);
+                let out = unconnected_since.is_none_or(|since| since.is_some_and(|since| row.created_at <= since));
+                self.outbox.push(entry.message, row, out);
             }
         }
     }
@@ -387,10 +403,14 @@ impl Channel {
             match tokio::time::timeout(WRITE_PATIENCE, session.send(message)).await {
                 Ok(Ok(())) => self.outbox.written(&id, Instant::now()),
                 Ok(Err(error)) => {
+                    if matches!(error, SessionError::Unreachable(_)) {
+                        self.outbox.goes_out(&id);
+                    }
                     tracing::debug!(channel = %self.row.id, %error, "a message was not written");
                     return;
                 }
                 Err(_) => {
+                    self.outbox.goes_out(&id);
                     session.kill();
                     return;
                 }

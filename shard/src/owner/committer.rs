@@ -205,10 +205,11 @@ fn replies_of(outcome: Result<Bytes, ProposeError>) -> Option<Vec<Reply>> {
 /// The events that come with a command.
 fn events_of(command: &Command) -> &[NewEvent] {
     match command {
-        Command::Settle { events, .. } => events,
+        Command::Settle { events, .. } | Command::ReceiveOwn { events, .. } => events,
         Command::Move(step) => &step.events,
         Command::Receipt { event, .. }
         | Command::Receive { event, .. }
+        | Command::Recover { event, .. }
         | Command::LearnLid { event, .. }
         | Command::Emit(event) => std::slice::from_ref(event),
         Command::AcceptSend { .. }

@@ -213,8 +213,9 @@ async fn say_formed(owner: Arc<Owner>) {
 
 /// Moves the lead to the node that the placement wants, once that node has been up and caught up for a while.
 async fn keep_lead_placed(owner: Arc<Owner>) {
-    let began = Instant::now();
     let mut seen_ready = 0;
+    // Since when the lead would have moved if nobody were pairing.
+    let mut held_since: Option<Instant> = None;
     let mut checks = tokio::time::interval(PLACE_CHECK);
     checks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -222,17 +223,21 @@ async fn keep_lead_placed(owner: Arc<Owner>) {
         let place = owner.node.directory.read(|state| state.placement.get(&owner.shard).cloned());
         let Some(wanted) = place.map(|place| place.leader).filter(|wanted| *wanted != owner.node.node) else {
             seen_ready = 0;
+            held_since = None;
             continue;
         };
-        // Somebody may be looking at a code that the next owner would not know.
-        let pairing = owner.census.count(Status::Qr) > 0 && began.elapsed() < PAIRING_PATIENCE;
         let ready = owner.serves()
-            && !pairing
             && owner.group.members().voters.contains(&wanted)
             && owner.node.router.is_caught_up(wanted, owner.shard, owner.group.applied()).await;
         seen_ready = if ready { seen_ready + 1 } else { 0 };
         if seen_ready >= SETTLED_CHECKS {
+            // Somebody may be looking at a code that the next owner would not know.
+            let held = *held_since.get_or_insert_with(Instant::now);
+            if owner.census.count(Status::Qr) > 0 && held.elapsed() < PAIRING_PATIENCE {
+                continue;
+            }
             seen_ready = 0;
+            held_since = None;
             hand_over_lead(&owner, wanted).await;
         }
     }

@@ -1,17 +1,24 @@
 //! What the network sends to a channel: committed first, acknowledged after.
 
 use model::address::{Address, AddressKind};
-use model::id::RowId;
-use model::payload::{AckStatus, Chat, ContactResolved, MessageReceived, Payload, ReceivedBody, Sender};
+use model::id::{MessageId, RowId};
+use model::media::{Media, MediaRef};
+use model::message::Content;
+use model::payload::{
+    Chat, ContactResolved, MessageReaction, MessageReceived, Payload, ReceivedBody, SendSource, Sender,
+};
 use model::time::Timestamp;
-use network::driver::{InboundItem, InboundKind, InboundMessage, Receipt, ReceiptStatus};
+use network::driver::{InboundItem, InboundKind, InboundMessage};
 
 use super::channel::{After, Channel, Turn};
 use super::events::{self, About};
-use super::sends::{about, status_payload};
-use crate::command::{Command, NewMessage};
+use super::sends::{about, chat_of, sent_payload};
+use crate::command::{Command, NewEvent, NewMessage};
 use crate::history::{Direction, Source};
-use crate::records::MessageRow;
+use crate::records::{MessageRow, decode};
+
+/// Tells the event of a recovered message from that of the undecryptable one (supplement 24).
+const RECOVERED: &str = "recovered";
 
 impl Channel {
     /// Adds an item to the turn; it is acknowledged once the turn is committed.
@@ -19,7 +26,7 @@ impl Channel {
         let InboundItem { id, at, kind } = item;
         match kind {
             InboundKind::Message(message) => self.receive(turn, message, at),
-            InboundKind::OwnMessage(_) => {}
+            InboundKind::OwnMessage(message) => self.receive_own(turn, message, at),
             InboundKind::Receipt(receipt) => self.take_receipt(turn, receipt, at),
             InboundKind::LidDisclosed { lid, phone } => self.learn_lid(turn, lid, phone, at),
         }
@@ -27,64 +34,123 @@ impl Channel {
     }
 
     fn receive(&mut self, turn: &mut Turn, message: InboundMessage, at: Timestamp) {
-        let suffixes = self.owner.node.suffixes.clone();
-        if let (AddressKind::Lid, Some(phone)) = (message.from.kind(&suffixes), &message.from_phone) {
+        if let (true, Some(phone)) = (message.from.is_lid(), &message.from_phone) {
             self.learn_lid(turn, message.from.clone(), phone.clone(), at);
         }
         let sender = self.sender_of(&message, turn);
-        let is_group = message.chat.kind(&suffixes) == AddressKind::Group;
+        let is_group = self.is_group(&message.chat);
         // A direct conversation goes by the best address of the peer, as replies to it do.
         let chat = if is_group || message.chat != message.from { message.chat } else { sender.from().clone() };
-        let participant = is_group.then(|| sender.from().clone());
         let now = Timestamp::now();
         let id = RowId::new();
-        let row = MessageRow {
+        let mut row = MessageRow {
             id,
-            message_id: message.id.clone(),
+            message_id: message.id,
             channel: self.row.id,
             direction: Direction::Inbound,
             source: Source::Network,
-            chat: chat.clone(),
+            participant: is_group.then(|| sender.from().clone()),
+            chat,
             is_group,
             from: sender.from().clone(),
             from_resolved: sender.is_resolved(),
             from_lid: sender.lid().cloned(),
             from_phone: sender.phone_address().cloned(),
-            to: message.to.clone(),
-            participant: participant.clone(),
-            push_name: message.push_name.clone(),
-            content: message.content.clone(),
-            around: message.around.clone(),
+            to: message.to,
+            push_name: message.push_name,
+            content: message.content,
+            around: message.around,
             client_ref: None,
             request_id: None,
             correlation_id: format!("cor_{}", id.0.simple()),
             occurred_at: at,
             created_at: now,
         };
+        self.settle_addresses(turn, &mut row);
+        let unread = self.undecryptable(turn, &row);
+        row.around.recovered |= unread.is_some();
+        if let Some(unread) = &unread {
+            row.id = unread.id;
+            row.occurred_at = unread.occurred_at;
+            row.correlation_id.clone_from(&unread.correlation_id);
+        }
         metrics::counter!("gateway_inbound_total", "type" => row.content.type_name()).increment(1);
-        let payload = Payload::MessageReceived(Box::new(MessageReceived {
-            message_id: message.id.clone(),
-            sender,
-            to: message.to,
-            chat: Chat { chat_id: chat, is_group, participant },
-            push_name: message.push_name,
-            body: ReceivedBody::Text {
-                text: message.content.text().unwrap_or_default().to_owned(),
-                link_preview: None,
-            },
-            quoted: message.around.quoted,
-            mentions: message.around.mentions,
-            forwarded: message.around.forwarded,
-            is_view_once: message.content.media().is_some_and(|media| media.view_once),
-            ephemeral_expiration: message.around.ephemeral_expiration,
-            recovered: message.around.recovered,
-            received_at: now,
-            timestamp: at.unix_seconds(),
-            truncated: false,
-        }));
-        let event = self.network_event(message.id.as_str(), "", at, payload, about(&row), now);
+        let payload = match &row.content {
+            Content::Reaction { .. } => reaction_payload(&row, sender, false, at),
+            _ => Some(received_payload(&row, sender, at, now)),
+        };
+        let Some(payload) = payload else { return };
+        let told_apart = if row.around.recovered { RECOVERED } else { "" };
+        let event = self.network_event(row.message_id.as_str(), told_apart, at, payload, about(&row), now);
+        let customer = self.row.customer;
         let message = NewMessage::of(&row);
-        turn.commands.push(Command::Receive { customer: self.row.customer, message, event });
+        turn.commands.push(match unread {
+            Some(_) => Command::Recover { customer, message, event },
+            None => Command::Receive { customer, message, event },
+        });
+    }
+
+    /// What the channel's own phone wrote stands beside what was sent from here (supplement 5.4, `source`).
+    fn receive_own(&mut self, turn: &mut Turn, message: InboundMessage, at: Timestamp) {
+        let own = self.own_address();
+        let is_group = self.is_group(&message.chat);
+        let now = Timestamp::now();
+        let id = RowId::new();
+        let mut row = MessageRow {
+            id,
+            message_id: message.id,
+            channel: self.row.id,
+            direction: Direction::Outbound,
+            source: Source::Device,
+            chat: self.best_address(turn, &message.chat),
+            is_group,
+            from: own.clone(),
+            from_resolved: true,
+            from_lid: None,
+            from_phone: Some(own.clone()),
+            to: self.best_address(turn, &message.to),
+            participant: None,
+            push_name: message.push_name,
+            content: message.content,
+            around: message.around,
+            client_ref: None,
+            request_id: None,
+            correlation_id: format!("cor_{}", id.0.simple()),
+            occurred_at: at,
+            created_at: now,
+        };
+        self.settle_addresses(turn, &mut row);
+        let sent = Some(sent_payload(&row, SendSource::Device, at));
+        let payloads = sent.into_iter().chain(reaction_payload(&row, Sender::phone(own), true, at));
+        let of_network = |payload| self.network_event(row.message_id.as_str(), "", at, payload, about(&row), now);
+        let events = payloads.map(of_network).collect();
+        let message = NewMessage::of(&row);
+        turn.commands.push(Command::ReceiveOwn { customer: self.row.customer, message, events });
+    }
+
+    /// Brings the addresses inside a message to those that the rest of the row bears: the message that it is about
+    /// stands in the same conversation, and a quoted author is named as an author is.
+    fn settle_addresses(&self, turn: &Turn, row: &mut MessageRow) {
+        if let Some(target) = row.content.target_mut() {
+            target.remote_jid.clone_from(&row.chat);
+        }
+        if let Some(quoted) = &mut row.around.quoted {
+            quoted.from = self.best_address(turn, &quoted.from);
+        }
+    }
+
+    /// The undecryptable message that this one is the text of.
+    fn undecryptable(&self, turn: &Turn, row: &MessageRow) -> Option<MessageRow> {
+        let is_news = |content: &Content| !matches!(content, Content::Undecryptable { .. });
+        if !is_news(&row.content) {
+            return None;
+        }
+        let before = turn.received(&row.message_id).or_else(|| self.stored(Direction::Inbound, &row.message_id));
+        before.filter(|before| !is_news(&before.content))
+    }
+
+    fn is_group(&self, chat: &Address) -> bool {
+        chat.kind(&self.owner.node.suffixes) == AddressKind::Group
     }
 
     /// The address fields of interface 6.2.
@@ -93,14 +159,24 @@ impl Channel {
             return Sender::phone(message.from.clone());
         }
         let lid = message.from.clone();
-        match message.from_phone.clone().or_else(|| turn.learned(&lid)).or_else(|| self.phone_behind(&lid)) {
+        match message.from_phone.clone().or_else(|| self.known_phone(turn, &lid)) {
             Some(phone) => Sender::resolved(lid, phone),
             None => Sender::unresolved(lid),
         }
     }
 
+    fn known_phone(&self, turn: &Turn, lid: &Address) -> Option<Address> {
+        turn.learned(lid).or_else(|| self.phone_behind(lid))
+    }
+
+    /// The phone address, where a LID's is known; any other address as it is.
+    pub fn best_address(&self, turn: &Turn, address: &Address) -> Address {
+        let phone = if address.is_lid() { self.known_phone(turn, address) } else { None };
+        phone.unwrap_or_else(|| address.clone())
+    }
+
     fn learn_lid(&mut self, turn: &mut Turn, lid: Address, phone: Address, at: Timestamp) {
-        if turn.learned(&lid).as_ref() == Some(&phone) || self.phone_behind(&lid).as_ref() == Some(&phone) {
+        if self.known_phone(turn, &lid).as_ref() == Some(&phone) {
             return;
         }
         let now = Timestamp::now();
@@ -114,36 +190,8 @@ impl Channel {
         turn.commands.push(Command::LearnLid { channel: self.row.id, lid, phone, at, event });
     }
 
-    fn take_receipt(&mut self, turn: &mut Turn, receipt: Receipt, at: Timestamp) {
-        // A receipt proves the acceptance that got lost on its way.
-        self.settle_accepted(turn, &receipt.message_id, at, None);
-        // Its row is gone with the history, or it was sent from the phone itself.
-        let Some(row) = self.stored_message(&receipt.message_id) else { return };
-        let status = match receipt.status {
-            ReceiptStatus::Delivered => AckStatus::Delivered,
-            ReceiptStatus::Read => AckStatus::Read,
-            ReceiptStatus::Played => AckStatus::Played,
-        };
-        let mut payload = status_payload(&row, status, at, None);
-        if let Payload::MessageStatus(data) = &mut payload {
-            data.participant.clone_from(&receipt.participant);
-        }
-        let member = receipt.participant.as_ref().map_or("", Address::as_str);
-        let told_apart = format!("{}{member}", status.as_str());
-        let event =
-            self.network_event(receipt.message_id.as_str(), &told_apart, at, payload, about(&row), Timestamp::now());
-        turn.commands.push(Command::Receipt {
-            channel: self.row.id,
-            message: receipt.message_id,
-            status: receipt.status,
-            participant: receipt.participant,
-            at,
-            event,
-        });
-    }
-
     /// An event of something that the network sent: the same thing again gets the same id.
-    fn network_event(
+    pub fn network_event(
         &self,
         network_id: &str,
         status: &str,
@@ -151,11 +199,54 @@ impl Channel {
         payload: Payload,
         about: About,
         now: Timestamp,
-    ) -> crate::command::NewEvent {
+    ) -> NewEvent {
         let source = events::Source { channel: self.row.id, network_id, status, at };
         let owner = &self.owner;
         events::of_network(&owner.node.directory, &owner.deployment_key, self.row.customer, source, payload, about, now)
     }
+}
+
+/// `message.received` of a row.
+fn received_payload(row: &MessageRow, sender: Sender, at: Timestamp, now: Timestamp) -> Payload {
+    let around = row.around.clone();
+    Payload::MessageReceived(Box::new(MessageReceived {
+        message_id: row.message_id.clone(),
+        sender,
+        to: row.to.clone(),
+        chat: chat_of(row),
+        push_name: row.push_name.clone(),
+        body: ReceivedBody::of(&row.content, &row.around, media_ref),
+        quoted: around.quoted,
+        mentions: around.mentions,
+        mentions_all: around.mentions_all,
+        forwarded: around.forwarded,
+        is_view_once: row.content.media().is_some_and(|media| media.view_once),
+        ephemeral_expiration: around.ephemeral_expiration,
+        recovered: around.recovered,
+        received_at: now,
+        timestamp: at.unix_seconds(),
+        truncated: false,
+    }))
+}
+
+/// How an event shows the bytes of a message.
+fn media_ref(media: &Media) -> MediaRef {
+    MediaRef::not_here(media)
+}
+
+/// `message.reaction` of a row that is one.
+pub fn reaction_payload(row: &MessageRow, sender: Sender, from_me: bool, at: Timestamp) -> Option<Payload> {
+    let Content::Reaction { target, emoji } = &row.content else { return None };
+    let participant = row.is_group.then(|| sender.from().clone());
+    Some(Payload::MessageReaction(MessageReaction {
+        chat: Chat { participant, ..chat_of(row) },
+        sender,
+        message_id: row.message_id.clone(),
+        message_key: target.clone(),
+        emoji: emoji.clone(),
+        from_me,
+        timestamp: at.unix_seconds(),
+    }))
 }
 
 impl Turn {
@@ -163,6 +254,16 @@ impl Turn {
     fn learned(&self, lid: &Address) -> Option<Address> {
         self.commands.iter().rev().find_map(|command| match command {
             Command::LearnLid { lid: known, phone, .. } if known == lid => Some(phone.clone()),
+            _ => None,
+        })
+    }
+
+    /// The row of a message, when this very turn receives it.
+    fn received(&self, id: &MessageId) -> Option<MessageRow> {
+        self.commands.iter().rev().find_map(|command| match command {
+            Command::Receive { message, .. } | Command::Recover { message, .. } if message.message_id == *id => {
+                Some(decode(&message.row))
+            }
             _ => None,
         })
     }

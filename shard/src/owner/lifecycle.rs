@@ -13,7 +13,7 @@ use raft::machine::View;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
-use super::channel::{Channel, Running, Worked};
+use super::channel::{Channel, PairCodeAsked, Running, Turn, Worked};
 use super::committer::Lost;
 use super::events::{self, About};
 use super::pace::reconnect_delay;
@@ -204,9 +204,7 @@ impl Channel {
             Status::Pending => self.end_session(),
             Status::LoggedOut | Status::StoppedByUser | Status::DisabledByAdmin | Status::Error | Status::Failed => {
                 self.close_session(trigger);
-                let queued = self.outbox.ids();
-                let why = format!("the channel is {}", step.to);
-                self.fail_sends(queued, "channel_unavailable", &why).await?;
+                self.end_sends(&format!("the channel is {}", step.to)).await?;
             }
         }
         Ok(())
@@ -224,7 +222,31 @@ impl Channel {
         }
     }
 
-    /// Ends the session as the reason for it permits: what the customer asked for is done in order, all else at once.
+    /// Closes the session in order, so that the network knows, and settles what it had answered by then. One that is
+    /// not logged in has nothing to close.
+    async fn close_in_order(&mut self) -> Result<(), Lost> {
+        let Some(mut running) = self.running.take() else { return Ok(()) };
+        if !running.logged_in {
+            running.session.kill();
+            return Ok(());
+        }
+        if tokio::time::timeout(DRAIN_PATIENCE, running.session.drain()).await.is_err() {
+            tracing::info!(channel = %self.row.id, "the network was not told of the end of a session");
+        }
+        running.session.kill();
+        let mut turn = Turn::default();
+        while let Ok(event) = running.events.try_recv() {
+            match event {
+                SessionEvent::Accepted { id, at, recipients } => self.settle_accepted(&mut turn, &id, at, recipients),
+                SessionEvent::Refused { id, code, text } => self.settle_refused(&mut turn, &id, code, &text),
+                // What came in and was not acknowledged comes again.
+                _ => {}
+            }
+        }
+        self.finish(turn).await
+    }
+
+    /// Ends the session as the reason for it permits: an unlink is told to the network, all else ends at once.
     fn close_session(&mut self, trigger: Trigger) {
         let Some(running) = self.running.take() else { return };
         match trigger {
@@ -234,12 +256,6 @@ impl Channel {
                     if !matches!(unlinked, Ok(Ok(()))) {
                         tracing::info!("the network was not told of a logout");
                     }
-                    running.session.kill();
-                });
-            }
-            Trigger::Disconnect if running.logged_in => {
-                tokio::spawn(async move {
-                    let _ = tokio::time::timeout(DRAIN_PATIENCE, running.session.drain()).await;
                     running.session.kill();
                 });
             }
@@ -401,14 +417,18 @@ impl Channel {
 
     /// Hands the channel over in order (T12): the next owner opens the session anew.
     pub async fn hand_over(&mut self) -> Result<(), Lost> {
-        if let Some(running) = self.running.take() {
-            if running.logged_in {
-                let _ = tokio::time::timeout(DRAIN_PATIENCE, running.session.drain()).await;
-            }
-            running.session.kill();
-        }
+        self.close_in_order().await?;
         let _ = self.go(Trigger::PlannedMove, None).await?;
         Ok(())
+    }
+
+    /// Fails all sends that wait, because the channel sends no more. Of those that were written nobody knows here
+    /// whether the network took them.
+    async fn end_sends(&mut self, why: &str) -> Result<(), Lost> {
+        let (out, held) = self.outbox.by_whereabouts();
+        let doubt = format!("the network may have accepted it: {why}");
+        self.fail_sends(out, "outcome_unknown", &doubt).await?;
+        self.fail_sends(held, "channel_unavailable", why).await
     }
 
     /// Fails sends that are still in the outbox, and tells of it.
@@ -431,10 +451,9 @@ impl Channel {
             Work::Qr => self.show_qr().await,
             Work::PairCode { .. } => self.pairing().await,
             Work::Forget => {
-                self.end_session();
+                self.close_in_order().await?;
                 // Each of them was answered with a 202: it ends in an event, as with any other end of the channel.
-                let queued = self.outbox.ids();
-                self.fail_sends(queued, "channel_unavailable", "the channel was deleted").await?;
+                self.end_sends("the channel was deleted").await?;
                 self.start_at = None;
                 self.resume_at = None;
                 let forget = Command::Forget { channel: self.row.id, customer: self.row.customer };
@@ -475,9 +494,10 @@ impl Channel {
             return Ok(Err(ApiError::worker_at_capacity()));
         }
         let before = self.row.status;
-        if trigger == Trigger::Disable {
-            // Before the answer: nothing of a disabled channel may still be on its way.
-            self.end_session();
+        let moves = status::transition(before, trigger, self.row.credentials).is_ok();
+        if moves && matches!(trigger, Trigger::Disconnect | Trigger::Restart | Trigger::Disable) {
+            // Before the answer: nothing of a channel that is to stop may still be on its way.
+            self.close_in_order().await?;
         }
         let extra = Extra { identity: None, by_operator, call_id: Some(call_id) };
         Ok(match self.go(trigger, Some(extra)).await? {
@@ -557,13 +577,29 @@ impl Channel {
             return Ok(Err(error));
         }
         let now = Instant::now();
-        if let Some(wait) = self.pair_code_asked.and_then(|at| (at + PAIR_CODE_EVERY).checked_duration_since(now)) {
+        if let Some(wait) = self.pair_code_wait(now) {
             let seconds = wait.as_secs_f64().ceil() as u32;
             return Ok(Err(ApiError::rate_limited(model::limit::LimitScope::Channel, 1, seconds)));
         }
         let ready = if self.shown_qr().is_some() { None } else { Some(self.await_qr()) };
         let Some(running) = &self.running else { return Ok(Err(ApiError::pair_code_failed(None))) };
-        self.pair_code_asked = Some(now);
-        Ok(Ok(Worked::Pairing(running.session.clone(), ready)))
+        let session = running.session.clone();
+        let (given, answer) = oneshot::channel();
+        self.pair_code = Some(PairCodeAsked { at: now, answer, given: false });
+        Ok(Ok(Worked::Pairing { session, ready, given }))
+    }
+
+    /// How long it is until another pair code may be asked for. One that was not given does not count.
+    fn pair_code_wait(&mut self, now: Instant) -> Option<Duration> {
+        let asked = self.pair_code.as_mut()?;
+        match asked.answer.try_recv() {
+            Ok(()) => asked.given = true,
+            Err(oneshot::error::TryRecvError::Closed) if !asked.given => {
+                self.pair_code = None;
+                return None;
+            }
+            Err(_) => {}
+        }
+        (asked.at + PAIR_CODE_EVERY).checked_duration_since(now)
     }
 }

@@ -1,7 +1,8 @@
 //! The owner of a shard: the leader's side of it, alive for one term.
 //!
 //! - [`Owner`]: what is shared by the tasks of one ownership, and the calls that other nodes make.
-//! - `channel`: one channel's task; `lifecycle`, `sends`, `compose` and `inbound` are its parts.
+//! - `channel`: one channel's task; `lifecycle`, `sends`, `compose`, `inbound` and
+//!   `receipts` are its parts.
 //! - [`committer`]: the way into the shard's log. [`hosting`]: begins and ends ownerships.
 
 pub mod auth;
@@ -15,6 +16,7 @@ mod inbound;
 mod lifecycle;
 pub mod outbox;
 pub mod pace;
+mod receipts;
 mod sends;
 
 use std::collections::{HashMap, HashSet};
@@ -211,7 +213,7 @@ impl Owner {
                 Ok(Ok(code)) => Ok(Done::Qr(code)),
                 _ => Err(ApiError::no_qr(status_now())),
             },
-            Worked::Pairing(session, ready) => {
+            Worked::Pairing { session, ready, given } => {
                 if let Some(ready) = ready
                     && !matches!(tokio::time::timeout_at((began + QR_PATIENCE).into(), ready).await, Ok(Ok(_)))
                 {
@@ -219,7 +221,11 @@ impl Owner {
                 }
                 let name = display_name.unwrap_or_else(|| self.node.device_name.clone());
                 match tokio::time::timeout(PAIR_CODE_PATIENCE, session.pair_code(&phone_number, &name)).await {
-                    Ok(Ok(code)) => Ok(Done::PairCode { code: code.code, expires_at: code.expires_at }),
+                    Ok(Ok(code)) => {
+                        // The channel's task may have ended meanwhile, and its minute with it.
+                        let _ = given.send(());
+                        Ok(Done::PairCode { code: code.code, expires_at: code.expires_at })
+                    }
                     Ok(Err(PairCodeError::Refused { code, .. })) => {
                         Err(ApiError::pair_code_failed(Some(u32::from(code))))
                     }
@@ -275,14 +281,15 @@ impl Owner {
 
     fn mailbox(self: &Arc<Self>, id: ChannelId, customer: CustomerId) -> mpsc::Sender<ToChannel> {
         let mut channels = self.channels.lock();
-        match channels.get(&id) {
-            Some(mailbox) if !mailbox.is_closed() => mailbox.clone(),
-            _ => {
-                let mailbox = self.start_channel(id, customer, false);
-                channels.insert(id, mailbox.clone());
-                mailbox
-            }
+        let known = channels.get(&id);
+        if let Some(mailbox) = known.filter(|mailbox| !mailbox.is_closed()) {
+            return mailbox.clone();
         }
+        // A task that ended in good order left no mailbox behind. What another left has to be taken over.
+        let claim = known.is_some();
+        let mailbox = self.start_channel(id, customer, claim);
+        channels.insert(id, mailbox.clone());
+        mailbox
     }
 
     fn start_channel(self: &Arc<Self>, id: ChannelId, customer: CustomerId, claim: bool) -> mpsc::Sender<ToChannel> {

@@ -22,6 +22,8 @@ pub struct Entry {
     pub row: MessageRow,
     /// When it was last written to a session, and how often.
     written: Option<(Instant, u32)>,
+    /// The network may have got it, in this session or an earlier one, here or at another owner.
+    may_be_out: bool,
     waiting: Option<oneshot::Sender<SendVerdict>>,
 }
 
@@ -54,10 +56,11 @@ impl Outbox {
         self.places.contains_key(id)
     }
 
-    /// Puts a message at the end; messages come in the order of the log.
-    pub fn push(&mut self, message: Outbound, row: MessageRow) {
+    /// Puts a message at the end; messages come in the order of the log. `may_be_out` says that an earlier owner may
+    /// have written it.
+    pub fn push(&mut self, message: Outbound, row: MessageRow, may_be_out: bool) {
         self.places.insert(message.id.clone(), self.next);
-        self.entries.insert(self.next, Entry { message, row, written: None, waiting: None });
+        self.entries.insert(self.next, Entry { message, row, written: None, may_be_out, waiting: None });
         self.next += 1;
     }
 
@@ -73,8 +76,13 @@ impl Outbox {
         self.entries.remove(&self.places.remove(id)?)
     }
 
-    pub fn ids(&self) -> Vec<MessageId> {
-        self.entries.values().map(|entry| entry.message.id.clone()).collect()
+    /// Those that the network may have got, and those that it has not, each in order.
+    pub fn by_whereabouts(&self) -> (Vec<MessageId>, Vec<MessageId>) {
+        let ids = |out: bool| {
+            let entries = self.entries.values().filter(move |entry| entry.may_be_out == out);
+            entries.map(|entry| entry.message.id.clone()).collect()
+        };
+        (ids(true), ids(false))
     }
 
     pub fn get(&self, id: &MessageId) -> Option<&Entry> {
@@ -93,8 +101,16 @@ impl Outbox {
         self.entries.values().filter_map(due).min()
     }
 
+    /// A session took it, or may have: from here on nobody but the network can say whether it got it.
+    pub fn goes_out(&mut self, id: &MessageId) {
+        if let Some(entry) = self.places.get(id).and_then(|place| self.entries.get_mut(place)) {
+            entry.may_be_out = true;
+        }
+    }
+
     pub fn written(&mut self, id: &MessageId, now: Instant) {
         if let Some(entry) = self.places.get(id).and_then(|place| self.entries.get_mut(place)) {
+            entry.may_be_out = true;
             let writes = entry.written.map_or(0, |(_, writes)| writes);
             entry.written = Some((now, writes + 1));
         }

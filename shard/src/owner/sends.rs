@@ -4,7 +4,9 @@ use bytes::Bytes;
 use model::address::{Address, AddressKind, Undeliverable};
 use model::error::ApiError;
 use model::id::{MessageId, RequestId, RowId};
-use model::payload::{AckStatus, Chat, MessageSent, MessageStatus as StatusPayload, Payload, SendError, SendSource};
+use model::payload::{
+    AckStatus, Chat, MessageSent, MessageStatus as StatusPayload, Payload, SendError, SendSource, Sender,
+};
 use model::status::{OnSend, Status};
 use model::time::Timestamp;
 use raft::machine::View;
@@ -13,6 +15,7 @@ use tokio::sync::oneshot;
 use super::channel::{After, Channel, Turn, Worked};
 use super::compose::Composed;
 use super::events::About;
+use super::inbound::reaction_payload;
 use super::outbox::SendVerdict;
 use crate::call::{Send, Sent, SentStatus};
 use crate::command::{Command, NewEvent, NewMessage, Verdict};
@@ -133,7 +136,7 @@ impl Channel {
         let sent =
             Sent { message_id: row.message_id.clone(), client_ref, status: SentStatus::Queued, to: row.to.clone() };
         let id = row.message_id.clone();
-        self.outbox.push(message, row);
+        self.outbox.push(message, row, false);
         // Only a connected channel can have a verdict soon; the others' callers need not wait.
         let verdict = if self.row.status == Status::Connected { self.outbox.wait_for(&id) } else { None };
         Worked::Accepted(sent, verdict)
@@ -162,19 +165,10 @@ impl Channel {
         let now = Timestamp::now();
         metrics::histogram!("gateway_send_seconds").record(now.since(row.created_at).as_secs_f64());
         metrics::counter!("gateway_sends_total", "type" => row.content.type_name(), "outcome" => "sent").increment(1);
-        let sent = Payload::MessageSent(MessageSent {
-            message_id: row.message_id.clone(),
-            client_ref: row.client_ref.clone(),
-            to: row.to.clone(),
-            chat: chat_of(row),
-            message_type: row.content.type_name(),
-            source: SendSource::Api,
-            sent_at: at,
-        });
-        let events = vec![
-            self.message_event(row, sent, now),
-            self.message_event(row, status_payload(row, AckStatus::Sent, at, None), now),
-        ];
+        let payloads = [sent_payload(row, SendSource::Api, at), status_payload(row, AckStatus::Sent, at, None)];
+        let reaction = reaction_payload(row, Sender::phone(row.from.clone()), true, at);
+        let events =
+            payloads.into_iter().chain(reaction).map(|payload| self.message_event(row, payload, now)).collect();
         turn.commands.push(Command::Settle {
             channel: self.row.id,
             message: id.clone(),
@@ -229,6 +223,19 @@ pub fn about(row: &MessageRow) -> About {
 
 pub fn chat_of(row: &MessageRow) -> Chat {
     Chat { chat_id: row.chat.clone(), is_group: row.is_group, participant: row.participant.clone() }
+}
+
+/// `message.sent` of a message that the network took.
+pub fn sent_payload(row: &MessageRow, source: SendSource, at: Timestamp) -> Payload {
+    Payload::MessageSent(MessageSent {
+        message_id: row.message_id.clone(),
+        client_ref: row.client_ref.clone(),
+        to: row.to.clone(),
+        chat: chat_of(row),
+        message_type: row.content.type_name(),
+        source,
+        sent_at: at,
+    })
 }
 
 /// `message.status` of a message that this channel sent.

@@ -1,0 +1,152 @@
+//! What came in, as `message.received` shows it (supplement 24).
+
+use crate::media::{Media, MediaRef};
+use crate::message::{Content, Surroundings};
+use crate::payload::ReceivedBody;
+
+impl ReceivedBody {
+    /// The body of an event; `media_ref` shows the bytes that come with it. What the interface has no body for, such as
+    /// a message that was pinned, is `unknown` under its own name. A reaction has an event of its own.
+    pub fn of(content: &Content, around: &Surroundings, media_ref: impl Fn(&Media) -> MediaRef) -> Self {
+        match content.clone() {
+            Content::Text { text } => Self::Text { text, link_preview: around.link_preview.clone() },
+            Content::Image { media, caption } => Self::Image { media: media_ref(&media), caption },
+            Content::Video { media, caption, gif, .. } => {
+                Self::Video { media: media_ref(&media), caption, animated: gif }
+            }
+            Content::Sticker { media, animated } => Self::Sticker { media: media_ref(&media), caption: None, animated },
+            Content::Audio { media } => Self::Audio { media: media_ref(&media) },
+            Content::Document { media, caption } => {
+                Self::Document { filename: media.filename.clone(), media: media_ref(&media), caption }
+            }
+            Content::Edit { target, text } => Self::Edit { message_key: target, text },
+            Content::Delete { target, by_admin } => Self::Delete { message_key: target, by_admin },
+            Content::Location { latitude, longitude, name, address, live } => {
+                Self::Location { latitude, longitude, name, address, live }
+            }
+            Content::Contact { contacts } => Self::Contact { contacts },
+            Content::Poll { name, options, selectable_count } => Self::Poll { name, options, selectable_count },
+            Content::PollVote { target, selected } => Self::PollVote { message_key: target, selected },
+            Content::ButtonReply { id, title } => Self::ButtonReply { id, title },
+            Content::ListReply { id, title } => Self::ListReply { id, title },
+            Content::Order { order_id, token, item_count, total_amount, currency } => {
+                Self::Order { order_id, token, item_count, total_amount, currency }
+            }
+            Content::Event { name, start_at, end_at, location } => Self::Event { name, start_at, end_at, location },
+            Content::Undecryptable { reason } => Self::Undecryptable { reason },
+            Content::Unknown { raw_type } => Self::Unknown { raw_type },
+            other @ (Content::Reaction { .. }
+            | Content::Pin { .. }
+            | Content::Unpin { .. }
+            | Content::Star { .. }
+            | Content::Unstar { .. }
+            | Content::Product { .. }
+            | Content::Catalog) => Self::Unknown { raw_type: other.type_name().to_owned() },
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::address::Address;
+    use crate::id::MessageId;
+    use crate::message::{ContactCard, MessageKey, UndecryptableReason};
+
+    #[test]
+    fn every_body_has_the_fields_of_its_type() {
+        let key = || MessageKey {
+            id: MessageId("3EB0A1".into()),
+            from_me: false,
+            remote_jid: Address::parse("1555@s.example").unwrap(),
+        };
+        let shown_key = json!({ "id": "3EB0A1", "from_me": false, "remote_jid": "1555@s.example" });
+        let media = || Media { filename: Some("a.pdf".into()), ..Media::of_type("image/png") };
+        let card = ContactCard { name: "Ann".into(), vcard: "BEGIN:VCARD".into(), phones: vec!["1555".into()] };
+        let text = |text: &str| text.to_owned();
+        let table: Vec<(Content, Value)> = vec![
+            (Content::Text { text: text("hi") }, json!({ "type": "text", "text": "hi" })),
+            (
+                Content::Image { media: media(), caption: None },
+                json!({ "type": "image", "media": "ref", "caption": null }),
+            ),
+            (
+                Content::Video { media: media(), caption: Some(text("c")), gif: true, note: false },
+                json!({ "type": "video", "media": "ref", "caption": "c", "animated": true }),
+            ),
+            (
+                Content::Sticker { media: media(), animated: false },
+                json!({ "type": "sticker", "media": "ref", "caption": null }),
+            ),
+            (Content::Audio { media: media() }, json!({ "type": "audio", "media": "ref" })),
+            (
+                Content::Document { media: media(), caption: None },
+                json!({ "type": "document", "media": "ref", "filename": "a.pdf", "caption": null }),
+            ),
+            (
+                Content::Edit { target: key(), text: text("b") },
+                json!({ "type": "edit", "message_key": shown_key, "text": "b" }),
+            ),
+            (
+                Content::Delete { target: key(), by_admin: true },
+                json!({ "type": "delete", "message_key": shown_key, "by_admin": true }),
+            ),
+            (
+                Content::Location { latitude: 1.5, longitude: -2.0, name: None, address: None, live: true },
+                json!({ "type": "location", "latitude": 1.5, "longitude": -2.0, "name": null, "address": null, "live": true }),
+            ),
+            (
+                Content::Contact { contacts: vec![card] },
+                json!({ "type": "contact", "contacts": [{ "name": "Ann", "vcard": "BEGIN:VCARD", "phones": ["1555"] }] }),
+            ),
+            (
+                Content::Poll { name: text("q"), options: vec![text("a")], selectable_count: 1 },
+                json!({ "type": "poll", "name": "q", "options": ["a"], "selectable_count": 1 }),
+            ),
+            (
+                Content::PollVote { target: key(), selected: vec![text("a")] },
+                json!({ "type": "poll_vote", "message_key": shown_key, "selected": ["a"] }),
+            ),
+            (
+                Content::ButtonReply { id: text("1"), title: text("t") },
+                json!({ "type": "button_reply", "id": "1", "title": "t" }),
+            ),
+            (
+                Content::ListReply { id: text("1"), title: text("t") },
+                json!({ "type": "list_reply", "id": "1", "title": "t" }),
+            ),
+            (
+                Content::Order {
+                    order_id: text("o"),
+                    token: text("t"),
+                    item_count: 2,
+                    total_amount: 1990,
+                    currency: text("EUR"),
+                },
+                json!({ "type": "order", "order_id": "o", "token": "t", "item_count": 2, "total_amount": 1990, "currency": "EUR" }),
+            ),
+            (
+                Content::Event { name: text("e"), start_at: 5, end_at: None, location: None },
+                json!({ "type": "event", "name": "e", "start_at": 5, "end_at": null, "location": null }),
+            ),
+            (
+                Content::Undecryptable { reason: UndecryptableReason::NoSession },
+                json!({ "type": "undecryptable", "reason": "no_session" }),
+            ),
+            (Content::Unknown { raw_type: text("new") }, json!({ "type": "unknown", "raw_type": "new" })),
+            (Content::Unpin { target: key() }, json!({ "type": "unknown", "raw_type": "unpin" })),
+        ];
+        for (content, expected) in table {
+            let mut shown =
+                serde_json::to_value(ReceivedBody::of(&content, &Surroundings::default(), MediaRef::not_here)).unwrap();
+            if let Some(media) = shown.get_mut("media") {
+                assert_eq!((&media["state"], &media["url"]), (&json!("pending"), &json!(null)));
+                *media = json!("ref");
+            }
+            assert_eq!(shown, expected);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Messages that come in: each is stored once, however often the network sends it.
+
+use model::id::CustomerId;
+use model::message::Content;
+
+use super::Apply;
+use crate::command::{NewEvent, NewMessage, Reply};
+use crate::history::Direction;
+use crate::keys;
+use crate::records::{MessagePointer, MessageRow};
+
+impl Apply<'_> {
+    pub(super) fn receive(&mut self, customer: CustomerId, message: &NewMessage, event: NewEvent) -> Reply {
+        if self.channel(message.channel, customer).forgotten {
+            return Reply::Forgotten;
+        }
+        let pointer_key = keys::message_id(message.channel, Direction::Inbound, &message.message_id);
+        if self.state.get(&pointer_key).is_some() {
+            return Reply::Unchanged;
+        }
+        self.put_message(&pointer_key, message, None);
+        self.emit(event, Some(message.id));
+        Reply::Done
+    }
+
+    /// What was written on the phone itself counts as sent from here; `message.sent` tells of it.
+    pub(super) fn receive_own(&mut self, customer: CustomerId, message: &NewMessage, events: Vec<NewEvent>) -> Reply {
+        if self.channel(message.channel, customer).forgotten {
+            return Reply::Forgotten;
+        }
+        let pointer_key = keys::message_id(message.channel, Direction::Outbound, &message.message_id);
+        if self.state.get(&pointer_key).is_some() {
+            return Reply::Unchanged;
+        }
+        self.put_message(&pointer_key, message, None);
+        events.into_iter().for_each(|event| self.emit(event, Some(message.id)));
+        Reply::Done
+    }
+
+    /// Takes the place of an undecryptable message, once. Where that one is gone, it is as any other.
+    pub(super) fn recover(&mut self, customer: CustomerId, message: &NewMessage, event: NewEvent) -> Reply {
+        let pointer_key = keys::message_id(message.channel, Direction::Inbound, &message.message_id);
+        let Some(pointer) = self.read::<MessagePointer>(&pointer_key) else {
+            return self.receive(customer, message, event);
+        };
+        let key = keys::message(message.channel, pointer.occurred_at, pointer.row);
+        let row: Option<MessageRow> = self.read(&key);
+        let waits = row.is_some_and(|row| matches!(row.content, Content::Undecryptable { .. }));
+        if !waits || (pointer.occurred_at, pointer.row) != (message.occurred_at, message.id) {
+            return Reply::Unchanged;
+        }
+        self.state.put(&key, &message.row);
+        self.emit(event, Some(message.id));
+        Reply::Done
+    }
+}
