@@ -27,6 +27,14 @@ impl Suffixes {
     pub fn phone_address(&self, digits: &str) -> Address {
         Address(format!("{digits}@{}", self.phone))
     }
+
+    pub fn group_address(&self, digits: &str) -> Address {
+        Address(format!("{digits}@{}", self.group))
+    }
+
+    pub fn newsletter_address(&self, digits: &str) -> Address {
+        Address(format!("{digits}@{}", self.newsletter))
+    }
 }
 
 /// A well-formed address: at least three characters, `<local>@<domain>`, the local part of word characters or

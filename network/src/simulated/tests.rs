@@ -124,8 +124,9 @@ impl World {
     }
 
     fn friend_writes(&self, count: u32) -> Vec<MessageId> {
-        let content = Content::Text { text: "hi".into() };
-        self.simulator.send(FRIEND, &PhoneMessage { to: CHANNEL.into(), count, content }).unwrap()
+        let body = serde_json::json!({ "to": CHANNEL, "type": "text", "text": "hi", "count": count });
+        let message: PhoneMessage = serde_json::from_value(body).unwrap();
+        self.simulator.send(FRIEND, &message).unwrap()
     }
 
     fn ends(&self) -> Vec<Option<LoginEnd>> {

@@ -1,11 +1,20 @@
 //! What the control API is asked and what it answers, in the shapes of its JSON.
+//!
+//! - [`writing`]: what a phone writes.
+//! - [`inbox`]: what reached it.
+//! - [`gatherings`]: groups and newsletters.
+
+pub mod gatherings;
+pub mod inbox;
+pub mod writing;
 
 use model::address::Address;
 use model::id::{Epoch, MessageId, NodeId};
-use model::message::Content;
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
+pub use self::inbox::InboxRow;
+pub use self::writing::PhoneMessage;
 use super::faults::given;
 
 /// Why the control API refuses.
@@ -64,20 +73,6 @@ pub struct RegisterPhones {
 pub enum LinkBy {
     Raw(String),
     PairCode(String),
-}
-
-/// `POST /phones/{n}/messages`.
-#[derive(Clone, Debug, Deserialize)]
-pub struct PhoneMessage {
-    pub to: String,
-    #[serde(default = "one")]
-    pub count: u32,
-    #[serde(flatten)]
-    pub content: Content,
-}
-
-fn one() -> u32 {
-    1
 }
 
 /// `GET /phones/{n}/inbox`.
@@ -142,17 +137,6 @@ pub struct ChannelSession {
     pub node: NodeId,
     pub epoch: Epoch,
     pub since: Timestamp,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct InboxRow {
-    pub id: MessageId,
-    pub from: Address,
-    pub to: Address,
-    #[serde(flatten)]
-    pub content: Content,
-    pub copies: u32,
-    pub first_at: Timestamp,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]

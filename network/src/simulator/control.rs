@@ -6,13 +6,16 @@ use model::id::MessageId;
 use model::time::Timestamp;
 use tokio::sync::oneshot;
 
-use super::Simulator;
+use super::answers::gatherings::{
+    GroupSettings, NewGroup, NewNewsletter, ParticipantResult, ParticipantsChange, ShownGroup, ShownNewsletter,
+};
 use super::answers::{
     AcceptedRow, ControlError, InboxQuery, InboxRow, LedgerQuery, LinkBy, List, LoginRow, LoginsQuery, Phone,
     PhoneMessage, RegisterPhone, RegisterPhones, SessionRow, SessionsQuery, Stats,
 };
 use super::faults::{Faults, FaultsChange};
 use super::number::Number;
+use super::{Simulator, bytes};
 
 /// How long a link waits for the device to store its credentials.
 const STORE_WITHIN: Duration = Duration::from_secs(10);
@@ -90,7 +93,8 @@ impl Simulator {
         if !(1..=MAX_COUNT).contains(&body.count) {
             return Err(ControlError::Invalid(format!("count must be from 1 to {MAX_COUNT}")));
         }
-        self.shared.with(|engine, now| engine.phone_send(now, number, &body.to, &body.content, body.count))
+        let media = bytes::prepare(body)?;
+        self.shared.with(|engine, now| engine.phone_write(now, number, body, media))
     }
 
     pub fn inbox(&self, phone: &str, query: &InboxQuery) -> Result<List<InboxRow>, ControlError> {
@@ -107,6 +111,86 @@ impl Simulator {
     pub fn open_chat(&self, phone: &str, with: &str) -> Result<(), ControlError> {
         let number = number(phone)?;
         self.shared.with(|engine, now| engine.open_chat(now, number, with))
+    }
+
+    /// The phone plays a sound or a video that reached it.
+    pub fn play(&self, phone: &str, id: &str) -> Result<(), ControlError> {
+        let number = number(phone)?;
+        self.shared.with(|engine, now| engine.play(now, number, id))
+    }
+
+    /// The phone reacts to a message that it got or sent; an empty emoji takes the reaction back.
+    pub fn react(&self, phone: &str, id: &str, emoji: &str) -> Result<(), ControlError> {
+        let number = number(phone)?;
+        self.shared.with(|engine, now| engine.react(now, number, id, emoji))
+    }
+
+    /// The phone makes a group; how it went for each participant is told beside it.
+    pub fn create_group(
+        &self,
+        phone: &str,
+        body: &NewGroup,
+    ) -> Result<(ShownGroup, Vec<ParticipantResult>), ControlError> {
+        let number = number(phone)?;
+        self.shared.with(|engine, now| engine.create_group(now, number, body))
+    }
+
+    pub fn groups(&self, phone: &str) -> Result<Vec<ShownGroup>, ControlError> {
+        let number = number(phone)?;
+        self.shared.with(|engine, _| engine.phone_groups(number))
+    }
+
+    pub fn group(&self, phone: &str, id: &str) -> Result<ShownGroup, ControlError> {
+        let number = number(phone)?;
+        self.shared.with(|engine, _| engine.phone_group(number, id))
+    }
+
+    pub fn change_participants(
+        &self,
+        phone: &str,
+        group: &str,
+        body: &ParticipantsChange,
+    ) -> Result<Vec<ParticipantResult>, ControlError> {
+        let number = number(phone)?;
+        let ParticipantsChange { action, participants } = body;
+        self.shared.with(|engine, now| engine.change_participants(now, number, group, *action, participants))
+    }
+
+    pub fn change_group(&self, phone: &str, group: &str, settings: GroupSettings) -> Result<ShownGroup, ControlError> {
+        let number = number(phone)?;
+        self.shared.with(|engine, now| engine.change_group(now, number, group, settings))
+    }
+
+    pub fn leave_group(&self, phone: &str, group: &str) -> Result<(), ControlError> {
+        let number = number(phone)?;
+        self.shared.with(|engine, now| engine.leave_group(now, number, group))
+    }
+
+    pub fn create_newsletter(&self, phone: &str, body: &NewNewsletter) -> Result<ShownNewsletter, ControlError> {
+        let number = number(phone)?;
+        self.shared.with(|engine, now| engine.create_newsletter(now, number, body))
+    }
+
+    pub fn newsletters(&self, phone: &str) -> Result<Vec<ShownNewsletter>, ControlError> {
+        let number = number(phone)?;
+        self.shared.with(|engine, _| engine.phone_newsletters(number))
+    }
+
+    pub fn newsletter(&self, phone: &str, id: &str) -> Result<ShownNewsletter, ControlError> {
+        let number = number(phone)?;
+        self.shared.with(|engine, _| engine.phone_newsletter(number, id))
+    }
+
+    /// The phone subscribes to a newsletter, or ends that.
+    pub fn subscribe(&self, phone: &str, id: &str, subscribed: bool) -> Result<ShownNewsletter, ControlError> {
+        let number = number(phone)?;
+        self.shared.with(|engine, now| engine.subscribe(now, number, id, subscribed))
+    }
+
+    /// The owner makes a subscriber an admin of a newsletter, or takes that back.
+    pub fn set_newsletter_admin(&self, phone: &str, id: &str, whom: &str, admin: bool) -> Result<(), ControlError> {
+        let number = number(phone)?;
+        self.shared.with(|engine, now| engine.set_newsletter_admin(now, number, id, whom, admin))
     }
 
     /// The phone's number becomes known to the channels of `to`.

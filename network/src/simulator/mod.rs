@@ -4,9 +4,10 @@
 //! - [`engine`]: the state and the rules.
 //! - [`server`]: nodes' connections; [`transfers`]: media on them.
 //! - [`control`]: what the control API calls, on [`Simulator`].
-//! - [`answers`], [`faults`]: the shapes of the control API.
+//! - [`answers`], [`faults`]: the shapes of the control API; [`bytes`]: the media that phones send.
 
 pub mod answers;
+mod bytes;
 mod control;
 mod engine;
 pub mod faults;

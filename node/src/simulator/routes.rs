@@ -1,7 +1,7 @@
 //! The routes of the control API: one line each says what is parsed, what is called and how it is answered.
 
-use std::future::Future;
-use std::pin::Pin;
+mod call;
+mod gatherings;
 
 use model::time::Timestamp;
 use network::simulator::Simulator;
@@ -11,14 +11,11 @@ use network::simulator::answers::{
 };
 use network::simulator::faults::FaultsChange;
 use salvo::http::StatusCode;
-use salvo::prelude::{Depot, FlowCtrl, Request, Response, Router, Text};
-use salvo::{Handler, async_trait};
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use salvo::prelude::Router;
+use serde::Deserialize;
 use serde_json::json;
 
-/// The largest body: a phone may send media of 25 MB as base64.
-const MAX_BODY: usize = 40 * 1024 * 1024;
+use self::call::{Answer, Call, Outcome, Routes};
 
 /// All routes over one simulator.
 pub fn router(simulator: &Simulator) -> Router {
@@ -33,7 +30,11 @@ pub fn router(simulator: &Simulator) -> Router {
         .push(Router::with_path("messages").post(routes.to(send)))
         .push(Router::with_path("inbox").get(routes.to(inbox)).delete(routes.to(clear_inbox)))
         .push(Router::with_path("open-chat").post(routes.to(open_chat)))
-        .push(Router::with_path("disclose").post(routes.to(disclose)));
+        .push(Router::with_path("play").post(routes.to(play)))
+        .push(Router::with_path("react").post(routes.to(react)))
+        .push(Router::with_path("disclose").post(routes.to(disclose)))
+        .push(gatherings::groups(&routes))
+        .push(gatherings::newsletters(&routes));
     let phones = Router::with_path("phones")
         .push(Router::new().post(routes.to(register)))
         .push(Router::with_path("bulk").post(routes.to(register_many)))
@@ -136,6 +137,28 @@ async fn open_chat(call: Call) -> Outcome {
 }
 
 #[derive(Deserialize)]
+struct Play {
+    id: String,
+}
+
+async fn play(call: Call) -> Outcome {
+    call.simulator.play(&call.phone, &call.body::<Play>()?.id)?;
+    Answer::done()
+}
+
+#[derive(Deserialize)]
+struct React {
+    id: String,
+    emoji: String,
+}
+
+async fn react(call: Call) -> Outcome {
+    let React { id, emoji } = call.body()?;
+    call.simulator.react(&call.phone, &id, &emoji)?;
+    Answer::done()
+}
+
+#[derive(Deserialize)]
 struct Disclose {
     to: String,
 }
@@ -187,119 +210,4 @@ async fn healthz(_call: Call) -> Outcome {
 
 async fn nothing_here(_call: Call) -> Outcome {
     Err(ControlError::NotFound("the simulator has no such route, or not this method on it".into()))
-}
-
-/// A request, parsed as far as every route needs it.
-struct Call {
-    simulator: Simulator,
-    /// `{n}` of the path; empty where there is none.
-    phone: String,
-    queries: Vec<(String, String)>,
-    body: Vec<u8>,
-}
-
-type Outcome = Result<Answer, ControlError>;
-
-struct Answer {
-    status: StatusCode,
-    /// JSON; written at once, so that fields stand in the order in which they are declared.
-    body: Option<String>,
-}
-
-impl Call {
-    fn body<T: DeserializeOwned>(&self) -> Result<T, ControlError> {
-        serde_json::from_slice(&self.body).map_err(|error| ControlError::Invalid(format!("the body: {error}")))
-    }
-
-    /// The body, which may be left out.
-    fn body_or_default<T: DeserializeOwned + Default>(&self) -> Result<T, ControlError> {
-        if self.body.is_empty() { Ok(T::default()) } else { self.body() }
-    }
-
-    fn text(&self, name: &str) -> Option<String> {
-        self.queries.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone())
-    }
-
-    fn number(&self, name: &str) -> Result<Option<u64>, ControlError> {
-        let parse = |text: String| {
-            text.parse().map_err(|_| ControlError::Invalid(format!("{name} must be a whole number, not {text:?}")))
-        };
-        self.text(name).map(parse).transpose()
-    }
-
-    fn limit(&self) -> Result<Option<usize>, ControlError> {
-        Ok(self.number("limit")?.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX)))
-    }
-}
-
-impl Answer {
-    fn json(status: StatusCode, body: &impl Serialize) -> Outcome {
-        let body = serde_json::to_string(body).map_err(|error| ControlError::Invalid(error.to_string()))?;
-        Ok(Self { status, body: Some(body) })
-    }
-
-    fn ok(body: &impl Serialize) -> Outcome {
-        Self::json(StatusCode::OK, body)
-    }
-
-    fn done() -> Outcome {
-        Ok(Self { status: StatusCode::NO_CONTENT, body: None })
-    }
-}
-
-/// Makes handlers of the functions above.
-struct Routes<'a> {
-    simulator: &'a Simulator,
-}
-
-impl Routes<'_> {
-    fn to<F, R>(&self, route: F) -> Route
-    where
-        F: Fn(Call) -> R + Send + Sync + 'static,
-        R: Future<Output = Outcome> + Send + 'static,
-    {
-        Route { simulator: self.simulator.clone(), run: Box::new(move |call| Box::pin(route(call))) }
-    }
-}
-
-type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
-
-struct Route {
-    simulator: Simulator,
-    run: Box<dyn Fn(Call) -> Running + Send + Sync>,
-}
-
-#[async_trait]
-impl Handler for Route {
-    async fn handle(&self, request: &mut Request, _depot: &mut Depot, response: &mut Response, _flow: &mut FlowCtrl) {
-        let body = match request.payload_with_max_size(MAX_BODY).await {
-            Ok(body) => Ok(body.to_vec()),
-            Err(error) => Err(ControlError::Invalid(format!("the body: {error}"))),
-        };
-        let outcome = match body {
-            Ok(body) => {
-                let queries = request.queries().iter_all();
-                let queries = queries.flat_map(|(key, values)| values.iter().map(|value| (key.clone(), value.clone())));
-                let call = Call {
-                    simulator: self.simulator.clone(),
-                    phone: request.param("n").unwrap_or_default(),
-                    queries: queries.collect(),
-                    body,
-                };
-                (self.run)(call).await
-            }
-            Err(error) => Err(error),
-        };
-        let answer = outcome.unwrap_or_else(|error| {
-            let status = match error {
-                ControlError::Invalid(_) => StatusCode::BAD_REQUEST,
-                ControlError::NotFound(_) => StatusCode::NOT_FOUND,
-            };
-            Answer { status, body: Some(json!({ "error": error.to_string() }).to_string()) }
-        });
-        response.status_code(answer.status);
-        if let Some(body) = answer.body {
-            response.render(Text::Json(body));
-        }
-    }
 }

@@ -6,10 +6,10 @@ use model::time::Timestamp;
 use super::sessions::{FOREIGN_NODE, LoginRecord};
 use super::subscriber::{Ban, Device, Kept, Standing, Subscriber};
 use super::{ControlError, Engine, Holder, LoginEnd};
-use crate::driver::{EndReason, ReceiptStatus};
+use crate::driver::EndReason;
 use crate::simulator::answers::{
-    AcceptedRow, ChannelSession, InboxQuery, InboxRow, LedgerQuery, List, LoginRow, LoginsQuery, Phone, PhoneDevice,
-    PhoneSettings, SessionRow, SessionsQuery, Stats, page_size,
+    AcceptedRow, ChannelSession, LedgerQuery, List, LoginRow, LoginsQuery, Phone, PhoneDevice, PhoneSettings,
+    SessionRow, SessionsQuery, Stats, page_size,
 };
 use crate::simulator::faults::{Faults, FaultsChange};
 use crate::simulator::number::Number;
@@ -71,6 +71,8 @@ impl Engine {
         self.advance(now);
         self.retire_all(now, number, Standing::Invalidated)?;
         self.subscribers.remove(&number);
+        self.groups.forget(number);
+        self.newsletters.forget(number);
         Ok(())
     }
 
@@ -127,44 +129,6 @@ impl Engine {
         let login = self.record_login(now, number, device, Holder { node: FOREIGN_NODE, epoch });
         if let Some(record) = self.logins.get_mut(login) {
             record.end = Some((now, LoginEnd::Closed));
-        }
-        Ok(())
-    }
-
-    pub fn inbox(&self, number: Number, query: &InboxQuery) -> Result<List<InboxRow>, ControlError> {
-        let subscriber = self.subscriber(number)?;
-        let from = query.from.as_deref().map(|from| self.parse_peer(from)).transpose()?;
-        let wanted = |id: &str| query.id.as_deref().is_none_or(|wanted| wanted == id);
-        let matching = || {
-            let entries = subscriber.inbox();
-            entries.filter(|e| from.is_none_or(|from| from == e.message.from) && wanted(&e.message.id))
-        };
-        let start = match query.after.as_deref() {
-            None => 0,
-            Some(after) => match matching().position(|entry| &*entry.message.id == after) {
-                Some(position) => position + 1,
-                None => return Err(ControlError::Invalid(format!("no message {after} to show what is after it"))),
-            },
-        };
-        let page = matching().skip(start).take(page_size(query.limit));
-        Ok(List { data: page.map(|entry| entry.row(&self.suffixes)).collect(), total: matching().count() })
-    }
-
-    pub fn clear_inbox(&mut self, number: Number) -> Result<(), ControlError> {
-        self.subscriber_mut(number)?.clear_inbox();
-        Ok(())
-    }
-
-    /// The phone opens a chat and reads everything there.
-    pub fn open_chat(&mut self, now: Timestamp, number: Number, with: &str) -> Result<(), ControlError> {
-        self.advance(now);
-        let with = self.parse_peer(with)?;
-        let subscriber = self.subscriber_mut(number)?;
-        let receipts = subscriber.read_receipts;
-        for message in subscriber.read_all_from(with) {
-            if receipts {
-                self.receipt(now, message, ReceiptStatus::Read);
-            }
         }
         Ok(())
     }
@@ -299,6 +263,9 @@ impl Engine {
             self.cut(now, connection);
         }
         self.subscribers.clear();
+        self.messages = Default::default();
+        self.groups = Default::default();
+        self.newsletters = Default::default();
         self.ledger = Default::default();
         self.media = Default::default();
         self.logins.clear();
@@ -321,7 +288,7 @@ impl Engine {
     }
 
     /// A subscriber, named by its number, its phone address or its LID.
-    fn parse_peer(&self, text: &str) -> Result<Number, ControlError> {
+    pub(super) fn parse_peer(&self, text: &str) -> Result<Number, ControlError> {
         let address = self.parse_address(text)?;
         Number::of_address(&address, &self.suffixes)
             .ok_or_else(|| ControlError::Invalid(format!("{text:?} names no subscriber")))

@@ -7,7 +7,7 @@ use model::address::Suffixes;
 use model::id::{Epoch, NodeId};
 use model::time::Timestamp;
 
-use super::subscriber::Message;
+use super::message::Message;
 use crate::simulator::answers::AcceptedRow;
 use crate::simulator::number::Number;
 

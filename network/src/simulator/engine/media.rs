@@ -8,6 +8,7 @@ use model::media::{LARGEST_MEDIA, MediaHandle};
 use model::time::Timestamp;
 use rand::RngExt;
 
+use super::rules::{NOT_FOUND, Refusal};
 use super::{Engine, SessionId};
 use crate::driver::Uploaded;
 use crate::simulator::faults::MediaFail;
@@ -164,6 +165,15 @@ impl Engine {
     /// How long bytes are kept at the moment: a fault shortens it for what is kept already, too.
     fn media_life(&self) -> Duration {
         self.faults.media_ttl_ms.map_or(KEPT_FOR, |life| Duration::from_millis(life).min(KEPT_FOR))
+    }
+
+    /// Whether a message may name a handle.
+    pub(super) fn check_handle(&self, now: Timestamp, handle: Option<&MediaHandle>) -> Result<(), Refusal> {
+        let stored = handle.and_then(|handle| self.media.handles.get(handle));
+        match stored {
+            Some(stored) if stored.at.plus(self.media_life()) > now => Ok(()),
+            _ => Err(Refusal::new(NOT_FOUND, "the network does not have the media")),
+        }
     }
 }
 

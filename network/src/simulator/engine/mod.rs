@@ -6,22 +6,32 @@
 //!
 //! - [`sessions`]: connections of nodes, logins, conflicts, fencing, ends.
 //! - [`pairing`]: QR texts, pair codes, links, credentials.
-//! - [`traffic`]: sends, acceptance, delivery, receipts, acknowledgements.
+//! - [`traffic`]: sends, acceptance, delivery, receipts; [`rules`]: what is refused; [`reading`]: what phones do with
+//!   what reached them.
 //! - [`media`]: bytes that come with messages.
-//! - [`control`]: what the control API asks.
-//! - [`subscriber`], [`mailbox`], [`ledger`]: the state.
+//! - [`groups`], [`newsletters`]: their members and rules.
+//! - [`control`], [`gatherings`], [`inbox`], [`writing`]: what the control API asks.
+//! - [`subscriber`], [`message`], [`mailbox`], [`ledger`]: the state.
 
 mod control;
+mod gatherings;
+pub mod groups;
+mod inbox;
 mod ledger;
 mod mailbox;
 mod media;
+mod message;
+pub mod newsletters;
 mod pairing;
+mod reading;
+mod rules;
 mod sessions;
 mod subscriber;
 #[cfg(test)]
 mod tests;
 mod timers;
 mod traffic;
+mod writing;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -31,9 +41,12 @@ use model::time::Timestamp;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+use self::groups::Groups;
 use self::ledger::Ledger;
 use self::media::MediaStore;
 pub use self::media::{Granted, MediaRefusal};
+use self::message::Messages;
+use self::newsletters::Newsletters;
 use self::sessions::{LoginRecord, NodeLink};
 use self::subscriber::Subscriber;
 use self::timers::Timers;
@@ -98,6 +111,9 @@ pub struct Engine {
     links: BTreeMap<ConnectionId, NodeLink>,
     qr_texts: HashMap<String, SessionId>,
     pair_codes: HashMap<String, SessionId>,
+    messages: Messages,
+    groups: Groups,
+    newsletters: Newsletters,
     ledger: Ledger,
     media: MediaStore,
     /// Every login; `login_seq` is the position plus 1.
@@ -122,6 +138,9 @@ impl Engine {
             links: BTreeMap::new(),
             qr_texts: HashMap::new(),
             pair_codes: HashMap::new(),
+            messages: Messages::default(),
+            groups: Groups::default(),
+            newsletters: Newsletters::default(),
             ledger: Ledger::default(),
             media: MediaStore::default(),
             logins: Vec::new(),

@@ -4,41 +4,21 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use model::address::{Address, Suffixes};
-use model::id::MessageId;
-use model::message::{Content, Surroundings};
+use model::message::Surroundings;
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::SessionId;
 use super::mailbox::Mailbox;
+use super::message::{Chat, Message};
 use crate::driver::{Identity, InboundItem, InboundKind, InboundMessage, ItemId, Receipt, ReceiptStatus};
-use crate::simulator::answers::{InboxRow, PhoneSettings};
+use crate::simulator::answers::PhoneSettings;
 use crate::simulator::number::Number;
-
-/// A message, held once and shared by the ledger, inboxes and mailboxes.
-#[derive(Debug)]
-pub struct Message {
-    pub id: Arc<str>,
-    pub from: Number,
-    /// The device that sent it; `None` when the phone did.
-    pub device: Option<u32>,
-    /// As the sender addressed it.
-    pub to: Address,
-    pub content: Content,
-    pub around: Surroundings,
-    pub at: Timestamp,
-}
-
-impl Message {
-    pub fn message_id(&self) -> MessageId {
-        MessageId(self.id.to_string())
-    }
-}
 
 #[derive(Debug)]
 pub struct Subscriber {
     pub number: Number,
-    pub name: Option<Box<str>>,
+    pub name: Option<Arc<str>>,
     pub online: bool,
     pub read_receipts: bool,
     pub business: bool,
@@ -97,14 +77,34 @@ pub struct InboxEntry {
     pub copies: u32,
     pub first_at: Timestamp,
     pub read: bool,
+    pub played: bool,
 }
 
 /// An inbound item as a mailbox keeps it: small, and the same at every delivery.
 #[derive(Debug)]
 pub enum Kept {
-    Message { message: Arc<Message>, shown: Shown, push_name: Option<Box<str>> },
-    Receipt { message: Arc<Message>, status: ReceiptStatus, at: Timestamp },
-    LidDisclosed { number: Number, at: Timestamp },
+    Message {
+        message: Arc<Message>,
+        shown: Shown,
+        /// How the author of what it quotes is addressed.
+        quoted: Shown,
+        push_name: Option<Arc<str>>,
+    },
+    /// What the owner's phone, or another of its devices, sent.
+    Own {
+        message: Arc<Message>,
+    },
+    Receipt {
+        message: Arc<Message>,
+        status: ReceiptStatus,
+        at: Timestamp,
+        /// The member of the group that acknowledges.
+        participant: Option<(Number, Shown)>,
+    },
+    LidDisclosed {
+        number: Number,
+        at: Timestamp,
+    },
 }
 
 /// How the sender of an inbound message is addressed.
@@ -196,7 +196,7 @@ impl Subscriber {
 
     /// Puts a message into the inbox and says at which position it stands for ever.
     pub fn receive(&mut self, message: Arc<Message>, copies: u32, now: Timestamp) -> u64 {
-        self.inbox.push_back(InboxEntry { message, copies, first_at: now, read: false });
+        self.inbox.push_back(InboxEntry { message, copies, first_at: now, read: false, played: false });
         self.inbox_start + self.inbox.len() as u64 - 1
     }
 
@@ -215,9 +215,15 @@ impl Subscriber {
         self.inbox.get_mut(usize::try_from(index).ok()?)
     }
 
-    /// Marks everything from a sender as read and returns what was not.
-    pub fn read_all_from(&mut self, sender: Number) -> Vec<Arc<Message>> {
-        let unread = self.inbox.iter_mut().filter(|entry| entry.message.from == sender && !entry.read);
+    /// The last message of an id that reached the phone.
+    pub fn received_as(&mut self, id: &str) -> Option<&mut InboxEntry> {
+        self.inbox.iter_mut().rev().find(|entry| &*entry.message.id == id)
+    }
+
+    /// Marks everything in a chat as read and returns what was not.
+    pub fn read_all_in(&mut self, chat: Chat) -> Vec<Arc<Message>> {
+        let owner = self.number;
+        let unread = self.inbox.iter_mut().filter(|entry| !entry.read && entry.message.chat_for(owner) == chat);
         unread
             .map(|entry| {
                 entry.read = true;
@@ -232,16 +238,19 @@ impl Subscriber {
     }
 }
 
-impl InboxEntry {
-    pub fn row(&self, suffixes: &Suffixes) -> InboxRow {
-        InboxRow {
-            id: self.message.message_id(),
-            from: suffixes.phone_address(&self.message.from.to_string()),
-            to: self.message.to.clone(),
-            content: self.message.content.clone(),
-            copies: self.copies,
-            first_at: self.first_at,
+impl Shown {
+    /// The addresses of a number that is shown so.
+    fn addresses(self, number: Number, suffixes: &Suffixes) -> (Address, Option<Address>) {
+        let phone = suffixes.phone_address(&number.to_string());
+        match self {
+            Self::Phone => (phone, None),
+            Self::Lid => (number.lid(), None),
+            Self::LidWithPhone => (number.lid(), Some(phone)),
         }
+    }
+
+    pub fn address(self, number: Number, suffixes: &Suffixes) -> Address {
+        self.addresses(number, suffixes).0
     }
 }
 
@@ -250,29 +259,49 @@ impl Kept {
     pub fn item(&self, id: ItemId, owner: Number, suffixes: &Suffixes) -> InboundItem {
         let phone = |number: Number| suffixes.phone_address(&number.to_string());
         match self {
-            Self::Message { message, shown, push_name } => {
-                let (from, from_phone) = match shown {
-                    Shown::Phone => (phone(message.from), None),
-                    Shown::Lid => (message.from.lid(), None),
-                    Shown::LidWithPhone => (message.from.lid(), Some(phone(message.from))),
+            Self::Message { message, shown, quoted, push_name } => {
+                let (from, from_phone, chat, to) = match message.chat {
+                    Chat::Direct(_) => {
+                        let (from, from_phone) = shown.addresses(message.from, suffixes);
+                        (from.clone(), from_phone, from, phone(owner))
+                    }
+                    Chat::Group(_) => {
+                        let (from, from_phone) = shown.addresses(message.from, suffixes);
+                        (from, from_phone, message.to.clone(), message.to.clone())
+                    }
+                    // Nobody sees who of its admins wrote.
+                    Chat::Newsletter(_) => (message.to.clone(), None, message.to.clone(), message.to.clone()),
                 };
                 let kind = InboundKind::Message(InboundMessage {
                     id: message.message_id(),
-                    chat: from.clone(),
+                    content: message.content_for(owner, &chat),
+                    around: around_for(message, *quoted, suffixes),
+                    chat,
                     from,
                     from_phone,
-                    to: phone(owner),
+                    to,
                     push_name: push_name.as_deref().map(str::to_owned),
-                    content: message.content.clone(),
-                    around: message.around.clone(),
                 });
                 InboundItem { id, at: message.at, kind }
             }
-            Self::Receipt { message, status, at } => {
+            Self::Own { message } => {
+                let kind = InboundKind::OwnMessage(InboundMessage {
+                    id: message.message_id(),
+                    content: message.content_for(owner, &message.to),
+                    around: around_for(message, Shown::Phone, suffixes),
+                    chat: message.to.clone(),
+                    from: phone(owner),
+                    from_phone: None,
+                    to: message.to.clone(),
+                    push_name: None,
+                });
+                InboundItem { id, at: message.at, kind }
+            }
+            Self::Receipt { message, status, at, participant } => {
                 let kind = InboundKind::Receipt(Receipt {
                     message_id: message.message_id(),
                     chat: message.to.clone(),
-                    participant: None,
+                    participant: participant.map(|(member, shown)| shown.address(member, suffixes)),
                     status: *status,
                 });
                 InboundItem { id, at: *at, kind }
@@ -283,4 +312,13 @@ impl Kept {
             }
         }
     }
+}
+
+/// What stands around a message, with the author of what it quotes as the reader sees them.
+fn around_for(message: &Message, quoted: Shown, suffixes: &Suffixes) -> Surroundings {
+    let mut around = message.around.as_deref().cloned().unwrap_or_default();
+    if let (Some(quote), Some(author)) = (&mut around.quoted, message.quoted_from) {
+        quote.from = quoted.address(author, suffixes);
+    }
+    around
 }

@@ -142,7 +142,9 @@ impl World {
 
     fn phone_sends(&mut self, from: &str, to: &str, count: u32) -> Vec<MessageId> {
         let now = self.now;
-        self.call(|engine| engine.phone_send(now, number_of(from), to, &text("hi"), count)).unwrap()
+        let body = serde_json::json!({ "to": to, "type": "text", "text": "hi", "count": count });
+        let message = serde_json::from_value(body).unwrap();
+        self.call(|engine| engine.phone_write(now, number_of(from), &message, None)).unwrap()
     }
 
     fn acknowledge(&mut self, session: SessionId, item: &ItemId) {
@@ -514,12 +516,20 @@ fn a_send_to_nobody_is_refused() {
     let mut world = World::new();
     let credentials = world.pair(CHANNEL);
     let session = world.login(1, 5, &credentials);
-    for to in ["19999999999@s.example", "120363@g.example", "123456789012345@lid", "1555@elsewhere"] {
+    let nobody = [
+        ("19999999999@s.example", 479),
+        ("123456789012345@lid", 479),
+        ("1555@elsewhere", 479),
+        ("120363@g.example", 404),
+        ("120363@n.example", 404),
+    ];
+    for (to, expected) in nobody {
         world.take(session);
         world.send(session, "A", to);
-        assert!(matches!(world.take(session)[..], [SessionFrame::Refused { code: 479, .. }]), "{to}");
+        let heard = world.take(session);
+        assert!(matches!(heard[..], [SessionFrame::Refused { code, .. }] if code == expected), "{to}: {heard:?}");
     }
-    assert_eq!((world.stats().refused, world.stats().accepted), (4, 0));
+    assert_eq!((world.stats().refused, world.stats().accepted), (5, 0));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Messages: sends of channels and phones, acceptance and refusal, delivery, receipts, reading.
+//! Messages on their way: sends of channels and phones, acceptance and refusal, delivery, receipts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,15 +9,14 @@ use model::message::{Content, Surroundings};
 use model::time::Timestamp;
 use rand::RngExt;
 
+use super::message::{Chat, Message};
+use super::rules::Draft;
 use super::sessions::Live;
-use super::subscriber::{Kept, Message};
+use super::subscriber::{Kept, Shown};
 use super::{ControlError, Engine, Holder, Later, SessionId};
 use crate::driver::{Outbound, ReceiptStatus};
 use crate::simulator::number::Number;
 use crate::wire::SessionFrame;
-
-/// The network's code for a recipient that it cannot reach.
-const BAD_RECIPIENT: u16 = 479;
 
 /// A send that arrived and is not answered yet. It is judged even when its session ends meanwhile.
 #[derive(Debug)]
@@ -25,16 +24,22 @@ pub struct InFlight {
     session: SessionId,
     live: Live,
     holder: Holder,
-    id: MessageId,
-    to: Address,
-    content: Content,
-    around: Surroundings,
+    message: Outbound,
+}
+
+/// What a phone writes.
+#[derive(Clone, Debug)]
+pub struct Writing {
+    pub to: Address,
+    pub content: Content,
+    pub around: Surroundings,
+    /// The id of a message that the recipient could not read, and that this one is.
+    pub recovers: Option<MessageId>,
 }
 
 impl Engine {
     /// A channel writes a message.
     pub(super) fn send(&mut self, now: Timestamp, session: SessionId, message: Outbound) {
-        let Outbound { id, to, content, around } = message;
         let Some(live) = self.live(session) else {
             self.stats.late_writes += u64::from(self.session(session).is_none());
             return;
@@ -46,7 +51,7 @@ impl Engine {
         let jitter = self.rng.random_range(0..=self.faults.accept_jitter_ms);
         let earliest = now.plus(Duration::from_millis(self.faults.accept_delay_ms + jitter));
         let holder = Holder { node: self.node_of(session), epoch: self.session(session).map_or(0, |s| s.epoch) };
-        let in_flight = InFlight { session, live, holder, id, to, content, around };
+        let in_flight = InFlight { session, live, holder, message };
         let subscriber = self.subscribers.get_mut(&live.number);
         let Some(device) = subscriber.and_then(|subscriber| subscriber.device_mut(live.device)) else { return };
         device.answers_from = device.answers_from.max(earliest);
@@ -59,38 +64,31 @@ impl Engine {
 
     /// Accepts or refuses a send, and delivers it.
     pub(super) fn judge(&mut self, now: Timestamp, send: InFlight) {
-        let from = send.live.number;
-        if let Some(message) = self.ledger.repeat(from, send.id.as_str()) {
+        let InFlight { session, live, holder, message } = send;
+        let Outbound { id, to, content, around } = message;
+        if let Some(message) = self.ledger.repeat(live.number, id.as_str()) {
             if self.faults.dedup {
                 self.stats.duplicates_dropped += 1;
             } else {
                 self.deliver_copy(&message);
             }
-            return self.accept(now, send.session, send.id);
+            return self.accept(now, session, id);
         }
         if let Some(nack) = self.faults.nack
             && self.chance(nack.pct)
         {
-            return self.refuse(send.session, send.id, nack.code, "refused by fault");
+            return self.refuse(session, id, nack.code, "refused by fault");
         }
-        let recipient = Number::of_address(&send.to, &self.suffixes);
-        let Some(recipient) = recipient.filter(|number| self.subscribers.contains_key(number)) else {
-            return self.refuse(send.session, send.id, BAD_RECIPIENT, "the recipient is not registered");
+        let draft = Draft { id: id.as_str().into(), from: live.number, device: Some(live.device), to, content, around };
+        let message = match self.compose(now, draft) {
+            Ok(message) => message,
+            Err(refusal) => return self.refuse(session, id, refusal.code, refusal.text),
         };
-        let message = Arc::new(Message {
-            id: send.id.as_str().into(),
-            from,
-            device: Some(send.live.device),
-            to: send.to,
-            content: send.content,
-            around: send.around,
-            at: now,
-        });
         self.stats.accepted += 1;
-        self.ledger.push(Arc::clone(&message), send.holder.node, send.holder.epoch, now);
+        self.ledger.push(Arc::clone(&message), holder.node, holder.epoch, now);
         // The acceptance goes first: the network tells of the acceptance before it tells of the delivery.
-        self.accept(now, send.session, send.id);
-        self.deliver(now, &message, recipient);
+        self.accept(now, session, id);
+        self.deliver(now, &message);
     }
 
     fn accept(&mut self, at: Timestamp, session: SessionId, id: MessageId) {
@@ -110,69 +108,135 @@ impl Engine {
     /// A phone writes messages of one content.
     ///
     /// # Errors
-    /// An unknown phone or recipient.
+    /// An unknown phone, or what the network refuses.
     pub fn phone_send(
         &mut self,
         now: Timestamp,
         from: Number,
-        to: &str,
-        content: &Content,
+        writing: &Writing,
         count: u32,
     ) -> Result<Vec<MessageId>, ControlError> {
         self.advance(now);
         if self.subscriber(from)?.banned(now).is_some() {
             return Err(ControlError::Invalid("the phone is banned".into()));
         }
-        let to = self.parse_address(to)?;
-        let recipient = Number::of_address(&to, &self.suffixes);
-        let recipient = recipient.filter(|number| self.subscribers.contains_key(number));
-        let recipient = recipient.ok_or_else(|| ControlError::Invalid(format!("{to} is not registered")))?;
         let mut ids = Vec::with_capacity(count as usize);
         for _ in 0..count {
-            let id = MessageId::mint(self.rng.random());
-            let message = Message {
+            let id = match &writing.recovers {
+                Some(id) => self.check_recovers(id, from)?,
+                None => MessageId::mint(self.rng.random()),
+            };
+            let draft = Draft {
                 id: id.as_str().into(),
                 from,
                 device: None,
-                to: to.clone(),
-                content: content.clone(),
-                around: Surroundings::default(),
-                at: now,
+                to: writing.to.clone(),
+                content: writing.content.clone(),
+                around: writing.around.clone(),
             };
-            self.deliver(now, &Arc::new(message), recipient);
+            let message = self.compose(now, draft)?;
+            self.deliver(now, &message);
             ids.push(id);
         }
         Ok(ids)
     }
 
-    /// Brings a message to the recipient's phone, or keeps it until that is online, and to its linked devices.
-    fn deliver(&mut self, now: Timestamp, message: &Arc<Message>, recipient: Number) {
-        let Some(sender) = self.subscribers.get(&message.from) else { return };
-        let Some(subscriber) = self.subscribers.get(&recipient) else { return };
-        let (shown, push_name) = (sender.shown_to(subscriber), sender.name.clone());
-        let own = |device: u32| recipient == message.from && message.device == Some(device);
-        let devices: Vec<u32> = subscriber.linked().map(|device| device.id).filter(|id| !own(*id)).collect();
-        for device in devices {
-            let kept = Kept::Message { message: Arc::clone(message), shown, push_name: push_name.clone() };
-            self.keep(recipient, device, kept);
-        }
-        let Some(subscriber) = self.subscribers.get_mut(&recipient) else { return };
-        if subscriber.online {
-            self.take_in(now, Arc::clone(message), 1, recipient);
+    /// The id of a message that could not be read, and is sent once more so that it can.
+    fn check_recovers(&self, id: &MessageId, from: Number) -> Result<MessageId, ControlError> {
+        let mut sent = self.messages.named(id.as_str()).filter(|message| message.from == from);
+        let unread = sent.any(|message| matches!(message.body.other(), Some(Content::Undecryptable { .. })));
+        if unread {
+            Ok(id.clone())
         } else {
+            Err(ControlError::NotFound(format!("{from} sent no undecryptable message {id}")))
+        }
+    }
+
+    /// Brings a message to everybody whom it concerns.
+    fn deliver(&mut self, now: Timestamp, message: &Arc<Message>) {
+        self.messages.insert(message);
+        if matches!(message.body.other(), Some(Content::Star { .. } | Content::Unstar { .. })) {
+            // For the sender's own eyes: shown by its phone, and told to nobody.
+            if let Some(sender) = self.subscribers.get_mut(&message.from) {
+                sender.receive(Arc::clone(message), 1, now);
+            }
+            return;
+        }
+        let recipients = self.recipients(message);
+        if !recipients.contains(&message.from) {
+            self.sync(message);
+        }
+        for recipient in recipients {
+            self.deliver_to(now, message, recipient);
+        }
+    }
+
+    fn recipients(&self, message: &Message) -> Vec<Number> {
+        let others = |number: &Number| *number != message.from;
+        match message.chat {
+            Chat::Direct(recipient) => vec![recipient],
+            Chat::Group(group) => {
+                let members = self.groups.get(group).map(|group| group.members()).unwrap_or_default();
+                members.iter().map(|member| member.number).filter(others).collect()
+            }
+            Chat::Newsletter(newsletter) => {
+                let newsletter = self.newsletters.get(newsletter);
+                newsletter.map(|newsletter| newsletter.readers().filter(others).collect()).unwrap_or_default()
+            }
+        }
+    }
+
+    /// Shows the sender's other linked devices what it sent.
+    fn sync(&mut self, message: &Arc<Message>) {
+        for device in self.devices_to_tell(message, message.from) {
+            self.keep(message.from, device, Kept::Own { message: Arc::clone(message) });
+        }
+    }
+
+    /// The linked devices of `number`, but for the one that sent the message.
+    fn devices_to_tell(&self, message: &Message, number: Number) -> Vec<u32> {
+        let Some(subscriber) = self.subscribers.get(&number) else { return Vec::new() };
+        let sent = |device: u32| number == message.from && message.device == Some(device);
+        subscriber.linked().map(|device| device.id).filter(|id| !sent(*id)).collect()
+    }
+
+    /// Brings a message to the recipient's phone, or keeps it until that is online, and to its linked devices.
+    fn deliver_to(&mut self, now: Timestamp, message: &Arc<Message>, recipient: Number) {
+        let Some(subscriber) = self.subscribers.get(&recipient) else { return };
+        let online = subscriber.online;
+        let shown = self.shown(message.from, recipient);
+        let quoted = message.quoted_from.map_or(Shown::Phone, |author| self.shown(author, recipient));
+        let newsletter = matches!(message.chat, Chat::Newsletter(_));
+        let push_name = self.subscribers.get(&message.from).filter(|_| !newsletter).and_then(|s| s.name.clone());
+        for device in self.devices_to_tell(message, recipient) {
+            let (message, push_name) = (Arc::clone(message), push_name.clone());
+            self.keep(recipient, device, Kept::Message { message, shown, quoted, push_name });
+        }
+        if online {
+            self.take_in(now, Arc::clone(message), 1, recipient);
+        } else if let Some(subscriber) = self.subscribers.get_mut(&recipient) {
             subscriber.waiting.push((Arc::clone(message), 1));
         }
     }
 
-    /// One more copy of a message reaches the phone: counted, and told to nobody.
+    /// How one subscriber is addressed towards another.
+    pub(super) fn shown(&self, who: Number, towards: Number) -> Shown {
+        match (self.subscribers.get(&who), self.subscribers.get(&towards)) {
+            (Some(who), Some(towards)) => who.shown_to(towards),
+            _ => Shown::Phone,
+        }
+    }
+
+    /// One more copy of a message reaches the phones: counted, and told to nobody.
     fn deliver_copy(&mut self, message: &Arc<Message>) {
-        let recipient = Number::of_address(&message.to, &self.suffixes);
-        let Some(subscriber) = recipient.and_then(|number| self.subscribers.get_mut(&number)) else { return };
-        let waiting = subscriber.waiting.iter_mut().find(|(waiting, _)| Arc::ptr_eq(waiting, message));
-        if let Some((_, copies)) = waiting {
-            *copies += 1;
-        } else if let Some(entry) = subscriber.received(message) {
-            entry.copies += 1;
+        for recipient in self.recipients(message) {
+            let Some(subscriber) = self.subscribers.get_mut(&recipient) else { continue };
+            let waiting = subscriber.waiting.iter_mut().find(|(waiting, _)| Arc::ptr_eq(waiting, message));
+            if let Some((_, copies)) = waiting {
+                *copies += 1;
+            } else if let Some(entry) = subscriber.received(message) {
+                entry.copies += 1;
+            }
         }
     }
 
@@ -182,30 +246,23 @@ impl Engine {
         let position = subscriber.receive(Arc::clone(&message), copies, now);
         let auto_read_ms = subscriber.auto_read_ms;
         self.stats.delivered += 1;
-        self.receipt(now, message, ReceiptStatus::Delivered);
+        self.receipt(now, message, ReceiptStatus::Delivered, recipient);
         if let Some(delay) = auto_read_ms {
             let due = now.plus(Duration::from_millis(delay.into()));
             self.timers.push(due, Later::AutoRead { number: recipient, position });
         }
     }
 
-    /// The phone of `number` opens the chat in which the message at `position` stands.
-    pub(super) fn auto_read(&mut self, now: Timestamp, number: Number, position: u64) {
-        let Some(subscriber) = self.subscribers.get_mut(&number) else { return };
-        let receipts = subscriber.read_receipts;
-        let Some(entry) = subscriber.inbox_entry(position).filter(|entry| !entry.read) else { return };
-        entry.read = true;
-        let message = Arc::clone(&entry.message);
-        if receipts {
-            self.receipt(now, message, ReceiptStatus::Read);
-        }
-    }
-
-    /// Tells the device that sent a message how far it came. Phones get no receipts here.
-    pub(super) fn receipt(&mut self, at: Timestamp, message: Arc<Message>, status: ReceiptStatus) {
-        if let Some(device) = message.device {
-            self.keep(message.from, device, Kept::Receipt { message, status, at });
-        }
+    /// Tells the device that sent a message how far it came at `reader`. Phones get no receipts here, and newsletters
+    /// give none.
+    pub(super) fn receipt(&mut self, at: Timestamp, message: Arc<Message>, status: ReceiptStatus, reader: Number) {
+        let Some(device) = message.device else { return };
+        let participant = match message.chat {
+            Chat::Direct(_) => None,
+            Chat::Group(_) => Some((reader, self.shown(reader, message.from))),
+            Chat::Newsletter(_) => return,
+        };
+        self.keep(message.from, device, Kept::Receipt { message, status, at, participant });
     }
 
     /// Puts an item into a device's mailbox and sends it, when its session has room.

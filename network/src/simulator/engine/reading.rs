@@ -1,0 +1,99 @@
+//! What phones do with messages that reached them: they open chats, play, and react.
+
+use std::sync::Arc;
+
+use model::address::Address;
+use model::message::{Content, Surroundings};
+use model::time::Timestamp;
+
+use super::message::{Chat, Message};
+use super::traffic::Writing;
+use super::{ControlError, Engine};
+use crate::driver::ReceiptStatus;
+use crate::simulator::number::Number;
+
+impl Engine {
+    /// The phone opens a chat and reads everything there.
+    pub fn open_chat(&mut self, now: Timestamp, number: Number, with: &str) -> Result<(), ControlError> {
+        self.advance(now);
+        let chat = self.parse_chat(with)?;
+        let subscriber = self.subscriber_mut(number)?;
+        let receipts = subscriber.read_receipts;
+        for message in subscriber.read_all_in(chat) {
+            if receipts {
+                self.receipt(now, message, ReceiptStatus::Read, number);
+            }
+        }
+        Ok(())
+    }
+
+    /// The phone of `number` reads the message at `position`, a while after it came.
+    pub(super) fn auto_read(&mut self, now: Timestamp, number: Number, position: u64) {
+        let Some(subscriber) = self.subscribers.get_mut(&number) else { return };
+        let receipts = subscriber.read_receipts;
+        let Some(entry) = subscriber.inbox_entry(position).filter(|entry| !entry.read) else { return };
+        entry.read = true;
+        let message = Arc::clone(&entry.message);
+        if receipts {
+            self.receipt(now, message, ReceiptStatus::Read, number);
+        }
+    }
+
+    /// The phone plays a sound or a video. Its sender hears of it once, also when read receipts are off.
+    pub fn play(&mut self, now: Timestamp, number: Number, id: &str) -> Result<(), ControlError> {
+        self.advance(now);
+        let entry = self.subscriber_mut(number)?.received_as(id);
+        let entry = entry.ok_or_else(|| ControlError::NotFound(format!("no message {id} reached {number}")))?;
+        if !matches!(entry.message.body.other(), Some(Content::Audio { .. } | Content::Video { .. })) {
+            return Err(ControlError::Invalid(format!("{id} is neither a sound nor a video")));
+        }
+        if !std::mem::replace(&mut entry.played, true) {
+            let message = Arc::clone(&entry.message);
+            self.receipt(now, message, ReceiptStatus::Played, number);
+        }
+        Ok(())
+    }
+
+    /// The phone reacts to a message that it got or sent.
+    pub fn react(&mut self, now: Timestamp, number: Number, id: &str, emoji: &str) -> Result<(), ControlError> {
+        self.advance(now);
+        let message = self.seen(number, id)?;
+        let to = self.chat_address(number, message);
+        let target = self.key(number, message);
+        let content = Content::Reaction { target, emoji: emoji.to_owned() };
+        let writing = Writing { to, content, around: Surroundings::default(), recovers: None };
+        self.phone_send(now, number, &writing, 1).map(drop)
+    }
+
+    /// A message that a phone got or sent.
+    pub(super) fn seen(&self, number: Number, id: &str) -> Result<&Arc<Message>, ControlError> {
+        self.subscriber(number)?;
+        let mut named = self.messages.named(id);
+        let seen = named.find(|message| match message.chat {
+            Chat::Direct(to) => message.from == number || to == number,
+            Chat::Group(group) => self.groups.get(group).is_some_and(|group| group.rank_of(number).is_some()),
+            Chat::Newsletter(_) => true,
+        });
+        seen.ok_or_else(|| ControlError::NotFound(format!("{number} knows no message {id}")))
+    }
+
+    /// The address of the conversation in which a phone sees a message.
+    pub(super) fn chat_address(&self, number: Number, message: &Message) -> Address {
+        match message.chat_for(number) {
+            // As the phone knows the peer, who may hide its number.
+            Chat::Direct(peer) => self.shown(peer, number).address(peer, &self.suffixes),
+            Chat::Group(group) => group.address(&self.suffixes),
+            Chat::Newsletter(newsletter) => newsletter.address(&self.suffixes),
+        }
+    }
+
+    /// A conversation: a number or an address of any kind.
+    pub(super) fn parse_chat(&self, text: &str) -> Result<Chat, ControlError> {
+        let address = self.parse_address(text)?;
+        match self.chat_of(&address) {
+            Ok(chat) => Ok(chat),
+            // What was sent by a number that is registered no more can still be read.
+            Err(refusal) => Number::of_address(&address, &self.suffixes).map(Chat::Direct).ok_or(refusal.into()),
+        }
+    }
+}

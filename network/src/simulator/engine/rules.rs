@@ -1,0 +1,184 @@
+//! What may be sent to whom: the network's refusals, with their codes and texts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::address::Address;
+use model::message::{Content, Surroundings};
+use model::time::Timestamp;
+
+use super::groups::GroupId;
+use super::message::{Body, Chat, Message};
+use super::newsletters::NewsletterId;
+use super::{ControlError, Engine};
+use crate::simulator::number::Number;
+
+/// The network's codes. `479` is the one that a recipient is to blame for.
+pub const BAD_REQUEST: u16 = 400;
+pub const FORBIDDEN: u16 = 403;
+pub const NOT_FOUND: u16 = 404;
+pub const TOO_LATE: u16 = 410;
+pub const BAD_RECIPIENT: u16 = 479;
+
+/// How old a message may be when its author edits it, or deletes it for everybody.
+const EDIT_WITHIN: Duration = Duration::from_secs(15 * 60);
+const DELETE_WITHIN: Duration = Duration::from_secs(60 * 3600);
+
+/// Why the network refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub code: u16,
+    pub text: &'static str,
+}
+
+impl Refusal {
+    pub const fn new(code: u16, text: &'static str) -> Self {
+        Self { code, text }
+    }
+}
+
+impl From<Refusal> for ControlError {
+    fn from(refusal: Refusal) -> Self {
+        let text = format!("{} {}", refusal.code, refusal.text);
+        if refusal.code == NOT_FOUND { Self::NotFound(text) } else { Self::Invalid(text) }
+    }
+}
+
+/// A message that somebody wants to send.
+#[derive(Debug)]
+pub struct Draft {
+    pub id: Arc<str>,
+    pub from: Number,
+    /// The device that sends it; `None` when the phone does.
+    pub device: Option<u32>,
+    pub to: Address,
+    pub content: Content,
+    pub around: Surroundings,
+}
+
+impl Engine {
+    /// The message that a draft becomes, or why it is refused.
+    pub(super) fn compose(&self, now: Timestamp, draft: Draft) -> Result<Arc<Message>, Refusal> {
+        let Draft { id, from, device, to, mut content, around } = draft;
+        let chat = self.chat_of(&to)?;
+        self.check_may_send(from, chat, &content)?;
+        if device.is_some() && is_received_only(&content) {
+            return Err(Refusal::new(BAD_REQUEST, "a device cannot send this"));
+        }
+        if let Some(media) = content.media() {
+            self.check_handle(now, media.handle.as_ref())?;
+        }
+        let target = match content.target() {
+            None => None,
+            Some(key) => {
+                let known = self.messages.find(key.id.as_str(), from, chat);
+                Some(known.ok_or(Refusal::new(NOT_FOUND, "the network does not know the message"))?)
+            }
+        };
+        if let Some(target) = target {
+            self.check_target(now, from, &content, target)?;
+            if let Content::Delete { by_admin, .. } = &mut content {
+                *by_admin = target.from != from;
+            }
+        }
+        let quoted = around.quoted.as_ref();
+        let quoted_from = quoted.and_then(|quoted| self.messages.find(quoted.message_id.as_str(), from, chat));
+        Ok(Arc::new(Message {
+            id,
+            from,
+            device,
+            chat,
+            to,
+            target: target.cloned(),
+            quoted_from: quoted_from.map(|quoted| quoted.from),
+            body: Body::of(content),
+            around: (!around.is_empty()).then(|| Box::new(around)),
+            at: now,
+        }))
+    }
+
+    /// The conversation that an address names.
+    pub(super) fn chat_of(&self, address: &Address) -> Result<Chat, Refusal> {
+        if let Some(group) = GroupId::of_address(address, &self.suffixes) {
+            let known = self.groups.get(group).is_some();
+            return if known { Ok(Chat::Group(group)) } else { Err(Refusal::new(NOT_FOUND, "there is no such group")) };
+        }
+        if let Some(newsletter) = NewsletterId::of_address(address, &self.suffixes) {
+            let known = self.newsletters.get(newsletter).is_some();
+            let known = known.then_some(Chat::Newsletter(newsletter));
+            return known.ok_or(Refusal::new(NOT_FOUND, "there is no such newsletter"));
+        }
+        let number = Number::of_address(address, &self.suffixes);
+        let number = number.filter(|number| self.subscribers.contains_key(number));
+        number.map(Chat::Direct).ok_or(Refusal::new(BAD_RECIPIENT, "the recipient is not registered"))
+    }
+
+    fn check_may_send(&self, from: Number, chat: Chat, content: &Content) -> Result<(), Refusal> {
+        // What one stars is nobody else's business.
+        let private = matches!(content, Content::Star { .. } | Content::Unstar { .. });
+        match chat {
+            Chat::Group(group) => {
+                let group = self.groups.get(group).ok_or(Refusal::new(NOT_FOUND, "there is no such group"))?;
+                let rank = group.rank_of(from).ok_or(Refusal::new(FORBIDDEN, "not a member of the group"))?;
+                if group.announce && !rank.is_admin() && !private {
+                    return Err(Refusal::new(FORBIDDEN, "only admins send to the group"));
+                }
+                Ok(())
+            }
+            Chat::Newsletter(newsletter) => {
+                let newsletter = self.newsletters.get(newsletter);
+                let publishes = newsletter.is_some_and(|newsletter| newsletter.publishes(from));
+                let allowed = publishes || private;
+                if allowed { Ok(()) } else { Err(Refusal::new(FORBIDDEN, "only admins send to the newsletter")) }
+            }
+            Chat::Direct(_) => Ok(()),
+        }
+    }
+
+    fn check_target(&self, now: Timestamp, from: Number, content: &Content, target: &Message) -> Result<(), Refusal> {
+        let own = target.from == from;
+        let age = now.since(target.at);
+        let refused = |code, text| Err(Refusal::new(code, text));
+        if target.target.is_some() {
+            return refused(BAD_REQUEST, "this is nothing that one can react to or change");
+        }
+        match content {
+            Content::Edit { .. } if !own => refused(FORBIDDEN, "only the author edits a message"),
+            Content::Edit { .. } if target.body.text().is_none() => refused(BAD_REQUEST, "the message has no text"),
+            Content::Edit { .. } if age > EDIT_WITHIN => refused(TOO_LATE, "the message is too old to be edited"),
+            Content::Delete { .. } if !own && !self.is_admin(from, target.chat) => {
+                refused(FORBIDDEN, "only the author or an admin of the group deletes a message")
+            }
+            Content::Delete { .. } if own && age > DELETE_WITHIN => {
+                refused(TOO_LATE, "the message is too old to be deleted")
+            }
+            Content::PollVote { .. } if !matches!(target.body.other(), Some(Content::Poll { .. })) => {
+                refused(BAD_REQUEST, "the message is no poll")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn is_admin(&self, number: Number, chat: Chat) -> bool {
+        match chat {
+            Chat::Group(group) => {
+                self.groups.get(group).and_then(|group| group.rank_of(number)).is_some_and(|rank| rank.is_admin())
+            }
+            _ => false,
+        }
+    }
+}
+
+/// What phones and the network alone send (supplement 24).
+fn is_received_only(content: &Content) -> bool {
+    matches!(
+        content,
+        Content::PollVote { .. }
+            | Content::ButtonReply { .. }
+            | Content::ListReply { .. }
+            | Content::Order { .. }
+            | Content::Event { .. }
+            | Content::Undecryptable { .. }
+            | Content::Unknown { .. }
+    )
+}

@@ -1,0 +1,146 @@
+//! From what the control API was told to what a phone writes.
+
+use model::address::Address;
+use model::id::MessageId;
+use model::media::Media;
+use model::message::{ContactCard, Content, LinkPreview, MessageKey, Quoted, Surroundings};
+use model::time::Timestamp;
+
+use super::message::Message;
+use super::traffic::Writing;
+use super::{ControlError, Engine};
+use crate::simulator::answers::writing::{GivenContact, GivenKey, GivenPreview, PhoneBody, PhoneMessage};
+use crate::simulator::bytes::Prepared;
+use crate::simulator::number::Number;
+
+impl Engine {
+    /// A phone writes what the control API says, `count` times.
+    ///
+    /// # Errors
+    /// An unknown phone, a body that makes no sense, or what the network refuses.
+    pub fn phone_write(
+        &mut self,
+        now: Timestamp,
+        from: Number,
+        message: &PhoneMessage,
+        media: Option<Prepared>,
+    ) -> Result<Vec<MessageId>, ControlError> {
+        self.advance(now);
+        self.subscriber(from)?;
+        let media = media.map(|Prepared { media, sha256, bytes }| {
+            let handle = Some(self.store_media(now, sha256, bytes).handle);
+            Media { handle, ..media }
+        });
+        let content = self.content_of(from, message, media)?;
+        let to = match (content.target(), &message.to) {
+            // Where the target stands, the message goes.
+            (Some(target), _) => target.remote_jid.clone(),
+            (None, Some(to)) => self.parse_address(to)?,
+            (None, None) => return Err(ControlError::Invalid("to is missing".into())),
+        };
+        let around = self.around_of(from, message)?;
+        let writing = Writing { to, content, around, recovers: message.recovers.clone() };
+        self.phone_send(now, from, &writing, message.count)
+    }
+
+    fn content_of(&self, from: Number, message: &PhoneMessage, media: Option<Media>) -> Result<Content, ControlError> {
+        let media = || media.ok_or_else(|| ControlError::Invalid("media is missing".into()));
+        let target = || self.named_by(from, message.message_key.as_ref()).map(|target| self.key(from, target));
+        Ok(match message.body.clone() {
+            PhoneBody::Text { text } => Content::Text { text },
+            PhoneBody::Image { caption } => Content::Image { media: media()?, caption },
+            PhoneBody::Video { caption, gif, ptv } => Content::Video { media: media()?, caption, gif, note: ptv },
+            PhoneBody::Audio { .. } | PhoneBody::Voice => Content::Audio { media: media()? },
+            PhoneBody::Document { caption } => Content::Document { media: media()?, caption },
+            PhoneBody::Sticker { animated } => Content::Sticker { media: media()?, animated },
+            PhoneBody::Reaction { emoji } => Content::Reaction { target: target()?, emoji },
+            PhoneBody::Edit { text } => Content::Edit { target: target()?, text },
+            PhoneBody::Delete => Content::Delete { target: target()?, by_admin: false },
+            PhoneBody::Location { latitude, longitude, name, address, live } => {
+                Content::Location { latitude, longitude, name, address, live }
+            }
+            PhoneBody::Contact { contacts } => Content::Contact { contacts: contacts.into_iter().map(card).collect() },
+            PhoneBody::Poll { name, options, selectable_count } => Content::Poll { name, options, selectable_count },
+            PhoneBody::Forward => {
+                let forwarded = self.named_by(from, message.message_key.as_ref())?;
+                if forwarded.target.is_some() {
+                    return Err(ControlError::Invalid("this is nothing that can be forwarded".into()));
+                }
+                forwarded.body.content()
+            }
+            PhoneBody::Pin { duration } => Content::Pin { target: target()?, duration_seconds: duration },
+            PhoneBody::Unpin => Content::Unpin { target: target()? },
+            PhoneBody::Star => Content::Star { target: target()? },
+            PhoneBody::Unstar => Content::Unstar { target: target()? },
+            PhoneBody::PollVote { selected } => Content::PollVote { target: target()?, selected },
+            PhoneBody::ButtonReply { id, title } => Content::ButtonReply { id, title },
+            PhoneBody::ListReply { id, title } => Content::ListReply { id, title },
+            PhoneBody::Order { order_id, token, item_count, total_amount, currency } => {
+                Content::Order { order_id, token, item_count, total_amount, currency }
+            }
+            PhoneBody::Event { name, start_at, end_at, location } => {
+                Content::Event { name, start_at, end_at, location }
+            }
+            PhoneBody::Undecryptable { reason } => Content::Undecryptable { reason },
+            PhoneBody::Unknown { raw_type } => Content::Unknown { raw_type },
+        })
+    }
+
+    fn around_of(&self, from: Number, message: &PhoneMessage) -> Result<Surroundings, ControlError> {
+        let quoted = match &message.quoted {
+            None => None,
+            Some(key) => {
+                let quoted = self.named_by(from, Some(key))?;
+                Some(Quoted {
+                    message_id: quoted.message_id(),
+                    from: self.shown(quoted.from, from).address(quoted.from, &self.suffixes),
+                    text: quoted.body.text().map(str::to_owned),
+                })
+            }
+        };
+        let named = message.mentions.iter().filter(|mention| *mention != "all");
+        let mentions: Result<Vec<Address>, _> = named.map(|mention| self.parse_address(mention)).collect();
+        Ok(Surroundings {
+            quoted,
+            mentions: mentions?,
+            mentions_all: message.mentions.iter().any(|mention| mention == "all"),
+            forwarded: message.forwarded || message.body == PhoneBody::Forward,
+            link_preview: message.link_preview.clone().and_then(|preview| preview_of(preview, &message.body)),
+            ephemeral_expiration: message.ephemeral_expiration,
+            recovered: message.recovers.is_some(),
+        })
+    }
+
+    /// The message that a phone names by a key.
+    fn named_by(&self, number: Number, key: Option<&GivenKey>) -> Result<&Message, ControlError> {
+        let key = key.ok_or_else(|| ControlError::Invalid("message_key is missing".into()))?;
+        self.seen(number, key.id.as_str()).map(|message| &**message)
+    }
+
+    /// How a phone names a message that it got or sent.
+    pub(super) fn key(&self, number: Number, message: &Message) -> MessageKey {
+        let remote_jid = self.chat_address(number, message);
+        MessageKey { id: message.message_id(), from_me: message.from == number, remote_jid }
+    }
+}
+
+fn card(given: GivenContact) -> ContactCard {
+    let GivenContact { name, phones, vcard } = given;
+    let vcard = vcard.unwrap_or_else(|| {
+        let phones: String = phones.iter().map(|phone| format!("TEL;type=CELL:+{phone}\n")).collect();
+        format!("BEGIN:VCARD\nVERSION:3.0\nFN:{name}\n{phones}END:VCARD")
+    });
+    ContactCard { name, vcard, phones }
+}
+
+fn preview_of(given: GivenPreview, body: &PhoneBody) -> Option<LinkPreview> {
+    let PhoneBody::Text { text } = body else { return None };
+    let mut words = text.split_whitespace();
+    let first_link = words.find(|word| word.starts_with("https://") || word.starts_with("http://"));
+    let (url, title, description, image_url) = match given {
+        GivenPreview::Wanted(wanted) => (wanted.then_some(None)?, None, None, None),
+        GivenPreview::Given { url, title, description, image_url } => (url, title, description, image_url),
+    };
+    let url = url.or_else(|| first_link.map(str::to_owned))?;
+    Some(LinkPreview { url, title, description, image_url })
+}

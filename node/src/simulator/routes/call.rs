@@ -1,0 +1,139 @@
+//! What every route of the control API shares: a request as it is parsed, an answer as it is shown.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use network::simulator::Simulator;
+use network::simulator::answers::ControlError;
+use salvo::http::StatusCode;
+use salvo::prelude::{Depot, FlowCtrl, Request, Response, Text};
+use salvo::{Handler, async_trait};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+/// The largest body: a phone may send media of 25 MB as base64.
+const MAX_BODY: usize = 40 * 1024 * 1024;
+
+/// A request, parsed as far as every route needs it.
+pub struct Call {
+    pub simulator: Simulator,
+    /// `{n}` of the path; empty where there is none.
+    pub phone: String,
+    /// The path's other names and what stands there.
+    params: Vec<(String, String)>,
+    queries: Vec<(String, String)>,
+    body: Vec<u8>,
+}
+
+pub type Outcome = Result<Answer, ControlError>;
+
+pub struct Answer {
+    status: StatusCode,
+    /// JSON; written at once, so that fields stand in the order in which they are declared.
+    body: Option<String>,
+}
+
+impl Call {
+    pub fn body<T: DeserializeOwned>(&self) -> Result<T, ControlError> {
+        serde_json::from_slice(&self.body).map_err(|error| ControlError::Invalid(format!("the body: {error}")))
+    }
+
+    /// The body, which may be left out.
+    pub fn body_or_default<T: DeserializeOwned + Default>(&self) -> Result<T, ControlError> {
+        if self.body.is_empty() { Ok(T::default()) } else { self.body() }
+    }
+
+    /// What stands in the path where a route has `{name}`; empty where there is none.
+    pub fn param(&self, name: &str) -> &str {
+        self.params.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
+    }
+
+    pub fn text(&self, name: &str) -> Option<String> {
+        self.queries.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone())
+    }
+
+    pub fn number(&self, name: &str) -> Result<Option<u64>, ControlError> {
+        let parse = |text: String| {
+            text.parse().map_err(|_| ControlError::Invalid(format!("{name} must be a whole number, not {text:?}")))
+        };
+        self.text(name).map(parse).transpose()
+    }
+
+    pub fn limit(&self) -> Result<Option<usize>, ControlError> {
+        Ok(self.number("limit")?.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX)))
+    }
+}
+
+impl Answer {
+    pub fn json(status: StatusCode, body: &impl Serialize) -> Outcome {
+        let body = serde_json::to_string(body).map_err(|error| ControlError::Invalid(error.to_string()))?;
+        Ok(Self { status, body: Some(body) })
+    }
+
+    pub fn ok(body: &impl Serialize) -> Outcome {
+        Self::json(StatusCode::OK, body)
+    }
+
+    pub fn done() -> Outcome {
+        Ok(Self { status: StatusCode::NO_CONTENT, body: None })
+    }
+}
+
+/// Makes handlers of the functions above.
+pub struct Routes<'a> {
+    pub simulator: &'a Simulator,
+}
+
+impl Routes<'_> {
+    pub fn to<F, R>(&self, route: F) -> Route
+    where
+        F: Fn(Call) -> R + Send + Sync + 'static,
+        R: Future<Output = Outcome> + Send + 'static,
+    {
+        Route { simulator: self.simulator.clone(), run: Box::new(move |call| Box::pin(route(call))) }
+    }
+}
+
+type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+pub struct Route {
+    simulator: Simulator,
+    run: Box<dyn Fn(Call) -> Running + Send + Sync>,
+}
+
+#[async_trait]
+impl Handler for Route {
+    async fn handle(&self, request: &mut Request, _depot: &mut Depot, response: &mut Response, _flow: &mut FlowCtrl) {
+        let body = match request.payload_with_max_size(MAX_BODY).await {
+            Ok(body) => Ok(body.to_vec()),
+            Err(error) => Err(ControlError::Invalid(format!("the body: {error}"))),
+        };
+        let outcome = match body {
+            Ok(body) => {
+                let queries = request.queries().iter_all();
+                let queries = queries.flat_map(|(key, values)| values.iter().map(|value| (key.clone(), value.clone())));
+                let call = Call {
+                    simulator: self.simulator.clone(),
+                    phone: request.param("n").unwrap_or_default(),
+                    params: request.params().iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
+                    queries: queries.collect(),
+                    body,
+                };
+                (self.run)(call).await
+            }
+            Err(error) => Err(error),
+        };
+        let answer = outcome.unwrap_or_else(|error| {
+            let status = match error {
+                ControlError::Invalid(_) => StatusCode::BAD_REQUEST,
+                ControlError::NotFound(_) => StatusCode::NOT_FOUND,
+            };
+            Answer { status, body: Some(json!({ "error": error.to_string() }).to_string()) }
+        });
+        response.status_code(answer.status);
+        if let Some(body) = answer.body {
+            response.render(Text::Json(body));
+        }
+    }
+}
