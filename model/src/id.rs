@@ -6,6 +6,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::time::Timestamp;
+
 /// Declares a uuid-backed identifier.
 macro_rules! uuid_id {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
@@ -71,6 +73,22 @@ uuid_id! {
     UserId;
     /// One login of a member, and all tokens that were refreshed from it.
     SessionId;
+}
+
+impl DeliveryId {
+    /// A new identifier that begins with the time `at`, so that deliveries sort as they were made.
+    pub fn made_at(at: Timestamp, random: [u8; 10]) -> Self {
+        let millis = u64::try_from(at.0).unwrap_or(0);
+        Self(uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid())
+    }
+
+    /// Sorts before every delivery that was made at `at` or later, and after every earlier one.
+    pub fn first_at(at: Timestamp) -> Self {
+        let mut bytes = [0; 16];
+        let millis = at.0.clamp(0, (1 << 48) - 1).to_be_bytes();
+        bytes[..6].copy_from_slice(&millis[2..]);
+        Self::from_bytes(bytes)
+    }
 }
 
 /// A cluster node. Allocated by the directory, never used again for another node.
@@ -159,6 +177,15 @@ impl fmt::Display for RequestId {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn deliveries_sort_by_the_time_at_which_they_were_made() {
+        let at = Timestamp(1_767_225_600_118);
+        for random in [[0; 10], [255; 10]] {
+            let made = DeliveryId::made_at(at, random);
+            assert!(DeliveryId::first_at(at) <= made && made < DeliveryId::first_at(Timestamp(at.0 + 1)));
+        }
+    }
 
     #[test]
     fn a_minted_message_id_is_3eb0_and_36_upper_case_hex_characters() {

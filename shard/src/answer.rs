@@ -8,6 +8,7 @@ use model::limit::LimitScope;
 use model::time::Timestamp;
 
 use crate::call::{Answer, Ask, Call, Done};
+use crate::deliveries;
 use crate::history;
 use crate::owner::{NotOwner, Owner};
 use crate::stream;
@@ -54,6 +55,10 @@ pub async fn to(owner: &Arc<Owner>, call: Call) -> Answer {
             let lives = channels.into_iter().map(|(customer, id)| (id, owner.stored_live(id, customer)));
             done(Done::Lives(lives.collect()))
         }
+        Ask::Deliveries(ask) => match deliveries::ask::answer(owner, ask).await {
+            Ok(answer) => done(Done::Deliveries(answer)),
+            Err(_) => Answer::NotOwner,
+        },
         Ask::History { customer: _, query } => {
             let reader = owner.reader.clone();
             // A page may read many rows from disk; the calls of others must not wait for it.

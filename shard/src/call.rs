@@ -15,6 +15,7 @@ use model::webhook::DeliveryState;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::deliveries::ask::{DeliveryAsk, DeliveryDone};
 use crate::history::{HistoryQuery, Page};
 use crate::media::call::{MediaPage, MediaWork};
 use crate::media::record::MediaRow;
@@ -61,6 +62,8 @@ pub enum Ask {
     Stream { customer: CustomerId, ask: StreamAsk },
     /// What a home fetches of another shard's events for streams, waiting for one.
     Relay { home: ShardId, after: u64, wait: Duration },
+    /// Webhook deliveries of this shard.
+    Deliveries(DeliveryAsk),
 }
 
 /// Work on one channel.
@@ -144,6 +147,7 @@ pub enum Done {
     /// `None` for media that does not exist.
     Media(Option<Box<MediaRow>>),
     MediaPage(MediaPage),
+    Deliveries(DeliveryDone),
     /// Each with the version that it made.
     StatusHistory(Vec<(u64, StatusChange)>),
 }
@@ -205,7 +209,6 @@ pub struct DeliveryView {
 
 impl DeliveryView {
     pub fn of(row: &DeliveryRow) -> Self {
-        let last = row.attempts.last();
         Self {
             id: row.id,
             endpoint_id: row.endpoint,
@@ -213,8 +216,8 @@ impl DeliveryView {
             event_id: row.event_id.clone(),
             state: row.state,
             attempt_count: row.attempt_count,
-            last_http_status: last.and_then(|attempt| attempt.http_status),
-            last_attempt_at: last.map(|attempt| attempt.started_at),
+            last_http_status: row.last.and_then(|attempt| attempt.http_status),
+            last_attempt_at: row.last.map(|attempt| attempt.started_at),
             delivered_at: row.delivered_at,
             // A paused one is not attempted at its time, but given up.
             next_attempt_at: row.next_attempt_at.filter(|_| row.state != DeliveryState::Paused),

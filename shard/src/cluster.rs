@@ -443,7 +443,7 @@ impl Cluster {
         self.ask_shard(shard, ask, deadline, context).await
     }
 
-    async fn ask_shard(
+    pub(crate) async fn ask_shard(
         &self,
         shard: ShardId,
         ask: Ask,

@@ -10,9 +10,10 @@ use network::driver::{AuthWrite, ReceiptStatus};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::deliveries::command::DeliveryCommand;
 use crate::history::MessageError;
 use crate::media::command::MediaCommand;
-use crate::records::{AttemptRow, MessageRow, encode};
+use crate::records::{MessageRow, encode};
 use crate::stream::{Streamed, StreamedEvent, Ticket};
 
 /// One log entry: commands of many channels, applied in order.
@@ -58,10 +59,8 @@ pub enum Command {
     Emit(NewEvent),
     /// Credentials and protocol state, sealed. Deletes of keys that do not exist are fine.
     Auth { channel: ChannelId, customer: CustomerId, writes: Vec<AuthWrite> },
-    /// An attempt at a delivery, and what follows from it.
-    Attempted { delivery: DeliveryId, attempt: Option<AttemptRow>, next: Next },
-    /// Makes deliveries due again that are paused, spread over a minute. The owner names a few at a time.
-    Unpause { deliveries: Vec<DeliveryId>, at: Timestamp },
+    /// What becomes of deliveries.
+    Delivery(DeliveryCommand),
     /// Media: see there.
     Media(MediaCommand),
     /// Wipes a deleted channel, a part at a time: repeat until the answer is `Done`.
@@ -153,16 +152,6 @@ pub struct Move {
     pub disabled_by_operator: bool,
     pub moved_by: Option<Uuid>,
     pub events: Vec<NewEvent>,
-}
-
-/// What becomes of a delivery after an attempt.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Next {
-    Delivered,
-    Retry(Timestamp),
-    Exhausted,
-    /// The endpoint is switched off; the time is when waiting ends for good.
-    Paused(Timestamp),
 }
 
 /// The answer to one command.

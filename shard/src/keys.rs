@@ -4,6 +4,7 @@ use model::address::Address;
 use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, MediaId, MessageId, RowId, ShardId};
 use model::media::Sha256Hex;
 use model::time::Timestamp;
+use uuid::Uuid;
 
 use crate::history::Direction;
 
@@ -28,6 +29,10 @@ const TICKET: u8 = b'T';
 const MEDIA: u8 = b'M';
 const BLOB_REF: u8 = b'B';
 const MEDIA_DUE: u8 = b'Y';
+const ATTEMPT: u8 = b't';
+const BEGUN_ATTEMPT: u8 = b'b';
+const CUSTOMER_ENDPOINT: u8 = b'e';
+const SWEEP: u8 = b'z';
 
 /// A half-open range of keys.
 pub type Range = (Vec<u8>, Vec<u8>);
@@ -131,8 +136,70 @@ pub fn event(id: &str) -> Vec<u8> {
     key(EVENT, &[id.as_bytes()])
 }
 
-pub fn delivery(id: DeliveryId) -> Vec<u8> {
-    key(DELIVERY, &[id.as_bytes()])
+/// Deliveries of an endpoint, in the order in which they were made: their ids begin with the time. So the list of an
+/// endpoint's deliveries needs no index, and a send writes none.
+pub fn delivery(endpoint: EndpointId, id: DeliveryId) -> Vec<u8> {
+    key(DELIVERY, &[endpoint.as_bytes(), id.as_bytes()])
+}
+
+/// The deliveries of an endpoint that were made in `[since, until)`.
+pub fn deliveries_of(endpoint: EndpointId, since: Option<Timestamp>, until: Option<Timestamp>) -> Range {
+    let (first, end) = under(key(DELIVERY, &[endpoint.as_bytes()]));
+    let bound = |at: Timestamp| key(DELIVERY, &[endpoint.as_bytes(), DeliveryId::first_at(at).as_bytes()]);
+    (since.map_or(first, bound), until.map_or(end, bound))
+}
+
+/// The attempts at a delivery, in their order.
+pub fn attempt(endpoint: EndpointId, delivery: DeliveryId, number: u32) -> Vec<u8> {
+    key(ATTEMPT, &[endpoint.as_bytes(), delivery.as_bytes(), &number.to_be_bytes()])
+}
+
+pub fn attempts_of(endpoint: EndpointId, delivery: DeliveryId) -> Range {
+    under(key(ATTEMPT, &[endpoint.as_bytes(), delivery.as_bytes()]))
+}
+
+/// An attempt that takes long enough for its beginning to be on record.
+pub fn begun_attempt(endpoint: EndpointId, delivery: DeliveryId) -> Vec<u8> {
+    key(BEGUN_ATTEMPT, &[endpoint.as_bytes(), delivery.as_bytes()])
+}
+
+pub fn begun_attempts() -> Range {
+    under(vec![BEGUN_ATTEMPT])
+}
+
+/// The endpoint and the delivery that the key of a begun attempt names.
+pub fn parse_begun_attempt(key: &[u8]) -> Option<(EndpointId, DeliveryId)> {
+    let endpoint = key.get(1..17)?.try_into().ok()?;
+    let delivery = key.get(17..33)?.try_into().ok()?;
+    Some((EndpointId::from_bytes(endpoint), DeliveryId::from_bytes(delivery)))
+}
+
+/// The endpoints, deleted ones too, for which a customer has had deliveries in this shard.
+pub fn customer_endpoint(customer: CustomerId, endpoint: EndpointId) -> Vec<u8> {
+    key(CUSTOMER_ENDPOINT, &[customer.as_bytes(), endpoint.as_bytes()])
+}
+
+pub fn endpoints_of(customer: CustomerId) -> Range {
+    under(key(CUSTOMER_ENDPOINT, &[customer.as_bytes()]))
+}
+
+/// The delivery at the end of a key.
+pub fn delivery_at_end(key: &[u8]) -> Option<DeliveryId> {
+    key.last_chunk().map(|bytes| DeliveryId::from_bytes(*bytes))
+}
+
+/// The endpoint at the end of a key.
+pub fn endpoint_at_end(key: &[u8]) -> Option<EndpointId> {
+    key.last_chunk().map(|bytes| EndpointId::from_bytes(*bytes))
+}
+
+/// Work on many deliveries that is done in steps.
+pub fn sweep(id: Uuid) -> Vec<u8> {
+    key(SWEEP, &[id.as_bytes()])
+}
+
+pub fn sweeps() -> Range {
+    under(vec![SWEEP])
 }
 
 /// A due delivery, per endpoint in the order in which attempts are due.
@@ -163,7 +230,7 @@ pub fn parse_job(key: &[u8]) -> Option<(EndpointId, Timestamp, DeliveryId)> {
     Some((EndpointId::from_bytes(endpoint), due, DeliveryId::from_bytes(delivery)))
 }
 
-/// Links a stored message to the deliveries that carried it.
+/// Links a stored message to the deliveries that carried it. The value is the delivery's endpoint.
 pub fn message_delivery(channel: ChannelId, row: RowId, delivery: DeliveryId) -> Vec<u8> {
     key(MESSAGE_DELIVERY, &[channel.as_bytes(), row.as_bytes(), delivery.as_bytes()])
 }

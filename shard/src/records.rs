@@ -242,16 +242,56 @@ pub struct DeliveryRow {
     /// The endpoint's URL when the delivery was made.
     pub url: String,
     pub state: DeliveryState,
-    /// Attempts on the schedule; manual ones do not count.
+    /// Attempts made, manual and interrupted ones too.
     pub attempt_count: u32,
+    /// How many attempts of the schedule are used up.
+    pub scheduled: u32,
     pub next_attempt_at: Option<Timestamp>,
     pub delivered_at: Option<Timestamp>,
     pub created_at: Timestamp,
-    pub attempts: Vec<AttemptRow>,
+    pub last: Option<LastAttempt>,
+    /// Set while an attempt that was asked for by hand is due.
+    pub manual: Option<Manual>,
 }
 
-/// How many attempts a delivery remembers; manual ones could otherwise grow it without bound.
-pub const ATTEMPTS_KEPT: usize = 20;
+impl DeliveryRow {
+    /// Whether an attempt is to be made at once: the first one, or one whose time has come.
+    pub fn is_due(&self, now: Timestamp) -> bool {
+        match self.state {
+            DeliveryState::Pending | DeliveryState::InFlight => true,
+            DeliveryState::Retrying => self.next_attempt_at.is_some_and(|due| due <= now),
+            DeliveryState::Delivered | DeliveryState::Exhausted | DeliveryState::Paused => false,
+        }
+    }
+}
+
+/// Of the last attempt what lists and figures show; attempts have rows of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastAttempt {
+    pub started_at: Timestamp,
+    pub outcome: Outcome,
+    pub http_status: Option<u16>,
+    pub latency_ms: u64,
+}
+
+/// A redelivery: when it fails, the delivery goes on as if nothing had been.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manual {
+    /// When the schedule would have gone on.
+    pub resume_at: Option<Timestamp>,
+}
+
+/// How many attempts of a delivery are kept; manual ones could otherwise grow without bound.
+pub const ATTEMPTS_KEPT: u32 = 20;
+
+/// An attempt that takes long, noted so that the next owner knows that it was cut off (supplement 20.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BegunAttempt {
+    /// When the delivery was due; another time there means that it has gone on since.
+    pub due: Timestamp,
+    pub trigger: AttemptTrigger,
+    pub started_at: Timestamp,
+}
 
 /// Why an attempt was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -261,7 +301,7 @@ pub enum AttemptTrigger {
     Manual,
 }
 
-/// One attempt (supplement 20.9).
+/// One attempt (supplement 20.9). The state machine gives it its number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AttemptRow {
     pub number: u32,

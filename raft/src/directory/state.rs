@@ -46,6 +46,7 @@ pub struct DirectoryState {
     endpoints_of: HashMap<CustomerId, BTreeSet<EndpointId>>,
     live_channels_of: HashMap<CustomerId, BTreeSet<Newest>>,
     live_channels_in: Vec<BTreeSet<ChannelId>>,
+    slots_of: HashMap<CustomerId, BTreeSet<Slot>>,
 }
 
 /// What a command touched, for those that watch.
@@ -121,6 +122,11 @@ impl DirectoryState {
 
     pub fn channel_count(&self, customer: CustomerId) -> usize {
         self.live_channels_of.get(&customer).map_or(0, BTreeSet::len)
+    }
+
+    /// The slots of all channels that a customer has or had: where its deliveries lie.
+    pub fn slots_of(&self, customer: CustomerId) -> impl Iterator<Item = Slot> {
+        ids_of(&self.slots_of, customer).copied()
     }
 
     /// A live channel.
@@ -463,6 +469,7 @@ impl DirectoryState {
     }
 
     fn index_channel(&mut self, channel: ChannelRecord) {
+        self.slots_of.entry(channel.customer_id).or_default().insert(channel.slot());
         let of_customer = self.live_channels_of.entry(channel.customer_id).or_default();
         let in_slot = &mut self.live_channels_in[usize::from(channel.slot().0)];
         let place = (channel.created_at, channel.id);

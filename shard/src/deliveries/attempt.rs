@@ -1,9 +1,12 @@
 //! One attempt of a stored delivery, from the record to the committed outcome.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::FutureExt;
 use model::event::EventName;
 use model::id::{AuditId, Epoch, ShardId};
 use model::time::Timestamp;
@@ -13,11 +16,13 @@ use raft::directory::command::Command as DirectoryCommand;
 use raft::directory::records::{AuditActor, AuditEntry, AuditTarget, DisabledReason, EndpointRecord};
 use raft::machine::View;
 
+use super::command::{DeliveryCommand, Next};
 use super::lane::Job;
-use crate::command::{Command, Next};
+use super::running::Running;
+use crate::command::{Command, Reply};
 use crate::keys;
 use crate::owner::Owner;
-use crate::records::{AttemptRow, AttemptTrigger, DeliveryRow, EventRow, decode};
+use crate::records::{AttemptRow, AttemptTrigger, BegunAttempt, DeliveryRow, EventRow, decode};
 use crate::secrets::secret_purpose;
 use crate::webhook::attempt::{AttemptOutcome, AttemptRequest, Attempter};
 
@@ -26,6 +31,10 @@ const PAUSE: Duration = Duration::from_secs(72 * 3600);
 
 /// How long disabling an endpoint that is gone may take.
 const DISABLE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// From when on an attempt counts as long: its beginning is noted, so that the next owner can tell that it was cut off.
+/// Most answers come sooner and cost no note.
+const NOTED_AFTER: Duration = Duration::from_secs(1);
 
 /// An attempt that is over, its outcome committed.
 pub(super) struct Finished {
@@ -36,46 +45,89 @@ pub(super) struct Finished {
     pub next_due: Option<Timestamp>,
     /// It waits for its endpoint to be switched on.
     pub paused: bool,
+    /// It was purged or made due anew meanwhile: what is stored has to be read again.
+    pub overtaken: bool,
+}
+
+/// What attempts need beside their delivery.
+#[derive(Clone)]
+pub(super) struct Means {
+    pub attempter: Arc<Attempter>,
+    pub schedule: Arc<RetrySchedule>,
+    pub running: Running,
 }
 
 /// Makes the attempt. Without an outcome in the log the next owner makes it again, under the same event id.
-pub(super) async fn run(
-    attempter: Arc<Attempter>,
-    schedule: Arc<RetrySchedule>,
-    owner: Arc<Owner>,
-    job: Job,
-) -> Finished {
-    let mut finished = Finished { shard: owner.shard, epoch: owner.epoch, job, next_due: None, paused: false };
-    let id = finished.job.delivery;
-    let Some(delivery) = owner.reader.get(&keys::delivery(id)) else { return finished };
+pub(super) async fn run(means: Means, owner: Arc<Owner>, job: Job) -> Finished {
+    let mut finished =
+        Finished { shard: owner.shard, epoch: owner.epoch, job, next_due: None, paused: false, overtaken: false };
+    let (endpoint, id, due) = (finished.job.endpoint, finished.job.delivery, finished.job.due);
+    let Some(delivery) = owner.reader.get(&keys::delivery(endpoint, id)) else { return finished };
     let delivery: DeliveryRow = decode(&delivery);
     // Read from disk while its outcome was on the way: not due at this time any more.
-    if delivery.next_attempt_at != Some(finished.job.due) {
+    if delivery.next_attempt_at != Some(due) {
         return finished;
     }
+    let _in_flight = means.running.begin(id);
     let lost = owner.lost.clone();
-    let Some((attempt, next)) = lost.run_until_cancelled(outcome_of(&attempter, &schedule, &owner, &delivery)).await
-    else {
+    let Some((attempt, next, noted)) = lost.run_until_cancelled(made(&means, &owner, &delivery)).await else {
         return finished;
     };
-    let due = match next {
+    let resume_at = delivery.manual.and_then(|manual| manual.resume_at);
+    let next_due = match next {
         Next::Retry(due) | Next::Paused(due) => Some(due),
-        Next::Delivered | Next::Exhausted => None,
+        Next::AsBefore if delivery.delivered_at.is_none() => resume_at,
+        Next::Delivered | Next::Exhausted | Next::AsBefore => None,
     };
     let paused = matches!(next, Next::Paused(_));
-    if owner.committer.commit_one(Command::Attempted { delivery: id, attempt, next }).await.is_ok() {
-        finished.next_due = due;
-        finished.paused = paused;
+    let attempted = DeliveryCommand::Attempted { endpoint, delivery: id, due, attempt, next, noted };
+    let Ok(committed) = owner.committer.commit_patiently(vec![Command::Delivery(attempted)]).await else {
+        return finished;
+    };
+    match committed.await.as_deref() {
+        Ok([Reply::LostRace]) => finished.overtaken = true,
+        Ok(_) => {
+            finished.next_due = next_due;
+            finished.paused = paused;
+        }
+        Err(_) => {}
     }
     finished
 }
 
-async fn outcome_of(
-    attempter: &Attempter,
-    schedule: &RetrySchedule,
-    owner: &Owner,
-    delivery: &DeliveryRow,
-) -> (Option<AttemptRow>, Next) {
+/// Makes the attempt, and notes its beginning when it takes long. An attempt that panics counts as one that failed:
+/// it must neither keep its place nor be made for ever.
+async fn made(means: &Means, owner: &Owner, delivery: &DeliveryRow) -> (Option<AttemptRow>, Next, bool) {
+    let started_at = Timestamp::now();
+    let mut attempt = pin!(AssertUnwindSafe(outcome_of(means, owner, delivery)).catch_unwind());
+    let mut noted = false;
+    let outcome = match tokio::time::timeout(NOTED_AFTER, &mut attempt).await {
+        Ok(outcome) => outcome,
+        Err(_) => {
+            let begun = BegunAttempt {
+                due: delivery.next_attempt_at.unwrap_or(started_at),
+                trigger: trigger(delivery),
+                started_at,
+            };
+            let note = DeliveryCommand::Begun { endpoint: delivery.endpoint, delivery: delivery.id, attempt: begun };
+            noted = owner.committer.commit_patiently(vec![Command::Delivery(note)]).await.is_ok();
+            attempt.await
+        }
+    };
+    let (attempt, next) = outcome.unwrap_or_else(|_| {
+        tracing::error!(delivery = %delivery.id, "an attempt at a delivery panicked");
+        let attempt = unmade(delivery, started_at, Outcome::Interrupted, "the gateway failed at the attempt");
+        (Some(attempt), retry(&means.schedule, delivery, None))
+    });
+    (attempt, next, noted)
+}
+
+fn trigger(delivery: &DeliveryRow) -> AttemptTrigger {
+    if delivery.manual.is_some() { AttemptTrigger::Manual } else { AttemptTrigger::Scheduled }
+}
+
+async fn outcome_of(means: &Means, owner: &Owner, delivery: &DeliveryRow) -> (Option<AttemptRow>, Next) {
+    let schedule = &*means.schedule;
     let now = Timestamp::now();
     let endpoint = owner.node.directory.read(|state| state.endpoints.get(&delivery.endpoint).cloned());
     let Some(endpoint) = endpoint else {
@@ -83,6 +135,9 @@ async fn outcome_of(
         return (Some(attempt), retry(schedule, delivery, None));
     };
     if !endpoint.enabled {
+        if delivery.manual.is_some() {
+            return (None, Next::AsBefore);
+        }
         let until = delivery.created_at.plus(PAUSE);
         return (None, if now >= until { Next::Exhausted } else { Next::Paused(until) });
     }
@@ -109,7 +164,7 @@ async fn outcome_of(
         secrets: vec![secret],
         now,
     };
-    let outcome = attempter.attempt(request).await;
+    let outcome = means.attempter.attempt(request).await;
     metrics::counter!("gateway_webhook_attempts_total", "outcome" => outcome.outcome.as_str()).increment(1);
     if outcome.outcome == Outcome::Success && delivery.event == EventName::MessageReceived {
         let took = Timestamp::now().since(delivery.created_at);
@@ -119,7 +174,7 @@ async fn outcome_of(
         Some(Verdict::Delivered) => Next::Delivered,
         Some(Verdict::Gone) => {
             disable(owner, &endpoint).await;
-            Next::Exhausted
+            if delivery.manual.is_some() { Next::AsBefore } else { Next::Exhausted }
         }
         Some(Verdict::Retry { heeds_retry_after: true }) => retry(schedule, delivery, outcome.retry_after),
         Some(Verdict::Retry { heeds_retry_after: false }) | None => retry(schedule, delivery, None),
@@ -135,8 +190,12 @@ fn secret_of(owner: &Owner, delivery: &DeliveryRow, endpoint: &EndpointRecord) -
     String::from_utf8(opened).ok()
 }
 
+/// What follows a failure.
 fn retry(schedule: &RetrySchedule, delivery: &DeliveryRow, asked: Option<Duration>) -> Next {
-    match schedule.delay_after(delivery.attempt_count + 1, rand::random(), asked) {
+    if delivery.manual.is_some() {
+        return Next::AsBefore;
+    }
+    match schedule.delay_after(delivery.scheduled + 1, rand::random(), asked) {
         Some(delay) => Next::Retry(Timestamp::now().plus(delay)),
         None => Next::Exhausted,
     }
@@ -171,7 +230,7 @@ async fn disable(owner: &Owner, endpoint: &EndpointRecord) {
 fn record(delivery: &DeliveryRow, started_at: Timestamp, outcome: AttemptOutcome) -> AttemptRow {
     AttemptRow {
         number: delivery.attempt_count + 1,
-        trigger: AttemptTrigger::Scheduled,
+        trigger: trigger(delivery),
         started_at,
         latency_ms: outcome.latency_ms,
         elapsed_ms: outcome.elapsed_ms,
@@ -189,7 +248,7 @@ fn unmade(delivery: &DeliveryRow, started_at: Timestamp, outcome: Outcome, why: 
     metrics::counter!("gateway_webhook_attempts_total", "outcome" => outcome.as_str()).increment(1);
     AttemptRow {
         number: delivery.attempt_count + 1,
-        trigger: AttemptTrigger::Scheduled,
+        trigger: trigger(delivery),
         started_at,
         latency_ms: 0,
         elapsed_ms: 0,

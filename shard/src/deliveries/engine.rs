@@ -15,8 +15,10 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::ToEngine;
-use super::attempt::{self, Finished};
+use super::attempt::{self, Finished, Means};
+use super::command::DeliveryCommand;
 use super::lane::{Job, Lane};
+use super::running::Running;
 use crate::command::{Command, Reply};
 use crate::keys;
 use crate::owner::Owner;
@@ -32,8 +34,7 @@ const TIDY_EVERY: Duration = Duration::from_secs(5);
 const TURN: usize = 256;
 
 pub(super) struct Engine {
-    attempter: Arc<Attempter>,
-    schedule: Arc<RetrySchedule>,
+    means: Means,
     directory: Arc<Directory>,
     to_self: mpsc::UnboundedSender<ToEngine>,
     owners: HashMap<ShardId, Arc<Owner>>,
@@ -51,10 +52,10 @@ impl Engine {
         schedule: RetrySchedule,
         directory: Arc<Directory>,
         to_self: mpsc::UnboundedSender<ToEngine>,
+        running: Running,
     ) -> Self {
         Self {
-            attempter: Arc::new(attempter),
-            schedule: Arc::new(schedule),
+            means: Means { attempter: Arc::new(attempter), schedule: Arc::new(schedule), running },
             directory,
             to_self,
             owners: HashMap::new(),
@@ -82,7 +83,7 @@ impl Engine {
             tokio::select! {
                 () = stop.cancelled() => return,
                 _ = tidying.tick() => {
-                    self.attempter.close_idle();
+                    self.means.attempter.close_idle();
                     self.gauge();
                 }
                 message = rare.recv() => {
@@ -177,6 +178,9 @@ impl Engine {
             && let Some(lane) = self.lanes.get_mut(&endpoint).and_then(|lanes| lanes.get_mut(&finished.shard))
         {
             lane.finished(&finished.job);
+            if finished.overtaken {
+                lane.reread();
+            }
             if let Some(due) = finished.next_due {
                 lane.add(Job { due, chat: None, ..finished.job });
             }
@@ -204,7 +208,7 @@ impl Engine {
                 && let Some(job) = lane.take_due(now)
             {
                 *running += 1;
-                let attempt = attempt::run(self.attempter.clone(), self.schedule.clone(), owner.clone(), job);
+                let attempt = attempt::run(self.means.clone(), owner.clone(), job);
                 self.attempts.spawn(attempt);
                 lane.fill(&owner.reader);
             }
@@ -256,8 +260,8 @@ async fn unpause(owner: &Owner, endpoint: EndpointId) -> bool {
         let paused = jobs.iter().filter(|(_, mark)| mark == keys::JOB_PAUSED);
         let deliveries: Vec<_> = paused.filter_map(|(key, _)| Some(keys::parse_job(key)?.2)).collect();
         if !deliveries.is_empty() {
-            let unpause = Command::Unpause { deliveries, at: Timestamp::now() };
-            match owner.committer.commit_one(unpause).await {
+            let unpause = DeliveryCommand::Unpause { endpoint, deliveries, at: Timestamp::now() };
+            match owner.committer.commit_one(Command::Delivery(unpause)).await {
                 Ok(reply) => any |= reply == Reply::Done,
                 Err(_) => return any,
             }

@@ -1,22 +1,38 @@
 //! Webhook deliveries of the shards that this node owns (design section 9).
 //!
 //! - [`lane`]: what waits for one endpoint in one shard. [`engine`]: the task that runs attempts when they are due.
-//! - `attempt`: one attempt from the stored delivery to the committed outcome.
+//! - `attempt`: one attempt from the stored delivery to the committed outcome. `running`: which ones are in flight.
+//! - `command`: what the state machine is asked. `query`, `view`: lists, details, figures. `sweep`: work on many.
+//! - `ask`: what other nodes ask of an owner; `reach` asks it.
 
+pub mod ask;
 mod attempt;
+pub mod command;
 mod engine;
 mod lane;
+pub mod query;
+mod reach;
+pub mod running;
+pub mod sweep;
+pub mod view;
 
 use std::sync::Arc;
 
 use model::id::{EndpointId, Epoch, ShardId};
+use model::time::Timestamp;
 use model::webhook::RetrySchedule;
 use raft::directory::Directory;
+use raft::machine::View;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use self::command::DeliveryCommand;
 pub use self::lane::Job;
+use self::running::Running;
+use crate::command::Command;
+use crate::keys;
 use crate::owner::Owner;
+use crate::owner::committer::Lost;
 use crate::webhook::attempt::Attempter;
 
 /// How many messages wait for the engine. Announced jobs beyond that are found on disk instead.
@@ -35,6 +51,7 @@ enum ToEngine {
 pub struct Deliveries {
     queue: mpsc::Sender<ToEngine>,
     overflow: mpsc::UnboundedSender<ToEngine>,
+    running: Running,
 }
 
 impl Deliveries {
@@ -48,15 +65,30 @@ impl Deliveries {
         let (queue, messages) = mpsc::channel(QUEUE);
         // Bounded by what goes into it: a few messages for each ownership.
         let (overflow, rare) = mpsc::unbounded_channel();
-        let engine = engine::Engine::new(attempter, schedule, directory, overflow.clone());
+        let running = Running::new(schedule.max_attempts());
+        let engine = engine::Engine::new(attempter, schedule, directory, overflow.clone(), running.clone());
         tokio::spawn(engine.run(messages, rare, stop));
-        Self { queue, overflow }
+        Self { queue, overflow, running }
     }
 
-    /// A shard's deliveries are this node's from now on.
-    pub fn add(&self, owner: Arc<Owner>) {
+    /// Which deliveries are in flight here.
+    pub fn running(&self) -> &Running {
+        &self.running
+    }
+
+    /// A shard's deliveries are this node's from now on, after what an earlier owner left undone has been noted.
+    pub async fn take_over(self, owner: Arc<Owner>) {
+        if note_interrupted(&owner).await.is_err() {
+            return;
+        }
         // The engine ends with the process only.
-        let _ = self.overflow.send(ToEngine::Add(owner));
+        let _ = self.overflow.send(ToEngine::Add(owner.clone()));
+        sweep::resume(owner).await;
+    }
+
+    /// The times of an endpoint's deliveries were changed in the store.
+    pub fn changed(&self, owner: &Owner, endpoint: EndpointId) {
+        let _ = self.overflow.send(ToEngine::Reread(owner.shard, owner.epoch, Some(endpoint)));
     }
 
     /// They are not any more.
@@ -72,5 +104,20 @@ impl Deliveries {
                 return;
             }
         }
+    }
+}
+
+/// Puts on record which attempts the shard's former owner could not end (supplement 20.4).
+async fn note_interrupted(owner: &Owner) -> Result<(), Lost> {
+    /// How many of them one command names.
+    const AT_ONCE: usize = 64;
+    let (mut from, to) = keys::begun_attempts();
+    loop {
+        let begun = owner.reader.scan(&from, &to, AT_ONCE);
+        let Some((last, _)) = begun.last() else { return Ok(()) };
+        from = [last.as_slice(), &[0]].concat();
+        let deliveries = begun.iter().filter_map(|(key, _)| keys::parse_begun_attempt(key)).collect();
+        let interrupted = DeliveryCommand::Interrupted { deliveries, at: Timestamp::now() };
+        owner.committer.commit_one(Command::Delivery(interrupted)).await?;
     }
 }

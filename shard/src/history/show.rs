@@ -1,6 +1,6 @@
 //! A stored message as the interface shows it (supplement 5.4).
 
-use model::id::DeliveryId;
+use model::id::{DeliveryId, EndpointId};
 use model::media::MediaRef;
 use model::message::Content;
 use raft::machine::View;
@@ -83,8 +83,11 @@ fn deliveries_of(view: &dyn View, row: &MessageRow) -> Vec<DeliveryView> {
     /// More deliveries of one message than an account can have endpoints, for every event of its life.
     const MOST: usize = 1024;
     let (from, to) = keys::message_deliveries(row.channel, row.id);
-    let ids = view.scan(&from, &to, MOST).into_iter();
-    let ids = ids.filter_map(|(key, _)| key.get(key.len().checked_sub(16)?..)?.try_into().ok());
-    let rows = ids.filter_map(|id| view.get(&keys::delivery(DeliveryId::from_bytes(id))));
+    let links = view.scan(&from, &to, MOST).into_iter();
+    let rows = links.filter_map(|(key, endpoint)| {
+        let endpoint = EndpointId::from_bytes(endpoint.try_into().ok()?);
+        let id = DeliveryId::from_bytes(key.get(key.len().checked_sub(16)?..)?.try_into().ok()?);
+        view.get(&keys::delivery(endpoint, id))
+    });
     rows.map(|row| DeliveryView::of(&decode::<DeliveryRow>(&row))).collect()
 }

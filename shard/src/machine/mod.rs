@@ -1,22 +1,20 @@
 //! The shard's state machine: commands of its channels, applied to its part of the store. Pure; see `raft::machine`.
 
+mod deliveries;
 mod inbound;
 mod receipts;
 
 use bytes::Bytes;
-use model::id::{ChannelId, CustomerId, DeliveryId, MessageId, NodeId, RowId};
+use model::id::{ChannelId, CustomerId, MessageId, NodeId, RowId};
 use model::status::OnSend;
 use model::time::Timestamp;
 use model::webhook::DeliveryState;
 use network::driver::AuthWrite;
 use raft::machine::{Machine, Position, State, View};
 
-use crate::command::{BATCH_VERSION, Batch, BatchReply, Command, Move, NewEvent, NewMessage, Next, Reply, Verdict};
+use crate::command::{BATCH_VERSION, Batch, BatchReply, Command, Move, NewEvent, NewMessage, Reply, Verdict};
 use crate::history::Direction;
-use crate::records::{
-    ATTEMPTS_KEPT, AttemptRow, AttemptTrigger, ChannelRow, DeliveryRow, EventRow, LidRow, MessagePointer, StatusChange,
-    decode, encode,
-};
+use crate::records::{ChannelRow, DeliveryRow, EventRow, LidRow, MessagePointer, StatusChange, decode, encode};
 use crate::stream::{Streamed, StreamedEvent, ring};
 use crate::{keys, media};
 
@@ -27,9 +25,6 @@ pub use self::receipts::MOST_RECEIPTS;
 
 /// How many keys one `Forget` deletes, so that a long history does not stall the log.
 const FORGET_AT_ONCE: usize = 500;
-
-/// Over how long the deliveries of an endpoint that was switched on again are spread (supplement 20.4).
-const UNPAUSE_SPREAD_MS: u64 = 60_000;
 
 /// A credential's key in the driver's state that says: this channel can log in.
 pub const CREDENTIALS: &str = "credentials";
@@ -96,8 +91,7 @@ impl Apply<'_> {
                 Reply::Done
             }
             Command::Auth { channel, customer, writes } => self.auth(channel, customer, writes),
-            Command::Attempted { delivery, attempt, next } => self.attempted(delivery, attempt, next),
-            Command::Unpause { deliveries, at } => self.unpause(deliveries, at),
+            Command::Delivery(command) => self.delivery(command),
             Command::Media(command) => media::apply::command(self.state, command),
             Command::Forget { channel, customer } => self.forget(channel, customer),
             Command::Release { home, upto } => ring::release(self.state, home, upto),
@@ -246,16 +240,18 @@ impl Apply<'_> {
                 url: new.url,
                 state: DeliveryState::Pending,
                 attempt_count: 0,
+                scheduled: 0,
                 next_attempt_at: Some(event.at),
                 delivered_at: None,
                 created_at: event.at,
-                attempts: Vec::new(),
+                last: None,
+                manual: None,
             };
-            self.state.put(&keys::job(delivery.endpoint, event.at, delivery.id), keys::JOB_DUE);
             if let Some(row) = row {
-                self.state.put(&keys::message_delivery(event.channel, row, delivery.id), &[]);
+                let link = keys::message_delivery(event.channel, row, delivery.id);
+                self.state.put(&link, delivery.endpoint.as_bytes());
             }
-            self.state.put(&keys::delivery(delivery.id), &encode(&delivery));
+            self.create_delivery(&delivery, event.at);
         }
     }
 
@@ -274,54 +270,6 @@ impl Apply<'_> {
             body: event.body.clone(),
         };
         ring::relay(self.state, home, place, &event);
-    }
-
-    fn attempted(&mut self, id: DeliveryId, attempt: Option<AttemptRow>, next: Next) -> Reply {
-        let Some(mut delivery) = self.read::<DeliveryRow>(&keys::delivery(id)) else { return Reply::Unchanged };
-        let Some(due) = delivery.next_attempt_at else { return Reply::Unchanged };
-        self.state.delete(&keys::job(delivery.endpoint, due, id));
-        let finished_at = attempt.as_ref().map(|attempt| attempt.started_at);
-        if let Some(attempt) = attempt {
-            if attempt.trigger == AttemptTrigger::Scheduled {
-                delivery.attempt_count = attempt.number;
-            }
-            delivery.attempts.push(attempt);
-            let excess = delivery.attempts.len().saturating_sub(ATTEMPTS_KEPT);
-            delivery.attempts.drain(..excess);
-        }
-        (delivery.state, delivery.next_attempt_at) = match next {
-            Next::Delivered => {
-                delivery.delivered_at = finished_at;
-                (DeliveryState::Delivered, None)
-            }
-            Next::Exhausted => (DeliveryState::Exhausted, None),
-            Next::Retry(due) => (DeliveryState::Retrying, Some(due)),
-            Next::Paused(until) => (DeliveryState::Paused, Some(until)),
-        };
-        if let Some(due) = delivery.next_attempt_at {
-            let paused = delivery.state == DeliveryState::Paused;
-            let mark = if paused { keys::JOB_PAUSED } else { keys::JOB_DUE };
-            self.state.put(&keys::job(delivery.endpoint, due, id), mark);
-        }
-        self.state.put(&keys::delivery(id), &encode(&delivery));
-        Reply::Done
-    }
-
-    fn unpause(&mut self, deliveries: Vec<DeliveryId>, at: Timestamp) -> Reply {
-        let mut any = false;
-        for id in deliveries {
-            let Some(mut delivery) = self.read::<DeliveryRow>(&keys::delivery(id)) else { continue };
-            let (DeliveryState::Paused, Some(until)) = (delivery.state, delivery.next_attempt_at) else { continue };
-            let spread = u64::from(id.as_bytes()[15]) * UNPAUSE_SPREAD_MS / 256;
-            let due = at.plus(std::time::Duration::from_millis(spread));
-            delivery.state = DeliveryState::Retrying;
-            delivery.next_attempt_at = Some(due);
-            self.state.delete(&keys::job(delivery.endpoint, until, id));
-            self.state.put(&keys::job(delivery.endpoint, due, id), keys::JOB_DUE);
-            self.state.put(&keys::delivery(id), &encode(&delivery));
-            any = true;
-        }
-        if any { Reply::Done } else { Reply::Unchanged }
     }
 
     fn forget(&mut self, channel: ChannelId, customer: CustomerId) -> Reply {

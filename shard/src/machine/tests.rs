@@ -9,7 +9,7 @@ use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, MessageId, RowId}
 use model::message::Content;
 use model::status::{Reason, Status};
 use model::time::Timestamp;
-use model::webhook::{DeliveryState, Outcome};
+use model::webhook::DeliveryState;
 use network::driver::{AuthWrite, ReceiptStatus};
 use proptest::prelude::*;
 use raft::machine::{Machine, MemoryState, Position, State, View};
@@ -18,6 +18,8 @@ use super::*;
 use crate::command::{Batch, BatchReply, NewDelivery};
 use crate::history::{MessageError, MessageStatus, Source};
 use crate::records::{MessageRow, MessageState, OutboxEntry};
+
+mod deliveries;
 
 pub(super) const CHANNEL: ChannelId = ChannelId(uuid::Uuid::from_u128(1));
 const CUSTOMER: CustomerId = CustomerId(uuid::Uuid::from_u128(2));
@@ -58,7 +60,7 @@ impl Rig {
     }
 
     fn delivery(&self, id: DeliveryId) -> DeliveryRow {
-        decode(&self.state.get(&keys::delivery(id)).unwrap())
+        decode(&self.state.get(&keys::delivery(ENDPOINT, id)).unwrap())
     }
 
     pub(super) fn status_of(&self, row: &MessageRow) -> MessageStatus {
@@ -197,7 +199,7 @@ fn a_verdict_counts_once_and_ends_the_outbox_entry() {
     assert_eq!(rig.status_of(&sent), MessageStatus::Sent);
     assert_eq!(rig.count(keys::outbox_of(CHANNEL)), 0);
     assert_eq!(rig.delivery(delivery).state, DeliveryState::Pending);
-    assert!(rig.state.get(&keys::delivery(other)).is_none());
+    assert!(rig.state.get(&keys::delivery(ENDPOINT, other)).is_none());
 }
 
 #[test]
@@ -232,7 +234,7 @@ fn an_inbound_message_that_comes_again_makes_no_second_event() {
     assert_eq!(rig.run(first), Reply::Done);
     assert_eq!(rig.run(again), Reply::Unchanged);
     assert_eq!(rig.delivery(delivery).event, EventName::MessageReceived);
-    assert!(rig.state.get(&keys::delivery(other)).is_none());
+    assert!(rig.state.get(&keys::delivery(ENDPOINT, other)).is_none());
 }
 
 #[test]
@@ -270,42 +272,6 @@ fn credentials_are_noted_and_wiped_with_the_move_that_says_so() {
     assert_eq!(rig.run(moved(1, Status::LoggedOut)), Reply::Done);
     assert!(!channel(&rig).credentials);
     assert_eq!(rig.count(keys::auth_of(CHANNEL)), 0);
-}
-
-#[test]
-fn a_delivery_is_due_exactly_once_until_it_ends() {
-    let mut rig = Rig::connected();
-    let (new, delivery) = event(EventName::ChannelStatus);
-    rig.run(Command::Emit(new));
-    let attempt = |number: u32, next: Next| Command::Attempted {
-        delivery,
-        attempt: Some(AttemptRow {
-            number,
-            trigger: AttemptTrigger::Scheduled,
-            started_at: Timestamp(60),
-            latency_ms: 1,
-            elapsed_ms: 1,
-            outcome: Outcome::Http,
-            http_status: Some(500),
-            response_headers: Vec::new(),
-            response_body: None,
-            remote_ip: None,
-            error: None,
-        }),
-        next,
-    };
-    rig.run(attempt(1, Next::Retry(Timestamp(5_000))));
-    assert_eq!(rig.count(keys::jobs()), 1);
-    rig.run(attempt(2, Next::Paused(Timestamp(9_000))));
-    assert_eq!(rig.delivery(delivery).state, DeliveryState::Paused);
-    assert_eq!(rig.run(Command::Unpause { deliveries: vec![delivery], at: Timestamp(6_000) }), Reply::Done);
-    assert_eq!(rig.delivery(delivery).state, DeliveryState::Retrying);
-    assert_eq!(rig.count(keys::jobs()), 1);
-    rig.run(attempt(3, Next::Delivered));
-    assert_eq!(rig.count(keys::jobs()), 0);
-    let done = rig.delivery(delivery);
-    assert_eq!((done.state, done.attempt_count, done.attempts.len()), (DeliveryState::Delivered, 3, 3));
-    assert_eq!(rig.run(attempt(4, Next::Delivered)), Reply::Unchanged);
 }
 
 #[test]

@@ -214,8 +214,7 @@ fn events_of(command: &Command) -> &[NewEvent] {
         | Command::Emit(event) => std::slice::from_ref(event),
         Command::AcceptSend { .. }
         | Command::Auth { .. }
-        | Command::Attempted { .. }
-        | Command::Unpause { .. }
+        | Command::Delivery(_)
         | Command::Forget { .. }
         | Command::Media(_)
         | Command::Release { .. }

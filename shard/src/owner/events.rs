@@ -65,7 +65,7 @@ pub struct Source<'a> {
 }
 
 fn make(directory: &Directory, customer: CustomerId, event: Event, about: About, now: Timestamp) -> NewEvent {
-    let deliveries = deliveries(directory, customer, event.channel, event.name(), &event.payload);
+    let deliveries = deliveries(directory, customer, event.channel, event.name(), &event.payload, now);
     let streamed = streamed(directory, customer, &event.payload, now);
     let wanted = !deliveries.is_empty() || streamed.is_some();
     NewEvent {
@@ -112,6 +112,7 @@ fn deliveries(
     channel: ChannelId,
     name: EventName,
     payload: &Payload,
+    now: Timestamp,
 ) -> Vec<NewDelivery> {
     let chat_type = payload.chat_type();
     directory.read(|state| {
@@ -122,7 +123,11 @@ fn deliveries(
                 && endpoint.chat_type_filter.passes(chat_type)
         });
         endpoints
-            .map(|endpoint| NewDelivery { id: DeliveryId::new(), endpoint: endpoint.id, url: endpoint.url.clone() })
+            .map(|endpoint| NewDelivery {
+                id: DeliveryId::made_at(now, rand::random()),
+                endpoint: endpoint.id,
+                url: endpoint.url.clone(),
+            })
             .collect()
     })
 }

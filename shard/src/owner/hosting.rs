@@ -98,7 +98,6 @@ impl Hosting {
     async fn own(&self, epoch: Epoch, leadership: &mut tokio::sync::watch::Receiver<raft::group::Leadership>) {
         let began = Instant::now();
         let Some(owner) = self.begin(epoch).await else { return };
-        self.context.deliveries.add(owner.clone());
         self.owners.live.write().insert(self.shard, owner.clone());
         let claimed = owner.claim_channels();
         metrics::histogram!("gateway_failover_seconds").record(began.elapsed().as_secs_f64());
@@ -110,6 +109,7 @@ impl Hosting {
             Box::pin(gather::run(owner.clone())),
             Box::pin(relay::sweep(owner.clone())),
             Box::pin(trim::run(owner.clone())),
+            Box::pin(self.context.deliveries.clone().take_over(owner.clone())),
         ] {
             let lost = owner.lost.clone();
             owner.tasks.spawn(async move { lost.run_until_cancelled(upkeep).await });

@@ -1,0 +1,111 @@
+//! What can be asked of an owner about its shard's deliveries, and how it answers.
+
+use std::sync::Arc;
+
+use model::id::{CustomerId, DeliveryId, EndpointId};
+use model::time::Timestamp;
+use raft::machine::View;
+use serde::{Deserialize, Serialize};
+
+use super::command::{DeliveryCommand, Sweep};
+use super::query::{self, DeliveryPage, DeliveryQuery, Figures};
+use super::running::Running;
+use super::sweep;
+use super::view::{DeliveryDetail, DeliveryRecord};
+use crate::command::{Command, Reply};
+use crate::owner::{NotOwner, Owner};
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum DeliveryAsk {
+    Page {
+        customer: CustomerId,
+        query: DeliveryQuery,
+    },
+    Find {
+        customer: CustomerId,
+        id: DeliveryId,
+    },
+    /// Makes a delivery due now.
+    Redeliver {
+        customer: CustomerId,
+        id: DeliveryId,
+    },
+    Sweep(Sweep),
+    Figures {
+        customer: CustomerId,
+        endpoint: EndpointId,
+        since: Timestamp,
+    },
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum DeliveryDone {
+    Page(DeliveryPage),
+    Found(Option<Box<DeliveryDetail>>),
+    Redelivered(Redelivered),
+    /// How many deliveries a sweep is about.
+    Matched(u64),
+    Figures(Figures),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Redelivered {
+    Due(Box<DeliveryRecord>),
+    /// It is to be attempted at once anyway.
+    DueAlready,
+    NotFound,
+}
+
+/// Answers at the owner.
+///
+/// # Errors
+/// [`NotOwner`] when what was asked may not have been done.
+pub async fn answer(owner: &Arc<Owner>, ask: DeliveryAsk) -> Result<DeliveryDone, NotOwner> {
+    match ask {
+        DeliveryAsk::Page { customer, query } => {
+            read(owner, move |view, running| DeliveryDone::Page(query::page(view, customer, &query, running))).await
+        }
+        DeliveryAsk::Find { customer, id } => {
+            read(owner, move |view, running| {
+                DeliveryDone::Found(query::detail(view, customer, id, running).map(Box::new))
+            })
+            .await
+        }
+        DeliveryAsk::Figures { customer, endpoint, since } => {
+            read(owner, move |view, running| {
+                DeliveryDone::Figures(query::figures(view, customer, endpoint, since, running))
+            })
+            .await
+        }
+        DeliveryAsk::Redeliver { customer, id } => redeliver(owner, customer, id).await.map(DeliveryDone::Redelivered),
+        DeliveryAsk::Sweep(sweep) => sweep::begin(owner, sweep).await.map(DeliveryDone::Matched).ok_or(NotOwner),
+    }
+}
+
+/// Reads apart from other tasks: many rows may have to come from disk.
+async fn read(
+    owner: &Owner,
+    with: impl FnOnce(&dyn View, &Running) -> DeliveryDone + Send + 'static,
+) -> Result<DeliveryDone, NotOwner> {
+    let (reader, running) = (owner.reader.clone(), owner.node.deliveries.running().clone());
+    tokio::task::spawn_blocking(move || with(&reader, &running)).await.map_err(|_| NotOwner)
+}
+
+async fn redeliver(owner: &Arc<Owner>, customer: CustomerId, id: DeliveryId) -> Result<Redelivered, NotOwner> {
+    let running = owner.node.deliveries.running();
+    let Some(row) = query::find(&owner.reader, customer, id) else { return Ok(Redelivered::NotFound) };
+    let now = Timestamp::now();
+    if running.is_in_flight(id) || row.is_due(now) {
+        return Ok(Redelivered::DueAlready);
+    }
+    let redeliver = DeliveryCommand::Redeliver { endpoint: row.endpoint, delivery: id, at: now };
+    let reply = owner.committer.commit_one(Command::Delivery(redeliver)).await.map_err(|_| NotOwner)?;
+    if reply != Reply::Done {
+        return Ok(Redelivered::DueAlready);
+    }
+    // As it stands before the attempt begins, which is what was asked for.
+    let row = query::find(&owner.reader, customer, id).ok_or(NotOwner)?;
+    let record = DeliveryRecord::of(&row, running);
+    owner.node.deliveries.changed(owner, row.endpoint);
+    Ok(Redelivered::Due(Box::new(record)))
+}
