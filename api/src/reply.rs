@@ -1,6 +1,7 @@
 //! What a handler gives back, and how it becomes a response.
 
 use bytes::Bytes;
+use futures::stream::BoxStream;
 use model::error::ApiError;
 use model::id::RequestId;
 use salvo::Response;
@@ -13,12 +14,20 @@ pub type Outcome = Result<Reply, ApiError>;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
+/// Bytes in pieces.
+pub type ByteStream = BoxStream<'static, std::io::Result<Bytes>>;
+
+enum Body {
+    None,
+    Whole(Bytes),
+    Stream(ByteStream),
+}
+
 /// A success: status, body and headers of its own.
-#[derive(Debug)]
 pub struct Reply {
     pub status: StatusCode,
     content_type: Option<HeaderValue>,
-    body: Bytes,
+    body: Body,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
@@ -40,7 +49,22 @@ impl Reply {
 
     /// 204: done, nothing to show.
     pub fn no_content() -> Self {
-        Self { status: StatusCode::NO_CONTENT, content_type: None, body: Bytes::new(), headers: Vec::new() }
+        Self::empty(StatusCode::NO_CONTENT)
+    }
+
+    /// A status and headers, and nothing more.
+    pub fn empty(status: StatusCode) -> Self {
+        Self { status, content_type: None, body: Body::None, headers: Vec::new() }
+    }
+
+    /// Bytes that are read as the client takes them.
+    pub fn stream(status: StatusCode, content_type: HeaderValue, body: ByteStream) -> Self {
+        Self { status, content_type: Some(content_type), body: Body::Stream(body), headers: Vec::new() }
+    }
+
+    /// With the type that the body of a `GET` would have.
+    pub fn typed(self, content_type: HeaderValue) -> Self {
+        Self { content_type: Some(content_type), ..self }
     }
 
     /// 200 with a body that is not JSON.
@@ -48,14 +72,14 @@ impl Reply {
         Self {
             status: StatusCode::OK,
             content_type: Some(HeaderValue::from_static(content_type)),
-            body: body.into(),
+            body: Body::Whole(body.into()),
             headers: Vec::new(),
         }
     }
 
     pub fn json<T: Serialize>(status: StatusCode, body: &T) -> Self {
         match serde_json::to_vec(body) {
-            Ok(body) => Self { status, content_type: Some(JSON), body: body.into(), headers: Vec::new() },
+            Ok(body) => Self { status, content_type: Some(JSON), body: Body::Whole(body.into()), headers: Vec::new() },
             Err(error) => {
                 tracing::error!(%error, "an answer could not be written as JSON");
                 Self::json(StatusCode::INTERNAL_SERVER_ERROR, &ApiError::internal_error().envelope(""))
@@ -97,8 +121,10 @@ impl Reply {
         for (name, value) in self.headers {
             headers.insert(name, value);
         }
-        if self.status != StatusCode::NO_CONTENT {
-            response.replace_body(ResBody::Once(self.body));
+        match self.body {
+            Body::None => {}
+            Body::Whole(bytes) => drop(response.replace_body(ResBody::Once(bytes))),
+            Body::Stream(bytes) => drop(response.replace_body(ResBody::stream(bytes))),
         }
     }
 }

@@ -372,8 +372,13 @@ impl ApiError {
     }
 
     pub fn payload_too_large() -> Self {
-        Self::new(ErrorCode::PayloadTooLarge, format!("the body may have at most {JSON_LIMIT_BYTES} bytes"))
-            .with_details(json!({ "limit_bytes": JSON_LIMIT_BYTES }))
+        Self::payload_too_large_over(JSON_LIMIT_BYTES)
+    }
+
+    /// For a route whose body may be larger than JSON.
+    pub fn payload_too_large_over(limit_bytes: u64) -> Self {
+        Self::new(ErrorCode::PayloadTooLarge, format!("the body may have at most {limit_bytes} bytes"))
+            .with_details(json!({ "limit_bytes": limit_bytes }))
     }
 }
 

@@ -5,6 +5,7 @@ mod api_keys;
 mod channels;
 mod health;
 mod limits;
+mod media;
 mod messages;
 mod stubs;
 mod webhook_endpoints;
@@ -24,6 +25,7 @@ pub fn routes() -> Vec<Route> {
     let mut routes = Vec::new();
     routes.extend(channels::routes());
     routes.extend(messages::routes());
+    routes.extend(media::routes());
     routes.extend(webhook_endpoints::routes());
     routes.extend(api_keys::routes());
     routes.extend(limits::routes());

@@ -1,0 +1,50 @@
+//! `GET /v1/channels/{id}/media`: newest first.
+
+use model::id::MediaId;
+use model::page::{Cursor, DEFAULT_LIMIT};
+use serde::{Deserialize, Serialize};
+use shard::call::{Done, Work};
+use shard::media::call::MediaWork;
+use shard::media::record::MediaDirection;
+
+use super::MediaUpload;
+use crate::exchange::ChannelCall;
+use crate::failure;
+use crate::reply::{List, Outcome, Reply};
+
+/// The last row of a page; ids sort by time of creation.
+#[derive(Serialize, Deserialize)]
+struct MediaCursor {
+    before: MediaId,
+}
+
+impl Cursor for MediaCursor {
+    const KIND: &'static str = "media.1";
+}
+
+pub async fn list(call: &mut ChannelCall) -> Outcome {
+    let query = call.query();
+    let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
+    let before = query.cursor::<MediaCursor>().map(|cursor| cursor.before);
+    let direction = query.word("direction", "upload, inbound or outbound", |word| match word {
+        "upload" => Some(MediaDirection::Upload),
+        "inbound" => Some(MediaDirection::Inbound),
+        "outbound" => Some(MediaDirection::Outbound),
+        _ => None,
+    });
+    let (limit, before, direction) = query.finish((limit, before, direction))?;
+
+    // One more than asked for tells whether there is a next page.
+    let work = Work::Media(MediaWork::List { limit: limit + 1, before, direction });
+    let Done::MediaPage(mut page) = call.work(work).await? else { return Err(failure::unexpected_answer()) };
+    let next = if page.rows.len() > limit {
+        page.rows.truncate(limit);
+        page.rows.last().map(|row| row.id)
+    } else {
+        // Set when the search was cut off before the page was full.
+        page.next
+    };
+    let media = call.cluster().media();
+    let rows: Result<Vec<MediaUpload>, _> = page.rows.into_iter().map(|row| MediaUpload::of(media, row)).collect();
+    Ok(Reply::ok(&List::page(rows?, next.map(|before| MediaCursor { before }.encode()))))
+}

@@ -1,0 +1,108 @@
+//! Conditions and ranges of a request for bytes (RFC 9110, sections 13 and 14).
+
+use std::ops::Range;
+
+use salvo::http::HeaderMap;
+use salvo::http::header::{IF_NONE_MATCH, IF_RANGE, RANGE};
+
+/// What a request gets.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// What the client has is still right: 304.
+    NotModified,
+    /// 200.
+    Whole,
+    /// 206.
+    Part(Range<u64>),
+    /// 416.
+    OutOfRange,
+}
+
+/// What a request for `size` bytes with this `etag`, quotes included, gets.
+pub fn wanted(headers: &HeaderMap, etag: &str, size: u64) -> Wanted {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let names_it =
+        |list: &str| list.split(',').map(str::trim).any(|tag| tag == "*" || tag.trim_start_matches("W/") == etag);
+    if text(IF_NONE_MATCH).is_some_and(names_it) {
+        return Wanted::NotModified;
+    }
+    // A part of other bytes would be worse than the whole; a date cannot say which bytes are meant.
+    if text(IF_RANGE).is_some_and(|tag| tag.trim() != etag) {
+        return Wanted::Whole;
+    }
+    text(RANGE).map_or(Wanted::Whole, |range| part(range, size))
+}
+
+/// One range in bytes. Several, or another unit, are answered with the whole, as they may be.
+fn part(range: &str, size: u64) -> Wanted {
+    let Some((first, last)) = range.trim().strip_prefix("bytes=").and_then(|range| range.trim().split_once('-')) else {
+        return Wanted::Whole;
+    };
+    let number = |text: &str| match text.trim() {
+        "" => Some(None),
+        digits if digits.bytes().all(|byte| byte.is_ascii_digit()) => Some(Some(digits.parse().unwrap_or(u64::MAX))),
+        _ => None,
+    };
+    let (start, end) = match (number(first), number(last)) {
+        (Some(Some(first)), Some(Some(last))) if first <= last => (first, last.saturating_add(1).min(size)),
+        (Some(Some(first)), Some(None)) => (first, size),
+        (Some(None), Some(Some(last))) => (size.saturating_sub(last), size),
+        _ => return Wanted::Whole,
+    };
+    if start < end { Wanted::Part(start..end) } else { Wanted::OutOfRange }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use salvo::http::HeaderValue;
+
+    use super::*;
+
+    fn asked(headers: &[(salvo::http::HeaderName, &str)]) -> Wanted {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.insert(name, HeaderValue::from_str(value).unwrap());
+        }
+        wanted(&map, "\"abc\"", 100)
+    }
+
+    #[test]
+    fn one_range_is_served_and_what_is_none_is_ignored() {
+        let table = [
+            ("bytes=0-9", Wanted::Part(0..10)),
+            ("bytes=90-", Wanted::Part(90..100)),
+            ("bytes=-10", Wanted::Part(90..100)),
+            ("bytes=-1000", Wanted::Part(0..100)),
+            ("bytes=99-500", Wanted::Part(99..100)),
+            ("bytes=0-99999999999999999999999", Wanted::Part(0..100)),
+            ("bytes=100-", Wanted::OutOfRange),
+            ("bytes=100-200", Wanted::OutOfRange),
+            ("bytes=-0", Wanted::OutOfRange),
+            ("bytes=9-0", Wanted::Whole),
+            ("bytes=0-1,5-6", Wanted::Whole),
+            ("bytes=a-b", Wanted::Whole),
+            ("bytes=-", Wanted::Whole),
+            ("items=0-1", Wanted::Whole),
+        ];
+        for (range, expected) in table {
+            assert_eq!(asked(&[(RANGE, range)]), expected, "{range}");
+        }
+    }
+
+    #[test]
+    fn a_tag_that_fits_needs_no_bytes() {
+        for tag in ["\"abc\"", "W/\"abc\"", "\"x\", \"abc\"", "*"] {
+            assert_eq!(asked(&[(IF_NONE_MATCH, tag), (RANGE, "bytes=0-1")]), Wanted::NotModified, "{tag}");
+        }
+        assert_eq!(asked(&[(IF_NONE_MATCH, "\"x\"")]), Wanted::Whole);
+    }
+
+    #[test]
+    fn a_part_of_other_bytes_is_not_served() {
+        assert_eq!(asked(&[(IF_RANGE, "\"abc\""), (RANGE, "bytes=0-0")]), Wanted::Part(0..1));
+        for other in ["\"x\"", "W/\"abc\"", "Wed, 21 Oct 2015 07:28:00 GMT"] {
+            assert_eq!(asked(&[(IF_RANGE, other), (RANGE, "bytes=0-0")]), Wanted::Whole, "{other}");
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! The body of an upload, as it arrives: a form with the part `file`, or the bare bytes (supplement 8.1).
+//!
+//! Nothing of it is held in memory beyond a few pieces. A client that goes away, or stalls, leaves nothing behind.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::{BoxStream, try_unfold};
+use model::error::ApiError;
+use model::issue::{Fault, IssueCode};
+use model::media::LARGEST_MEDIA;
+use multer::{Field, Multipart};
+use salvo::Request;
+use salvo::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
+use salvo::http::{HeaderMap, HeaderName, ReqBody};
+use shard::media::spool::{Spool, Spooled};
+use shard::media::store::MediaStore;
+use tokio::time::timeout;
+
+use super::upload::{judged_filename, judged_mime_type, refused};
+
+/// What a form may have beside its file (supplement 1, rule 19).
+const OVERHEAD: u64 = 64 * 1024;
+
+/// The longest text of a form's other parts; they are much shorter.
+const LONGEST_TEXT: usize = 4096;
+
+/// How long a body may pause, and how long it may take in all.
+const PAUSE: Duration = Duration::from_secs(30);
+const WHOLE: Duration = Duration::from_secs(600);
+
+/// How much of a body that is too large is still read and thrown away, and for how long. Most clients write all before
+/// they read, and would see a broken connection instead of the answer.
+const DISCARDED_BYTES: u64 = 16 * 1024 * 1024;
+const DISCARDING: Duration = Duration::from_secs(10);
+
+const FILENAME: HeaderName = HeaderName::from_static("x-filename");
+
+/// A file that arrived whole, and what its sender says of it.
+pub struct Received {
+    pub spooled: Spooled,
+    pub declared: Option<String>,
+    pub filename: Option<String>,
+}
+
+/// Takes in the body of a request.
+///
+/// # Errors
+/// `media_too_large`, `payload_too_large`, `invalid_request`; `bad_request` for a body that breaks off or stalls.
+pub async fn file(request: &mut Request, media: &MediaStore) -> Result<Received, ApiError> {
+    let body = request.take_body();
+    let headers = request.headers();
+    if headers.contains_key(CONTENT_ENCODING) {
+        return Err(refused(Fault::new(IssueCode::Format, "send the bytes as they are"), "Content-Encoding"));
+    }
+    let expects_continue = headers.contains_key(EXPECT);
+    let arriving = Arriving::new(body);
+    let receiving = async {
+        match text(headers, &CONTENT_TYPE) {
+            Some(kind) if is_form(kind) => form(kind, &arriving, media).await,
+            _ => bare(headers, &arriving, media).await,
+        }
+    };
+    let received = timeout(WHOLE, receiving).await.unwrap_or_else(|_| Err(too_slow()));
+    // A client that waits to be asked for its body has sent none.
+    if matches!(&received, Err(error) if error.http_status() == 413) && !expects_continue {
+        let _ = timeout(DISCARDING, arriving.discard()).await;
+    }
+    received
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+fn is_form(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default();
+    essence.trim().eq_ignore_ascii_case("multipart/form-data")
+}
+
+fn too_slow() -> ApiError {
+    ApiError::bad_request("the body did not arrive in time")
+}
+
+/// The body is the file.
+async fn bare(headers: &HeaderMap, arriving: &Arriving, media: &MediaStore) -> Result<Received, ApiError> {
+    let declared = text(headers, &CONTENT_TYPE).map(|kind| judged_mime_type(kind.trim().to_owned()));
+    let declared = declared.transpose().map_err(|fault| refused(fault, "Content-Type"))?;
+    let filename = headers.get(FILENAME).map(|name| judged_filename(&percent_decoded(name.as_bytes())));
+    let filename = filename.transpose().map_err(|fault| refused(fault, "X-Filename"))?;
+    let announced: Option<u64> = text(headers, &CONTENT_LENGTH).and_then(|length| length.parse().ok());
+    if let Some(size) = announced.filter(|size| *size > LARGEST_MEDIA) {
+        return Err(ApiError::media_too_large(size));
+    }
+    let mut spool = media.spool().await?;
+    while let Some(piece) = arriving.next().await {
+        spool.write(&piece.map_err(broken)?).await?;
+    }
+    Ok(Received { spooled: spool.finish().await?, declared, filename })
+}
+
+/// The parts `file`, `filename` and `mime_type`, in any order; others are ignored.
+async fn form(content_type: &str, arriving: &Arriving, media: &MediaStore) -> Result<Received, ApiError> {
+    let boundary = multer::parse_boundary(content_type).map_err(of_form)?;
+    let mut form = Multipart::new(arriving.yielding(), boundary);
+    let (mut file, mut filename, mut mime_type) = (None, None, None);
+    while let Some(mut part) = form.next_field().await.map_err(of_form)? {
+        match part.name() {
+            Some("file") if file.is_some() => {
+                return Err(refused(Fault::new(IssueCode::TooMany, "at most 1 file"), "file"));
+            }
+            Some("file") => {
+                let named = part.file_name().filter(|name| !name.is_empty()).map(judged_filename);
+                let named = named.transpose().map_err(|fault| refused(fault, "file"))?;
+                let declared = part.content_type().map(ToString::to_string);
+                file = Some((spool(&mut part, media.spool().await?, arriving).await?, declared, named));
+            }
+            Some("filename") => {
+                let text = short_text(&mut part, arriving).await?;
+                filename = Some(judged_filename(&text).map_err(|fault| refused(fault, "filename"))?);
+            }
+            Some("mime_type") => {
+                let text = short_text(&mut part, arriving).await?;
+                mime_type = Some(judged_mime_type(text).map_err(|fault| refused(fault, "mime_type"))?);
+            }
+            _ => while piece(&mut part, arriving).await?.is_some() {},
+        }
+    }
+    let Some((spooled, declared, named)) = file else {
+        return Err(refused(Fault::new(IssueCode::Required, "is required"), "file"));
+    };
+    // A client fills in a type for a file that it knows nothing of.
+    let declared = declared.filter(|declared| shard::media::sniff::is_mime_type(declared));
+    Ok(Received { spooled, declared: mime_type.or(declared), filename: filename.or(named) })
+}
+
+async fn spool(part: &mut Field<'_>, mut spool: Spool, arriving: &Arriving) -> Result<Spooled, ApiError> {
+    while let Some(piece) = piece(part, arriving).await? {
+        spool.write(&piece).await?;
+    }
+    Ok(spool.finish().await?)
+}
+
+/// The next piece of a part, while the form stays within its bounds.
+async fn piece(part: &mut Field<'_>, arriving: &Arriving) -> Result<Option<Bytes>, ApiError> {
+    let is_file = part.name() == Some("file");
+    let piece = part.chunk().await.map_err(of_form)?;
+    // The file has a bound and a code of its own.
+    if !is_file && arriving.arrived() > LARGEST_MEDIA + OVERHEAD {
+        return Err(ApiError::payload_too_large_over(LARGEST_MEDIA + OVERHEAD));
+    }
+    Ok(piece)
+}
+
+async fn short_text(part: &mut Field<'_>, arriving: &Arriving) -> Result<String, ApiError> {
+    let mut bytes = Vec::new();
+    while let Some(piece) = piece(part, arriving).await? {
+        bytes.extend_from_slice(&piece);
+        if bytes.len() > LONGEST_TEXT {
+            let name = part.name().unwrap_or_default().to_owned();
+            return Err(refused(Fault::new(IssueCode::TooLong, "at most 255 characters"), &name));
+        }
+    }
+    Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
+}
+
+/// A body, piece by piece, each within its time. Shared with the parser of forms, which takes a stream for itself.
+struct Arriving {
+    body: Arc<tokio::sync::Mutex<ReqBody>>,
+    arrived: Arc<AtomicU64>,
+}
+
+impl Arriving {
+    fn new(body: ReqBody) -> Self {
+        Self { body: Arc::new(tokio::sync::Mutex::new(body)), arrived: Arc::default() }
+    }
+
+    fn arrived(&self) -> u64 {
+        self.arrived.load(Ordering::Relaxed)
+    }
+
+    async fn next(&self) -> Option<io::Result<Bytes>> {
+        next(&self.body, &self.arrived).await
+    }
+
+    /// The same, as a stream that lets its reader work after each piece: the parser of forms would else read on for as
+    /// long as there is something, and hold all of it.
+    fn yielding(&self) -> BoxStream<'static, io::Result<Bytes>> {
+        let (body, arrived) = (self.body.clone(), self.arrived.clone());
+        try_unfold((body, arrived), async |(body, arrived)| {
+            let Some(piece) = next(&body, &arrived).await else { return Ok(None) };
+            let piece = piece?;
+            tokio::task::yield_now().await;
+            Ok(Some((piece, (body, arrived))))
+        })
+        .boxed()
+    }
+
+    async fn discard(&self) {
+        let until = self.arrived() + DISCARDED_BYTES;
+        while self.arrived() < until && matches!(self.next().await, Some(Ok(_))) {}
+    }
+}
+
+async fn next(body: &tokio::sync::Mutex<ReqBody>, arrived: &AtomicU64) -> Option<io::Result<Bytes>> {
+    let mut body = body.lock().await;
+    loop {
+        let frame = match timeout(PAUSE, body.next()).await {
+            Ok(frame) => frame?,
+            Err(_) => return Some(Err(io::ErrorKind::TimedOut.into())),
+        };
+        match frame.map(salvo::hyper::body::Frame::into_data) {
+            Ok(Ok(data)) => {
+                arrived.fetch_add(data.len() as u64, Ordering::Relaxed);
+                return Some(Ok(data));
+            }
+            // Trailers.
+            Ok(Err(_)) => {}
+            Err(error) => return Some(Err(error)),
+        }
+    }
+}
+
+fn broken(error: io::Error) -> ApiError {
+    match error.kind() {
+        io::ErrorKind::TimedOut => too_slow(),
+        _ => ApiError::bad_request("the body broke off"),
+    }
+}
+
+fn of_form(error: multer::Error) -> ApiError {
+    if let multer::Error::StreamReadFailed(source) = error {
+        return match source.downcast::<io::Error>() {
+            Ok(source) => broken(*source),
+            Err(_) => ApiError::bad_request("the body broke off"),
+        };
+    }
+    ApiError::bad_request(format!("the body is no readable multipart/form-data: {error}"))
+}
+
+/// A header's text: UTF-8, with `%XX` where the sender escaped.
+fn percent_decoded(bytes: &[u8]) -> String {
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let Some((first, after)) = rest.split_first() {
+        let escaped = (*first == b'%').then(|| after.get(..2)).flatten();
+        let byte =
+            escaped.and_then(|hex| std::str::from_utf8(hex).ok()).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        decoded.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { &after[2..] } else { after };
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_in_a_header_may_be_escaped() {
+        assert_eq!(percent_decoded(b"a.png"), "a.png");
+        assert_eq!(percent_decoded(b"Gr%C3%B6%C3%9Fe.pdf"), "Größe.pdf");
+        assert_eq!(percent_decoded("Größe.pdf".as_bytes()), "Größe.pdf");
+        assert_eq!(percent_decoded(b"100%.txt"), "100%.txt");
+    }
+
+    #[test]
+    fn only_a_form_is_a_form() {
+        assert!(is_form("multipart/form-data; boundary=x") && is_form("Multipart/Form-Data"));
+        assert!(!is_form("image/png") && !is_form("multipart/mixed; boundary=x"));
+    }
+}

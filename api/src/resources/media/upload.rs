@@ -1,0 +1,138 @@
+//! `POST /v1/channels/{id}/media` and `.../media/from-url`: bytes for later sends. No connection is needed.
+
+use model::error::ApiError;
+use model::field::{Fields, rule};
+use model::issue::{Fault, IssueCode, Issues};
+use model::target::LONGEST_URL;
+use serde_json::{Map, Value};
+use shard::call::{Done, Work};
+use shard::media::call::MediaWork;
+use shard::media::record::{MediaDirection, MediaRow};
+use shard::media::sniff;
+use shard::media::spool::Spooled;
+
+use super::MediaUpload;
+use super::receive::{self, Received};
+use crate::exchange::ChannelCall;
+use crate::failure;
+use crate::reply::{Outcome, Reply};
+
+pub async fn upload(call: &mut ChannelCall) -> Outcome {
+    // Before 25 MB are taken in, not after.
+    call.settle().await?;
+    let app = call.app.clone();
+    let received = receive::file(&mut call.http, app.cluster.media()).await?;
+    store(call, received).await
+}
+
+pub async fn from_url(call: &mut ChannelCall) -> Outcome {
+    let body = call.object().await?;
+    let Source { url, mime_type, filename } = Source::parse(&body)?;
+    call.settle().await?;
+
+    let fetched = call.cluster().fetch_media(&url, &call.context()).await.map_err(|error| error.told(&url, "url"))?;
+    let received = Received {
+        spooled: fetched.spooled,
+        declared: mime_type.or(fetched.mime_type),
+        filename: filename.or(fetched.filename),
+    };
+    store(call, received).await
+}
+
+/// The body of `from-url`.
+struct Source {
+    url: String,
+    mime_type: Option<String>,
+    filename: Option<String>,
+}
+
+impl Source {
+    fn parse(body: &Map<String, Value>) -> Result<Self, ApiError> {
+        let issues = Issues::new();
+        let fields = Fields::new(body, &issues);
+        let url = fields.required("url", rule::text(1..=LONGEST_URL));
+        let mime_type = fields.optional("mime_type", mime_type);
+        let filename = fields.optional("filename", filename);
+        issues.finish(|| Some(Self { url: url?, mime_type, filename }))
+    }
+}
+
+/// Keeps the bytes, and then the row that refers to them.
+async fn store(call: &mut ChannelCall, received: Received) -> Outcome {
+    let Received { spooled, declared, filename } = received;
+    if spooled.size == 0 {
+        return Err(Fault::new(IssueCode::Empty, "must not be empty").at(&["file"]));
+    }
+    let mime_type = sniff::settle(&spooled.head, declared.as_deref());
+    let row = new_row(call, &spooled, mime_type, filename);
+    let (app, channel) = (call.app.clone(), call.channel.id);
+    app.cluster.media().keep(channel, spooled).await?;
+    match call.work(Work::Media(MediaWork::Add(Box::new(row)))).await? {
+        Done::Media(Some(row)) => Ok(Reply::created(&MediaUpload::of(app.cluster.media(), *row)?)),
+        _ => Err(failure::unexpected_answer()),
+    }
+}
+
+fn new_row(call: &ChannelCall, spooled: &Spooled, mime_type: String, filename: Option<String>) -> MediaRow {
+    let retention = call.cluster().media().retention(call.channel.id);
+    let (customer, channel) = (call.customer_id(), call.channel.id);
+    let mut row = MediaRow::new(customer, channel, MediaDirection::Upload, mime_type, call.now, retention);
+    row.filename = filename;
+    row.with_bytes(spooled.stored(None))
+}
+
+/// The rule of a MIME type in a body.
+fn mime_type(value: &Value) -> Result<String, Fault> {
+    let text = rule::text(1..=sniff::LONGEST_MIME)(value)?;
+    judged_mime_type(text)
+}
+
+/// The rule of a MIME type, wherever it is given.
+pub fn judged_mime_type(text: String) -> Result<String, Fault> {
+    if sniff::is_mime_type(&text) {
+        Ok(text)
+    } else {
+        Err(Fault::new(IssueCode::Format, "must be a MIME type such as image/png, of at most 255 characters"))
+    }
+}
+
+/// The rule of a file name in a body.
+fn filename(value: &Value) -> Result<String, Fault> {
+    judged_filename(&rule::text(1..=LONGEST_FILENAME)(value)?)
+}
+
+/// The longest file name (interface 8.2).
+const LONGEST_FILENAME: usize = 255;
+
+/// The rule of a file name, wherever it is given: the last part of a path, without control characters.
+pub fn judged_filename(text: &str) -> Result<String, Fault> {
+    let name = text.rsplit(['/', '\\']).next().unwrap_or_default().trim();
+    if name.is_empty() || name.chars().any(char::is_control) {
+        return Err(Fault::new(IssueCode::Format, "must be the name of a file"));
+    }
+    if name.chars().count() > LONGEST_FILENAME {
+        return Err(Fault::new(IssueCode::TooLong, format!("at most {LONGEST_FILENAME} characters")));
+    }
+    Ok(name.to_owned())
+}
+
+/// The refusal of a header or a part of a form.
+pub fn refused(fault: Fault, field: &str) -> ApiError {
+    fault.at(&[field])
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_name_is_the_last_part_of_what_was_given() {
+        assert_eq!(judged_filename("C:\\temp\\a.png").unwrap(), "a.png");
+        assert_eq!(judged_filename("../../etc/passwd").unwrap(), "passwd");
+        assert_eq!(judged_filename("Größe.pdf").unwrap(), "Größe.pdf");
+        assert_eq!(judged_filename("a/").unwrap_err().code, IssueCode::Format);
+        assert_eq!(judged_filename("a\nb").unwrap_err().code, IssueCode::Format);
+        assert_eq!(judged_filename(&"ä".repeat(256)).unwrap_err().code, IssueCode::TooLong);
+    }
+}
