@@ -18,7 +18,7 @@ use raft::directory::command::Command as DirectoryCommand;
 use raft::directory::{Directory, UpdateError};
 use raft::host::{Host, OpenError};
 use raft::transport::Peers;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -137,6 +137,7 @@ impl Cluster {
             media: Arc::new(media),
             router: router.clone(),
             retention: Arc::new(config.retention),
+            trimming: Semaphore::new(1),
         });
         let cluster = Arc::new(Self {
             node,

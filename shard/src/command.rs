@@ -14,6 +14,7 @@ use crate::deliveries::command::DeliveryCommand;
 use crate::history::MessageError;
 use crate::media::command::MediaCommand;
 use crate::records::{MessageRow, encode};
+use crate::retention::Trim;
 use crate::stream::{Streamed, StreamedEvent, Ticket};
 
 /// One log entry: commands of many channels, applied in order.
@@ -63,6 +64,8 @@ pub enum Command {
     Delivery(DeliveryCommand),
     /// Media: see there.
     Media(MediaCommand),
+    /// Deletes what is past its time. Repeat until the answer is `Done`.
+    Trim(Trim),
     /// Wipes a deleted channel, a part at a time: repeat until the answer is `Done`.
     Forget { channel: ChannelId, customer: CustomerId },
     /// A home has fetched this shard's relay up to a place.

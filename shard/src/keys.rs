@@ -83,6 +83,13 @@ pub fn message(channel: ChannelId, occurred_at: Timestamp, row: RowId) -> Vec<u8
     key(MESSAGE, &[channel.as_bytes(), &time(occurred_at), row.as_bytes()])
 }
 
+/// Where a message stands, as the end of its key says.
+pub fn place_of_message(key: &[u8]) -> Option<(Timestamp, RowId)> {
+    let (rest, row) = key.split_last_chunk::<16>()?;
+    let at = i64::from_be_bytes(*rest.last_chunk()?);
+    Some((Timestamp(at), RowId::from_bytes(*row)))
+}
+
 /// What became of a message: apart from the message itself, so that a verdict or a receipt writes a few bytes.
 pub fn message_state(channel: ChannelId, row: RowId) -> Vec<u8> {
     key(MESSAGE_STATE, &[channel.as_bytes(), row.as_bytes()])
@@ -125,6 +132,12 @@ pub fn status_change(channel: ChannelId, at: Timestamp, version: u64) -> Vec<u8>
 pub fn status_changes(channel: ChannelId, before: Option<(Timestamp, u64)>) -> Range {
     let (first, end) = under(key(STATUS_CHANGE, &[channel.as_bytes()]));
     (first, before.map_or(end, |(at, version)| status_change(channel, at, version)))
+}
+
+/// The time and the version of a change, as its key says.
+pub fn place_of_change(key: &[u8]) -> Option<(Timestamp, u64)> {
+    let (rest, version) = key.split_last_chunk::<8>()?;
+    Some((Timestamp(i64::from_be_bytes(*rest.last_chunk()?)), u64::from_be_bytes(*version)))
 }
 
 /// The version that a change made, as its key says.

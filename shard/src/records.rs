@@ -47,6 +47,9 @@ pub struct ChannelRow {
     /// Nothing but its deliveries and this row is left of a forgotten channel.
     #[serde(default)]
     pub wiped: bool,
+    /// How far the wiping of a forgotten channel has come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wiped_upto: Option<Bytes>,
 }
 
 impl ChannelRow {
@@ -69,6 +72,7 @@ impl ChannelRow {
             moved_by: None,
             forgotten: false,
             wiped: false,
+            wiped_upto: None,
         }
     }
 

@@ -1,9 +1,12 @@
-//! How long a shard keeps what it stores (supplement 5.4 and 20.9).
+//! How long a shard keeps what it stores (supplement 5.4 and 20.9), and the words in which what is past is deleted.
 
 use std::time::Duration;
 
 use model::id::ChannelId;
 use model::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::history::Place;
 
 /// What the deployment says.
 #[derive(Clone, Debug)]
@@ -31,6 +34,40 @@ pub struct Keep {
     pub bodies: bool,
     /// See [`Retention::envelopes`]; never shorter than the history.
     pub envelopes: Duration,
+}
+
+/// What the owner found to be past its time, to be deleted by the state machine; a step's worth of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Trim {
+    /// The bodies of messages; who wrote to whom and when stays for repeats and receipts.
+    Bodies { channel: ChannelId, rows: Vec<Place> },
+    /// Messages with all that belongs to them.
+    Messages { channel: ChannelId, rows: Vec<Place> },
+    /// Moves of the status machine, by time and version.
+    StatusChanges { channel: ChannelId, changes: Vec<(Timestamp, u64)> },
+}
+
+impl Trim {
+    /// The word for it in metrics.
+    pub fn what(&self) -> &'static str {
+        match self {
+            Self::Bodies { .. } => "bodies",
+            Self::Messages { .. } => "messages",
+            Self::StatusChanges { .. } => "status_changes",
+        }
+    }
+
+    /// How many things it names.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Bodies { rows, .. } | Self::Messages { rows, .. } => rows.len(),
+            Self::StatusChanges { changes, .. } => changes.len(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }
 
 impl Retention {

@@ -18,6 +18,7 @@ pub fn describe() {
     describe_counter!("gateway_inbound_total", "Messages received from the network, by type.");
     describe_counter!("gateway_webhook_attempts_total", "Attempts at webhook deliveries, by outcome.");
     describe_counter!("gateway_lease_lost_total", "Ownerships of shards that ended without a hand-over.");
+    describe_counter!("gateway_trimmed_total", "Stored things that were deleted by age, by kind.");
     describe_histogram!(
         "gateway_send_seconds",
         Unit::Seconds,

@@ -4,9 +4,12 @@
 use model::message::{Content, Surroundings};
 use serde_json::{Map, Value, json};
 
+use super::withhold::holds_nothing;
+
 /// The fields, named as in the send body and in `message.received`; empty where there is nothing to add.
 pub fn rest_of(content: &Content, around: &Surroundings) -> Map<String, Value> {
     let own = match content {
+        content if holds_nothing(content) => json!({}),
         Content::Text { .. }
         | Content::Image { .. }
         | Content::Audio { .. }

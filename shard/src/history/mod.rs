@@ -6,6 +6,7 @@
 mod content;
 mod page;
 mod show;
+mod withhold;
 
 use model::address::Address;
 use model::id::{ChannelId, MessageId, RowId};
@@ -15,6 +16,7 @@ use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use self::page::{Budget, merge, page};
+pub use self::withhold::{is_withheld, withhold};
 use crate::call::DeliveryView;
 
 /// What a page of history is cut from. Everything but the order narrows.

@@ -17,7 +17,8 @@ pub fn show(view: &dyn View, row: MessageRow, without_deliveries: bool) -> Store
     let webhook_deliveries = if without_deliveries { Vec::new() } else { deliveries_of(view, &row) };
     let state = MessageState::read(view, &row);
     let kind = row.content.type_name().to_owned();
-    let text = row.content.text().map(str::to_owned);
+    // An empty text is one that was not kept.
+    let text = row.content.text().filter(|text| !text.is_empty()).map(str::to_owned);
     let emoji = match &row.content {
         Content::Reaction { emoji, .. } => Some(emoji.clone()),
         _ => None,

@@ -1,8 +1,10 @@
 //! The shard's state machine: commands of its channels, applied to its part of the store. Pure; see `raft::machine`.
 
 mod deliveries;
+mod forget;
 mod inbound;
 mod receipts;
+mod trim;
 
 use bytes::Bytes;
 use model::id::{ChannelId, CustomerId, MessageId, NodeId, RowId};
@@ -22,9 +24,6 @@ use crate::{keys, media};
 pub const OFFLINE_QUEUE: usize = 1000;
 
 pub use self::receipts::MOST_RECEIPTS;
-
-/// How many keys one `Forget` deletes, so that a long history does not stall the log.
-const FORGET_AT_ONCE: usize = 500;
 
 /// A credential's key in the driver's state that says: this channel can log in.
 pub const CREDENTIALS: &str = "credentials";
@@ -94,6 +93,7 @@ impl Apply<'_> {
             Command::Delivery(command) => self.delivery(command),
             Command::Media(command) => media::apply::command(self.state, command),
             Command::Forget { channel, customer } => self.forget(channel, customer),
+            Command::Trim(trim) => self.trim(trim),
             Command::Release { home, upto } => ring::release(self.state, home, upto),
             Command::Gather { source, after, upto, at, events } => {
                 ring::gather(self.state, source, after, upto, at, events)
@@ -187,6 +187,7 @@ impl Apply<'_> {
         };
         row.moved(&step);
         self.state.put(&keys::status_change(row.id, step.at, row.version), &encode(&change));
+        self.bound_status_changes(&row);
         if step.wipe_credentials {
             self.delete_all(keys::auth_of(row.id), usize::MAX);
         }
@@ -272,28 +273,6 @@ impl Apply<'_> {
         ring::relay(self.state, home, place, &event);
     }
 
-    fn forget(&mut self, channel: ChannelId, customer: CustomerId) -> Reply {
-        let mut row = self.channel(channel, customer);
-        if !row.forgotten {
-            row = ChannelRow { forgotten: true, version: row.version + 1, ..ChannelRow::new(channel, customer) };
-            self.state.put(&keys::channel(channel), &encode(&row));
-        }
-        let mut left = FORGET_AT_ONCE;
-        left -= media::apply::forget(self.state, channel, left);
-        if left == 0 {
-            return Reply::More;
-        }
-        for range in keys::everything_of(channel) {
-            left -= self.delete_all(range, left);
-            if left == 0 {
-                return Reply::More;
-            }
-        }
-        row.wiped = true;
-        self.state.put(&keys::channel(channel), &encode(&row));
-        Reply::Done
-    }
-
     /// Deletes at most `limit` keys of a range and says how many it were.
     fn delete_all(&mut self, (from, to): keys::Range, limit: usize) -> usize {
         let found = self.state.scan(&from, &to, limit);
@@ -306,3 +285,5 @@ impl Apply<'_> {
 mod receipt_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod trim_tests;

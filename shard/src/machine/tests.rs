@@ -49,6 +49,14 @@ impl Rig {
         }
     }
 
+    pub(super) fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.state.get(key)
+    }
+
+    pub(super) fn view(&self) -> &dyn View {
+        &self.state
+    }
+
     pub(super) fn connected() -> Self {
         let mut rig = Self::default();
         assert_eq!(rig.run(moved(0, Status::Connected)), Reply::Done);
@@ -68,7 +76,7 @@ impl Rig {
     }
 }
 
-fn moved(expect: u64, to: Status) -> Command {
+pub(super) fn moved(expect: u64, to: Status) -> Command {
     Command::Move(Move {
         channel: CHANNEL,
         customer: CUSTOMER,
@@ -277,7 +285,7 @@ fn credentials_are_noted_and_wiped_with_the_move_that_says_so() {
 #[test]
 fn a_forgotten_channel_is_wiped_but_for_its_deliveries_and_stays_gone() {
     let mut rig = Rig::connected();
-    for n in 0..FORGET_AT_ONCE {
+    for n in 0..super::forget::FORGET_AT_ONCE * 2 {
         rig.run(accept(&row(&format!("M{n}"), Direction::Outbound)));
     }
     let (new, delivery) = event(EventName::ChannelStatus);

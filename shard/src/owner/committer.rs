@@ -215,6 +215,7 @@ fn events_of(command: &Command) -> &[NewEvent] {
         Command::AcceptSend { .. }
         | Command::Auth { .. }
         | Command::Delivery(_)
+        | Command::Trim(_)
         | Command::Forget { .. }
         | Command::Media(_)
         | Command::Release { .. }

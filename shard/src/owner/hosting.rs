@@ -106,6 +106,7 @@ impl Hosting {
             Box::pin(watch_directory(owner.clone())) as futures::future::BoxFuture<'static, ()>,
             Box::pin(say_formed(owner.clone())),
             Box::pin(keep_lead_placed(owner.clone())),
+            Box::pin(super::trim::run(owner.clone())),
             Box::pin(gather::run(owner.clone())),
             Box::pin(relay::sweep(owner.clone())),
             Box::pin(trim::run(owner.clone())),

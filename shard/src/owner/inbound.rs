@@ -13,7 +13,7 @@ use network::driver::{InboundItem, InboundKind, InboundMessage};
 use super::channel::{After, Channel, Turn};
 use super::events::{self, About};
 use super::sends::{about, chat_of, sent_payload};
-use crate::command::{Command, NewEvent, NewMessage};
+use crate::command::{Command, NewEvent};
 use crate::history::{Direction, Source};
 use crate::records::{MessageRow, decode};
 
@@ -83,7 +83,7 @@ impl Channel {
         let told_apart = if row.around.recovered { RECOVERED } else { "" };
         let event = self.network_event(row.message_id.as_str(), told_apart, at, payload, about(&row), now);
         let customer = self.row.customer;
-        let message = NewMessage::of(&row);
+        let message = self.new_message(&row);
         turn.commands.push(match unread {
             Some(_) => Command::Recover { customer, message, event },
             None => Command::Receive { customer, message, event },
@@ -124,7 +124,7 @@ impl Channel {
         let payloads = sent.into_iter().chain(reaction_payload(&row, Sender::phone(own), true, at));
         let of_network = |payload| self.network_event(row.message_id.as_str(), "", at, payload, about(&row), now);
         let events = payloads.map(of_network).collect();
-        let message = NewMessage::of(&row);
+        let message = self.new_message(&row);
         turn.commands.push(Command::ReceiveOwn { customer: self.row.customer, message, events });
     }
 

@@ -18,6 +18,7 @@ pub mod outbox;
 pub mod pace;
 mod receipts;
 mod sends;
+mod trim;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -35,7 +36,7 @@ use parking_lot::Mutex;
 use raft::directory::Directory;
 use raft::group::{Group, StateReader};
 use raft::machine::View;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
@@ -82,6 +83,8 @@ pub struct NodeContext {
     pub media: Arc<MediaStore>,
     pub router: Arc<Router>,
     pub retention: Arc<Retention>,
+    /// Lets one shard of this node be trimmed at a time.
+    pub trimming: Semaphore,
 }
 
 /// One ownership of one shard.

@@ -19,7 +19,7 @@ use super::inbound::reaction_payload;
 use super::outbox::SendVerdict;
 use crate::call::{Send, Sent, SentStatus};
 use crate::command::{Command, NewEvent, NewMessage, Verdict};
-use crate::history::{Direction, MessageError, MessageStatus, Source};
+use crate::history::{Direction, MessageError, MessageStatus, Source, withhold};
 use crate::keys;
 use crate::machine::OFFLINE_QUEUE;
 use crate::records::{LidRow, MessageRow, MessageState, OutboxEntry, decode, encode};
@@ -44,7 +44,7 @@ impl Channel {
                 let entry = OutboxEntry { message: row.outbound(), accepted_at: row.created_at };
                 let accept = Command::AcceptSend {
                     customer: self.row.customer,
-                    message: NewMessage::of(&row),
+                    message: self.new_message(&row),
                     outbox: Bytes::from(encode(&entry)),
                 };
                 turn.after.push(After::Send {
@@ -56,6 +56,16 @@ impl Channel {
                 turn.commands.push(accept);
             }
         }
+    }
+
+    /// A message as it is stored: without its body where the channel keeps none.
+    pub fn new_message(&self, row: &MessageRow) -> NewMessage {
+        if self.owner.node.retention.of(self.row.id).bodies {
+            return NewMessage::of(row);
+        }
+        let mut envelope = row.clone();
+        withhold(&mut envelope);
+        NewMessage::of(&envelope)
     }
 
     fn row_of(&self, send: &Send, request_id: RequestId) -> Result<MessageRow, ApiError> {

@@ -1,0 +1,44 @@
+//! Wipes a deleted channel, a part at a time.
+
+use bytes::Bytes;
+use model::id::{ChannelId, CustomerId};
+
+use super::Apply;
+use crate::command::Reply;
+use crate::keys;
+use crate::media;
+use crate::records::{ChannelRow, encode};
+
+/// How many keys one `Forget` deletes, so that a long history does not stall the log.
+pub const FORGET_AT_ONCE: usize = 500;
+
+impl Apply<'_> {
+    pub(super) fn forget(&mut self, channel: ChannelId, customer: CustomerId) -> Reply {
+        let mut row = self.channel(channel, customer);
+        if !row.forgotten {
+            row = ChannelRow { forgotten: true, version: row.version + 1, ..ChannelRow::new(channel, customer) };
+        }
+        // Each part begins where the one before ended: to look for it from the beginning would walk over the remains of
+        // all that is deleted already.
+        let mut begun = row.wiped_upto.take().unwrap_or_default();
+        let mut ranges = keys::everything_of(channel);
+        ranges.sort_unstable();
+        let mut left = FORGET_AT_ONCE;
+        left -= media::apply::forget(self.state, channel, left);
+        for (from, to) in ranges {
+            if left == 0 {
+                break;
+            }
+            let found = self.state.scan(&from.max(begun.to_vec()), &to, left);
+            found.iter().for_each(|(key, _)| self.state.delete(key));
+            left -= found.len();
+            if let Some((last, _)) = found.into_iter().next_back() {
+                begun = Bytes::from(last);
+            }
+        }
+        row.wiped = left > 0;
+        row.wiped_upto = (!row.wiped).then_some(begun);
+        self.state.put(&keys::channel(channel), &encode(&row));
+        if row.wiped { Reply::Done } else { Reply::More }
+    }
+}

@@ -1,0 +1,91 @@
+//! Deletes what is past its time. The owner names it; here it is only made sure that nothing is deleted that is still
+//! needed, so that a step that comes late, or twice, does no harm.
+
+use model::id::ChannelId;
+
+use super::Apply;
+use crate::command::Reply;
+use crate::history::{Direction, Place, withhold};
+use crate::keys;
+use crate::records::{ChannelRow, MessagePointer, MessageRow, encode};
+use crate::retention::Trim;
+
+/// How many keys one step deletes before it leaves the rest to the next: a message to a large group has thousands.
+const KEYS_AT_ONCE: usize = 2_000;
+
+/// How many status changes a channel keeps at least, whatever their age; in time it keeps no more than
+/// [`BOUND_EVERY`] above.
+const STATUS_CHANGES: u64 = 1_000;
+
+/// Every how many moves the excess is looked for.
+const BOUND_EVERY: u64 = 64;
+
+impl Apply<'_> {
+    pub(super) fn trim(&mut self, trim: Trim) -> Reply {
+        match trim {
+            Trim::Bodies { channel, rows } => self.trim_bodies(channel, rows),
+            Trim::Messages { channel, rows } => self.trim_messages(channel, rows),
+            Trim::StatusChanges { channel, changes } => {
+                for (at, version) in changes {
+                    self.state.delete(&keys::status_change(channel, at, version));
+                }
+                Reply::Done
+            }
+        }
+    }
+
+    /// Keeps a channel that moves to and fro without end from filling the store with its moves.
+    pub(super) fn bound_status_changes(&mut self, row: &ChannelRow) {
+        if !row.version.is_multiple_of(BOUND_EVERY) {
+            return;
+        }
+        let (from, to) = keys::status_changes(row.id, None);
+        let oldest = self.state.scan(&from, &to, BOUND_EVERY as usize);
+        let excess = oldest.iter().filter(|(key, _)| keys::version_of_change(key) + STATUS_CHANGES <= row.version);
+        excess.for_each(|(key, _)| self.state.delete(key));
+    }
+
+    fn trim_bodies(&mut self, channel: ChannelId, rows: Vec<Place>) -> Reply {
+        for (at, id) in rows {
+            let key = keys::message(channel, at, id);
+            let Some(mut row) = self.read::<MessageRow>(&key) else { continue };
+            withhold(&mut row);
+            self.state.put(&key, &encode(&row));
+        }
+        Reply::Done
+    }
+
+    fn trim_messages(&mut self, channel: ChannelId, rows: Vec<Place>) -> Reply {
+        let mut deleted = 0;
+        for (at, id) in rows {
+            if deleted >= KEYS_AT_ONCE {
+                return Reply::More;
+            }
+            let key = keys::message(channel, at, id);
+            let Some(row) = self.read::<MessageRow>(&key) else { continue };
+            if !self.trim_pointer(&row) {
+                continue;
+            }
+            deleted += 2 + self.delete_all(keys::receipts_of(channel, id), KEYS_AT_ONCE);
+            deleted += self.delete_all(keys::message_deliveries(channel, id), KEYS_AT_ONCE);
+            self.state.delete(&keys::message_state(channel, id));
+            self.state.delete(&key);
+        }
+        Reply::Done
+    }
+
+    /// Deletes what leads to a row. False when the row is still in the outbox, and has to stay: its send would be lost.
+    fn trim_pointer(&mut self, row: &MessageRow) -> bool {
+        let direction = row.direction;
+        let key = keys::message_id(row.channel, direction, &row.message_id);
+        let Some(pointer) = self.read::<MessagePointer>(&key).filter(|pointer| pointer.row == row.id) else {
+            return true;
+        };
+        let outbox = pointer.outbox.filter(|_| direction == Direction::Outbound);
+        if outbox.is_some_and(|sequence| self.state.get(&keys::outbox(row.channel, sequence)).is_some()) {
+            return false;
+        }
+        self.state.delete(&key);
+        true
+    }
+}
