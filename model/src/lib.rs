@@ -20,6 +20,7 @@ mod received;
 pub mod scope;
 pub mod seal;
 pub mod send;
+pub mod session_token;
 pub mod status;
 pub mod target;
 pub mod time;

@@ -54,8 +54,32 @@ impl BucketRule {
     /// Every route whose path holds a channel id.
     pub const PER_CHANNEL: Self = Self { burst: 60, refill_per_second: 1 };
 
+    /// Attempts at something: `most` at once, and then one every so many seconds. Each costs that many tokens
+    /// ([`AttemptRule::cost`]), since buckets fill by whole tokens a second.
+    fn of_attempts(rule: AttemptRule) -> Self {
+        Self { burst: rule.most.saturating_mul(rule.every_seconds), refill_per_second: 1 }
+    }
+
     fn capacity(self) -> u64 {
         u64::from(self.burst) * TOKEN
+    }
+}
+
+/// How often something may be tried, such as passwords for one address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttemptRule {
+    pub most: u32,
+    /// A further attempt becomes possible this often.
+    pub every_seconds: u32,
+}
+
+impl AttemptRule {
+    pub fn bucket(self) -> BucketRule {
+        BucketRule::of_attempts(self)
+    }
+
+    fn cost(self) -> u64 {
+        u64::from(self.every_seconds) * TOKEN
     }
 }
 
@@ -94,6 +118,25 @@ impl TokenBucket {
         }
         self.level -= TOKEN;
         true
+    }
+
+    /// Takes what an attempt costs, when that is there. Says in how many seconds it will be otherwise.
+    ///
+    /// # Errors
+    /// Whole seconds until the next attempt is possible, rounded up.
+    pub fn try_attempt(&mut self, rule: AttemptRule, now: Timestamp) -> Result<(), u32> {
+        self.refill(now);
+        if self.level < rule.cost() {
+            let seconds = self.millis_until(rule.cost(), now).div_ceil(1000);
+            return Err(u32::try_from(seconds).unwrap_or(u32::MAX).max(1));
+        }
+        self.level -= rule.cost();
+        Ok(())
+    }
+
+    /// Gives an attempt back that turned out to be none.
+    pub fn return_attempt(&mut self, rule: AttemptRule) {
+        self.level = (self.level + rule.cost()).min(self.rule.capacity());
     }
 
     /// Puts a token back that was taken for a request which another bucket then refused.
@@ -268,6 +311,23 @@ mod tests {
         assert!(bucket.try_take(Timestamp(0)));
         assert!(!bucket.try_take(Timestamp(i64::MAX)));
         assert_eq!(bucket.retry_after(Timestamp(5)), u32::MAX);
+    }
+
+    #[test]
+    fn attempts_come_back_one_by_one() {
+        let rule = AttemptRule { most: 3, every_seconds: 60 };
+        let start = Timestamp(1_000_000);
+        let mut bucket = TokenBucket::full(rule.bucket(), start);
+        for _ in 0..3 {
+            bucket.try_attempt(rule, start).unwrap();
+        }
+        assert_eq!(bucket.try_attempt(rule, start), Err(60));
+        assert_eq!(bucket.try_attempt(rule, Timestamp(start.0 + 59_001)), Err(1));
+        bucket.try_attempt(rule, Timestamp(start.0 + 60_000)).unwrap();
+        bucket.return_attempt(rule);
+        bucket.try_attempt(rule, Timestamp(start.0 + 60_000)).unwrap();
+        assert!(bucket.try_attempt(rule, Timestamp(start.0 + 60_000)).is_err());
+        assert!(bucket.is_full(Timestamp(start.0 + 60_000 + 180_000)));
     }
 
     proptest! {

@@ -27,6 +27,14 @@ pub async fn to(owner: &Arc<Owner>, call: Call) -> Answer {
             owner.buckets.lock().refund_customer(customer);
             done(Done::Nothing)
         }
+        Ask::Attempt { subject, rule } => {
+            let tried = owner.buckets.lock().attempt(subject, rule, now);
+            done(Done::Attempt { retry_after: tried.err() })
+        }
+        Ask::ReturnAttempt { subject, rule } => {
+            owner.buckets.lock().return_attempt(subject, rule);
+            done(Done::Nothing)
+        }
         Ask::PeekCustomer { customer, rule } => {
             let level = owner.buckets.lock().customer(customer, rule, now);
             done(Done::Bucket { level, taken: false })

@@ -6,8 +6,9 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use model::id::{ChannelId, CustomerId};
-use model::limit::{BucketLevel, BucketRule, TokenBucket};
+use model::limit::{AttemptRule, BucketLevel, BucketRule, TokenBucket};
 use model::time::Timestamp;
+use uuid::Uuid;
 
 /// Above this many buckets, full ones are dropped: a full bucket says nothing that a new one would not.
 const SWEEP_ABOVE: usize = 10_000;
@@ -16,6 +17,7 @@ const SWEEP_ABOVE: usize = 10_000;
 pub struct Buckets {
     customers: HashMap<CustomerId, TokenBucket>,
     channels: HashMap<(CustomerId, ChannelId), TokenBucket>,
+    attempts: HashMap<Uuid, TokenBucket>,
 }
 
 impl Buckets {
@@ -39,6 +41,21 @@ impl Buckets {
     pub fn refund_customer(&mut self, id: CustomerId) {
         if let Some(bucket) = self.customers.get_mut(&id) {
             bucket.give_back();
+        }
+    }
+
+    /// Counts an attempt at something, such as a login with one e-mail address.
+    ///
+    /// # Errors
+    /// Whole seconds until the next one is possible.
+    pub fn attempt(&mut self, subject: Uuid, rule: AttemptRule, now: Timestamp) -> Result<(), u32> {
+        bucket(&mut self.attempts, subject, rule.bucket(), now).try_attempt(rule, now)
+    }
+
+    /// Gives an attempt back that succeeded.
+    pub fn return_attempt(&mut self, subject: Uuid, rule: AttemptRule) {
+        if let Some(bucket) = self.attempts.get_mut(&subject) {
+            bucket.return_attempt(rule);
         }
     }
 

@@ -6,7 +6,7 @@ use model::address::Address;
 use model::error::ApiError;
 use model::event::{EventId, EventName};
 use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, MessageId, RequestId, ShardId};
-use model::limit::{BucketLevel, BucketRule};
+use model::limit::{AttemptRule, BucketLevel, BucketRule};
 use model::message::{Content, MessageKey};
 use model::send::SendAround;
 use model::status::{Reason, Status, Trigger};
@@ -46,6 +46,10 @@ pub enum Ask {
     TakeCustomer { customer: CustomerId, rule: BucketRule },
     /// Gives a customer's token back, because another bucket refused the request.
     RefundCustomer { customer: CustomerId },
+    /// Counts an attempt at something, at the home of its subject.
+    Attempt { subject: Uuid, rule: AttemptRule },
+    /// Gives an attempt back.
+    ReturnAttempt { subject: Uuid, rule: AttemptRule },
     /// Looks at a customer's bucket without taking.
     PeekCustomer { customer: CustomerId, rule: BucketRule },
     /// Looks at a channel's bucket without taking.
@@ -131,6 +135,10 @@ pub enum Done {
     Bucket {
         level: BucketLevel,
         taken: bool,
+    },
+    /// Seconds until another attempt is possible, when this one was not.
+    Attempt {
+        retry_after: Option<u32>,
     },
     Live(Live),
     Lives(Vec<(ChannelId, Live)>),

@@ -9,7 +9,7 @@ use futures::future::{join_all, try_join_all};
 use model::address::Suffixes;
 use model::error::ApiError;
 use model::id::{ChannelId, CustomerId, NodeId, RequestId, ShardId, Slot};
-use model::limit::{BucketLevel, BucketRule};
+use model::limit::{AttemptRule, BucketLevel, BucketRule};
 use model::status::Status;
 use model::time::Timestamp;
 use model::webhook::RetrySchedule;
@@ -229,6 +229,31 @@ impl Cluster {
     pub async fn refund_customer(&self, customer: CustomerId, context: &CallContext) {
         let _ =
             self.ask(Slot::of_customer(customer), Ask::RefundCustomer { customer }, context.deadline, context).await;
+    }
+
+    /// Counts an attempt at something over the whole cluster, such as a login with one address. The seconds until the
+    /// next one is possible, when this one is not.
+    ///
+    /// # Errors
+    /// As [`Cluster::charge_customer`].
+    pub async fn attempt(
+        &self,
+        subject: Uuid,
+        rule: AttemptRule,
+        context: &CallContext,
+    ) -> Result<Option<u32>, ApiError> {
+        let ask = Ask::Attempt { subject, rule };
+        match self.ask(Slot::of_customer(CustomerId(subject)), ask, context.deadline, context).await? {
+            Answer::Result { result: Ok(Done::Attempt { retry_after }), .. } => Ok(retry_after),
+            Answer::Result { result: Err(error), .. } => Err(error),
+            _ => Err(ApiError::internal_error()),
+        }
+    }
+
+    /// Gives an attempt back. One that is lost costs an attempt.
+    pub async fn return_attempt(&self, subject: Uuid, rule: AttemptRule, context: &CallContext) {
+        let (slot, ask) = (Slot::of_customer(CustomerId(subject)), Ask::ReturnAttempt { subject, rule });
+        let _ = self.ask(slot, ask, context.deadline, context).await;
     }
 
     /// A customer's bucket, uncharged.
