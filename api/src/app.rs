@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::audit::FailureLog;
+use crate::auth::Auth;
 use crate::config::ApiConfig;
 use crate::key_use::KeyUse;
 use crate::pipeline::IpBuckets;
@@ -21,6 +22,7 @@ pub struct App {
     pub cluster: Arc<Cluster>,
     pub failures: FailureLog,
     pub key_use: KeyUse,
+    pub auth: Auth,
     pub status_summary: StatusSummary,
     ip_buckets: Option<IpBuckets>,
 }
@@ -39,6 +41,7 @@ impl App {
 
     fn new(config: ApiConfig, cluster: Arc<Cluster>, ip_buckets: Option<IpBuckets>) -> Arc<Self> {
         Arc::new(Self {
+            auth: Auth::new(config.auth.clone()),
             config,
             cluster,
             failures: FailureLog::default(),
@@ -64,22 +67,23 @@ impl App {
         customer.limits.channel.unwrap_or(self.config.limits.channel)
     }
 
-    /// Starts what writes beside the answers: failed authentications, and times of keys' last use.
+    /// Starts what writes beside the answers: failed authentications, times of keys' last use, messages.
     pub fn start_background(self: Arc<Self>) -> Background {
         let stop = CancellationToken::new();
-        let (for_failures, for_keys) = (self.clone(), self);
-        let (stop_failures, stop_keys) = (stop.clone(), stop.clone());
+        let (for_failures, for_keys, for_mail) = (self.clone(), self.clone(), self);
+        let (stop_failures, stop_keys, stop_mail) = (stop.clone(), stop.clone(), stop.clone());
         let failures =
             tokio::spawn(async move { for_failures.failures.run(&for_failures.cluster, stop_failures).await });
         let key_use = tokio::spawn(async move { for_keys.key_use.run(&for_keys.cluster, stop_keys).await });
-        Background { stop, tasks: [failures, key_use] }
+        let mail = tokio::spawn(async move { for_mail.auth.mail.run(stop_mail).await });
+        Background { stop, tasks: [failures, key_use, mail] }
     }
 }
 
 /// The tasks beside the requests.
 pub struct Background {
     stop: CancellationToken,
-    tasks: [JoinHandle<()>; 2],
+    tasks: [JoinHandle<()>; 3],
 }
 
 impl Background {

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::api_key::KeyPrefix;
@@ -51,11 +52,39 @@ impl Target {
     }
 }
 
+/// Whose credential failed, as far as that is known. Of what is unknown no more is kept than a key's display prefix: the
+/// rest may be a secret that somebody put in the wrong place.
+pub enum Suspect {
+    Unknown(Option<KeyPrefix>),
+    Key(Arc<KeyRecord>),
+    Member { customer: CustomerId, subject: String, email: String },
+}
+
+impl Suspect {
+    fn customer(&self) -> Option<CustomerId> {
+        match self {
+            Self::Unknown(_) => None,
+            Self::Key(key) => Some(key.customer_id),
+            Self::Member { customer, .. } => Some(*customer),
+        }
+    }
+
+    fn actor(&self) -> AuditActor {
+        let (kind, id, prefix, email) = match self {
+            Self::Unknown(prefix) => ("unknown", None, prefix.as_ref().map(ToString::to_string), None),
+            Self::Key(key) => ("api_key", Some(key.id.to_string()), Some(key.prefix.clone()), None),
+            Self::Member { subject, email, .. } => ("session", Some(subject.clone()), None, Some(email.clone())),
+        };
+        AuditActor { kind: kind.to_owned(), id, prefix, email }
+    }
+}
+
 /// What makes two failures the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Fold {
     customer: Option<CustomerId>,
-    prefix: Option<KeyPrefix>,
+    /// A key's prefix, or a member's id.
+    shown: String,
     ip: IpAddr,
     code: &'static str,
     minute: Timestamp,
@@ -64,8 +93,8 @@ struct Fold {
 impl Fold {
     /// The same on every node.
     fn id(&self) -> AuditId {
-        let prefix = self.prefix.as_ref().map_or("", KeyPrefix::as_str);
-        let name = format!("auth.failed|{prefix}|{}|{}|{}", self.ip, self.code, self.minute.0);
+        let shown = &self.shown;
+        let name = format!("auth.failed|{shown}|{}|{}|{}", self.ip, self.code, self.minute.0);
         AuditId(Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes()))
     }
 }
@@ -83,11 +112,12 @@ enum State {
 }
 
 impl FailureLog {
-    /// Notes a failed authentication. `known` is the record of a key that is known and yet refused.
-    pub fn note(&self, exchange: &Exchange, prefix: Option<KeyPrefix>, known: Option<&KeyRecord>, code: ErrorCode) {
+    /// Notes a failed authentication.
+    pub fn note(&self, exchange: &Exchange, suspect: Suspect, code: ErrorCode) {
+        let actor = suspect.actor();
         let fold = Fold {
-            customer: known.map(|key| key.customer_id),
-            prefix,
+            customer: suspect.customer(),
+            shown: actor.prefix.clone().or_else(|| actor.id.clone()).unwrap_or_default(),
             ip: exchange.client.ip,
             code: code.as_str(),
             minute: Timestamp(exchange.now.0 - exchange.now.0.rem_euclid(MINUTE_MILLIS)),
@@ -104,12 +134,7 @@ impl FailureLog {
             id: fold.id(),
             customer_id: fold.customer,
             action: "auth.failed".to_owned(),
-            actor: AuditActor {
-                kind: if known.is_some() { "api_key" } else { "unknown" }.to_owned(),
-                id: known.map(|key| key.id.to_string()),
-                prefix: fold.prefix.as_ref().map(|prefix| prefix.to_string()),
-                email: None,
-            },
+            actor,
             target: None,
             ip: Some(fold.ip.to_string()),
             user_agent: exchange.client.user_agent.clone(),
@@ -178,7 +203,13 @@ mod tests {
     use super::*;
 
     fn fold(ip: &str, minute: i64) -> Fold {
-        Fold { customer: None, prefix: None, ip: ip.parse().unwrap(), code: "auth_invalid", minute: Timestamp(minute) }
+        Fold {
+            customer: None,
+            shown: String::new(),
+            ip: ip.parse().unwrap(),
+            code: "auth_invalid",
+            minute: Timestamp(minute),
+        }
     }
 
     #[test]

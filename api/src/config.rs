@@ -8,6 +8,8 @@ use model::address::Suffixes;
 use model::limit::BucketRule;
 use model::target::TargetPolicy;
 
+use crate::auth::AuthConfig;
+
 /// Settings of both ports. The binary validates them; nothing here can be wrong on its own.
 #[derive(Clone)]
 pub struct ApiConfig {
@@ -21,6 +23,8 @@ pub struct ApiConfig {
     /// Peers whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpNet>,
     pub limits: DefaultLimits,
+    /// Members' way in.
+    pub auth: AuthConfig,
     /// Judges the URLs of webhook endpoints.
     pub target_policy: TargetPolicy,
     /// Of the release, as `/healthz` shows it.

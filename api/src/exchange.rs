@@ -10,6 +10,7 @@ use model::error::{ApiError, ErrorCode};
 use model::id::{AuditId, ChannelId, CustomerId, RequestId};
 use model::limit::{BucketLevel, BucketRule, LimitScope};
 use model::time::Timestamp;
+use raft::directory::UpdateError;
 use raft::directory::command::{Command, Reply as Updated};
 use raft::directory::records::{AuditActor, AuditEntry, AuditTarget, ChannelRecord};
 use salvo::Request;
@@ -93,12 +94,21 @@ impl Exchange {
     ///
     /// # Errors
     /// The code of the interface for the rejection, or 503 while no leader answers.
-    async fn change(&self, command: Command, audit: Vec<AuditEntry>) -> Result<Updated, ApiError> {
-        let deadline = Instant::now() + UPDATE_PATIENCE;
-        self.cluster().directory().update(command, audit, deadline).await.map_err(failure::of_update)
+    pub async fn change(&self, command: Command, audit: Vec<AuditEntry>) -> Result<Updated, ApiError> {
+        self.try_change(command, audit).await.map_err(failure::of_update)
     }
 
-    fn audit_entry(&self, customer: CustomerId, action: &str, actor: AuditActor, target: Target) -> AuditEntry {
+    /// As [`Exchange::change`], for callers that have their own answer to a rejection.
+    ///
+    /// # Errors
+    /// [`UpdateError`].
+    pub async fn try_change(&self, command: Command, audit: Vec<AuditEntry>) -> Result<Updated, UpdateError> {
+        let deadline = Instant::now() + UPDATE_PATIENCE;
+        self.cluster().directory().update(command, audit, deadline).await
+    }
+
+    /// A successful entry of a customer's audit log.
+    pub fn audit_entry(&self, customer: CustomerId, action: &str, actor: AuditActor, target: Target) -> AuditEntry {
         AuditEntry {
             id: AuditId::new(),
             customer_id: Some(customer),

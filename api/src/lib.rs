@@ -2,14 +2,14 @@
 //!
 //! - [`route`]: what a route declares (scope, charge, plan block, reach) and the table of all of them.
 //! - `pipeline`: the one way of every request, from its id to its headers (supplement 2, "Order of checks").
-//! - `caller`: who calls. `exchange`: what a handler gets to see of a request; `reply`: what it gives back.
+//! - `caller`: who calls. `auth`: members' way in. `exchange`: what a handler gets to see of a request; `reply`: what it gives back.
 //! - `resources`: one module per resource of the interface; `operator`: the operator's routes.
 //! - `audit`, `key_use`: what is written beside the answers, in batches.
 
 mod app;
 mod audit;
+mod auth;
 mod body;
-#[allow(dead_code, reason = "sessions are not issued yet")]
 mod caller;
 mod config;
 mod exchange;
@@ -20,9 +20,9 @@ mod pipeline;
 mod query;
 mod reply;
 mod resources;
-#[allow(dead_code, reason = "routes of sessions alone are still to come")]
 mod route;
 mod server;
 
+pub use auth::{AuthConfig, MailConfig, OidcConfig, SmtpConfig, SmtpSecurity};
 pub use config::{ApiConfig, DefaultLimits};
 pub use server::{Running, ServeError, serve, serve_operator};

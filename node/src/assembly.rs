@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context;
-use api::{ApiConfig, DefaultLimits, ServeError};
+use api::{ApiConfig, AuthConfig, DefaultLimits, ServeError};
 use metrics_exporter_prometheus::PrometheusHandle;
 use model::address::Suffixes;
 use model::id::NodeId;
@@ -31,7 +31,7 @@ use shard::webhook::attempt::{AttemptConfig, Attempter};
 use shard::webhook::resolver::SystemResolver;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{Bucket, Config, Driver, MediaStore, Secret};
+use crate::config::{Bucket, Config, Driver, MediaStore, Secret, auth};
 use crate::data_folder::DataFolder;
 use crate::refusal::Refusal;
 use crate::run::Configured;
@@ -126,7 +126,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
 
     let close_ports = CancellationToken::new();
     tokio::spawn(telemetry::keep_metrics(metrics.clone(), close_ports.clone()));
-    let http = http(&config, operator_token.0, metrics);
+    let http = http(&config, auth::settings(&config.auth)?, operator_token.0, metrics);
     let ports = [
         api::serve_operator(http.clone(), cluster.clone(), close_ports.clone())
             .await
@@ -347,7 +347,7 @@ fn base_url(config: &Config) -> String {
     config.api.base_url.trim_end_matches('/').to_owned()
 }
 
-fn http(config: &Config, operator_token: String, metrics: PrometheusHandle) -> ApiConfig {
+fn http(config: &Config, auth: AuthConfig, operator_token: String, metrics: PrometheusHandle) -> ApiConfig {
     let rule = |bucket: Bucket| BucketRule { burst: bucket.burst, refill_per_second: bucket.refill_per_second };
     ApiConfig {
         listen: config.api.listen,
@@ -360,6 +360,7 @@ fn http(config: &Config, operator_token: String, metrics: PrometheusHandle) -> A
             customer: rule(config.limits.customer),
             channel: rule(config.limits.channel),
         },
+        auth,
         target_policy: target_policy(config),
         version: VERSION.to_owned(),
         metrics_text: Arc::new(move || metrics.render()),

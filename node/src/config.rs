@@ -3,6 +3,7 @@
 //! Read by [`load`] from a TOML file, the environment and `--set` flags; judged by [`validate`] without touching
 //! anything outside, and by [`files`] against the machine that it is to run on.
 
+pub mod auth;
 pub mod files;
 pub mod load;
 mod media;
@@ -20,6 +21,7 @@ use model::id::NodeId;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+pub use auth::Auth;
 pub use media::{Media, MediaBucket, MediaStore};
 pub use values::{HostPort, HumanDuration, Secret, Timing};
 
@@ -43,6 +45,8 @@ pub struct Config {
     pub media: Media,
     #[serde(default)]
     pub limits: Limits,
+    #[serde(default)]
+    pub auth: Auth,
     #[serde(default)]
     pub drain: Drain,
     #[serde(default)]

@@ -1,9 +1,10 @@
-//! The operator's port: customers, channels of all customers, nodes, metrics (supplement 28.6 and 31, rows 14 and 15).
+//! The operator's port: customers and their members, channels of all customers, nodes, metrics (supplement 28.6 and 31, rows 14 and 15).
 
 mod channels;
 mod customers;
 mod metrics;
 mod nodes;
+mod users;
 
 use crate::resources;
 use crate::route::Route;
@@ -12,6 +13,7 @@ use crate::route::Route;
 pub fn routes() -> Vec<Route> {
     let mut routes = resources::health_routes();
     routes.extend(customers::routes());
+    routes.extend(users::routes());
     routes.extend(channels::routes());
     routes.extend(nodes::routes());
     routes.extend(metrics::routes());

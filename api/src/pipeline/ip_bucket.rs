@@ -69,7 +69,7 @@ impl Shard {
 }
 
 /// An IPv6 client holds a whole /64 and could use a fresh address for each request.
-fn network_of(address: IpAddr) -> IpAddr {
+pub fn network_of(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),

@@ -26,8 +26,9 @@ use salvo::http::{HeaderName, HeaderValue};
 use salvo::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 use tracing::{Instrument, Span, field};
 
+pub use authentication::{Address, caller, fresh_directory};
 pub use client::client_of;
-pub use ip_bucket::IpBuckets;
+pub use ip_bucket::{IpBuckets, network_of};
 
 use crate::app::App;
 use crate::caller::Caller;
@@ -101,7 +102,7 @@ impl Gate {
 
 /// Authenticates, then takes the customer's token.
 async fn admit(exchange: Exchange) -> Result<AccountCall, Answered> {
-    let caller = match authentication::key(&exchange).await {
+    let caller = match authentication::caller(&exchange, Address::Confirmed).await {
         Ok(caller) => caller,
         Err(error) => return Err(Answered::uncounted(Err(error))),
     };

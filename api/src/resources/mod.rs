@@ -2,6 +2,7 @@
 
 mod account;
 mod api_keys;
+mod auth;
 mod channels;
 mod health;
 mod limits;
@@ -12,6 +13,7 @@ mod webhook_endpoints;
 
 pub use account::AccountView;
 pub use api_keys::{IssuedKey, NewKey};
+pub use auth::{email, new_password};
 pub use channels::{ChannelView, parse_disable_reason};
 pub use health::StatusSummary;
 
@@ -30,6 +32,7 @@ pub fn routes() -> Vec<Route> {
     routes.extend(api_keys::routes());
     routes.extend(limits::routes());
     routes.extend(account::routes());
+    routes.extend(auth::routes());
     routes.extend(stubs::routes());
     routes.extend(health::routes());
     routes

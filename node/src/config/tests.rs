@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 
-use super::{Config, Driver, EXAMPLE, LogFormat, Timing, files, load, validate};
+use super::{Auth, Config, Driver, EXAMPLE, LogFormat, Timing, files, load, validate};
 use crate::pki::Authority;
 use crate::refusal::Refusal;
 
@@ -36,6 +36,7 @@ fn the_example_is_valid_and_shows_the_defaults() {
     all.peer.advertise = None;
     all.webhooks.ca_file = None;
     all.media.s3 = None;
+    all.auth = Auth::default();
     assert_eq!(toml::to_string(&all).unwrap(), toml::to_string(&config).unwrap());
 }
 

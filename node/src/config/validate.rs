@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use model::seal::MasterKey;
 
-use super::{Bucket, Config, Media, MediaBucket, MediaStore, Timing};
+use super::{Bucket, Config, Media, MediaBucket, MediaStore, Timing, auth};
 use crate::refusal::Refusal;
 
 /// Shorter operator tokens could be guessed.
@@ -35,6 +35,7 @@ pub fn validate(config: &Config) -> Result<(), Refusal> {
         limit(key, bucket)?;
     }
     history(config)?;
+    auth::settings(&config.auth)?;
     ensure(
         config.drain.initial_wait.0 <= Duration::from_secs(600),
         "drain.initial_wait",

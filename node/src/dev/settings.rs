@@ -7,6 +7,7 @@ use model::id::NodeId;
 
 use super::folder::{Folder, Plan, write_private};
 use crate::cli::{LimitArgs, UpArgs};
+use crate::config::auth::{Auth, Mail};
 use crate::config::{
     Api, Bucket, Cluster, Config, Drain, Driver, History, HostPort, HumanDuration, Limits, Log, Media, Member, Network,
     Node, Ops, Peer, Secrets, Timing, Webhooks,
@@ -70,6 +71,7 @@ fn of_node(folder: &Folder, plan: Plan, args: &UpArgs, node: NodeId) -> Config {
         webhooks: Webhooks { allow_http: !args.strict, allow_loopback: !args.strict, ..Webhooks::default() },
         media: Media::default(),
         limits: limits(&args.limits),
+        auth: Auth { signup: true, mail: Mail { to_log: true, ..Mail::default() }, ..Auth::default() },
         drain: Drain { initial_wait: HumanDuration(Duration::ZERO) },
         history: History::default(),
         log: Log::default(),

@@ -1,86 +1,16 @@
-//! The account itself, and its audit log (supplement 25 and 21.6). Only unrestricted keys get here.
+//! `GET /v1/account/audit-log` (supplement 21.6).
 
-use model::error::ApiError;
-use model::id::{AuditId, ChannelId, CustomerId};
-use model::page::{Cursor, DEFAULT_LIMIT};
-use model::status::Status;
-use model::time::Timestamp;
-use raft::directory::AuditQuery;
-use raft::directory::records::{AuditActor, AuditEntry, AuditTarget, CustomerRecord};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-use crate::exchange::{AccountCall, Exchange};
+use model::id::AuditId;
+use model::page::{Cursor, DEFAULT_LIMIT};
+use model::time::Timestamp;
+use raft::directory::AuditQuery;
+use raft::directory::records::{AuditActor, AuditEntry, AuditTarget};
+use serde::{Deserialize, Serialize};
+
+use crate::exchange::AccountCall;
 use crate::reply::{List, Outcome, Reply};
-use crate::route::Route;
-
-pub fn routes() -> Vec<Route> {
-    vec![
-        Route::get("/v1/account").multi_channel().account(show),
-        Route::get("/v1/account/audit-log").multi_channel().account(audit_log),
-    ]
-}
-
-/// Supplement 25.
-#[derive(Serialize)]
-pub struct AccountView {
-    id: CustomerId,
-    name: String,
-    email: Option<String>,
-    timezone: String,
-    plan: PlanView,
-    channels: ChannelCounts,
-    created_at: Timestamp,
-}
-
-#[derive(Serialize)]
-struct PlanView {
-    name: String,
-    status: &'static str,
-    channel_limit: Option<u32>,
-    trial_ends_at: Option<Timestamp>,
-    overdue_since: Option<Timestamp>,
-}
-
-#[derive(Serialize)]
-struct ChannelCounts {
-    total: usize,
-    connected: usize,
-}
-
-impl AccountView {
-    /// Counts the customer's channels over all shards that hold one.
-    ///
-    /// # Errors
-    /// 503 while one of the shards has no leader.
-    pub async fn of(exchange: &Exchange, customer: &CustomerRecord) -> Result<Self, ApiError> {
-        let directory = exchange.cluster().directory();
-        let channels = directory.read(|state| state.channels_of(customer.id, None, usize::MAX));
-        let ids: Vec<ChannelId> = channels.iter().map(|channel| channel.id).collect();
-        let lives = exchange.cluster().lives(&ids, &exchange.context()).await?;
-        let connected = lives.values().filter(|live| live.status == Status::Connected).count();
-        let plan = &customer.plan;
-        Ok(Self {
-            id: customer.id,
-            name: customer.name.clone(),
-            email: customer.email.clone(),
-            timezone: customer.timezone.clone(),
-            plan: PlanView {
-                name: plan.name.clone(),
-                status: if customer.deleted_at.is_some() { "cancelled" } else { plan.status(exchange.now) },
-                channel_limit: plan.channel_limit,
-                trial_ends_at: plan.trial_ends_at,
-                overdue_since: plan.overdue_since,
-            },
-            channels: ChannelCounts { total: ids.len(), connected },
-            created_at: customer.created_at,
-        })
-    }
-}
-
-async fn show(call: &mut AccountCall) -> Outcome {
-    Ok(Reply::ok(&AccountView::of(call, &call.caller.customer).await?))
-}
 
 /// An entry as the interface shows it.
 #[derive(Serialize)]
@@ -145,7 +75,8 @@ impl AuditCursor {
     }
 }
 
-async fn audit_log(call: &mut AccountCall) -> Outcome {
+/// Supplement 21.6. The log lies on disk, the newest entry first.
+pub async fn list(call: &mut AccountCall) -> Outcome {
     let query = call.query();
     let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
     let action = query.text("action").map(str::to_owned);
@@ -177,7 +108,8 @@ async fn audit_log(call: &mut AccountCall) -> Outcome {
     Ok(Reply::ok(&List::page(entries.into_iter().map(AuditView::from).collect(), next)))
 }
 
-/// `actor` names a kind, an id or a key's prefix.
+/// `actor` names a kind, an id, a key's prefix or a member's address.
 fn is_actor(actor: &AuditActor, text: &str) -> bool {
-    actor.kind == text || actor.id.as_deref() == Some(text) || actor.prefix.as_deref() == Some(text)
+    let is = |part: &Option<String>| part.as_deref() == Some(text);
+    actor.kind == text || is(&actor.id) || is(&actor.prefix) || is(&actor.email)
 }

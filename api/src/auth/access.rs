@@ -1,0 +1,155 @@
+//! The deployment's own access tokens: a JWT of 15 minutes that names a session (supplement 21.5).
+//!
+//! The token proves who logged in; what that member may do at this moment stands in the directory. So a logout, another
+//! role or a removal acts at once, and not when the token expires.
+
+use std::time::Duration;
+
+use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation, decode, encode};
+use model::id::{CustomerId, SessionId, UserId};
+use model::member::Role;
+use model::time::Timestamp;
+use raft::directory::users::{SessionRecord, UserRecord};
+use serde::{Deserialize, Serialize};
+
+/// How long an access token is good.
+pub const LIFE: Duration = Duration::from_secs(15 * 60);
+
+/// Tells the deployment's own tokens from those of another issuer.
+const ISSUER: &str = "gateway";
+
+/// The one algorithm of own tokens. Tokens of another issuer are never checked with this key, nor own ones with theirs.
+pub const ALGORITHM: Algorithm = Algorithm::HS256;
+
+/// The key of the deployment's tokens.
+pub struct AccessKey {
+    encoding: EncodingKey,
+    decoding: DecodingKey,
+}
+
+/// What a token says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Claims {
+    iss: String,
+    pub sub: UserId,
+    pub customer_id: CustomerId,
+    email: String,
+    email_verified: bool,
+    role: Role,
+    pub sid: SessionId,
+    iat: i64,
+    exp: i64,
+}
+
+/// Why a token is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    #[error("the token is of nobody")]
+    Invalid,
+    #[error("the token has expired")]
+    Expired(Timestamp),
+}
+
+impl AccessKey {
+    pub fn new(secret: &[u8; 32]) -> Self {
+        Self { encoding: EncodingKey::from_secret(secret), decoding: DecodingKey::from_secret(secret) }
+    }
+
+    /// A token of a session.
+    ///
+    /// # Errors
+    /// The library's; none is known for plain claims.
+    pub fn issue(
+        &self,
+        user: &UserRecord,
+        session: &SessionRecord,
+        now: Timestamp,
+    ) -> Result<String, jsonwebtoken::errors::Error> {
+        let claims = Claims {
+            iss: ISSUER.to_owned(),
+            sub: user.id,
+            customer_id: user.customer_id,
+            email: user.email.clone(),
+            email_verified: user.email_verified,
+            role: user.role,
+            sid: session.id,
+            iat: now.unix_seconds(),
+            exp: now.plus(LIFE).unix_seconds(),
+        };
+        encode(&Header::new(ALGORITHM), &claims, &self.encoding)
+    }
+
+    /// Checks signature, issuer and expiry.
+    ///
+    /// # Errors
+    /// [`TokenError`].
+    pub fn check(&self, token: &str, now: Timestamp) -> Result<Claims, TokenError> {
+        let mut validation = Validation::new(ALGORITHM);
+        validation.set_issuer(&[ISSUER]);
+        validation.set_required_spec_claims(&["iss", "exp"]);
+        // Judged below, by the request's own time.
+        validation.validate_exp = false;
+        let claims = decode::<Claims>(token, &self.decoding, &validation).map_err(|_| TokenError::Invalid)?.claims;
+        let end = Timestamp::from_unix_seconds(claims.exp);
+        if end <= now { Err(TokenError::Expired(end)) } else { Ok(claims) }
+    }
+}
+
+impl Claims {
+    pub fn expires_at(&self) -> Timestamp {
+        Timestamp::from_unix_seconds(self.exp)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+pub mod tests {
+    use super::*;
+    use raft::directory::users::PasswordHash;
+
+    const NOW: Timestamp = Timestamp(1_767_225_600_000);
+
+    /// A member for tests of this crate.
+    pub fn test_user(customer: CustomerId) -> UserRecord {
+        UserRecord {
+            id: UserId::new(),
+            customer_id: customer,
+            email: "ann@example.com".into(),
+            password: PasswordHash("x".into()),
+            role: Role::Admin,
+            email_verified: true,
+            verification: None,
+            created_at: NOW,
+            last_login_at: None,
+        }
+    }
+
+    #[test]
+    fn a_token_is_good_for_fifteen_minutes_under_its_key() {
+        let user = test_user(CustomerId::new());
+        let (session, _) = crate::auth::session::open(&user, NOW);
+        let key = AccessKey::new(&[1; 32]);
+        let token = key.issue(&user, &session, NOW).unwrap();
+        let claims = key.check(&token, Timestamp(NOW.0 + 899_999)).unwrap();
+        assert_eq!((claims.sub, claims.sid, claims.customer_id), (user.id, session.id, user.customer_id));
+        let end = Timestamp(NOW.0 + 900_000);
+        assert_eq!(key.check(&token, end), Err(TokenError::Expired(end)));
+        assert_eq!(AccessKey::new(&[2; 32]).check(&token, NOW), Err(TokenError::Invalid));
+        let (head, signature) = token.rsplit_once('.').unwrap();
+        let other = format!("{head}.{}", signature.chars().rev().collect::<String>());
+        assert_eq!(key.check(&other, NOW), Err(TokenError::Invalid));
+    }
+
+    #[test]
+    fn a_token_of_another_issuer_or_algorithm_is_refused_under_the_same_key() {
+        let user = test_user(CustomerId::new());
+        let (session, _) = crate::auth::session::open(&user, NOW);
+        let key = AccessKey::new(&[1; 32]);
+        let claims = key.check(&key.issue(&user, &session, NOW).unwrap(), NOW).unwrap();
+        let secret = EncodingKey::from_secret(&[1; 32]);
+        let foreign = encode(&Header::new(ALGORITHM), &Claims { iss: "other".into(), ..claims.clone() }, &secret);
+        assert_eq!(key.check(&foreign.unwrap(), NOW), Err(TokenError::Invalid));
+        let longer = encode(&Header::new(Algorithm::HS512), &claims, &secret);
+        assert_eq!(key.check(&longer.unwrap(), NOW), Err(TokenError::Invalid));
+    }
+}

@@ -1,0 +1,95 @@
+//! How often a way in may be tried: counted over the whole cluster, for addresses of clients and of mail.
+
+use std::net::IpAddr;
+
+use model::error::ApiError;
+use model::limit::{AttemptRule, LimitScope};
+use uuid::Uuid;
+
+use crate::exchange::Exchange;
+use crate::pipeline::network_of;
+
+/// Something that is tried. E-mail addresses are folded.
+#[derive(Clone, Debug)]
+pub enum Attempt {
+    /// A login that fails, from one client address.
+    LoginFrom(IpAddr),
+    /// A login that fails, as one member or as nobody.
+    LoginAs(String),
+    SignUpFrom(IpAddr),
+    /// A message to one address.
+    MailTo(String),
+    MailFrom(IpAddr),
+}
+
+impl Attempt {
+    fn rule(&self) -> AttemptRule {
+        let (most, every_seconds) = match self {
+            Self::LoginFrom(_) => (30, 10),
+            Self::LoginAs(_) => (10, 60),
+            Self::SignUpFrom(_) => (30, 60),
+            Self::MailTo(_) => (3, 300),
+            Self::MailFrom(_) => (30, 60),
+        };
+        AttemptRule { most, every_seconds }
+    }
+
+    fn scope(&self) -> LimitScope {
+        match self {
+            Self::LoginFrom(_) | Self::SignUpFrom(_) | Self::MailFrom(_) => LimitScope::Ip,
+            Self::LoginAs(_) | Self::MailTo(_) => LimitScope::Customer,
+        }
+    }
+
+    /// What it is counted under; the same on every node.
+    fn subject(&self) -> Uuid {
+        let name = match self {
+            Self::LoginFrom(ip) => format!("login from {}", network_of(*ip)),
+            Self::LoginAs(email) => format!("login as {email}"),
+            Self::SignUpFrom(ip) => format!("sign-up from {}", network_of(*ip)),
+            Self::MailTo(email) => format!("mail to {email}"),
+            Self::MailFrom(ip) => format!("mail from {}", network_of(*ip)),
+        };
+        Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes())
+    }
+}
+
+/// Counts attempts that belong together. Counted before they are made, so that many at once are not more than allowed.
+///
+/// # Errors
+/// `rate_limited` when one of them is too many, and then none is counted; 503 while a home has no leader.
+pub async fn count(exchange: &Exchange, attempts: &[Attempt]) -> Result<(), ApiError> {
+    for (counted, attempt) in attempts.iter().enumerate() {
+        let rule = attempt.rule();
+        let tried = exchange.cluster().attempt(attempt.subject(), rule, &exchange.context()).await;
+        let refused = match tried {
+            Ok(None) => continue,
+            Ok(Some(retry_after)) => ApiError::rate_limited(attempt.scope(), rule.most, retry_after),
+            Err(error) => error,
+        };
+        give_back(exchange, &attempts[..counted]).await;
+        return Err(refused);
+    }
+    Ok(())
+}
+
+/// Attempts that succeeded cost nothing.
+pub async fn give_back(exchange: &Exchange, attempts: &[Attempt]) {
+    for attempt in attempts {
+        exchange.cluster().return_attempt(attempt.subject(), attempt.rule(), &exchange.context()).await;
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_thing_is_counted_under_the_same_subject() {
+        let from = |ip: &str| Attempt::LoginFrom(ip.parse().unwrap()).subject();
+        assert_eq!(from("2001:db8::1"), from("2001:db8::2"), "one network");
+        assert_ne!(from("198.51.100.1"), from("198.51.100.2"));
+        assert_ne!(Attempt::LoginAs("a@b.c".into()).subject(), Attempt::MailTo("a@b.c".into()).subject());
+    }
+}

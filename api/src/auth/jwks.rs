@@ -1,0 +1,251 @@
+//! The public keys of another issuer: fetched, kept for ten minutes, and never fetched faster than that is worth.
+//!
+//! A key that is not in the set may be a new one, so the set is fetched again; but whoever invents key ids must not make
+//! this node ask the issuer for each of them. While the issuer cannot be reached, the keys at hand stay good.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use futures::StreamExt;
+use jsonwebtoken::Algorithm;
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, KeyAlgorithm, PublicKeyUse};
+use parking_lot::Mutex;
+use reqwest::{Client, redirect};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::Semaphore;
+
+/// How long a fetched set is taken for the present one (supplement 21.5).
+const FRESH: Duration = Duration::from_secs(10 * 60);
+
+/// How soon after a fetch an unknown key id is worth another one.
+const UNKNOWN_PAUSE: Duration = Duration::from_secs(30);
+
+/// How soon after a fetch that failed the issuer is asked again.
+const FAILURE_PAUSE: Duration = Duration::from_secs(2);
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// For one document, whole.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The largest document that is read. Real ones have a few KiB.
+const LARGEST: usize = 256 * 1024;
+
+/// Where the set is.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// The issuer's discovery document names it.
+    Discovery {
+        issuer: String,
+    },
+    Url(String),
+}
+
+/// Why a key cannot be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    #[error("the issuer has no such key")]
+    Unknown,
+    #[error("the issuer's keys cannot be fetched")]
+    Unreachable,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum FetchError {
+    #[error("{0}")]
+    Http(#[from] reqwest::Error),
+    #[error("it answered {0}")]
+    Status(u16),
+    #[error("the document is larger than 256 KiB")]
+    TooLarge,
+    #[error("the document cannot be read: {0}")]
+    Unreadable(#[from] serde_json::Error),
+    #[error("the discovery document is of the issuer {0}")]
+    OtherIssuer(String),
+}
+
+/// What is known of the set.
+#[derive(Default)]
+struct Known {
+    keys: Option<Arc<JwkSet>>,
+    /// When the keys were fetched.
+    fetched: Option<Instant>,
+    failed: Option<Instant>,
+}
+
+/// The keys, and the way to them.
+pub struct Keys {
+    source: Source,
+    client: Client,
+    known: Mutex<Known>,
+    /// One fetch at a time; whoever waits for it looks again at what is known.
+    fetching: Semaphore,
+}
+
+impl Keys {
+    pub fn new(source: Source) -> Self {
+        let client = Client::builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .timeout(FETCH_TIMEOUT)
+            .redirect(redirect::Policy::none())
+            // The issuer is named in the configuration, and so is everything on the way to it.
+            .no_proxy()
+            .build()
+            .expect("a client with time-outs alone is always built");
+        Self { source, client, known: Mutex::default(), fetching: Semaphore::new(1) }
+    }
+
+    /// The key with an id, or the only key of the algorithm when the token names none.
+    ///
+    /// # Errors
+    /// [`KeyError`].
+    pub async fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Result<Jwk, KeyError> {
+        if let Some(decided) = self.decide(id, algorithm) {
+            return decided;
+        }
+        let Ok(_turn) = self.fetching.acquire().await else { return Err(KeyError::Unreachable) };
+        if let Some(decided) = self.decide(id, algorithm) {
+            return decided;
+        }
+        let fetched = self.fetch().await;
+        let mut known = self.known.lock();
+        match fetched {
+            Ok(keys) => *known = Known { keys: Some(Arc::new(keys)), fetched: Some(Instant::now()), failed: None },
+            Err(error) => {
+                tracing::warn!(%error, source = ?self.source, "the issuer's keys could not be fetched");
+                known.failed = Some(Instant::now());
+            }
+        }
+        let found = known.keys.as_ref().and_then(|keys| select(keys, id, algorithm));
+        match known.failed {
+            _ if found.is_some() => found.ok_or(KeyError::Unknown),
+            Some(_) => Err(KeyError::Unreachable),
+            None => Err(KeyError::Unknown),
+        }
+    }
+
+    /// What can be said without a fetch.
+    fn decide(&self, id: Option<&str>, algorithm: Algorithm) -> Option<Result<Jwk, KeyError>> {
+        let known = self.known.lock();
+        let within = |at: Option<Instant>, life: Duration| at.is_some_and(|at| at.elapsed() < life);
+        let found = known.keys.as_ref().and_then(|keys| select(keys, id, algorithm));
+        let failed_lately = within(known.failed, FAILURE_PAUSE);
+        match found {
+            Some(key) if within(known.fetched, FRESH) || failed_lately => Some(Ok(key)),
+            None if failed_lately => Some(Err(KeyError::Unreachable)),
+            None if within(known.fetched, UNKNOWN_PAUSE) => Some(Err(KeyError::Unknown)),
+            _ => None,
+        }
+    }
+
+    async fn fetch(&self) -> Result<JwkSet, FetchError> {
+        let url = match &self.source {
+            Source::Url(url) => url.clone(),
+            Source::Discovery { issuer } => {
+                let url = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
+                let document: Discovery = self.get(&url).await?;
+                if document.issuer != *issuer {
+                    return Err(FetchError::OtherIssuer(document.issuer));
+                }
+                document.jwks_uri
+            }
+        };
+        self.get(&url).await
+    }
+
+    async fn get<T: DeserializeOwned>(&self, url: &str) -> Result<T, FetchError> {
+        let response = self.client.get(url).send().await?;
+        if !response.status().is_success() {
+            return Err(FetchError::Status(response.status().as_u16()));
+        }
+        let mut body = BytesMut::new();
+        let mut parts = response.bytes_stream();
+        while let Some(part) = parts.next().await {
+            let part = part?;
+            if body.len() + part.len() > LARGEST {
+                return Err(FetchError::TooLarge);
+            }
+            body.extend_from_slice(&part);
+        }
+        Ok(serde_json::from_slice(&body)?)
+    }
+}
+
+/// The part of a discovery document that is needed.
+#[derive(Deserialize)]
+struct Discovery {
+    issuer: String,
+    jwks_uri: String,
+}
+
+/// A key that may check a signature of this algorithm: of its family, and not declared for something else.
+fn select(keys: &JwkSet, id: Option<&str>, algorithm: Algorithm) -> Option<Jwk> {
+    let mut fitting = keys.keys.iter().filter(|key| {
+        let named = id.is_none_or(|id| key.common.key_id.as_deref() == Some(id));
+        named && fits(key, algorithm)
+    });
+    let found = fitting.next()?;
+    // Without an id there must be nothing to choose from.
+    (id.is_some() || fitting.next().is_none()).then(|| found.clone())
+}
+
+fn fits(key: &Jwk, algorithm: Algorithm) -> bool {
+    let (family, declared) = match (&key.algorithm, algorithm) {
+        (AlgorithmParameters::RSA(_), Algorithm::RS256) => (true, KeyAlgorithm::RS256),
+        (AlgorithmParameters::EllipticCurve(key), Algorithm::ES256) => {
+            (key.curve == EllipticCurve::P256, KeyAlgorithm::ES256)
+        }
+        (AlgorithmParameters::OctetKeyPair(key), Algorithm::EdDSA) => {
+            (key.curve == EllipticCurve::Ed25519, KeyAlgorithm::EdDSA)
+        }
+        _ => return false,
+    };
+    family
+        && key.common.key_algorithm.as_ref().is_none_or(|known| *known == declared)
+        && key.common.public_key_use.as_ref().is_none_or(|used| *used == PublicKeyUse::Signature)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const EC: &str = "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU";
+
+    fn set(keys: serde_json::Value) -> JwkSet {
+        serde_json::from_value(json!({ "keys": keys })).unwrap()
+    }
+
+    #[test]
+    fn a_key_is_chosen_by_id_and_must_fit_the_algorithm() {
+        let ec = |id: &str| json!({ "kty": "EC", "crv": "P-256", "x": EC, "y": EC, "kid": id });
+        let keys = set(json!([
+            ec("a"),
+            { "kty": "RSA", "n": "AQAB", "e": "AQAB", "kid": "r", "alg": "RS256", "use": "sig" },
+            { "kty": "RSA", "n": "AQAB", "e": "AQAB", "kid": "e", "use": "enc" },
+            { "kty": "RSA", "n": "AQAB", "e": "AQAB", "kid": "p", "alg": "PS256" },
+            { "kty": "oct", "k": "AQAB", "kid": "h" },
+            { "kty": "EC", "crv": "P-384", "x": EC, "y": EC, "kid": "b" },
+        ]));
+        let table = [
+            (Some("a"), Algorithm::ES256, true),
+            (Some("a"), Algorithm::RS256, false),
+            (Some("r"), Algorithm::RS256, true),
+            (Some("e"), Algorithm::RS256, false),
+            (Some("p"), Algorithm::RS256, false),
+            (Some("h"), Algorithm::HS256, false),
+            (Some("b"), Algorithm::ES256, false),
+            (Some("x"), Algorithm::ES256, false),
+            (None, Algorithm::ES256, true),
+            (None, Algorithm::RS256, true),
+            (None, Algorithm::EdDSA, false),
+        ];
+        for (id, algorithm, found) in table {
+            assert_eq!(select(&keys, id, algorithm).is_some(), found, "{id:?} {algorithm:?}");
+        }
+        assert!(select(&set(json!([ec("a"), ec("b")])), None, Algorithm::ES256).is_none(), "nothing to choose from");
+    }
+}

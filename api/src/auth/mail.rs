@@ -1,0 +1,211 @@
+//! Messages to members, over SMTP. Requests do not wait for a mail server: messages go through a bounded queue, and one
+//! that is lost, as when the process ends, can be asked for again.
+
+use std::time::Duration;
+
+use lettre::message::Mailbox;
+use lettre::message::header::ContentType;
+use lettre::transport::smtp::authentication::Credentials;
+use lettre::transport::smtp::client::{Tls, TlsParameters};
+use lettre::{AsyncSmtpTransport, AsyncTransport, Message, Tokio1Executor};
+use model::session_token::EmailToken;
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::AuthConfig;
+
+/// Messages that may wait. What does not fit is dropped and told to the log.
+const QUEUE: usize = 256;
+
+/// How long a mail server may take for one message.
+const SEND_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Pauses before a message is tried again; after the last it is given up.
+const RETRIES: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(10)];
+
+/// `auth.mail.*`.
+#[derive(Clone, Debug)]
+pub enum MailConfig {
+    /// No server: nothing can be sent.
+    None,
+    /// Messages are written to the node's log. For development alone: whoever reads the log has the tokens.
+    Log,
+    Smtp(SmtpConfig),
+}
+
+#[derive(Clone)]
+pub struct SmtpConfig {
+    pub host: String,
+    pub port: u16,
+    pub security: SmtpSecurity,
+    /// Name and password.
+    pub credentials: Option<(String, String)>,
+    /// `Name <address>` or an address.
+    pub from: String,
+}
+
+/// How the connection to the mail server is protected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SmtpSecurity {
+    /// TLS from the first byte.
+    Tls,
+    /// Begins in the clear and must change to TLS.
+    StartTls,
+    /// None at all: for a relay on the same machine.
+    Plain,
+}
+
+impl std::fmt::Debug for SmtpConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SmtpConfig({}:{}, {:?})", self.host, self.port, self.security)
+    }
+}
+
+/// Why the settings of the mail server cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum MailError {
+    #[error("\"{0}\" is no address of a sender")]
+    Sender(String),
+    #[error("the TLS settings cannot be used: {0}")]
+    Tls(String),
+}
+
+impl SmtpConfig {
+    fn sender(&self) -> Result<Mailbox, MailError> {
+        self.from.parse().map_err(|_| MailError::Sender(self.from.clone()))
+    }
+
+    /// # Errors
+    /// [`MailError`], when the settings cannot be used at all. Whether the server is there shows with the first message.
+    pub fn check(&self) -> Result<(), MailError> {
+        self.sender().and(self.transport()).map(drop)
+    }
+
+    fn transport(&self) -> Result<AsyncSmtpTransport<Tokio1Executor>, MailError> {
+        let tls = || TlsParameters::new(self.host.clone()).map_err(|error| MailError::Tls(error.to_string()));
+        let security = match self.security {
+            SmtpSecurity::Tls => Tls::Wrapper(tls()?),
+            SmtpSecurity::StartTls => Tls::Required(tls()?),
+            SmtpSecurity::Plain => Tls::None,
+        };
+        let mut builder = AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(&self.host)
+            .port(self.port)
+            .tls(security)
+            .timeout(Some(SEND_TIMEOUT));
+        if let Some((name, password)) = &self.credentials {
+            builder = builder.credentials(Credentials::new(name.clone(), password.clone()));
+        }
+        Ok(builder.build())
+    }
+}
+
+/// A message to one address.
+#[derive(Clone)]
+struct Mail {
+    to: String,
+    subject: String,
+    text: String,
+}
+
+/// The queue, and its other end until the sending begins.
+pub struct Mailer {
+    config: MailConfig,
+    queue: mpsc::Sender<Mail>,
+    waiting: Mutex<Option<mpsc::Receiver<Mail>>>,
+}
+
+impl Mailer {
+    pub fn new(config: MailConfig) -> Self {
+        let (queue, waiting) = mpsc::channel(QUEUE);
+        Self { config, queue, waiting: Mutex::new(Some(waiting)) }
+    }
+
+    /// Asks the owner of an address to confirm it.
+    pub fn ask_to_verify(&self, config: &AuthConfig, base_url: &str, to: &str, token: &EmailToken) {
+        let token = token.reveal();
+        let how = match &config.verify_url {
+            Some(url) => format!("Open this page to confirm it:\n\n{}\n", url.replace("{token}", &token)),
+            None => format!(
+                "Confirm it with this token:\n\n{token}\n\nas in\n\ncurl -X POST {base_url}/v1/auth/verify-email \
+                 -H 'Content-Type: application/json' -d '{{\"token\":\"{token}\"}}'\n"
+            ),
+        };
+        let text = format!(
+            "This address was given for an account at {base_url}.\n\n{how}\nIt is good for 24 hours. \
+             If it was not you, there is nothing to do.\n"
+        );
+        let mail = Mail { to: to.to_owned(), subject: "Confirm your e-mail address".to_owned(), text };
+        if self.queue.try_send(mail).is_err() {
+            metrics::counter!("gateway_mails_total", "outcome" => "dropped").increment(1);
+            tracing::error!("a message was dropped: too many wait for the mail server");
+        }
+    }
+
+    /// Sends what is queued until the stop.
+    pub async fn run(&self, stop: CancellationToken) {
+        let Some(mut waiting) = self.waiting.lock().take() else { return };
+        let server = match &self.config {
+            MailConfig::Smtp(config) => match (config.transport(), config.sender()) {
+                (Ok(transport), Ok(sender)) => Some((transport, sender)),
+                (Err(error), _) | (_, Err(error)) => {
+                    tracing::error!(%error, "messages cannot be sent");
+                    None
+                }
+            },
+            _ => None,
+        };
+        while let Some(Some(mail)) = stop.run_until_cancelled(waiting.recv()).await {
+            match (&server, &self.config) {
+                (Some((transport, sender)), _) => {
+                    let sending = send(transport, sender, &mail);
+                    let sent = stop.run_until_cancelled(sending).await.unwrap_or(false);
+                    let outcome = if sent { "sent" } else { "failed" };
+                    metrics::counter!("gateway_mails_total", "outcome" => outcome).increment(1);
+                }
+                (None, MailConfig::Log) => {
+                    tracing::info!(
+                        to = mail.to,
+                        subject = mail.subject,
+                        text = mail.text,
+                        "a message, had it a server"
+                    );
+                }
+                (None, _) => tracing::error!("a message was dropped: no mail server is configured"),
+            }
+        }
+    }
+}
+
+/// Tries a message until it is taken or given up. Says whether it was taken.
+async fn send(transport: &AsyncSmtpTransport<Tokio1Executor>, sender: &Mailbox, mail: &Mail) -> bool {
+    let message = mail.to.parse::<Mailbox>().map_err(|error| error.to_string()).and_then(|to| {
+        let builder = Message::builder().from(sender.clone()).to(to).subject(&mail.subject);
+        builder.header(ContentType::TEXT_PLAIN).body(mail.text.clone()).map_err(|error| error.to_string())
+    });
+    let message = match message {
+        Ok(message) => message,
+        Err(error) => {
+            tracing::error!(error, "a message cannot be written to its address");
+            return false;
+        }
+    };
+    let mut pauses = RETRIES.iter();
+    loop {
+        let error = match tokio::time::timeout(SEND_TIMEOUT, transport.send(message.clone())).await {
+            Ok(Ok(_)) => return true,
+            Ok(Err(error)) if error.is_permanent() => {
+                tracing::error!(%error, "the mail server refused a message");
+                return false;
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "the mail server did not answer in time".to_owned(),
+        };
+        let Some(pause) = pauses.next() else {
+            tracing::error!(error, "a message was given up");
+            return false;
+        };
+        tracing::warn!(error, "a message could not be sent yet");
+        tokio::time::sleep(*pause).await;
+    }
+}

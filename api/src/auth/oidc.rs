@@ -1,0 +1,139 @@
+//! Tokens of another issuer, taken for dashboard sessions (supplement 21.5).
+
+use jsonwebtoken::errors::ErrorKind;
+use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation, dangerous, decode};
+use model::error::ApiError;
+use model::id::CustomerId;
+use model::member::Role;
+use model::time::Timestamp;
+use serde_json::{Map, Value};
+
+use super::jwks::{KeyError, Keys, Source};
+
+/// How far the issuer's clock may be off, in seconds.
+const LEEWAY: u64 = 30;
+
+/// The algorithms that are taken. All have a key pair: a shared secret could be the public key of another algorithm.
+const ALGORITHMS: [Algorithm; 3] = [Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA];
+
+/// `auth.oidc.*`.
+#[derive(Clone, Debug)]
+pub struct OidcConfig {
+    pub issuer: String,
+    pub audience: String,
+    /// Where the keys are; the issuer's discovery document names it when it is left out.
+    pub jwks_url: Option<String>,
+    /// The claim that names the customer.
+    pub customer_claim: String,
+}
+
+/// The configured issuer.
+pub struct Issuer {
+    config: OidcConfig,
+    keys: Keys,
+}
+
+/// What a checked token says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    pub subject: String,
+    pub customer: CustomerId,
+    pub email: String,
+    pub email_verified: bool,
+    pub role: Role,
+    pub expires_at: Timestamp,
+}
+
+impl Issuer {
+    pub fn new(config: OidcConfig) -> Self {
+        let source = match &config.jwks_url {
+            Some(url) => Source::Url(url.clone()),
+            None => Source::Discovery { issuer: config.issuer.clone() },
+        };
+        Self { config, keys: Keys::new(source) }
+    }
+
+    /// Checks signature, issuer, audience and times of a token.
+    ///
+    /// # Errors
+    /// `auth_invalid`, `auth_expired`, or `auth_backend_unavailable` when the issuer's keys cannot be had.
+    pub async fn check(&self, token: &str, header: &Header) -> Result<Identity, ApiError> {
+        if !ALGORITHMS.contains(&header.alg) {
+            return Err(ApiError::auth_invalid());
+        }
+        let key = self.keys.find(header.kid.as_deref(), header.alg).await.map_err(|error| match error {
+            KeyError::Unknown => ApiError::auth_invalid(),
+            KeyError::Unreachable => ApiError::auth_backend_unavailable(),
+        })?;
+        let key = DecodingKey::from_jwk(&key).map_err(|_| ApiError::auth_invalid())?;
+        let claims = decode::<Map<String, Value>>(token, &key, &self.validation(header.alg));
+        let claims = claims.map_err(|error| match error.kind() {
+            ErrorKind::ExpiredSignature => expired(token),
+            _ => ApiError::auth_invalid(),
+        })?;
+        identity(&claims.claims, &self.config.customer_claim).ok_or_else(ApiError::auth_invalid)
+    }
+
+    fn validation(&self, algorithm: Algorithm) -> Validation {
+        let mut validation = Validation::new(algorithm);
+        validation.set_issuer(&[&self.config.issuer]);
+        validation.set_audience(&[&self.config.audience]);
+        validation.set_required_spec_claims(&["iss", "aud", "exp", "sub"]);
+        validation.validate_nbf = true;
+        validation.leeway = LEEWAY;
+        validation
+    }
+}
+
+/// The signature was checked before the expiry, so what the token says of its end can be told.
+fn expired(token: &str) -> ApiError {
+    let claims = dangerous::insecure_decode::<Map<String, Value>>(token).map(|token| token.claims);
+    ApiError::auth_expired(claims.ok().and_then(|claims| end_of(&claims)).unwrap_or_default())
+}
+
+fn end_of(claims: &Map<String, Value>) -> Option<Timestamp> {
+    claims.get("exp")?.as_f64().map(|seconds| Timestamp::from_unix_seconds(seconds as i64))
+}
+
+/// The claims of supplement 21.5. A missing role or customer makes a token worthless; a missing confirmation of the
+/// address is none.
+fn identity(claims: &Map<String, Value>, customer_claim: &str) -> Option<Identity> {
+    let text = |name: &str| claims.get(name).and_then(Value::as_str);
+    Some(Identity {
+        subject: text("sub")?.to_owned(),
+        customer: text(customer_claim)?.parse().ok()?,
+        email: text("email").unwrap_or_default().to_owned(),
+        email_verified: claims.get("email_verified").and_then(Value::as_bool).unwrap_or(false),
+        role: Role::parse(text("role")?)?,
+        expires_at: end_of(claims)?,
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_token_names_customer_and_role_or_is_worth_nothing() {
+        let customer = CustomerId::new();
+        let whole = json!({
+            "sub": "u1", "tenant": customer.to_string(), "email": "a@b.c", "email_verified": true, "role": "viewer",
+            "exp": 1_767_225_600,
+        });
+        let found = identity(whole.as_object().unwrap(), "tenant").unwrap();
+        assert_eq!((found.customer, found.role, found.email_verified), (customer, Role::Viewer, true));
+        assert_eq!(found.expires_at, Timestamp(1_767_225_600_000));
+        for missing in ["sub", "tenant", "role", "exp"] {
+            let mut claims = whole.as_object().unwrap().clone();
+            claims.remove(missing);
+            assert_eq!(identity(&claims, "tenant"), None, "{missing}");
+        }
+        let mut claims = whole.as_object().unwrap().clone();
+        claims.insert("email_verified".into(), json!("true"));
+        assert!(!identity(&claims, "tenant").unwrap().email_verified, "only the truth is true");
+        claims.insert("role".into(), json!("root"));
+        assert_eq!(identity(&claims, "tenant"), None);
+    }
+}

@@ -1,0 +1,97 @@
+//! Passwords: argon2id, off the threads that answer requests, a few at a time.
+//!
+//! A hash takes some 20 MiB and tens of milliseconds by design, so a crowd of logins must queue for it instead of taking
+//! memory and processors from everything else.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use argon2::Argon2;
+use argon2::password_hash::phc::PasswordHash as Phc;
+use argon2::password_hash::{PasswordHasher, PasswordVerifier};
+use model::error::ApiError;
+use raft::directory::users::PasswordHash;
+use tokio::sync::Semaphore;
+
+use crate::failure;
+
+/// Hashes at a time.
+const PARALLEL: usize = 2;
+
+/// Logins that may wait for their turn; more are told to come back.
+const QUEUE: usize = 64;
+
+/// How long a login waits for its turn.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub struct Passwords {
+    running: Arc<Semaphore>,
+    waiting: Semaphore,
+    /// Of a password that nobody has: what an unknown address is checked against, so that it takes as long as a known.
+    nobody: PasswordHash,
+}
+
+impl Passwords {
+    pub fn new() -> Self {
+        let secret: [u8; 32] = rand::random();
+        let nobody = hash(&secret).expect("the parameters are argon2's own");
+        Self { running: Arc::new(Semaphore::new(PARALLEL)), waiting: Semaphore::new(QUEUE), nobody }
+    }
+
+    /// Hashes a new password.
+    ///
+    /// # Errors
+    /// `worker_at_capacity` when too many others wait.
+    pub async fn hash(&self, password: String) -> Result<PasswordHash, ApiError> {
+        self.run(move || hash(password.as_bytes())).await?.map_err(|error| failure::internal("hashing failed", &error))
+    }
+
+    /// Whether a password is that of the hash; without one it is of nobody, and takes as long to find out.
+    ///
+    /// # Errors
+    /// As [`Passwords::hash`].
+    pub async fn verify(&self, password: String, known: Option<PasswordHash>) -> Result<bool, ApiError> {
+        let expected = known.clone().unwrap_or_else(|| self.nobody.clone());
+        let same = self.run(move || verify(password.as_bytes(), &expected)).await?;
+        Ok(same && known.is_some())
+    }
+
+    async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
+        let _place = self.waiting.try_acquire().map_err(|_| ApiError::worker_at_capacity())?;
+        let turn = tokio::time::timeout(PATIENCE, self.running.clone().acquire_owned()).await;
+        let Ok(Ok(turn)) = turn else { return Err(ApiError::worker_at_capacity()) };
+        let working = tokio::task::spawn_blocking(move || {
+            // Held by the work itself: a caller that goes away does not make room for another hash.
+            let _turn = turn;
+            work()
+        });
+        working.await.map_err(|error| failure::internal("a password could not be checked", &error))
+    }
+}
+
+fn hash(password: &[u8]) -> Result<PasswordHash, argon2::password_hash::Error> {
+    Argon2::default().hash_password(password).map(|hash| PasswordHash(hash.to_string()))
+}
+
+/// With the parameters of the hash, so that older ones stay good when the default changes.
+fn verify(password: &[u8], expected: &PasswordHash) -> bool {
+    Phc::new(&expected.0).is_ok_and(|hash| Argon2::default().verify_password(password, &hash).is_ok())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_password_is_known_by_its_salted_hash_alone() {
+        let passwords = Passwords::new();
+        let known = passwords.hash("correct horse battery".into()).await.unwrap();
+        assert!(known.0.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{}", known.0);
+        assert_ne!(passwords.hash("correct horse battery".into()).await.unwrap(), known, "salted");
+        assert!(passwords.verify("correct horse battery".into(), Some(known.clone())).await.unwrap());
+        assert!(!passwords.verify("correct horse batterx".into(), Some(known)).await.unwrap());
+        assert!(!passwords.verify("anything".into(), None).await.unwrap());
+        assert!(!passwords.verify("x".into(), Some(PasswordHash("damaged".into()))).await.unwrap());
+    }
+}

@@ -1,0 +1,96 @@
+//! Sessions and their tokens, as logins, refreshes and sign-ups give them out.
+
+use std::time::Duration;
+
+use model::error::ApiError;
+use model::id::SessionId;
+use model::session_token::{EmailToken, RefreshToken};
+use model::time::Timestamp;
+use raft::directory::users::{SessionRecord, UserRecord, Verification};
+use serde::Serialize;
+
+use super::access;
+use crate::exchange::Exchange;
+use crate::failure;
+
+/// A session ends when it was not refreshed for so long.
+const IDLE_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// A session ends after so long in any case.
+const LONGEST_LIFE: Duration = Duration::from_secs(180 * 24 * 3600);
+
+/// How long a token that confirms an address is good.
+const VERIFICATION_LIFE: Duration = Duration::from_secs(24 * 3600);
+
+/// The answer to a login and to a refresh.
+#[derive(Serialize)]
+pub struct TokensView {
+    access_token: String,
+    expires_in: u64,
+    refresh_token: String,
+}
+
+impl TokensView {
+    /// Signs an access token for the session.
+    ///
+    /// # Errors
+    /// `auth_backend_unavailable` while the deployment's key is not known.
+    pub fn issue(
+        exchange: &Exchange,
+        user: &UserRecord,
+        session: &SessionRecord,
+        refresh: &RefreshToken,
+    ) -> Result<Self, ApiError> {
+        let key = exchange.app.auth.access_key(exchange.cluster())?;
+        let access_token = key
+            .issue(user, session, exchange.now)
+            .map_err(|error| failure::internal("a token could not be signed", &error))?;
+        Ok(Self { access_token, expires_in: access::LIFE.as_secs(), refresh_token: refresh.reveal() })
+    }
+}
+
+/// A new session of a member, and its first token.
+pub fn open(user: &UserRecord, now: Timestamp) -> (SessionRecord, RefreshToken) {
+    let id = SessionId::new();
+    let token = RefreshToken::first(id, rand::random(), rand::random());
+    let session = SessionRecord {
+        id,
+        customer_id: user.customer_id,
+        user_id: user.id,
+        family: token.family_hash(),
+        token: token.hash(),
+        created_at: now,
+        refreshed_at: now,
+        expires_at: now.plus(IDLE_LIFE),
+        revoked_at: None,
+    };
+    (session, token)
+}
+
+/// When a session that is refreshed now ends.
+pub fn refreshed_until(session: &SessionRecord, now: Timestamp) -> Timestamp {
+    now.plus(IDLE_LIFE).min(session.created_at.plus(LONGEST_LIFE))
+}
+
+/// A token that confirms a member's address, and what the directory keeps of it.
+pub fn expect_verification(user: &UserRecord, now: Timestamp) -> (Verification, EmailToken) {
+    let token = EmailToken::new(user.id, rand::random());
+    (Verification { hash: token.hash(), expires_at: now.plus(VERIFICATION_LIFE) }, token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::id::CustomerId;
+
+    #[test]
+    fn a_session_lives_by_being_used_and_not_for_ever() {
+        let user = crate::auth::access::tests::test_user(CustomerId::new());
+        let (session, token) = open(&user, Timestamp(0));
+        assert_eq!((session.token, session.family), (token.hash(), token.family_hash()));
+        let day = |days: u64| Timestamp(0).plus(Duration::from_secs(days * 24 * 3600));
+        assert_eq!(session.expires_at, day(30));
+        assert_eq!(refreshed_until(&session, day(10)), day(40));
+        assert_eq!(refreshed_until(&session, day(170)), day(180));
+    }
+}

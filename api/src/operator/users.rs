@@ -1,0 +1,172 @@
+//! Members of customers: `/v1/admin/customers/{id}/users`. On premises nobody signs up, so the operator makes the first
+//! member, and helps those who cannot log in.
+
+use std::sync::Arc;
+
+use model::error::ApiError;
+use model::field::{Change, Fields, rule};
+use model::id::{CustomerId, UserId};
+use model::issue::Issues;
+use model::member::Role;
+use model::time::Timestamp;
+use raft::directory::command::{Command, Reply as Updated};
+use raft::directory::users::{UserChange, UserCommand, UserRecord};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::audit::Target;
+use crate::exchange::OperatorCall;
+use crate::failure;
+use crate::reply::{List, Outcome, Reply};
+use crate::resources::{email, new_password};
+use crate::route::Route;
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/admin/customers/{id}/users").operator(list),
+        Route::post("/v1/admin/customers/{id}/users").operator(create),
+        Route::patch("/v1/admin/customers/{id}/users/{user_id}").operator(patch),
+        Route::delete("/v1/admin/customers/{id}/users/{user_id}").operator(delete),
+    ]
+}
+
+#[derive(Serialize)]
+struct UserView {
+    id: UserId,
+    customer_id: CustomerId,
+    email: String,
+    role: Role,
+    email_verified: bool,
+    created_at: Timestamp,
+    last_login_at: Option<Timestamp>,
+}
+
+impl From<&UserRecord> for UserView {
+    fn from(user: &UserRecord) -> Self {
+        Self {
+            id: user.id,
+            customer_id: user.customer_id,
+            email: user.email.clone(),
+            role: user.role,
+            email_verified: user.email_verified,
+            created_at: user.created_at,
+            last_login_at: user.last_login_at,
+        }
+    }
+}
+
+/// The body of a create. Whom the operator makes a member needs no message to confirm the address.
+struct CreateUser {
+    email: String,
+    password: String,
+    role: Role,
+    email_verified: bool,
+}
+
+impl CreateUser {
+    fn parse(body: &Map<String, Value>) -> Result<Self, ApiError> {
+        let issues = Issues::new();
+        let fields = Fields::new(body, &issues);
+        let email = fields.required("email", email);
+        let password = fields.required("password", new_password);
+        let role = fields.optional("role", rule::one_of(Role::WORDS, Role::parse)).unwrap_or(Role::Owner);
+        let email_verified = fields.optional("email_verified", rule::boolean).unwrap_or(true);
+        issues.finish(|| Some(Self { email: email?, password: password?, role, email_verified }))
+    }
+}
+
+/// The body of a patch; a new password is still to be hashed.
+struct PatchUser {
+    role: Change<Role>,
+    email_verified: Change<bool>,
+    password: Option<String>,
+}
+
+impl PatchUser {
+    fn parse(body: &Map<String, Value>) -> Result<Self, ApiError> {
+        let issues = Issues::new();
+        let fields = Fields::patch(body, &issues);
+        let role = fields.optional("role", rule::one_of(Role::WORDS, Role::parse)).into();
+        let email_verified = fields.optional("email_verified", rule::boolean).into();
+        let password = fields.optional("password", new_password);
+        issues.finish(|| Some(Self { role, email_verified, password }))
+    }
+}
+
+async fn list(call: &mut OperatorCall) -> Outcome {
+    let customer = customer(call)?;
+    let users = call
+        .cluster()
+        .directory()
+        .read(|state| state.users.of_customer(customer).map(|user| UserView::from(&**user)).collect::<Vec<_>>());
+    Ok(Reply::ok(&List::whole(users)))
+}
+
+async fn create(call: &mut OperatorCall) -> Outcome {
+    let body = call.object().await?;
+    let CreateUser { email, password, role, email_verified } = CreateUser::parse(&body)?;
+    let customer_id = customer(call)?;
+    let user = UserRecord {
+        id: UserId::new(),
+        customer_id,
+        email,
+        password: call.app.auth.passwords.hash(password).await?,
+        role,
+        email_verified,
+        verification: None,
+        created_at: call.now,
+        last_login_at: None,
+    };
+    let entry = call.audited(customer_id, "member.created", target(&user));
+    call.update(Command::Users(UserCommand::Create(user.clone())), vec![entry]).await?;
+    Ok(Reply::created(&UserView::from(&user)))
+}
+
+/// Another role acts with the member's next request; another password ends the member's sessions.
+async fn patch(call: &mut OperatorCall) -> Outcome {
+    let body = call.object().await?;
+    let PatchUser { role, email_verified, password } = PatchUser::parse(&body)?;
+    let user = find(call)?;
+    let password = match password {
+        Some(password) => Change::To(call.app.auth.passwords.hash(password).await?),
+        None => Change::Keep,
+    };
+    let change = UserChange { role, password, email_verified };
+    let entry = call.audited(user.customer_id, "member.updated", target(&user));
+    let command = UserCommand::Update { customer: user.customer_id, id: user.id, change };
+    match call.update(Command::Users(command), vec![entry]).await? {
+        Updated::User(user) => Ok(Reply::ok(&UserView::from(&user))),
+        other => Err(failure::unexpected_reply(&other)),
+    }
+}
+
+async fn delete(call: &mut OperatorCall) -> Outcome {
+    let user = find(call)?;
+    let entry = call.audited(user.customer_id, "member.deleted", target(&user));
+    let command = UserCommand::Delete { customer: user.customer_id, id: user.id };
+    call.update(Command::Users(command), vec![entry]).await?;
+    Ok(Reply::no_content())
+}
+
+/// The live customer of the path.
+fn customer(call: &OperatorCall) -> Result<CustomerId, ApiError> {
+    let id: Option<CustomerId> = call.id("id");
+    let live = id.filter(|id| {
+        call.cluster()
+            .directory()
+            .read(|state| state.customers.get(id).is_some_and(|customer| customer.deleted_at.is_none()))
+    });
+    live.ok_or_else(|| ApiError::not_found("customer", call.parameter("id")))
+}
+
+fn find(call: &OperatorCall) -> Result<Arc<UserRecord>, ApiError> {
+    let customer = customer(call)?;
+    let id: Option<UserId> = call.id("user_id");
+    let user = id.and_then(|id| call.cluster().directory().read(|state| state.users.user(id).cloned()));
+    let own = user.filter(|user| user.customer_id == customer);
+    own.ok_or_else(|| ApiError::not_found("member", call.parameter("user_id")))
+}
+
+fn target(user: &UserRecord) -> Target {
+    Target::new("member", user.id, user.email.as_str())
+}

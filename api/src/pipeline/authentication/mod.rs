@@ -1,0 +1,216 @@
+//! From a header to a caller (interface 5; design section 6, "Fresh enough").
+//!
+//! [`keys`] and [`sessions`] say what the directory knows of a key or a token; here stands how fresh the directory must
+//! be for that, and what is noted of failures.
+
+mod keys;
+mod sessions;
+
+use std::time::{Duration, Instant};
+
+use jsonwebtoken::Header;
+use model::api_key::{ApiKey, KEY_MARK};
+use model::error::{ApiError, ErrorCode};
+use raft::directory::state::DirectoryState;
+use salvo::http::header::AUTHORIZATION;
+use subtle::ConstantTimeEq;
+
+use crate::audit::Suspect;
+use crate::caller::Caller;
+use crate::exchange::Exchange;
+use crate::failure;
+
+/// How long a request waits for a copy of the directory that is fresh enough to judge keys by.
+const REFRESH_PATIENCE: Duration = Duration::from_secs(3);
+
+/// The longest session token that is looked at. Those of most issuers have one or two KiB.
+const LONGEST_TOKEN: usize = 8 * 1024;
+
+/// What the directory says of a key or a session.
+enum Verdict {
+    Valid(Caller),
+    /// With as much as is known of whose it is.
+    Refused(Suspect, ApiError),
+    Unknown,
+}
+
+/// A credential of the right form.
+enum Token {
+    Key(ApiKey),
+    Session(String, Box<Header>),
+}
+
+/// Whether a member must have confirmed the address to be let in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Address {
+    Confirmed,
+    /// For the routes by which a member confirms it, and logs out.
+    Any,
+}
+
+/// Authenticates by API key or session token. A failure is noted for the audit log.
+///
+/// # Errors
+/// One of the `auth_*` codes.
+pub async fn caller(exchange: &Exchange, address: Address) -> Result<Caller, ApiError> {
+    let (suspect, error) = match judge(exchange, address).await {
+        Ok(caller) => {
+            if let Some(key) = caller.key() {
+                exchange.app.key_use.note(key, exchange.now);
+            }
+            return Ok(caller);
+        }
+        Err(refused) => refused,
+    };
+    // That keys cannot be checked is not the caller's failure.
+    if error.code != ErrorCode::AuthBackendUnavailable {
+        exchange.app.failures.note(exchange, suspect, error.code);
+    }
+    Err(error)
+}
+
+async fn judge(exchange: &Exchange, address: Address) -> Result<Caller, (Suspect, ApiError)> {
+    let nobody = |error| (Suspect::Unknown(None), error);
+    let token = bearer(exchange).map_err(nobody)?;
+    let (verdict, shown) = match token {
+        Token::Key(key) => {
+            let verdict = judge_freshly(exchange, |state| keys::judge(state, &key, exchange.now)).await;
+            (verdict, Suspect::Unknown(Some(key.prefix())))
+        }
+        Token::Session(token, header) => {
+            let claimed = sessions::check(exchange, &token, &header).await.map_err(nobody)?;
+            let judge = |state: &DirectoryState| sessions::judge(state, &claimed, address);
+            (judge_freshly(exchange, judge).await, Suspect::Unknown(None))
+        }
+    };
+    match verdict {
+        Verdict::Valid(caller) => Ok(caller),
+        Verdict::Refused(suspect, error) => Err((suspect, error)),
+        Verdict::Unknown => Err((shown, ApiError::auth_invalid())),
+    }
+}
+
+/// Judges by a copy of the directory that is fresh enough; what the copy does not know is looked up once more after it
+/// was confirmed, since it may have been made a moment ago.
+async fn judge_freshly(exchange: &Exchange, judge: impl Fn(&DirectoryState) -> Verdict) -> Verdict {
+    let directory = exchange.cluster().directory();
+    if directory.is_fresh() {
+        match directory.read(&judge) {
+            Verdict::Unknown => {}
+            known => return known,
+        }
+    }
+    match directory.refresh(Instant::now() + REFRESH_PATIENCE).await {
+        Ok(()) => directory.read(&judge),
+        Err(_) => Verdict::Refused(Suspect::Unknown(None), ApiError::auth_backend_unavailable()),
+    }
+}
+
+/// Sees to it that what is read of the directory is not old, for routes that judge members by themselves.
+///
+/// # Errors
+/// `auth_backend_unavailable` while the directory has no leader.
+pub async fn fresh_directory(exchange: &Exchange) -> Result<(), ApiError> {
+    let directory = exchange.cluster().directory();
+    if directory.is_fresh() {
+        return Ok(());
+    }
+    let refreshed = directory.refresh(Instant::now() + REFRESH_PATIENCE).await;
+    refreshed.map_err(|_| ApiError::auth_backend_unavailable())
+}
+
+/// Authenticates by the operator's token, and sees to it that what the operator reads is not old.
+///
+/// # Errors
+/// `auth_missing`, `auth_malformed` or `auth_invalid`; 503 while the directory has no leader.
+pub async fn operator(exchange: &Exchange) -> Result<(), ApiError> {
+    check_operator_token(exchange)?;
+    let directory = exchange.cluster().directory();
+    if directory.is_fresh() {
+        return Ok(());
+    }
+    directory.refresh(Instant::now() + REFRESH_PATIENCE).await.map_err(failure::of_update)
+}
+
+fn check_operator_token(exchange: &Exchange) -> Result<(), ApiError> {
+    let token = bearer_text(authorization(exchange)?).ok_or_else(ApiError::auth_malformed)?;
+    let expected = exchange.app.config.operator_token.as_bytes();
+    let same: bool = token.as_bytes().ct_eq(expected).into();
+    // An empty token in the configuration opens nothing.
+    if same && !expected.is_empty() { Ok(()) } else { Err(ApiError::auth_invalid()) }
+}
+
+fn authorization(exchange: &Exchange) -> Result<&str, ApiError> {
+    let mut values = exchange.http.headers().get_all(AUTHORIZATION).iter();
+    let value = values.next().ok_or_else(ApiError::auth_missing)?;
+    if values.next().is_some() {
+        return Err(ApiError::auth_malformed());
+    }
+    value.to_str().map_err(|_| ApiError::auth_malformed())
+}
+
+/// What stands behind the scheme, whose letter case does not matter.
+fn bearer_text(header: &str) -> Option<&str> {
+    let (scheme, token) = header.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_matches(' '))
+}
+
+fn bearer(exchange: &Exchange) -> Result<Token, ApiError> {
+    let text = bearer_text(authorization(exchange)?).ok_or_else(ApiError::auth_malformed)?;
+    parse_token(text).ok_or_else(ApiError::auth_malformed)
+}
+
+/// A key begins as keys do; anything else must have the form of a signed JWT.
+fn parse_token(text: &str) -> Option<Token> {
+    if text.starts_with(KEY_MARK) {
+        return ApiKey::parse(text).map(Token::Key);
+    }
+    let url_safe = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+    let parts: Vec<&str> = text.split('.').collect();
+    let well_formed = text.len() <= LONGEST_TOKEN
+        && parts.len() == 3
+        && parts.iter().all(|part| !part.is_empty() && part.bytes().all(url_safe));
+    // An algorithm that is not known, such as `none`, is no token either.
+    let header = well_formed.then(|| jsonwebtoken::decode_header(text).ok()).flatten()?;
+    Some(Token::Session(text.to_owned(), Box::new(header)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_neither_key_nor_signed_token_is_malformed() {
+        let jwt = |header: &str| {
+            use base64::Engine;
+            let header = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(header);
+            format!("{header}.e30.c2ln")
+        };
+        let table = [
+            ("zpk_9fK2mQ7bW1xYt0Zr4LqS8uVd".to_owned(), true),
+            ("zpk_9fK2mQ7bW1xYt0Zr4LqS8uV.e30.c2ln".to_owned(), false),
+            (jwt(r#"{"alg":"HS256","typ":"JWT"}"#), true),
+            (jwt(r#"{"alg":"RS256","kid":"a"}"#), true),
+            (jwt(r#"{"alg":"none"}"#), false),
+            (jwt("{}"), false),
+            (jwt("nonsense"), false),
+            ("a.b".to_owned(), false),
+            ("a.b.c".to_owned(), false),
+            ("not-a-key".to_owned(), false),
+            (format!("{}.{}.c2ln", jwt("{}"), "x".repeat(9000)), false),
+            (String::new(), false),
+        ];
+        for (text, well_formed) in table {
+            assert_eq!(parse_token(&text).is_some(), well_formed, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_scheme_is_bearer_in_any_case() {
+        assert_eq!(bearer_text("Bearer x"), Some("x"));
+        assert_eq!(bearer_text("BEARER  x "), Some("x"));
+        for header in ["Basic x", "Bearerx", "x", ""] {
+            assert_eq!(bearer_text(header), None, "{header:?}");
+        }
+    }
+}

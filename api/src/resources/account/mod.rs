@@ -1,0 +1,138 @@
+//! The account itself, its members, and its audit log (supplement 25 and 21.6): for unrestricted keys and sessions.
+
+mod audit_log;
+mod view;
+
+use model::error::ApiError;
+use model::field::{Change, Fields, Judged, rule};
+use model::id::UserId;
+use model::issue::{Fault, IssueCode, Issues};
+use model::member::Role;
+use model::time::Timestamp;
+use raft::directory::command::{Command, CustomerChange, Reply as Updated};
+use raft::directory::records::CustomerRecord;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::audit::Target;
+use crate::exchange::AccountCall;
+use crate::failure;
+use crate::reply::{List, Outcome, Reply};
+use crate::route::Route;
+
+pub use view::AccountView;
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/account").multi_channel().account(show),
+        Route::patch("/v1/account").multi_channel().account(patch),
+        Route::delete("/v1/account").multi_channel().session().account(delete),
+        Route::get("/v1/account/members").multi_channel().session().account(members),
+        Route::get("/v1/account/audit-log").multi_channel().account(audit_log::list),
+    ]
+}
+
+async fn show(call: &mut AccountCall) -> Outcome {
+    Ok(Reply::ok(&AccountView::of(call, &call.caller.customer).await?))
+}
+
+/// Reads `{ "name"?, "timezone"? }`.
+fn parse_change(body: &Map<String, Value>) -> Result<CustomerChange, ApiError> {
+    let issues = Issues::new();
+    let fields = Fields::patch(body, &issues);
+    let name = fields.optional("name", rule::text(1..=120)).into();
+    let timezone = fields.optional("timezone", timezone).into();
+    issues.finish(|| Some(CustomerChange { name, timezone, ..CustomerChange::default() }))
+}
+
+/// A name of the IANA time zone database.
+fn timezone(value: &Value) -> Judged<String> {
+    let text = rule::text(1..=64)(value)?;
+    let known = text
+        .parse::<chrono_tz::Tz>()
+        .map_err(|_| Fault::new(IssueCode::Format, "must be a time zone of the IANA database such as Europe/Berlin"))?;
+    Ok(known.name().to_owned())
+}
+
+async fn patch(call: &mut AccountCall) -> Outcome {
+    let body = call.object().await?;
+    let change = parse_change(&body)?;
+    let id = call.customer_id();
+    let named = if let Change::To(name) = &change.name { name.clone() } else { call.caller.customer.name.clone() };
+    let entry = call.audited("account.updated", Target::new("account", id, named));
+    match call.update(Command::UpdateCustomer { id, change }, vec![entry]).await? {
+        Updated::Customer(customer) => Ok(Reply::ok(&AccountView::of(call, &customer).await?)),
+        other => Err(failure::unexpected_reply(&other)),
+    }
+}
+
+/// Reads `{ "confirm": name }`, which must name the account.
+fn require_confirmation(body: &Map<String, Value>, account: &str) -> Result<(), ApiError> {
+    let issues = Issues::new();
+    let confirmed = Fields::new(body, &issues).required("confirm", |value| match rule::text(1..=120)(value)? {
+        name if name == account => Ok(()),
+        _ => Err(Fault::new(IssueCode::Conflict, "must be the name of the account")),
+    });
+    issues.finish(|| confirmed)
+}
+
+/// What the operator's delete does: keys, sessions and channels end at once, data goes after the grace period.
+async fn delete(call: &mut AccountCall) -> Outcome {
+    if call.caller.require_session()?.role != Role::Owner {
+        return Err(ApiError::insufficient_scope(&["owner".to_owned()], &call.caller.scopes.to_strings()));
+    }
+    let body = call.object().await?;
+    require_confirmation(&body, &call.caller.customer.name)?;
+    let customer = &call.caller.customer;
+    let entry = call.audited("account.deleted", Target::new("account", customer.id, customer.name.as_str()));
+    call.update(Command::DeleteCustomer { id: customer.id }, vec![entry]).await?;
+    let deleted = CustomerRecord { deleted_at: Some(call.now), ..(**customer).clone() };
+    Ok(Reply::accepted(&AccountView::of(call, &deleted).await?))
+}
+
+#[derive(Serialize)]
+struct MemberView {
+    id: UserId,
+    email: String,
+    role: Role,
+    last_login_at: Option<Timestamp>,
+}
+
+async fn members(call: &mut AccountCall) -> Outcome {
+    let users = call.cluster().directory().read(|state| {
+        let users = state.users.of_customer(call.customer_id());
+        users
+            .map(|user| MemberView {
+                id: user.id,
+                email: user.email.clone(),
+                role: user.role,
+                last_login_at: user.last_login_at,
+            })
+            .collect()
+    });
+    Ok(Reply::ok(&List::whole(users)))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_account_changes_by_name_and_time_zone() {
+        let parse = |body: Value| parse_change(body.as_object().unwrap());
+        let change = parse(json!({ "timezone": "Europe/Berlin" })).unwrap();
+        assert!(change.name.is_keep() && matches!(change.timezone, Change::To(zone) if zone == "Europe/Berlin"));
+        let table = [
+            (json!({}), json!([]), "empty"),
+            (json!({ "name": "" }), json!(["name"]), "too_short"),
+            (json!({ "timezone": "Mars/Olympus" }), json!(["timezone"]), "format"),
+            (json!({ "timezone": null }), json!(["timezone"]), "type"),
+        ];
+        for (body, path, code) in table {
+            let details = parse(body.clone()).err().unwrap().details.unwrap();
+            assert_eq!((&details[0]["path"], &details[0]["code"]), (&path, &json!(code)), "{body}");
+        }
+    }
+}

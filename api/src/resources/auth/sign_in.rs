@@ -1,0 +1,149 @@
+//! Login, refresh and logout.
+
+use std::sync::Arc;
+
+use model::error::{ApiError, ErrorCode};
+use model::field::{Fields, rule};
+use model::issue::Issues;
+use model::session_token::RefreshToken;
+use raft::directory::UpdateError;
+use raft::directory::command::{Command, Rejection};
+use raft::directory::records::AuditActor;
+use raft::directory::users::{SessionRecord, UserCommand, UserRecord};
+use serde_json::{Map, Value};
+use subtle::ConstantTimeEq;
+
+use crate::audit::{Suspect, Target};
+use crate::auth::attempts::{self, Attempt};
+use crate::auth::session::{self, TokensView};
+use crate::exchange::Exchange;
+use crate::failure;
+use crate::pipeline::{Address, caller, fresh_directory};
+use crate::reply::{Outcome, Reply};
+
+/// The longest text that is taken for a password at a login: what is longer is none.
+const LONGEST_PASSWORD: usize = 1024;
+
+struct Login {
+    email: String,
+    password: String,
+}
+
+impl Login {
+    fn parse(body: &Map<String, Value>) -> Result<Self, ApiError> {
+        let issues = Issues::new();
+        let fields = Fields::new(body, &issues);
+        let email = fields.required("email", super::email);
+        let password = fields.required("password", rule::text(1..=LONGEST_PASSWORD));
+        issues.finish(|| Some(Self { email: email?, password: password? }))
+    }
+}
+
+/// Answers a wrong password and an unknown address alike, and after the same work.
+pub async fn login(exchange: &mut Exchange) -> Outcome {
+    let Login { email, password } = Login::parse(&exchange.object().await?)?;
+    let attempts = [Attempt::LoginFrom(exchange.client.ip), Attempt::LoginAs(email.clone())];
+    attempts::count(exchange, &attempts).await?;
+    fresh_directory(exchange).await?;
+    let known = exchange.cluster().directory().read(|state| {
+        let user = state.users.with_email(&email)?;
+        let customer = state.customers.get(&user.customer_id)?;
+        customer.deleted_at.is_none().then(|| user.clone())
+    });
+    let hash = known.as_ref().map(|user| user.password.clone());
+    let same = exchange.app.auth.passwords.verify(password, hash).await?;
+    let Some(user) = known.as_ref().filter(|_| same) else {
+        let suspect = known.map_or(Suspect::Unknown(None), |user| suspect(&user));
+        exchange.app.failures.note(exchange, suspect, ErrorCode::AuthInvalid);
+        return Err(ApiError::new(ErrorCode::AuthInvalid, "e-mail address and password do not belong together"));
+    };
+    attempts::give_back(exchange, &attempts).await;
+
+    let (session, token) = session::open(user, exchange.now);
+    let tokens = TokensView::issue(exchange, user, &session, &token)?;
+    let entry = exchange.audit_entry(user.customer_id, "auth.login", actor(user), target(&session, user));
+    exchange.change(Command::Users(UserCommand::OpenSession(session)), vec![entry]).await?;
+    Ok(Reply::ok(&tokens).uncached())
+}
+
+/// Exchanges a refresh token for the next one. A token that was exchanged before is in two hands, and nobody can tell
+/// whose are the right ones: its session ends.
+pub async fn refresh(exchange: &mut Exchange) -> Outcome {
+    let body = exchange.object().await?;
+    let issues = Issues::new();
+    let text = Fields::new(&body, &issues).required("refresh_token", rule::text(1..=256));
+    let text = issues.finish(|| text)?;
+    fresh_directory(exchange).await?;
+    let refused = |exchange: &Exchange, suspect: Suspect, error: ApiError| {
+        exchange.app.failures.note(exchange, suspect, error.code);
+        Err(error)
+    };
+    let found = RefreshToken::parse(&text).and_then(|token| Some((find(exchange, &token)?, token)));
+    let Some(((session, user), token)) = found else {
+        return refused(exchange, Suspect::Unknown(None), ApiError::auth_invalid());
+    };
+    if let Some(revoked_at) = session.revoked_at {
+        return refused(exchange, suspect(&user), ApiError::auth_revoked(revoked_at));
+    }
+    if session.expires_at <= exchange.now {
+        return refused(exchange, suspect(&user), ApiError::auth_expired(session.expires_at));
+    }
+    let next = token.next(rand::random());
+    let expires_at = session::refreshed_until(&session, exchange.now);
+    let rotate = UserCommand::RotateSession { id: session.id, from: token.hash(), to: next.hash(), expires_at };
+    let rotated = if bool::from(session.token.ct_eq(&token.hash())) {
+        exchange.try_change(Command::Users(rotate), Vec::new()).await
+    } else {
+        Err(UpdateError::Rejected(Rejection::SessionMoved))
+    };
+    match rotated {
+        Ok(_) => Ok(Reply::ok(&TokensView::issue(exchange, &user, &session, &next)?).uncached()),
+        Err(UpdateError::Rejected(Rejection::SessionMoved)) => {
+            let entry =
+                exchange.audit_entry(user.customer_id, "auth.token_reused", actor(&user), target(&session, &user));
+            let revoke = Command::Users(UserCommand::RevokeSession { id: session.id });
+            exchange.change(revoke, vec![entry]).await?;
+            refused(exchange, suspect(&user), ApiError::auth_revoked(exchange.now))
+        }
+        Err(error) => Err(failure::of_update(error)),
+    }
+}
+
+/// The session of a token that is, or once was, one of its tokens.
+fn find(exchange: &Exchange, token: &RefreshToken) -> Option<(Arc<SessionRecord>, Arc<UserRecord>)> {
+    exchange.cluster().directory().read(|state| {
+        let session = state.users.session(token.session())?;
+        let same_family = bool::from(session.family.ct_eq(&token.family_hash()));
+        let user = state.users.user(session.user_id)?;
+        same_family.then(|| (session.clone(), user.clone()))
+    })
+}
+
+/// Once this has answered, no node accepts a token of the session.
+pub async fn logout(exchange: &mut Exchange) -> Outcome {
+    let caller = caller(exchange, Address::Any).await?;
+    let Some(id) = caller.require_session()?.id else {
+        return Err(ApiError::bad_request("this session is of another issuer; log out there"));
+    };
+    let target = Target::new("session", id, caller.actor().email.unwrap_or_default());
+    let entry = exchange.audit_entry(caller.customer.id, "auth.logout", caller.actor(), target);
+    exchange.change(Command::Users(UserCommand::RevokeSession { id }), vec![entry]).await?;
+    Ok(Reply::no_content())
+}
+
+fn suspect(user: &UserRecord) -> Suspect {
+    Suspect::Member { customer: user.customer_id, subject: user.id.to_string(), email: user.email.clone() }
+}
+
+fn actor(user: &UserRecord) -> AuditActor {
+    AuditActor {
+        kind: "session".to_owned(),
+        id: Some(user.id.to_string()),
+        prefix: None,
+        email: Some(user.email.clone()),
+    }
+}
+
+fn target(session: &SessionRecord, user: &UserRecord) -> Target {
+    Target::new("session", session.id, user.email.as_str())
+}

@@ -1,0 +1,188 @@
+//! `[auth]`: members' way in, beside API keys (supplement 21.5 and 31, row 37).
+
+use api::{AuthConfig, MailConfig, OidcConfig, SmtpConfig, SmtpSecurity};
+use serde::{Deserialize, Serialize};
+use url::{Host, Url};
+
+use super::Secret;
+use crate::refusal::Refusal;
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Auth {
+    /// Whether strangers may make an account.
+    pub signup: bool,
+    /// A page that confirms an address, with `{token}` in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verify_url: Option<String>,
+    pub mail: Mail,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oidc: Option<Oidc>,
+}
+
+/// `[auth.mail]`: the server that takes messages to members.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Mail {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// That of `security`, when it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+    pub security: Security,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub username: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub password: Option<Secret>,
+    /// `Name <address>` or an address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Writes messages to the log instead: for development, since whoever reads the log has their tokens.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub to_log: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Security {
+    #[default]
+    StartTls,
+    Tls,
+    None,
+}
+
+/// `[auth.oidc]`: an issuer whose tokens are dashboard sessions.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Oidc {
+    pub issuer: String,
+    pub audience: String,
+    /// Its discovery document names it, when it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jwks_url: Option<String>,
+    #[serde(default = "customer_claim")]
+    pub customer_claim: String,
+}
+
+fn customer_claim() -> String {
+    "customer_id".to_owned()
+}
+
+/// What the HTTP side is told, judged by itself.
+///
+/// # Errors
+/// A [`Refusal`] that names the key.
+pub fn settings(auth: &Auth) -> Result<AuthConfig, Refusal> {
+    if let Some(url) = &auth.verify_url
+        && (Url::parse(url).is_err() || !url.contains("{token}"))
+    {
+        let remedy = "write https://your.page/...?token={token}";
+        return Err(Refusal::new("auth.verify_url", "is no URL with {token} in it", remedy));
+    }
+    let mail = mail(&auth.mail)?;
+    if auth.signup && matches!(mail, MailConfig::None) {
+        let problem = "is missing, and auth.signup = true sends messages to those who sign up";
+        return Err(Refusal::new("auth.mail.host", problem, "name a mail server, or set auth.signup = false"));
+    }
+    let oidc = auth.oidc.as_ref().map(oidc).transpose()?;
+    Ok(AuthConfig { signup: auth.signup, verify_url: auth.verify_url.clone(), mail, oidc })
+}
+
+fn mail(mail: &Mail) -> Result<MailConfig, Refusal> {
+    let Some(host) = mail.host.clone() else {
+        return Ok(if mail.to_log { MailConfig::Log } else { MailConfig::None });
+    };
+    let (security, usual_port) = match mail.security {
+        Security::StartTls => (SmtpSecurity::StartTls, 587),
+        Security::Tls => (SmtpSecurity::Tls, 465),
+        Security::None => (SmtpSecurity::Plain, 25),
+    };
+    let credentials = match (&mail.username, &mail.password) {
+        (Some(name), Some(password)) => Some((name.clone(), password.0.clone())),
+        (None, None) => None,
+        (Some(_), None) => {
+            return Err(Refusal::new("auth.mail.password", "is missing beside auth.mail.username", "set both or none"));
+        }
+        (None, Some(_)) => {
+            return Err(Refusal::new("auth.mail.username", "is missing beside auth.mail.password", "set both or none"));
+        }
+    };
+    let Some(from) = mail.from.clone() else {
+        let remedy = "write \"Gateway <gateway@example.com>\"";
+        return Err(Refusal::new("auth.mail.from", "is missing", remedy));
+    };
+    let config = SmtpConfig { host, port: mail.port.unwrap_or(usual_port), security, credentials, from };
+    config.check().map_err(|error| Refusal::new("auth.mail", error.to_string(), "correct auth.mail.from or .host"))?;
+    Ok(MailConfig::Smtp(config))
+}
+
+fn oidc(oidc: &Oidc) -> Result<OidcConfig, Refusal> {
+    trusted_url("auth.oidc.issuer", &oidc.issuer)?;
+    if let Some(url) = &oidc.jwks_url {
+        trusted_url("auth.oidc.jwks_url", url)?;
+    }
+    for (key, text) in [("auth.oidc.audience", &oidc.audience), ("auth.oidc.customer_claim", &oidc.customer_claim)] {
+        if text.trim().is_empty() {
+            return Err(Refusal::new(key, "is empty", "name what the issuer puts into its tokens"));
+        }
+    }
+    Ok(OidcConfig {
+        issuer: oidc.issuer.clone(),
+        audience: oidc.audience.clone(),
+        jwks_url: oidc.jwks_url.clone(),
+        customer_claim: oidc.customer_claim.clone(),
+    })
+}
+
+/// Whoever could change the keys on their way could log in as anybody: `http` is for this machine alone.
+fn trusted_url(key: &str, text: &str) -> Result<(), Refusal> {
+    let url = Url::parse(text).ok();
+    let trusted = url.is_some_and(|url| match (url.scheme(), url.host()) {
+        ("https", Some(_)) => true,
+        ("http", Some(Host::Ipv4(address))) => address.is_loopback(),
+        ("http", Some(Host::Ipv6(address))) => address.is_loopback(),
+        ("http", Some(Host::Domain(name))) => name == "localhost",
+        _ => false,
+    });
+    if trusted { Ok(()) } else { Err(Refusal::new(key, "is no https URL", "write https://issuer.example.com")) }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        settings(&toml::from_str(text).unwrap()).err().map(|refusal| refusal.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn sign_up_needs_a_way_to_send_messages() {
+        assert!(refused("signup = true").contains("auth.mail.host"));
+        for text in [
+            "",
+            "signup = true\n[mail]\nto_log = true",
+            "signup = true\n[mail]\nhost = \"smtp.example.com\"\nfrom = \"Gateway <g@example.com>\"",
+            "[mail]\nhost = \"127.0.0.1\"\nsecurity = \"none\"\nfrom = \"g@example.com\"",
+        ] {
+            assert_eq!(refused(text), "", "{text}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_setting_is_named() {
+        let table = [
+            ("[mail]\nhost = \"h\"", "auth.mail.from"),
+            ("[mail]\nhost = \"h\"\nfrom = \"nobody\"", "auth.mail"),
+            ("[mail]\nhost = \"h\"\nfrom = \"a@b.c\"\nusername = \"u\"", "auth.mail.password"),
+            ("verify_url = \"https://example.com\"", "auth.verify_url"),
+            ("[oidc]\nissuer = \"http://issuer.example.com\"\naudience = \"a\"", "auth.oidc.issuer"),
+            ("[oidc]\nissuer = \"https://i.example\"\naudience = \" \"", "auth.oidc.audience"),
+            ("[oidc]\nissuer = \"https://i.example\"\naudience = \"a\"\njwks_url = \"ftp://x\"", "auth.oidc.jwks_url"),
+        ];
+        for (text, key) in table {
+            assert!(refused(text).contains(key), "{text}: {}", refused(text));
+        }
+        assert_eq!(refused("[oidc]\nissuer = \"http://127.0.0.1:9\"\naudience = \"a\""), "");
+    }
+}
