@@ -35,6 +35,7 @@ fn of_rejection(rejection: Rejection) -> ApiError {
         Rejection::SessionOver | Rejection::SessionMoved => ApiError::auth_revoked(Timestamp::now()),
         Rejection::AlreadyFormed
         | Rejection::NotFormed
+        | Rejection::EndpointDisabled
         | Rejection::ForeignStorage { .. }
         | Rejection::UnknownVersion(_)
         | Rejection::Unreadable => internal("the directory refused an update", &rejection),

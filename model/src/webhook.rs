@@ -2,8 +2,12 @@
 
 pub mod delivery;
 pub mod endpoint;
+pub mod headers;
+pub mod recover;
 pub mod signature;
 
 pub use delivery::{DeliveryState, Outcome, RetrySchedule, Verdict};
 pub use endpoint::{ChangeEndpoint, CreateEndpoint, EventFilter};
+pub use headers::StaticHeaders;
+pub use recover::Recovery;
 pub use signature::{default_secret, sign, signature_header, standard_signature};

@@ -18,10 +18,12 @@ use model::webhook::RetrySchedule;
 use network::driver::Network;
 use network::simulated::SimulatedNetwork;
 use raft::directory::Directory;
+use raft::directory::health::DisableRule;
 use raft::directory::records::NodeRecord;
 use raft::host::{Host, HostConfig, LogLimits, StartError, Timing};
 use raft::transport::{Admit, Identity, Lookup, PeerTls, Peers, PeersConfig, PeersError};
 use shard::cluster::{Cluster, ClusterConfig, ClusterError};
+use shard::deliveries::DeliveryRules;
 use shard::media::blobs::{BlobError, BlobsConfig, BucketConfig, Place};
 use shard::media::store::MediaConfig;
 use shard::membership::MembershipConfig;
@@ -114,6 +116,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
             session_starts_per_second: config.network.session_starts_per_second,
             attempter: Attempter::new(attempts, SystemResolver).context("webhooks.ca_file")?,
             retry_schedule: RetrySchedule::new(config.webhooks.schedule.iter().map(|delay| delay.0).collect()),
+            delivery_rules: delivery_rules(&config),
             retention: retention(&config),
             media: media(&config, &folder.path, media_secret),
         },
@@ -304,6 +307,18 @@ fn suffixes(config: &Config) -> Suffixes {
         phone: config.network.phone_suffix.clone(),
         group: config.network.group_suffix.clone(),
         newsletter: config.network.newsletter_suffix.clone(),
+    }
+}
+
+fn delivery_rules(config: &Config) -> DeliveryRules {
+    let webhooks = &config.webhooks;
+    DeliveryRules {
+        disable: DisableRule {
+            after: webhooks.disable_after.0,
+            failures: webhooks.disable_failures,
+            span: webhooks.disable_span.0,
+        },
+        note_every: webhooks.note_every.0,
     }
 }
 

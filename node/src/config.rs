@@ -188,6 +188,14 @@ pub struct Webhooks {
     pub standard_headers: bool,
     /// The delay before each attempt, the first included (supplement 20.6).
     pub schedule: Vec<HumanDuration>,
+    /// An endpoint without a success for so long is switched off (supplement 20.5) ...
+    pub disable_after: HumanDuration,
+    /// ... when at least so many attempts have failed ...
+    pub disable_failures: u32,
+    /// ... over at least so long.
+    pub disable_span: HumanDuration,
+    /// How often at most the cluster notes when an endpoint last succeeded and since when it fails.
+    pub note_every: HumanDuration,
     /// How long deliveries that reached their endpoint are kept, with their events (supplement 20.9).
     pub keep_delivered: HumanDuration,
     /// How long all others are kept after they were made.
@@ -203,6 +211,10 @@ impl Default for Webhooks {
             ca_file: None,
             standard_headers: false,
             schedule: defaults::SCHEDULE_SECONDS.iter().map(|s| HumanDuration(Duration::from_secs(*s))).collect(),
+            disable_after: HumanDuration(Duration::from_secs(120 * 3600)),
+            disable_failures: 20,
+            disable_span: HumanDuration(Duration::from_secs(24 * 3600)),
+            note_every: HumanDuration(Duration::from_secs(300)),
             keep_delivered: HumanDuration(Duration::from_secs(7 * defaults::DAY)),
             keep_deliveries: HumanDuration(Duration::from_secs(30 * defaults::DAY)),
         }

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::call::{Answer, Ask, CALL_VERSION, Call, Done, Live, Work};
-use crate::deliveries::Deliveries;
+use crate::deliveries::{Deliveries, DeliveryRules};
 use crate::history::{self, HistoryQuery, Page};
 use crate::media::blobs::{BlobError, Blobs};
 use crate::media::store::{MediaConfig, MediaStore};
@@ -61,6 +61,7 @@ pub struct ClusterConfig {
     pub session_starts_per_second: u32,
     pub attempter: Attempter,
     pub retry_schedule: RetrySchedule,
+    pub delivery_rules: DeliveryRules,
     pub retention: Retention,
     pub media: MediaConfig,
 }
@@ -123,7 +124,13 @@ impl Cluster {
         let secrets = Arc::new(config.secrets);
         let fetcher = config.attempter.fetcher();
         let media = MediaStore::new(config.media, blobs, fetcher, directory.clone(), secrets.clone());
-        let deliveries = Deliveries::start(config.attempter, config.retry_schedule, directory.clone(), stop.clone());
+        let deliveries = Deliveries::start(
+            config.attempter,
+            config.retry_schedule,
+            config.delivery_rules,
+            directory.clone(),
+            stop.clone(),
+        );
         let context = Arc::new(NodeContext {
             node,
             directory: directory.clone(),
@@ -174,6 +181,11 @@ impl Cluster {
     /// Keys, endpoints, customers and channels from memory; updates through the directory's leader.
     pub fn directory(&self) -> &Arc<Directory> {
         &self.directory
+    }
+
+    /// What owners share.
+    pub(crate) fn context(&self) -> &NodeContext {
+        &self.context
     }
 
     pub fn secrets(&self) -> &Secrets {

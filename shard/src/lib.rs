@@ -13,7 +13,7 @@ mod buckets;
 pub mod call;
 pub mod cluster;
 pub mod command;
-mod deliveries;
+pub mod deliveries;
 pub mod history;
 mod keys;
 pub mod layout;

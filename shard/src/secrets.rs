@@ -14,6 +14,11 @@ pub fn secret_purpose(endpoint: EndpointId) -> String {
     format!("webhook-endpoint/{endpoint}")
 }
 
+/// What an endpoint's headers of its own are sealed for.
+pub fn headers_purpose(endpoint: EndpointId) -> String {
+    format!("webhook-headers/{endpoint}")
+}
+
 /// The master key, and what is done with it.
 pub struct Secrets {
     master: MasterKey,

@@ -9,7 +9,9 @@ mod limits;
 mod media;
 mod messages;
 mod stubs;
+mod webhook_deliveries;
 mod webhook_endpoints;
+mod webhook_probe;
 
 pub use account::AccountView;
 pub use api_keys::{IssuedKey, NewKey};
@@ -29,6 +31,8 @@ pub fn routes() -> Vec<Route> {
     routes.extend(messages::routes());
     routes.extend(media::routes());
     routes.extend(webhook_endpoints::routes());
+    routes.extend(webhook_probe::routes());
+    routes.extend(webhook_deliveries::routes());
     routes.extend(api_keys::routes());
     routes.extend(limits::routes());
     routes.extend(account::routes());

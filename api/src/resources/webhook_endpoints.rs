@@ -1,5 +1,6 @@
 //! Webhook endpoints: where the account's events go (interface 4.3, supplement 20.1).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::error::ApiError;
@@ -7,17 +8,21 @@ use model::field::Change;
 use model::id::{ChannelId, CustomerId, EndpointId};
 use model::payload::ChatTypeFilter;
 use model::time::Timestamp;
-use model::webhook::{ChangeEndpoint, CreateEndpoint, EventFilter};
-use raft::directory::command::{Command, EndpointChange, Reply as Updated};
+use model::webhook::{ChangeEndpoint, CreateEndpoint, EventFilter, StaticHeaders};
+use raft::directory::command::{Command, EndpointChange, Reply as Updated, SealedHeaders};
+use raft::directory::health::EndpointHealth;
 use raft::directory::records::{DisabledReason, EndpointRecord};
 use serde::Serialize;
-use shard::secrets::secret_purpose;
+use shard::secrets::{headers_purpose, secret_purpose};
 
 use crate::audit::Target;
 use crate::exchange::AccountCall;
 use crate::failure;
 use crate::reply::{List, Outcome, Reply};
 use crate::route::Route;
+
+/// What stands in the place of what must not be shown.
+const MASK: &str = "***";
 
 pub fn routes() -> Vec<Route> {
     vec![
@@ -42,6 +47,10 @@ struct EndpointView {
     has_custom_signing_secret: bool,
     chat_type_filter: ChatTypeFilter,
     disabled_reason: Option<DisabledReason>,
+    /// Names with their values masked.
+    headers: BTreeMap<String, &'static str>,
+    failing_since: Option<Timestamp>,
+    last_success_at: Option<Timestamp>,
     created_at: Timestamp,
     updated_at: Timestamp,
 }
@@ -58,6 +67,9 @@ impl EndpointView {
             has_custom_signing_secret: record.secret.is_some(),
             chat_type_filter: record.chat_type_filter,
             disabled_reason: record.disabled_reason,
+            headers: record.header_names.iter().map(|name| (name.clone(), MASK)).collect(),
+            failing_since: record.health.failing_since,
+            last_success_at: record.health.last_success_at,
             created_at: record.created_at,
             updated_at: record.updated_at,
         }
@@ -93,6 +105,7 @@ async fn create(call: &mut AccountCall) -> Outcome {
         (None, None) => {}
     }
     let id = EndpointId::new();
+    let headers = seal_headers(call, id, &asked.headers)?;
     let endpoint = EndpointRecord {
         id,
         customer_id: call.customer_id(),
@@ -103,6 +116,9 @@ async fn create(call: &mut AccountCall) -> Outcome {
         secret: asked.signing_secret.as_deref().map(|secret| seal(call, id, secret)).transpose()?,
         chat_type_filter: asked.chat_type_filter,
         disabled_reason: None,
+        header_names: headers.names,
+        sealed_headers: headers.sealed,
+        health: EndpointHealth::default(),
         created_at: call.now,
         updated_at: call.now,
     };
@@ -127,12 +143,17 @@ async fn patch(call: &mut AccountCall) -> Outcome {
         Change::To(Some(text)) => Change::To(Some(seal(call, endpoint.id, &text)?)),
     };
     let changes_secret = !secret.is_keep();
+    let headers = match asked.headers {
+        Change::Keep => Change::Keep,
+        Change::To(headers) => Change::To(seal_headers(call, endpoint.id, &headers)?),
+    };
     let change = EndpointChange {
         url: asked.url,
         events: asked.events,
         secret,
         enabled: asked.enabled,
         chat_type_filter: asked.chat_type_filter,
+        headers,
     };
     let entry = changes_secret.then(|| call.audited("webhook.secret_changed", target(&endpoint)));
     let command = Command::UpdateEndpoint { customer: call.customer_id(), id: endpoint.id, change };
@@ -170,7 +191,7 @@ async fn signing_secret(call: &mut AccountCall) -> Outcome {
 }
 
 /// The endpoint of the path, as far as the key may see it: an account-wide one is missing for a bound key.
-fn find(call: &AccountCall) -> Result<Arc<EndpointRecord>, ApiError> {
+pub fn find(call: &AccountCall) -> Result<Arc<EndpointRecord>, ApiError> {
     let id: Option<EndpointId> = call.id("id");
     let endpoint = id.and_then(|id| call.cluster().directory().read(|state| state.endpoints.get(&id).cloned()));
     let own = endpoint.filter(|endpoint| endpoint.customer_id == call.customer_id());
@@ -181,6 +202,17 @@ fn seal(call: &AccountCall, endpoint: EndpointId, secret: &str) -> Result<Vec<u8
     let purpose = secret_purpose(endpoint);
     let sealed = call.cluster().secrets().seal(&call.caller.customer, &purpose, secret.as_bytes());
     sealed.map_err(|error| failure::internal("a signing secret cannot be sealed", &error))
+}
+
+/// The values may be credentials, and so are sealed like secrets.
+fn seal_headers(call: &AccountCall, endpoint: EndpointId, headers: &StaticHeaders) -> Result<SealedHeaders, ApiError> {
+    if headers.is_empty() {
+        return Ok(SealedHeaders::default());
+    }
+    let text = serde_json::to_vec(headers).map_err(|error| failure::internal("headers cannot be written", &error))?;
+    let sealed = call.cluster().secrets().seal(&call.caller.customer, &headers_purpose(endpoint), &text);
+    let sealed = sealed.map_err(|error| failure::internal("headers cannot be sealed", &error))?;
+    Ok(SealedHeaders { names: headers.iter().map(|(name, _)| name.clone()).collect(), sealed: Some(sealed) })
 }
 
 fn target(endpoint: &EndpointRecord) -> Target {

@@ -10,6 +10,7 @@ use crate::id::ChannelId;
 use crate::issue::{Fault, IssueCode, Issues};
 use crate::payload::ChatTypeFilter;
 use crate::target::{TargetPolicy, judge_url};
+use crate::webhook::headers::{StaticHeaders, static_headers};
 
 /// The most endpoints of one account.
 pub const MOST_ENDPOINTS: usize = 50;
@@ -105,6 +106,7 @@ pub struct CreateEndpoint {
     pub signing_secret: Option<String>,
     pub enabled: bool,
     pub chat_type_filter: ChatTypeFilter,
+    pub headers: StaticHeaders,
 }
 
 impl CreateEndpoint {
@@ -118,6 +120,7 @@ impl CreateEndpoint {
         let signing_secret = fields.nullable("signing_secret", secret_rule()).flatten();
         let enabled = fields.optional("enabled", rule::boolean);
         let chat_type_filter = fields.optional("chat_type_filter", chat_type_rule());
+        let headers = fields.nullable("headers", static_headers).flatten();
         issues.finish(|| {
             Some(Self {
                 url: url?,
@@ -126,6 +129,7 @@ impl CreateEndpoint {
                 signing_secret,
                 enabled: enabled.unwrap_or(true),
                 chat_type_filter: chat_type_filter.unwrap_or_default(),
+                headers: headers.unwrap_or_default(),
             })
         })
     }
@@ -140,6 +144,8 @@ pub struct ChangeEndpoint {
     pub signing_secret: Change<Option<String>>,
     pub enabled: Change<bool>,
     pub chat_type_filter: Change<ChatTypeFilter>,
+    /// All of them at once; none takes them away.
+    pub headers: Change<StaticHeaders>,
 }
 
 impl ChangeEndpoint {
@@ -152,6 +158,7 @@ impl ChangeEndpoint {
             signing_secret: fields.nullable("signing_secret", secret_rule()).into(),
             enabled: fields.optional("enabled", rule::boolean).into(),
             chat_type_filter: fields.optional("chat_type_filter", chat_type_rule()).into(),
+            headers: fields.nullable("headers", static_headers).map(Option::unwrap_or_default).into(),
         };
         issues.finish(|| Some(change))
     }
@@ -207,6 +214,7 @@ mod tests {
                 signing_secret: None,
                 enabled: true,
                 chat_type_filter: ChatTypeFilter::All,
+                headers: Vec::new(),
             }
         );
     }

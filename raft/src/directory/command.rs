@@ -9,6 +9,7 @@ use model::webhook::EventFilter;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::health::HealthNote;
 use super::records::{
     AuditEntry, ChannelRecord, ClusterRecord, CustomerRecord, DisabledReason, EndpointRecord, KeyRecord, NodeRecord,
     PlacementRecord,
@@ -92,7 +93,9 @@ pub enum Command {
         customer: CustomerId,
         id: EndpointId,
     },
-    /// The gateway disables an endpoint by itself.
+    /// How endpoints have answered, as a node has seen it (a few minutes' resolution).
+    NoteHealth(Vec<HealthNote>),
+    /// The gateway disables an endpoint by itself; refused when it is disabled already.
     DisableEndpoint {
         id: EndpointId,
         reason: DisabledReason,
@@ -134,6 +137,15 @@ pub struct EndpointChange {
     pub secret: Change<Option<Vec<u8>>>,
     pub enabled: Change<bool>,
     pub chat_type_filter: Change<ChatTypeFilter>,
+    #[serde(default)]
+    pub headers: Change<SealedHeaders>,
+}
+
+/// An endpoint's headers of its own.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct SealedHeaders {
+    pub names: Vec<String>,
+    pub sealed: Option<Vec<u8>>,
 }
 
 /// The answer to an accepted command.
@@ -173,6 +185,8 @@ pub enum Rejection {
     ChannelNotFound,
     #[error("no such endpoint")]
     EndpointNotFound,
+    #[error("the endpoint is disabled already")]
+    EndpointDisabled,
     #[error("the plan's channel limit is reached: {current} of {limit}")]
     ChannelLimit { limit: u32, current: u32 },
     #[error("an account has at most {limit} endpoints")]

@@ -1,6 +1,7 @@
 //! The directory: the one state machine that every node replicates whole (design section 6).
 //!
 //! - [`records`]: what it holds. [`users`]: of it, members and their sessions. [`command`]: what can be asked of it.
+//! - [`health`]: of it, how endpoints answer.
 //! - [`state`]: the pure function from state and command to reply; `machine` puts it behind Raft.
 //! - [`Directory`]: the handle that the rest of the node uses: reads from memory, updates through the leader, and
 //!   knows how old its copy may be.
@@ -8,6 +9,7 @@
 pub mod command;
 pub mod freshness;
 mod handle;
+pub mod health;
 mod keys;
 mod machine;
 pub mod records;

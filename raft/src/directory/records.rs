@@ -12,6 +12,8 @@ use model::webhook::EventFilter;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::health::EndpointHealth;
+
 /// The cluster itself; written once, when it is formed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClusterRecord {
@@ -128,6 +130,14 @@ pub struct EndpointRecord {
     pub secret: Option<Vec<u8>>,
     pub chat_type_filter: ChatTypeFilter,
     pub disabled_reason: Option<DisabledReason>,
+    /// Names of the headers of its own; the values are sealed, as they may be credentials.
+    #[serde(default)]
+    pub header_names: Vec<String>,
+    /// Names and values as a JSON list of pairs, sealed with the customer's data key.
+    #[serde(default)]
+    pub sealed_headers: Option<Vec<u8>>,
+    #[serde(default)]
+    pub health: EndpointHealth,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }

@@ -336,9 +336,13 @@ impl DirectoryState {
                 change.events.apply(&mut endpoint.events);
                 change.secret.apply(&mut endpoint.secret);
                 change.chat_type_filter.apply(&mut endpoint.chat_type_filter);
+                if let model::field::Change::To(headers) = change.headers {
+                    (endpoint.header_names, endpoint.sealed_headers) = (headers.names, headers.sealed);
+                }
                 if !change.enabled.is_keep() {
                     change.enabled.apply(&mut endpoint.enabled);
                     endpoint.disabled_reason = None;
+                    (endpoint.health.failing_since, endpoint.health.failures) = (None, 0);
                 }
                 endpoint.updated_at = at;
                 self.put_endpoint(endpoint.clone(), store);
@@ -355,8 +359,22 @@ impl DirectoryState {
                 changes.push(Change::Endpoint(id));
                 Ok(Reply::Done)
             }
+            Command::NoteHealth(notes) => {
+                // Nobody watches for it: it changes nothing for deliveries.
+                for note in notes {
+                    if let Some(known) = self.endpoints.get(&note.endpoint) {
+                        let mut endpoint = (**known).clone();
+                        endpoint.health.note(&note);
+                        self.put_endpoint(endpoint, store);
+                    }
+                }
+                Ok(Reply::Done)
+            }
             Command::DisableEndpoint { id, reason } => {
                 let known = self.endpoints.get(&id).ok_or(Rejection::EndpointNotFound)?;
+                if !known.enabled {
+                    return Err(Rejection::EndpointDisabled);
+                }
                 let disabled = EndpointRecord {
                     enabled: false,
                     disabled_reason: Some(reason),

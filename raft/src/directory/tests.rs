@@ -122,6 +122,9 @@ fn endpoint(customer: CustomerId) -> EndpointRecord {
         secret: Some(vec![1, 2, 3]),
         chat_type_filter: ChatTypeFilter::All,
         disabled_reason: None,
+        header_names: Vec::new(),
+        sealed_headers: None,
+        health: Default::default(),
         created_at: Timestamp(0),
         updated_at: Timestamp(0),
     }

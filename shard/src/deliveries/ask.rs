@@ -8,6 +8,7 @@ use raft::machine::View;
 use serde::{Deserialize, Serialize};
 
 use super::command::{DeliveryCommand, Sweep};
+use super::home::{Report, Ruling};
 use super::query::{self, DeliveryPage, DeliveryQuery, Figures};
 use super::running::Running;
 use super::sweep;
@@ -36,6 +37,12 @@ pub enum DeliveryAsk {
         endpoint: EndpointId,
         since: Timestamp,
     },
+    /// What a node tells the home of an endpoint's customer.
+    Report(Report),
+    /// Counts a call of a test route, at the customer's home.
+    TakeTest {
+        customer: CustomerId,
+    },
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -46,6 +53,15 @@ pub enum DeliveryDone {
     /// How many deliveries a sweep is about.
     Matched(u64),
     Figures(Figures),
+    Ruled(Ruling),
+    Test(Tested),
+}
+
+/// Whether an endpoint may be tested once more.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub enum Tested {
+    Counted,
+    TooMany { retry_after: u32 },
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -78,6 +94,17 @@ pub async fn answer(owner: &Arc<Owner>, ask: DeliveryAsk) -> Result<DeliveryDone
             .await
         }
         DeliveryAsk::Redeliver { customer, id } => redeliver(owner, customer, id).await.map(DeliveryDone::Redelivered),
+        DeliveryAsk::Report(report) => {
+            let members = owner.node.directory.read(|state| state.nodes.len());
+            Ok(DeliveryDone::Ruled(owner.webhook_home.lock().rule(&report, members, Timestamp::now())))
+        }
+        DeliveryAsk::TakeTest { customer } => {
+            let taken = owner.webhook_home.lock().take_test(customer, Timestamp::now());
+            Ok(DeliveryDone::Test(match taken {
+                Ok(()) => Tested::Counted,
+                Err(retry_after) => Tested::TooMany { retry_after },
+            }))
+        }
         DeliveryAsk::Sweep(sweep) => sweep::begin(owner, sweep).await.map(DeliveryDone::Matched).ok_or(NotOwner),
     }
 }

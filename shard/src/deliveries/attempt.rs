@@ -1,46 +1,42 @@
 //! One attempt of a stored delivery, from the record to the committed outcome.
 
-use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::FutureExt;
 use model::event::EventName;
-use model::id::{AuditId, Epoch, ShardId};
 use model::time::Timestamp;
 use model::webhook::delivery::Verdict;
 use model::webhook::{DeliveryState, Outcome, RetrySchedule};
-use raft::directory::command::Command as DirectoryCommand;
-use raft::directory::records::{AuditActor, AuditEntry, AuditTarget, DisabledReason, EndpointRecord};
+use raft::directory::records::DisabledReason;
 use raft::machine::View;
+use tokio::sync::mpsc;
+use tokio::task;
 
+use super::ToEngine;
 use super::command::{DeliveryCommand, Next};
+use super::health::switch_off;
 use super::lane::Job;
 use super::running::Running;
 use crate::command::{Command, Reply};
 use crate::keys;
 use crate::owner::Owner;
 use crate::records::{AttemptRow, AttemptTrigger, BegunAttempt, DeliveryRow, EventRow, decode};
-use crate::secrets::secret_purpose;
 use crate::webhook::attempt::{AttemptOutcome, AttemptRequest, Attempter};
+use crate::webhook::material::Material;
 
 /// How long deliveries wait for an endpoint that is switched off (supplement 20.4).
 const PAUSE: Duration = Duration::from_secs(72 * 3600);
-
-/// How long disabling an endpoint that is gone may take.
-const DISABLE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// From when on an attempt counts as long: its beginning is noted, so that the next owner can tell that it was cut off.
 /// Most answers come sooner and cost no note.
 const NOTED_AFTER: Duration = Duration::from_secs(1);
 
 /// An attempt that is over, its outcome committed.
+#[derive(Default)]
 pub(super) struct Finished {
-    pub shard: ShardId,
-    pub epoch: Epoch,
-    pub job: Job,
     /// When the delivery is due again, if it is.
     pub next_due: Option<Timestamp>,
     /// It waits for its endpoint to be switched on.
@@ -58,14 +54,19 @@ pub(super) struct Means {
 }
 
 /// Makes the attempt. Without an outcome in the log the next owner makes it again, under the same event id.
-pub(super) async fn run(means: Means, owner: Arc<Owner>, job: Job) -> Finished {
-    let mut finished =
-        Finished { shard: owner.shard, epoch: owner.epoch, job, next_due: None, paused: false, overtaken: false };
-    let (endpoint, id, due) = (finished.job.endpoint, finished.job.delivery, finished.job.due);
+pub(super) async fn run(
+    means: Means,
+    owner: Arc<Owner>,
+    job: Job,
+    engine: mpsc::UnboundedSender<ToEngine>,
+) -> Finished {
+    let mut finished = Finished::default();
+    let Job { endpoint, delivery: id, due, .. } = job;
     let Some(delivery) = owner.reader.get(&keys::delivery(endpoint, id)) else { return finished };
     let delivery: DeliveryRow = decode(&delivery);
     // Read from disk while its outcome was on the way: not due at this time any more.
     if delivery.next_attempt_at != Some(due) {
+        finished.overtaken = delivery.next_attempt_at.is_some();
         return finished;
     }
     let _in_flight = means.running.begin(id);
@@ -73,6 +74,7 @@ pub(super) async fn run(means: Means, owner: Arc<Owner>, job: Job) -> Finished {
     let Some((attempt, next, noted)) = lost.run_until_cancelled(made(&means, &owner, &delivery)).await else {
         return finished;
     };
+    let _ = engine.send(ToEngine::Answered(task::id(), attempt.as_ref().and_then(tells_of_the_endpoint)));
     let resume_at = delivery.manual.and_then(|manual| manual.resume_at);
     let next_due = match next {
         Next::Retry(due) | Next::Paused(due) => Some(due),
@@ -122,6 +124,15 @@ async fn made(means: &Means, owner: &Owner, delivery: &DeliveryRow) -> (Option<A
     (attempt, next, noted)
 }
 
+/// Whether the endpoint has taken an attempt; `None` when the attempt says nothing of it.
+fn tells_of_the_endpoint(attempt: &AttemptRow) -> Option<bool> {
+    match attempt.outcome {
+        Outcome::Success => Some(true),
+        Outcome::EndpointDeleted | Outcome::Interrupted => None,
+        _ => Some(false),
+    }
+}
+
 fn trigger(delivery: &DeliveryRow) -> AttemptTrigger {
     if delivery.manual.is_some() { AttemptTrigger::Manual } else { AttemptTrigger::Scheduled }
 }
@@ -148,9 +159,9 @@ async fn outcome_of(means: &Means, owner: &Owner, delivery: &DeliveryRow) -> (Op
     let Some(event) = owner.reader.get(&keys::event(delivery.event_id.as_str())) else {
         return (None, Next::Exhausted);
     };
-    let Some(secret) = secret_of(owner, delivery, &endpoint) else {
+    let Ok(material) = Material::open(&owner.node.directory, &owner.node.secrets, &endpoint) else {
         let attempt =
-            unmade(delivery, now, Outcome::Blocked, "the signing secret cannot be opened with the master key");
+            unmade(delivery, now, Outcome::Blocked, "the endpoint's secrets cannot be opened with the master key");
         return (Some(attempt), retry(schedule, delivery, None));
     };
     let request = AttemptRequest {
@@ -161,7 +172,8 @@ async fn outcome_of(means: &Means, owner: &Owner, delivery: &DeliveryRow) -> (Op
         delivery_id: Some(delivery.id),
         attempt: delivery.attempt_count + 1,
         correlation_id: delivery.correlation_id.clone(),
-        secrets: vec![secret],
+        secrets: vec![material.secret],
+        headers: material.headers,
         now,
     };
     let outcome = means.attempter.attempt(request).await;
@@ -173,21 +185,13 @@ async fn outcome_of(means: &Means, owner: &Owner, delivery: &DeliveryRow) -> (Op
     let next = match outcome.http_status.map(Verdict::of_status) {
         Some(Verdict::Delivered) => Next::Delivered,
         Some(Verdict::Gone) => {
-            disable(owner, &endpoint).await;
+            switch_off(&owner.node.directory, &endpoint, DisabledReason::Gone).await;
             if delivery.manual.is_some() { Next::AsBefore } else { Next::Exhausted }
         }
         Some(Verdict::Retry { heeds_retry_after: true }) => retry(schedule, delivery, outcome.retry_after),
         Some(Verdict::Retry { heeds_retry_after: false }) | None => retry(schedule, delivery, None),
     };
     (Some(record(delivery, now, outcome)), next)
-}
-
-fn secret_of(owner: &Owner, delivery: &DeliveryRow, endpoint: &EndpointRecord) -> Option<String> {
-    let secrets = &owner.node.secrets;
-    let Some(sealed) = &endpoint.secret else { return Some(secrets.default_webhook_secret(delivery.customer)) };
-    let customer = owner.node.directory.read(|state| state.customers.get(&delivery.customer).cloned())?;
-    let opened = secrets.open(&customer, &secret_purpose(endpoint.id), sealed).ok()?;
-    String::from_utf8(opened).ok()
 }
 
 /// What follows a failure.
@@ -198,32 +202,6 @@ fn retry(schedule: &RetrySchedule, delivery: &DeliveryRow, asked: Option<Duratio
     match schedule.delay_after(delivery.scheduled + 1, rand::random(), asked) {
         Some(delay) => Next::Retry(Timestamp::now().plus(delay)),
         None => Next::Exhausted,
-    }
-}
-
-/// The receiver said that it is gone for good.
-async fn disable(owner: &Owner, endpoint: &EndpointRecord) {
-    let command = DirectoryCommand::DisableEndpoint { id: endpoint.id, reason: DisabledReason::Gone };
-    let deadline = Instant::now() + DISABLE_PATIENCE;
-    let entry = AuditEntry {
-        id: AuditId::new(),
-        customer_id: Some(endpoint.customer_id),
-        action: "webhook.auto_disabled".to_owned(),
-        actor: AuditActor { kind: "system".to_owned(), id: None, prefix: None, email: None },
-        target: Some(AuditTarget {
-            kind: "webhook_endpoint".to_owned(),
-            id: endpoint.id.to_string(),
-            label: endpoint.url.clone(),
-        }),
-        ip: None,
-        user_agent: None,
-        request_id: None,
-        success: true,
-        created_at: Timestamp::now(),
-        details: BTreeMap::from([("reason".to_owned(), "gone".to_owned())]),
-    };
-    if let Err(error) = owner.node.directory.update(command, vec![entry], deadline).await {
-        tracing::warn!(endpoint = %endpoint.id, %error, "an endpoint that is gone was not disabled");
     }
 }
 

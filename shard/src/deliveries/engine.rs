@@ -2,66 +2,91 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use model::id::{EndpointId, Epoch, ShardId};
+use model::id::{CustomerId, EndpointId, Epoch, RequestId, ShardId, Slot};
 use model::time::Timestamp;
-use model::webhook::RetrySchedule;
 use raft::directory::state::DirectoryState;
 use raft::directory::{Change, Directory};
 use raft::machine::View;
 use tokio::sync::{broadcast, mpsc};
-use tokio::task::JoinSet;
+use tokio::task::{self, JoinSet};
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
-use super::ToEngine;
+use super::ask::{DeliveryAsk, DeliveryDone};
 use super::attempt::{self, Finished, Means};
 use super::command::DeliveryCommand;
+use super::gate::Gate;
+use super::health::{self, Health};
+use super::home::{Report, Ruling, own_places};
 use super::lane::{Job, Lane};
-use super::running::Running;
+use super::{DeliveryRules, ToEngine};
+use crate::call::{Answer, Ask, CALL_VERSION, Call, Done};
 use crate::command::{Command, Reply};
 use crate::keys;
-use crate::owner::Owner;
-use crate::webhook::attempt::Attempter;
+use crate::owner::{NodeContext, Owner};
 
-/// Attempts at one endpoint at a time (supplement 20.6).
-const AT_ONCE: usize = 10;
-
-/// How often connections that nobody used for a while are closed, and the gauges set.
+/// How often connections that nobody used for a while are closed, the gauges set, and the health of endpoints noted.
 const TIDY_EVERY: Duration = Duration::from_secs(5);
 
 /// How many messages are taken in before attempts are started.
 const TURN: usize = 256;
 
+/// How long an endpoint's home may take to rule.
+const HOME_PATIENCE: Duration = Duration::from_secs(3);
+
 pub(super) struct Engine {
     means: Means,
+    rules: DeliveryRules,
     directory: Arc<Directory>,
     to_self: mpsc::UnboundedSender<ToEngine>,
     owners: HashMap<ShardId, Arc<Owner>>,
     lanes: HashMap<EndpointId, HashMap<ShardId, Lane>>,
-    running: HashMap<EndpointId, usize>,
+    gates: HashMap<EndpointId, Gate>,
+    health: Health,
     attempts: JoinSet<Finished>,
+    /// The attempts that run, by their tasks: one that panics names no more than that.
+    started: HashMap<task::Id, Started>,
     /// When an endpoint has something to do next; one entry each.
     agenda: BTreeSet<(Timestamp, EndpointId)>,
     planned: HashMap<EndpointId, Timestamp>,
 }
 
+/// An attempt that was started.
+struct Started {
+    shard: ShardId,
+    epoch: Epoch,
+    job: Job,
+    answered: bool,
+}
+
+/// What the directory says of an endpoint.
+struct Standing {
+    /// Places of this node's own.
+    own: usize,
+    /// Its customer, when it is to be called: it exists and is enabled.
+    called: Option<CustomerId>,
+}
+
 impl Engine {
     pub fn new(
-        attempter: Attempter,
-        schedule: RetrySchedule,
+        means: Means,
+        rules: DeliveryRules,
         directory: Arc<Directory>,
         to_self: mpsc::UnboundedSender<ToEngine>,
-        running: Running,
     ) -> Self {
         Self {
-            means: Means { attempter: Arc::new(attempter), schedule: Arc::new(schedule), running },
+            means,
+            health: Health::new(rules.note_every),
+            rules,
             directory,
             to_self,
             owners: HashMap::new(),
             lanes: HashMap::new(),
-            running: HashMap::new(),
+            gates: HashMap::new(),
             attempts: JoinSet::new(),
+            started: HashMap::new(),
             agenda: BTreeSet::new(),
             planned: HashMap::new(),
         }
@@ -75,6 +100,7 @@ impl Engine {
     ) {
         let mut changes = self.directory.changes();
         let mut taken = Vec::new();
+        let mut taken_rare = Vec::new();
         let mut tidying = tokio::time::interval(TIDY_EVERY);
         loop {
             let now = Timestamp::now();
@@ -82,12 +108,9 @@ impl Engine {
             let mut touched = HashSet::new();
             tokio::select! {
                 () = stop.cancelled() => return,
-                _ = tidying.tick() => {
-                    self.means.attempter.close_idle();
-                    self.gauge();
-                }
-                message = rare.recv() => {
-                    if let Some(message) = message {
+                _ = tidying.tick() => self.tidy(),
+                _ = rare.recv_many(&mut taken_rare, TURN) => {
+                    for message in taken_rare.drain(..) {
                         self.take(message, &mut touched);
                     }
                 }
@@ -96,14 +119,19 @@ impl Engine {
                         self.take(message, &mut touched);
                     }
                 }
-                Some(finished) = self.attempts.join_next() => {
-                    // An attempt that panicked was counted by nobody; its delivery is found again by the next owner.
-                    if let Ok(finished) = finished {
-                        touched.insert(self.finish(finished));
-                    }
+                Some(joined) = self.attempts.join_next_with_id() => {
+                    let (id, finished) = match joined {
+                        Ok((id, finished)) => (id, Some(finished)),
+                        // It keeps no place; its delivery is found again by the next owner.
+                        Err(error) => (error.id(), None),
+                    };
+                    touched.extend(self.finish(id, finished));
                 }
                 change = changes.recv() => match change {
-                    Ok(Change::Endpoint(id)) => self.endpoint_changed(id),
+                    Ok(Change::Endpoint(id)) => {
+                        self.endpoint_changed(id);
+                        touched.insert(id);
+                    }
                     Ok(_) | Err(broadcast::error::RecvError::Closed) => {}
                     Err(broadcast::error::RecvError::Lagged(_)) => {
                         let known: Vec<EndpointId> = self.lanes.keys().copied().collect();
@@ -119,11 +147,16 @@ impl Engine {
         }
     }
 
-    fn gauge(&self) {
+    fn tidy(&mut self) {
+        self.means.attempter.close_idle();
         let backlog = |state: &'static str| metrics::gauge!("gateway_webhook_backlog", "state" => state);
         let waiting: usize = self.lanes.values().flat_map(HashMap::values).map(Lane::known).sum();
         backlog("pending").set(waiting as f64);
         backlog("in_flight").set(self.attempts.len() as f64);
+        let notes = self.health.take(Instant::now());
+        if !notes.is_empty() {
+            tokio::spawn(health::note(self.directory.clone(), notes, self.rules.disable));
+        }
     }
 
     /// Whether a message is of an ownership that still stands.
@@ -166,32 +199,69 @@ impl Engine {
                     touched.insert(endpoint);
                 }
             }
+            ToEngine::Answered(id, success) => touched.extend(self.answered(id, success)),
+            ToEngine::Ruled(report, sent, ruling) => {
+                touched.insert(report.endpoint);
+                let Some(gate) = self.gates.get_mut(&report.endpoint) else { return };
+                match ruling {
+                    Some(ruling) => gate.ruled(ruling, sent, Instant::now()),
+                    None => gate.unheard(&report, Instant::now()),
+                }
+            }
         }
     }
 
-    fn finish(&mut self, finished: Finished) -> EndpointId {
-        let endpoint = finished.job.endpoint;
-        if let Some(running) = self.running.get_mut(&endpoint) {
-            *running = running.saturating_sub(1);
+    /// An attempt has its answer: its place and its conversation are free for the next, while its outcome is stored.
+    fn answered(&mut self, id: task::Id, success: Option<bool>) -> Option<EndpointId> {
+        let started = self.started.get_mut(&id).filter(|started| !started.answered)?;
+        started.answered = true;
+        let endpoint = started.job.endpoint;
+        let gate = self.gates.entry(endpoint).or_default();
+        gate.answered();
+        if let Some(success) = success {
+            gate.heard(success);
+            self.health.heard(endpoint, success, Timestamp::now());
         }
-        if self.is_current(finished.shard, finished.epoch)
-            && let Some(lane) = self.lanes.get_mut(&endpoint).and_then(|lanes| lanes.get_mut(&finished.shard))
+        let current = self.owners.get(&started.shard).is_some_and(|owner| owner.epoch == started.epoch);
+        if current && let Some(lane) = self.lanes.get_mut(&endpoint).and_then(|lanes| lanes.get_mut(&started.shard)) {
+            lane.answered(&started.job);
+        }
+        Some(endpoint)
+    }
+
+    fn finish(&mut self, id: task::Id, finished: Option<Finished>) -> Option<EndpointId> {
+        self.answered(id, None);
+        let Started { shard, epoch, job, .. } = self.started.remove(&id)?;
+        let endpoint = job.endpoint;
+        if let Some(gate) = self.gates.get_mut(&endpoint) {
+            gate.committed();
+        }
+        let finished = finished.unwrap_or_default();
+        if self.is_current(shard, epoch)
+            && let Some(lane) = self.lanes.get_mut(&endpoint).and_then(|lanes| lanes.get_mut(&shard))
         {
-            lane.finished(&finished.job);
+            lane.finished(&job);
             if finished.overtaken {
                 lane.reread();
             }
             if let Some(due) = finished.next_due {
-                lane.add(Job { due, chat: None, ..finished.job });
+                lane.add(Job { due, chat: None, ..job });
             }
         }
         // It may have been switched on while the pause was on its way into the log.
         if finished.paused
-            && let Some(owner) = self.owners.get(&finished.shard)
+            && let Some(owner) = self.owners.get(&shard)
         {
             self.unpause(owner, endpoint);
         }
-        endpoint
+        Some(endpoint)
+    }
+
+    fn standing(&self, endpoint: EndpointId) -> Standing {
+        self.directory.read(|state| Standing {
+            own: own_places(state.nodes.len()),
+            called: state.endpoints.get(&endpoint).filter(|known| known.enabled).map(|known| known.customer_id),
+        })
     }
 
     /// Starts what is due at an endpoint, as far as it takes more, and plans when to look again.
@@ -199,33 +269,68 @@ impl Engine {
         if let Some(planned) = self.planned.remove(&endpoint) {
             self.agenda.remove(&(planned, endpoint));
         }
-        let Some(lanes) = self.lanes.get_mut(&endpoint) else { return };
-        let running = self.running.entry(endpoint).or_default();
-        for (shard, lane) in lanes.iter_mut() {
-            let Some(owner) = self.owners.get(shard) else { continue };
-            lane.fill(&owner.reader);
-            while *running < AT_ONCE
-                && let Some(job) = lane.take_due(now)
-            {
-                *running += 1;
-                let attempt = attempt::run(self.means.clone(), owner.clone(), job);
-                self.attempts.spawn(attempt);
-                lane.fill(&owner.reader);
-            }
+        let has_lanes = self.lanes.contains_key(&endpoint);
+        if !has_lanes && !self.gates.contains_key(&endpoint) {
+            return;
         }
-        lanes.retain(|_, lane| !lane.is_done());
-        // With all places taken, or the rest waiting for its turn in a conversation, the next finish looks again.
-        let next = if *running < AT_ONCE { lanes.values().filter_map(Lane::next_due).min() } else { None };
-        if let Some(next) = next.filter(|next| *next > now || *running == 0) {
+        let Standing { own, called } = self.standing(endpoint);
+        let instant = Instant::now();
+        let room = self.gates.entry(endpoint).or_default().room(own, called.is_some(), instant);
+        let room = self.start_due(endpoint, room, now);
+
+        let next_due = self.lanes.get(&endpoint).and_then(|lanes| lanes.values().filter_map(Lane::next_due).min());
+        let waiting = room == 0 && next_due.is_some_and(|due| due <= now);
+        let Some(gate) = self.gates.get_mut(&endpoint) else { return };
+        if let Some(customer) = called
+            && let Some(context) = self.owners.values().next().map(|owner| owner.node.clone())
+            && let Some(report) = gate.report(endpoint, context.node, own, waiting, instant)
+        {
+            let to_self = self.to_self.clone();
+            tokio::spawn(async move {
+                let ruling = ask_home(&context, customer, report).await;
+                let _ = to_self.send(ToEngine::Ruled(report, instant, ruling));
+            });
+        }
+        // With all places taken, or the rest waiting for its turn in a conversation, the next answer looks again.
+        let next_start = next_due.filter(|due| room > 0 && (*due > now || gate.running() == 0));
+        let look_at = gate.look_at(waiting).filter(|_| called.is_some());
+        let look_at = look_at.map(|at| now.plus(at.saturating_duration_since(instant).max(Duration::from_millis(1))));
+        if let Some(next) = [next_start, look_at].into_iter().flatten().min() {
             self.agenda.insert((next, endpoint));
             self.planned.insert(endpoint, next);
         }
-        if *running == 0 {
-            self.running.remove(&endpoint);
+        if gate.is_idle() || (called.is_none() && gate.is_at_rest()) {
+            self.gates.remove(&endpoint);
         }
+    }
+
+    /// Starts up to `room` attempts, one of each lane in turn, so that no shard waits for another's. Says how much room
+    /// is left.
+    fn start_due(&mut self, endpoint: EndpointId, mut room: usize, now: Timestamp) -> usize {
+        let Some(lanes) = self.lanes.get_mut(&endpoint) else { return room };
+        let gate = self.gates.entry(endpoint).or_default();
+        let mut found = true;
+        while found {
+            found = false;
+            for (shard, lane) in lanes.iter_mut() {
+                let Some(owner) = self.owners.get(shard) else { continue };
+                lane.fill(&owner.reader);
+                if room == 0 {
+                    continue;
+                }
+                let Some(job) = lane.take_due(now) else { continue };
+                (room, found) = (room - 1, true);
+                gate.begin();
+                let attempt = attempt::run(self.means.clone(), owner.clone(), job.clone(), self.to_self.clone());
+                let id = self.attempts.spawn(attempt).id();
+                self.started.insert(id, Started { shard: *shard, epoch: owner.epoch, job, answered: false });
+            }
+        }
+        lanes.retain(|_, lane| !lane.is_done());
         if lanes.is_empty() {
             self.lanes.remove(&endpoint);
         }
+        room
     }
 
     /// An endpoint that was switched on again gets what was paused for it.
@@ -244,6 +349,23 @@ impl Engine {
                 }
             });
         }
+    }
+}
+
+/// Asks the home of an endpoint's customer; `None` when it did not answer.
+async fn ask_home(context: &NodeContext, customer: CustomerId, report: Report) -> Option<Ruling> {
+    let shard = context.directory.read(|state| state.shard_of(Slot::of_customer(customer)))?;
+    let call = Call {
+        version: CALL_VERSION,
+        request_id: RequestId::mint(),
+        call_id: Uuid::new_v4(),
+        budget: Duration::ZERO,
+        shard,
+        ask: Ask::Deliveries(DeliveryAsk::Report(report)),
+    };
+    match context.router.ask(call, Instant::now() + HOME_PATIENCE).await.ok()? {
+        Answer::Result { result: Ok(Done::Deliveries(DeliveryDone::Ruled(ruling))), .. } => Some(ruling),
+        _ => None,
     }
 }
 

@@ -115,12 +115,16 @@ impl Lane {
         Some(Job { endpoint: self.endpoint, delivery, due, chat })
     }
 
-    /// An attempt is over, and its outcome committed.
-    pub fn finished(&mut self, job: &Job) {
-        self.running.remove(&job.delivery);
+    /// An attempt has its answer: the next one of its conversation may begin.
+    pub fn answered(&mut self, job: &Job) {
         if let Some(chat) = &job.chat {
             self.running_chats.remove(chat);
         }
+    }
+
+    /// An attempt is over, and its outcome committed.
+    pub fn finished(&mut self, job: &Job) {
+        self.running.remove(&job.delivery);
     }
 
     /// How many jobs are known to wait; more may be on disk.
@@ -159,7 +163,7 @@ mod tests {
         assert_eq!(lane.take_due(now).as_ref(), Some(&jobs[0]));
         assert_eq!(lane.take_due(now).as_ref(), Some(&jobs[2]));
         assert_eq!(lane.take_due(now), None);
-        lane.finished(&jobs[0]);
+        lane.answered(&jobs[0]);
         assert_eq!(lane.take_due(now).as_ref(), Some(&jobs[1]));
     }
 

@@ -2,6 +2,8 @@
 //!
 //! - [`lane`]: what waits for one endpoint in one shard. [`engine`]: the task that runs attempts when they are due.
 //! - `attempt`: one attempt from the stored delivery to the committed outcome. `running`: which ones are in flight.
+//! - `gate`: how much may run at an endpoint. [`home`]: what is counted for it over the whole cluster. `health`: what
+//!   the directory is told of it.
 //! - `command`: what the state machine is asked. `query`, `view`: lists, details, figures. `sweep`: work on many.
 //! - `ask`: what other nodes ask of an owner; `reach` asks it.
 
@@ -9,6 +11,9 @@ pub mod ask;
 mod attempt;
 pub mod command;
 mod engine;
+mod gate;
+mod health;
+pub mod home;
 mod lane;
 pub mod query;
 mod reach;
@@ -17,16 +22,21 @@ pub mod sweep;
 pub mod view;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use model::id::{EndpointId, Epoch, ShardId};
 use model::time::Timestamp;
 use model::webhook::RetrySchedule;
 use raft::directory::Directory;
+use raft::directory::health::DisableRule;
 use raft::machine::View;
 use tokio::sync::mpsc;
+use tokio::task;
 use tokio_util::sync::CancellationToken;
 
+use self::attempt::Means;
 use self::command::DeliveryCommand;
+use self::home::{Report, Ruling};
 pub use self::lane::Job;
 use self::running::Running;
 use crate::command::Command;
@@ -44,6 +54,19 @@ enum ToEngine {
     Written(ShardId, Epoch, Job),
     /// Jobs were announced that the queue had no room for, or an endpoint's were made due again.
     Reread(ShardId, Epoch, Option<EndpointId>),
+    /// An attempt has its answer, a good one or not; `None` when no request was made.
+    Answered(task::Id, Option<bool>),
+    /// What an endpoint's home made of a report that was sent at a time; `None` when it could not be asked.
+    Ruled(Report, Instant, Option<Ruling>),
+}
+
+/// What an operator may set beside the schedule.
+#[derive(Clone, Copy, Debug)]
+pub struct DeliveryRules {
+    /// When endpoints that fail are switched off.
+    pub disable: DisableRule,
+    /// How often at most the directory is told of an endpoint.
+    pub note_every: Duration,
 }
 
 /// The way to the engine.
@@ -52,6 +75,7 @@ pub struct Deliveries {
     queue: mpsc::Sender<ToEngine>,
     overflow: mpsc::UnboundedSender<ToEngine>,
     running: Running,
+    attempter: Arc<Attempter>,
 }
 
 impl Deliveries {
@@ -59,16 +83,25 @@ impl Deliveries {
     pub fn start(
         attempter: Attempter,
         schedule: RetrySchedule,
+        rules: DeliveryRules,
         directory: Arc<Directory>,
         stop: CancellationToken,
     ) -> Self {
         let (queue, messages) = mpsc::channel(QUEUE);
-        // Bounded by what goes into it: a few messages for each ownership.
+        // Bounded by what goes into it: a few messages for each ownership, one for each attempt that runs and for each
+        // endpoint whose home is asked.
         let (overflow, rare) = mpsc::unbounded_channel();
         let running = Running::new(schedule.max_attempts());
-        let engine = engine::Engine::new(attempter, schedule, directory, overflow.clone(), running.clone());
+        let attempter = Arc::new(attempter);
+        let means = Means { attempter: attempter.clone(), schedule: Arc::new(schedule), running: running.clone() };
+        let engine = engine::Engine::new(means, rules, directory, overflow.clone());
         tokio::spawn(engine.run(messages, rare, stop));
-        Self { queue, overflow, running }
+        Self { queue, overflow, running, attempter }
+    }
+
+    /// For requests that are no deliveries: tests of endpoints.
+    pub fn attempter(&self) -> &Attempter {
+        &self.attempter
     }
 
     /// Which deliveries are in flight here.
@@ -77,7 +110,7 @@ impl Deliveries {
     }
 
     /// A shard's deliveries are this node's from now on, after what an earlier owner left undone has been noted.
-    pub async fn take_over(self, owner: Arc<Owner>) {
+    pub(crate) async fn take_over(self, owner: Arc<Owner>) {
         if note_interrupted(&owner).await.is_err() {
             return;
         }

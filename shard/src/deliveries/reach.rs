@@ -5,14 +5,17 @@ use std::time::Instant;
 use futures::future::try_join_all;
 use model::error::ApiError;
 use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, ShardId, Slot};
+use model::limit::LimitScope;
 use model::time::Timestamp;
 
-use super::ask::{DeliveryAsk, DeliveryDone, Redelivered};
+use super::ask::{DeliveryAsk, DeliveryDone, Redelivered, Tested};
 use super::command::Sweep;
+use super::home::TESTS;
 use super::query::{DeliveryPage, DeliveryQuery, Figures};
 use super::view::DeliveryDetail;
 use crate::call::{Answer, Ask, Done};
 use crate::cluster::{CallContext, Cluster};
+use crate::webhook::attempt::{AttemptOutcome, AttemptRequest};
 
 impl Cluster {
     /// A page of a customer's deliveries, deleted channels' too, from all the shards that may hold some.
@@ -108,6 +111,27 @@ impl Cluster {
             }
         }
         Ok(figures)
+    }
+
+    /// Counts a call of a test route (supplement 20.7).
+    ///
+    /// # Errors
+    /// `rate_limited`, or 503 while the customer's home has no owner.
+    pub async fn take_test(&self, customer: CustomerId, context: &CallContext) -> Result<(), ApiError> {
+        let shard = self.directory().read(|state| state.shard_of(Slot::of_customer(customer)));
+        let shard = shard.ok_or_else(ApiError::no_leader)?;
+        match self.ask_deliveries(shard, DeliveryAsk::TakeTest { customer }, context).await? {
+            DeliveryDone::Test(Tested::Counted) => Ok(()),
+            DeliveryDone::Test(Tested::TooMany { retry_after }) => {
+                Err(ApiError::rate_limited(LimitScope::Customer, TESTS as u32, retry_after))
+            }
+            _ => Err(ApiError::internal_error()),
+        }
+    }
+
+    /// Makes a request to a receiver that is no delivery.
+    pub async fn probe(&self, request: AttemptRequest) -> AttemptOutcome {
+        self.context().deliveries.attempter().attempt(request).await
     }
 
     fn shard_of_channel(&self, channel: ChannelId) -> Option<ShardId> {

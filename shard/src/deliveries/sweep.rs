@@ -95,6 +95,9 @@ impl Sweep {
 
 /// Begins a sweep and says how many deliveries it is about. `None`: the owner's right has ended.
 pub async fn begin(owner: &Arc<Owner>, sweep: Sweep) -> Option<u64> {
+    if owner.reader.get(&keys::customer_endpoint(sweep.customer, sweep.endpoint)).is_none() {
+        return Some(0);
+    }
     let (reader, running, counted) = (owner.reader.clone(), owner.node.deliveries.running().clone(), sweep.clone());
     let matched = tokio::task::spawn_blocking(move || counted.matched(&reader, &running)).await.ok()?;
     if matched == 0 {

@@ -183,6 +183,7 @@ impl Hosting {
                 lost.clone(),
             ),
             buckets: Mutex::new(Buckets::default()),
+            webhook_home: Mutex::default(),
             deployment_key,
             lost,
             tasks: TaskTracker::new(),

@@ -51,6 +51,7 @@ use self::sends::CODE_BAD_RECIPIENT;
 use crate::buckets::Buckets;
 use crate::call::{Done, Live, SentStatus, Work};
 use crate::deliveries::Deliveries;
+use crate::deliveries::home::Home;
 use crate::keys;
 use crate::media::desk;
 use crate::media::store::MediaStore;
@@ -97,6 +98,8 @@ pub struct Owner {
     pub reader: StateReader,
     pub committer: Committer,
     pub buckets: Mutex<Buckets>,
+    /// What is counted here for webhook endpoints of customers at home in this shard.
+    pub webhook_home: Mutex<Home>,
     /// Key of derived event ids.
     pub deployment_key: Vec<u8>,
     /// Cancelled when the right has ended: every task stops at once.

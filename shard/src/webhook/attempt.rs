@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::header::{self, HeaderValue};
+use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response};
 use model::event::EventId;
 use model::id::DeliveryId;
 use model::target::{Target, TargetPolicy, judge_url};
 use model::time::Timestamp;
 use model::webhook::delivery::{outcome_of_status, parse_retry_after};
-use model::webhook::{Outcome, signature_header, standard_signature};
+use model::webhook::{Outcome, StaticHeaders, signature_header, standard_signature};
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -92,6 +92,8 @@ pub struct AttemptRequest {
     pub correlation_id: Option<String>,
     /// One, or two while the operator exchanges the master key.
     pub secrets: Vec<String>,
+    /// The endpoint's own; the gateway's win over them.
+    pub headers: StaticHeaders,
     /// The present time; the signature's `t` is its second.
     pub now: Timestamp,
 }
@@ -279,6 +281,11 @@ impl Attempter {
         *http.uri_mut() = target.url[Position::BeforePath..Position::AfterQuery]
             .parse()
             .map_err(|error| Failure::new(Outcome::Blocked, format!("the path cannot be sent: {error}")))?;
+        for (name, value) in &request.headers {
+            if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
+                http.headers_mut().insert(name, value);
+            }
+        }
         http.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         http.headers_mut().insert(header::USER_AGENT, self.user_agent.clone());
         for (name, value) in headers {

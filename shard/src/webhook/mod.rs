@@ -4,6 +4,7 @@
 
 pub mod attempt;
 pub(crate) mod connection;
+pub mod material;
 pub mod resolver;
 
 #[cfg(test)]

@@ -174,6 +174,7 @@ fn request(url: &str) -> AttemptRequest {
         attempt: 3,
         correlation_id: Some("req_12345678".into()),
         secrets: vec!["whsec_example_0123456789abcdef".into()],
+        headers: Vec::new(),
         now: Timestamp(1_767_225_600_999),
     }
 }

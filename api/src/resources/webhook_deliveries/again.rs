@@ -1,0 +1,100 @@
+//! Redelivering one delivery, recovering and purging many (supplement 20.8).
+
+use model::error::ApiError;
+use model::id::EndpointId;
+use model::issue::IssueCode;
+use model::webhook::{DeliveryState, Recovery};
+use serde::Serialize;
+use serde_json::json;
+use shard::deliveries::ask::Redelivered;
+use shard::deliveries::command::{Sweep, SweepWork};
+use uuid::Uuid;
+
+use super::list::words;
+use crate::exchange::AccountCall;
+use crate::reply::{Outcome, Reply};
+use crate::resources::webhook_endpoints;
+
+/// What waits for an attempt, and so can be purged.
+const WAITING: [DeliveryState; 3] = [DeliveryState::Pending, DeliveryState::Retrying, DeliveryState::Paused];
+
+#[derive(Serialize)]
+struct RecoverView {
+    job_id: Uuid,
+    matched: u64,
+}
+
+#[derive(Serialize)]
+struct PurgeView {
+    matched: u64,
+}
+
+pub async fn redeliver(call: &mut AccountCall) -> Outcome {
+    let record = super::find(call).await?.record;
+    let endpoint = call.cluster().directory().read(|state| state.endpoints.get(&record.endpoint_id).cloned());
+    let endpoint = endpoint.ok_or_else(ApiError::webhook_endpoint_not_found)?;
+    if !endpoint.enabled {
+        let refused = ApiError::bad_request("the endpoint is disabled; enable it before redelivering to it");
+        return Err(refused.with_details(json!({ "reason": "endpoint_disabled" })));
+    }
+    let (customer, context) = (call.customer_id(), call.context());
+    match call.cluster().redeliver(customer, record.channel_id, record.id, &context).await? {
+        Redelivered::Due(record) => Ok(Reply::accepted(&*record)),
+        Redelivered::DueAlready => {
+            let state = record.state.as_str();
+            let refused = ApiError::no_op("an attempt at this delivery is due or under way already");
+            Err(refused.with_details(json!({ "field": "state", "value": state })))
+        }
+        Redelivered::NotFound => Err(ApiError::not_found("webhook_delivery", &record.id.to_string())),
+    }
+}
+
+pub async fn recover(call: &mut AccountCall) -> Outcome {
+    // The body is judged before the resource is looked up (supplement 2).
+    let body = call.object().await?;
+    let asked = Recovery::parse(&body, call.now)?;
+    let endpoint = webhook_endpoints::find(call)?;
+    let job_id = Uuid::new_v4();
+    let sweep = Sweep {
+        id: job_id,
+        customer: call.customer_id(),
+        endpoint: endpoint.id,
+        work: SweepWork::Recover { since: asked.since, events: asked.events },
+        states: asked.states,
+        until: asked.until,
+        reached: None,
+    };
+    let matched = call.cluster().sweep(sweep, &call.context()).await?;
+    Ok(Reply::accepted(&RecoverView { job_id, matched }))
+}
+
+/// Ends what waits for an endpoint; a deleted one too, as its deliveries go on until they are exhausted.
+pub async fn purge(call: &mut AccountCall) -> Outcome {
+    let query = call.query();
+    if query.text("endpoint_id").is_none() {
+        query.refuse("endpoint_id", IssueCode::Required, "is required");
+    }
+    let endpoint: Option<EndpointId> = query.id("endpoint_id");
+    let waiting = |word: &str| DeliveryState::parse(word).filter(|state| WAITING.contains(state));
+    let mut states = query.words("state", &words(&WAITING), waiting);
+    if states.is_empty() {
+        states = WAITING.to_vec();
+    }
+    let endpoint = query.finish(endpoint)?.ok_or_else(ApiError::webhook_endpoint_not_found)?;
+    let known = call.cluster().directory().read(|state| state.endpoints.get(&endpoint).cloned());
+    // A bound key purges its own channel's endpoints alone. What is foreign matches nothing (supplement 31, row 31).
+    if !call.reaches(known.and_then(|endpoint| endpoint.channel_id)) {
+        return Err(ApiError::webhook_endpoint_not_found());
+    }
+    let sweep = Sweep {
+        id: Uuid::new_v4(),
+        customer: call.customer_id(),
+        endpoint,
+        work: SweepWork::Purge,
+        states,
+        until: call.now,
+        reached: None,
+    };
+    let matched = call.cluster().sweep(sweep, &call.context()).await?;
+    Ok(Reply::accepted(&PurgeView { matched }))
+}

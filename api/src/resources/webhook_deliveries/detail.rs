@@ -1,0 +1,60 @@
+//! `GET /v1/webhook-deliveries/{delivery_id}`: what was sent, and what came back.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use shard::deliveries::view::{AttemptView, DeliveryDetail, DeliveryRecord};
+
+use crate::exchange::AccountCall;
+use crate::reply::{Outcome, Reply};
+
+/// What stands in the place of what must not be shown.
+const MASK: &str = "***";
+
+/// Supplement 20.9.
+#[derive(Serialize)]
+struct DetailView {
+    #[serde(flatten)]
+    record: DeliveryRecord,
+    request: RequestView,
+    attempts: Vec<AttemptView>,
+}
+
+#[derive(Serialize)]
+struct RequestView {
+    headers: BTreeMap<String, String>,
+    /// `null` when it has been removed already.
+    body: Option<Box<RawValue>>,
+}
+
+pub async fn show(call: &mut AccountCall) -> Outcome {
+    let detail = super::find(call).await?;
+    let headers = headers(call, &detail);
+    let body = detail.body.as_ref().and_then(|body| String::from_utf8(body.to_vec()).ok());
+    let request = RequestView { headers, body: body.and_then(|body| RawValue::from_string(body).ok()) };
+    Ok(Reply::ok(&DetailView { record: detail.record, request, attempts: detail.attempts }))
+}
+
+/// The headers of the last attempt, or of the first one to come. The endpoint's own are those that it has now.
+fn headers(call: &AccountCall, detail: &DeliveryDetail) -> BTreeMap<String, String> {
+    let record = &detail.record;
+    let t = record.last_attempt_at.unwrap_or(record.created_at).unix_seconds();
+    let fixed = [
+        ("Content-Type", "application/json".to_owned()),
+        ("User-Agent", format!("gateway-webhooks/{}", call.app.config.version)),
+        ("X-Gateway-Signature", format!("t={t},v1={MASK}")),
+        ("X-Gateway-Event", record.event.as_str().to_owned()),
+        ("X-Gateway-Event-Id", record.event_id.to_string()),
+        ("X-Gateway-Attempt", record.attempt_count.max(1).to_string()),
+        ("X-Gateway-Delivery-Id", record.id.to_string()),
+    ];
+    let mut headers: BTreeMap<String, String> =
+        fixed.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    headers.extend(detail.correlation_id.clone().map(|id| ("X-Gateway-Correlation-Id".to_owned(), id)));
+    let endpoint = call.cluster().directory().read(|state| state.endpoints.get(&record.endpoint_id).cloned());
+    for name in endpoint.iter().flat_map(|endpoint| &endpoint.header_names) {
+        headers.insert(name.clone(), MASK.to_owned());
+    }
+    headers
+}

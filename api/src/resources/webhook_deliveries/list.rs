@@ -1,0 +1,82 @@
+//! `GET /v1/webhook-deliveries` and `GET /v1/webhook-endpoints/{id}/deliveries`.
+
+use model::error::ApiError;
+use model::event::EventName;
+use model::id::{ChannelId, DeliveryId, EndpointId, MessageId};
+use model::page::{Cursor, DEFAULT_LIMIT};
+use model::webhook::DeliveryState;
+use serde::{Deserialize, Serialize};
+use shard::deliveries::query::{DeliveryQuery, StatusFilter};
+
+use crate::exchange::AccountCall;
+use crate::reply::{List, Outcome, Reply};
+use crate::resources::webhook_endpoints;
+
+/// The last delivery of a page; its id holds the time at which it was made.
+#[derive(Serialize, Deserialize)]
+struct DeliveryCursor {
+    id: DeliveryId,
+}
+
+impl Cursor for DeliveryCursor {
+    const KIND: &'static str = "webhook-deliveries.1";
+}
+
+pub async fn of_account(call: &mut AccountCall) -> Outcome {
+    let asked: Option<ChannelId> = call.query().text("channel_id").and_then(|text| text.parse().ok());
+    // A bound key must name its channel, and no other (supplement 20.8).
+    if let Some(bound) = call.bound_channel().filter(|bound| asked != Some(*bound)) {
+        return Err(ApiError::channel_scoped_key(bound));
+    }
+    let query = parse(call, None)?;
+    page(call, query).await
+}
+
+pub async fn of_endpoint(call: &mut AccountCall) -> Outcome {
+    // The query is judged before the resource is looked up (supplement 2).
+    let query = parse(call, call.id("id"))?;
+    webhook_endpoints::find(call)?;
+    page(call, query).await
+}
+
+/// Reads the filters. `of` is the endpoint of the path, which no parameter can change.
+fn parse(call: &AccountCall, of: Option<EndpointId>) -> Result<DeliveryQuery, ApiError> {
+    let query = call.query();
+    let asked = DeliveryQuery {
+        endpoint: of.or_else(|| query.id("endpoint_id")),
+        channel: query.id("channel_id"),
+        events: query.words("event", "event names", EventName::parse),
+        event_id: query.text("event_id").map(str::to_owned),
+        message_id: query.text("message_id").map(|id| MessageId(id.to_owned())),
+        states: query.words("state", &words(DeliveryState::ALL), DeliveryState::parse),
+        http_status: query.parsed("http_status", "must be 2xx, 4xx, 5xx, none or a number", StatusFilter::parse),
+        since: query.time("since"),
+        until: query.time("until"),
+        limit: query.limit().unwrap_or(DEFAULT_LIMIT),
+        ascending: query
+            .word("order", "asc or desc", |word| match word {
+                "asc" => Some(true),
+                "desc" => Some(false),
+                _ => None,
+            })
+            .unwrap_or(false),
+        after: query.cursor::<DeliveryCursor>().map(|cursor| cursor.id),
+    };
+    query.finish(asked)
+}
+
+/// The words of states, as a comma list.
+pub fn words(states: &[DeliveryState]) -> String {
+    states.iter().map(|state| state.as_str()).collect::<Vec<_>>().join(",")
+}
+
+async fn page(call: &AccountCall, mut query: DeliveryQuery) -> Outcome {
+    let limit = query.limit;
+    // One row more than asked for tells whether there is a next page.
+    query.limit += 1;
+    let mut page = call.cluster().deliveries(call.customer_id(), query, &call.context()).await?;
+    let more = page.rows.len() > limit;
+    page.rows.truncate(limit);
+    let last = if more { page.rows.last().map(|row| row.id) } else { page.stopped_at };
+    Ok(Reply::ok(&List::page(page.rows, last.map(|id| DeliveryCursor { id }.encode()))))
+}

@@ -1,0 +1,46 @@
+//! `GET /v1/webhook-endpoints/{id}/stats`.
+
+use std::time::Duration;
+
+use model::webhook::DeliveryState;
+use serde::Serialize;
+
+use crate::exchange::AccountCall;
+use crate::reply::{Outcome, Reply};
+use crate::resources::webhook_endpoints;
+
+/// How far back the figures reach when nothing is asked for.
+const DEFAULT_WINDOW: Duration = Duration::from_secs(86_400);
+
+/// Counts are of deliveries made in the window; the rate and the latencies are `null` while nothing has ended.
+#[derive(Serialize)]
+struct StatsView {
+    delivered: u64,
+    retrying: u64,
+    pending: u64,
+    in_flight: u64,
+    exhausted: u64,
+    paused: u64,
+    success_rate: Option<f64>,
+    p50_latency_ms: Option<u64>,
+    p95_latency_ms: Option<u64>,
+}
+
+pub async fn show(call: &mut AccountCall) -> Outcome {
+    let query = call.query();
+    let since = query.time("since").unwrap_or(call.now.minus(DEFAULT_WINDOW));
+    let since = query.finish(since)?;
+    let endpoint = webhook_endpoints::find(call)?;
+    let figures = call.cluster().delivery_figures(call.customer_id(), endpoint.id, since, &call.context()).await?;
+    Ok(Reply::ok(&StatsView {
+        delivered: figures.count(DeliveryState::Delivered),
+        retrying: figures.count(DeliveryState::Retrying),
+        pending: figures.count(DeliveryState::Pending),
+        in_flight: figures.count(DeliveryState::InFlight),
+        exhausted: figures.count(DeliveryState::Exhausted),
+        paused: figures.count(DeliveryState::Paused),
+        success_rate: figures.success_rate(),
+        p50_latency_ms: figures.latency(0.5),
+        p95_latency_ms: figures.latency(0.95),
+    }))
+}

@@ -1,0 +1,129 @@
+//! Trying out a receiver: by URL, or as a stored endpoint (supplement 20.7). Nothing is stored or tried again.
+
+use bytes::Bytes;
+use model::error::ApiError;
+use model::event::{EventId, TEST_EVENT, test_envelope};
+use model::id::{ChannelId, EndpointId};
+use model::issue::Fault;
+use model::target::judge_url;
+use model::webhook::Outcome as Ended;
+use model::webhook::endpoint::parse_probe;
+use raft::directory::records::EndpointRecord;
+use serde::Serialize;
+use serde_json::{Value, json};
+use shard::webhook::attempt::{AttemptOutcome, AttemptRequest};
+use shard::webhook::material::Material;
+use uuid::Uuid;
+
+use super::webhook_endpoints;
+use crate::exchange::AccountCall;
+use crate::failure;
+use crate::reply::{Outcome, Reply};
+use crate::route::Route;
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::post("/v1/webhook-endpoints/test").multi_channel().account(of_url),
+        Route::post("/v1/webhook-endpoints/{id}/test").account(of_endpoint),
+    ]
+}
+
+/// Interface 2.8. `status` is the upstream's status on the one route, and the word of `outcome` on the other.
+#[derive(Serialize)]
+struct ProbeView {
+    ok: bool,
+    outcome: &'static str,
+    status: Value,
+    http_status: u16,
+    latency_ms: u64,
+    elapsed_ms: u64,
+    signed_with: &'static str,
+    endpoint_id: Option<EndpointId>,
+    error: Option<ProbeError>,
+}
+
+#[derive(Serialize)]
+struct ProbeError {
+    code: &'static str,
+    message: String,
+}
+
+impl ProbeView {
+    fn new(outcome: AttemptOutcome, signed_with: &'static str, endpoint_id: Option<EndpointId>) -> Self {
+        let ok = outcome.outcome == Ended::Success;
+        let http_status = outcome.http_status.unwrap_or(0);
+        let error = (!ok).then(|| ProbeError {
+            code: outcome.outcome.as_str(),
+            message: outcome.error.unwrap_or_else(|| "the receiver did not answer".to_owned()),
+        });
+        Self {
+            ok,
+            outcome: if ok { "success" } else { "failure" },
+            status: json!(http_status),
+            http_status,
+            latency_ms: outcome.latency_ms,
+            elapsed_ms: outcome.elapsed_ms,
+            signed_with,
+            endpoint_id,
+            error,
+        }
+    }
+}
+
+const BY_DEFAULT: &str = "gateway_default";
+
+async fn of_url(call: &mut AccountCall) -> Outcome {
+    let body = call.object().await?;
+    let url = parse_probe(&body, &call.app.config.target_policy)?;
+    call.cluster().take_test(call.customer_id(), &call.context()).await?;
+    // Named only when there is no doubt which one it is.
+    let endpoints = call.cluster().directory().read(|state| state.endpoints_of(call.customer_id()));
+    let mut same = endpoints.iter().filter(|endpoint| endpoint.url == url);
+    let endpoint_id = same.next().filter(|_| same.next().is_none()).map(|endpoint| endpoint.id);
+    let secret = call.cluster().secrets().default_webhook_secret(call.customer_id());
+    let material = Material { secret, headers: Vec::new() };
+    let outcome = probe(call, url, None, endpoint_id, material).await;
+    Ok(Reply::ok(&ProbeView::new(outcome, BY_DEFAULT, endpoint_id)))
+}
+
+async fn of_endpoint(call: &mut AccountCall) -> Outcome {
+    let endpoint = webhook_endpoints::find(call)?;
+    // What may be called may have changed since the endpoint was made.
+    judge_url(&endpoint.url, &call.app.config.target_policy).map_err(|blocked| Fault::from(blocked).at(&["url"]))?;
+    call.cluster().take_test(call.customer_id(), &call.context()).await?;
+    let signed_with = if endpoint.secret.is_some() { "endpoint" } else { BY_DEFAULT };
+    let material = material(call, &endpoint)?;
+    let outcome = probe(call, endpoint.url.clone(), endpoint.channel_id, Some(endpoint.id), material).await;
+    let view = ProbeView::new(outcome, signed_with, Some(endpoint.id));
+    Ok(Reply::ok(&ProbeView { status: json!(view.outcome), ..view }))
+}
+
+fn material(call: &AccountCall, endpoint: &EndpointRecord) -> Result<Material, ApiError> {
+    let cluster = call.cluster();
+    Material::open(cluster.directory(), cluster.secrets(), endpoint)
+        .map_err(|error| failure::internal("an endpoint's secrets cannot be opened", &error))
+}
+
+async fn probe(
+    call: &AccountCall,
+    url: String,
+    channel: Option<ChannelId>,
+    endpoint: Option<EndpointId>,
+    material: Material,
+) -> AttemptOutcome {
+    let event_id = EventId::mint(call.now, rand::random());
+    let channel = channel.unwrap_or(ChannelId(Uuid::nil()));
+    let request = AttemptRequest {
+        url,
+        body: Bytes::from(test_envelope(&event_id, channel, call.now, endpoint)),
+        event: TEST_EVENT.to_owned(),
+        event_id,
+        delivery_id: None,
+        attempt: 1,
+        correlation_id: None,
+        secrets: vec![material.secret],
+        headers: material.headers,
+        now: call.now,
+    };
+    call.cluster().probe(request).await
+}

@@ -1,0 +1,97 @@
+//! The body that recovers deliveries (supplement 20.8).
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::DeliveryState;
+use crate::error::ApiError;
+use crate::event::EventName;
+use crate::field::{Fields, rule};
+use crate::issue::{Fault, IssueCode, Issues};
+use crate::time::Timestamp;
+
+/// The longest stretch of time that one recovery covers: as long as deliveries are kept.
+const LONGEST_WINDOW: Duration = Duration::from_secs(30 * 86_400);
+
+/// The states from which deliveries are recovered: nothing would happen to these by itself, or not soon.
+const STATES: [DeliveryState; 3] = [DeliveryState::Exhausted, DeliveryState::Delivered, DeliveryState::Retrying];
+
+/// Deliveries to be made due again by hand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recovery {
+    pub since: Timestamp,
+    pub until: Timestamp,
+    pub states: Vec<DeliveryState>,
+    /// Empty is every event.
+    pub events: Vec<EventName>,
+}
+
+impl Recovery {
+    pub fn parse(body: &Map<String, Value>, now: Timestamp) -> Result<Self, ApiError> {
+        let issues = Issues::new();
+        let fields = Fields::new(body, &issues);
+        let since = fields.required("since", rule::time);
+        let until = fields.nullable("until", rule::time).flatten().unwrap_or(now).min(now);
+        let words = STATES.map(DeliveryState::as_str);
+        let known = |word: &str| DeliveryState::parse(word).filter(|state| STATES.contains(state));
+        let states = fields.list("states", STATES.len(), rule::one_of(&words, known));
+        let event = rule::one_of(&["the event names of the interface"], EventName::parse);
+        let events = fields.list("events", EventName::ALL.len(), event);
+        if let Some(since) = since {
+            if until.since(since) > LONGEST_WINDOW {
+                fields.refuse("since", Fault::new(IssueCode::TooBig, "at most 30 days lie between since and until"));
+            } else if until < since {
+                fields.refuse("until", Fault::new(IssueCode::Conflict, "must not lie before since"));
+            }
+        }
+        issues.finish(|| {
+            Some(Self {
+                since: since?,
+                until,
+                states: states.unwrap_or_else(|| vec![DeliveryState::Exhausted]),
+                events: events.unwrap_or_default(),
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const NOW: Timestamp = Timestamp(1_767_225_600_000);
+
+    fn parse(body: Value) -> Result<Recovery, ApiError> {
+        Recovery::parse(body.as_object().unwrap(), NOW)
+    }
+
+    #[test]
+    fn what_is_left_out_is_the_exhausted_until_now() {
+        let recovery = parse(json!({ "since": "2025-12-31T00:00:00Z" })).unwrap();
+        assert_eq!((recovery.until, recovery.states), (NOW, vec![DeliveryState::Exhausted]));
+        assert!(recovery.events.is_empty());
+        let later = parse(json!({ "since": "2025-12-31T00:00:00Z", "until": "2030-01-01T00:00:00Z" })).unwrap();
+        assert_eq!(later.until, NOW, "what is yet to come cannot be recovered");
+    }
+
+    #[test]
+    fn every_rule_has_its_issue() {
+        let table = [
+            (json!({}), json!(["since"]), "required"),
+            (json!({ "since": "yesterday" }), json!(["since"]), "format"),
+            (json!({ "since": "2025-11-01T00:00:00Z" }), json!(["since"]), "too_big"),
+            (json!({ "since": "2025-12-31T00:00:00Z", "until": "2025-12-30T00:00:00Z" }), json!(["until"]), "conflict"),
+            (json!({ "since": "2025-12-31T00:00:00Z", "states": ["lost"] }), json!(["states", 0]), "enum"),
+            (json!({ "since": "2025-12-31T00:00:00Z", "states": ["pending"] }), json!(["states", 0]), "enum"),
+            (json!({ "since": "2025-12-31T00:00:00Z", "states": [] }), json!(["states"]), "empty"),
+            (json!({ "since": "2025-12-31T00:00:00Z", "events": ["x"] }), json!(["events", 0]), "enum"),
+        ];
+        for (body, path, code) in table {
+            let details = parse(body.clone()).unwrap_err().details.unwrap();
+            assert_eq!((&details[0]["path"], &details[0]["code"]), (&path, &json!(code)), "{body}");
+        }
+    }
+}

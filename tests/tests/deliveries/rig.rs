@@ -1,0 +1,69 @@
+//! What the tests of webhooks share: a cluster that tries again soon, and lists of deliveries.
+
+use serde_json::{Value, json};
+use tests::cluster::{Cluster, Options};
+use tests::http::string;
+use tests::tenant::{Paired, Tenant, number};
+use tests::wait::{eventually, seconds};
+use tokio::sync::OnceCell;
+
+/// Four attempts within a few seconds, and health noted every second.
+pub async fn brisk() -> Cluster {
+    static BRISK: OnceCell<Cluster> = OnceCell::const_new();
+    let start = || async {
+        let options = Options::default()
+            .arg("--set=webhooks.schedule=[\"0s\",\"1s\",\"1s\",\"2s\"]")
+            .arg("--set=webhooks.note_every=\"1s\"");
+        Cluster::start(options).await
+    };
+    BRISK.get_or_init(start).await.clone()
+}
+
+/// Lets a fresh phone write to a channel and gives the message's id.
+pub async fn write_to(tenant: &Tenant, channel: &Paired, words: &str) -> String {
+    let sender = number();
+    tenant.simulator().phone(&sender, json!({})).await;
+    tenant.simulator().text(&sender, &channel.number, words, 1).await.remove(0)
+}
+
+pub fn endpoint_path(endpoint: &Value) -> String {
+    format!("/v1/webhook-endpoints/{}", string(&endpoint["id"]))
+}
+
+/// A tenant's deliveries.
+pub struct Deliveries<'a>(pub &'a Tenant);
+
+impl Deliveries<'_> {
+    /// One page.
+    pub async fn all(&self, query: &str) -> Vec<Value> {
+        let page = self.0.any().get(&format!("/v1/webhook-deliveries?{query}")).await.expect(200);
+        page["data"].as_array().expect("data is a list").clone()
+    }
+
+    /// The ids of all pages, each through another node.
+    pub async fn pages(&self, query: &str) -> Vec<String> {
+        let nodes = self.0.cluster.node_ids();
+        let mut ids = Vec::new();
+        let mut cursor = String::new();
+        for round in 0.. {
+            let api = self.0.api(nodes[round % nodes.len()]);
+            let page = api.get(&format!("/v1/webhook-deliveries?{query}{cursor}")).await.expect(200);
+            ids.extend(page["data"].as_array().expect("data is a list").iter().map(|row| string(&row["id"])));
+            match &page["next_cursor"] {
+                Value::Null => break,
+                next => cursor = format!("&cursor={}", string(next)),
+            }
+        }
+        ids
+    }
+
+    /// Waits until the first delivery of a query has a state.
+    pub async fn wait_state(&self, query: &str, state: &str) -> Value {
+        eventually(&format!("a delivery of {query} is {state}"), seconds(40), async || {
+            let found = self.all(query).await;
+            let fits = found.iter().find(|row| row["state"] == state).cloned();
+            fits.ok_or_else(|| format!("{found:?}"))
+        })
+        .await
+    }
+}
