@@ -15,7 +15,7 @@ use crate::auth::Auth;
 use crate::config::ApiConfig;
 use crate::key_use::KeyUse;
 use crate::pipeline::IpBuckets;
-use crate::resources::StatusSummary;
+use crate::resources::{EventStreams, StatusSummary};
 
 pub struct App {
     pub config: ApiConfig,
@@ -24,22 +24,29 @@ pub struct App {
     pub key_use: KeyUse,
     pub auth: Auth,
     pub status_summary: StatusSummary,
+    pub event_streams: EventStreams,
     ip_buckets: Option<IpBuckets>,
 }
 
 impl App {
-    /// For the public port: every request costs a token of its client's address.
-    pub fn public(config: ApiConfig, cluster: Arc<Cluster>) -> Arc<Self> {
+    /// For the public port: every request costs a token of its client's address. Its event streams end when `closing`
+    /// is cancelled.
+    pub fn public(config: ApiConfig, cluster: Arc<Cluster>, closing: CancellationToken) -> Arc<Self> {
         let ip_buckets = Some(IpBuckets::new(config.limits.ip));
-        Self::new(config, cluster, ip_buckets)
+        Self::new(config, cluster, ip_buckets, EventStreams::until(closing))
     }
 
     /// For the operator's port: nothing is counted there.
     pub fn operator(config: ApiConfig, cluster: Arc<Cluster>) -> Arc<Self> {
-        Self::new(config, cluster, None)
+        Self::new(config, cluster, None, EventStreams::until(CancellationToken::new()))
     }
 
-    fn new(config: ApiConfig, cluster: Arc<Cluster>, ip_buckets: Option<IpBuckets>) -> Arc<Self> {
+    fn new(
+        config: ApiConfig,
+        cluster: Arc<Cluster>,
+        ip_buckets: Option<IpBuckets>,
+        event_streams: EventStreams,
+    ) -> Arc<Self> {
         Arc::new(Self {
             auth: Auth::new(config.auth.clone()),
             config,
@@ -47,6 +54,7 @@ impl App {
             failures: FailureLog::default(),
             key_use: KeyUse::default(),
             status_summary: StatusSummary::default(),
+            event_streams,
             ip_buckets,
         })
     }

@@ -35,7 +35,6 @@ pub struct Session {
     pub email: String,
     pub role: Role,
     /// When the token ends.
-    #[allow(dead_code, reason = "read by `Caller::still_stands`")]
     pub expires_at: Timestamp,
 }
 
@@ -62,6 +61,14 @@ impl Caller {
         match &self.credential {
             Credential::Key(_) => None,
             Credential::Session(session) => Some(session),
+        }
+    }
+
+    /// When the key or the token ends.
+    pub fn expires_at(&self) -> Option<Timestamp> {
+        match &self.credential {
+            Credential::Key(key) => key.expires_at,
+            Credential::Session(session) => Some(session.expires_at),
         }
     }
 
@@ -119,7 +126,6 @@ impl Caller {
     }
 
     /// Whether the caller would be let in again: for answers that last, such as event streams.
-    #[allow(dead_code, reason = "event streams, which ask it, are being built")]
     pub fn still_stands(&self, state: &DirectoryState, now: Timestamp) -> bool {
         let customer = state.customers.get(&self.customer.id);
         customer.is_some_and(|customer| customer.deleted_at.is_none())

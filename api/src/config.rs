@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ipnet::IpNet;
 use model::address::Suffixes;
@@ -25,6 +26,7 @@ pub struct ApiConfig {
     pub limits: DefaultLimits,
     /// Members' way in.
     pub auth: AuthConfig,
+    pub events: EventStreamConfig,
     /// Judges the URLs of webhook endpoints.
     pub target_policy: TargetPolicy,
     /// Of the release, as `/healthz` shows it.
@@ -48,4 +50,13 @@ impl Default for DefaultLimits {
     fn default() -> Self {
         Self { ip: BucketRule::PER_IP, customer: BucketRule::PER_CUSTOMER, channel: BucketRule::PER_CHANNEL }
     }
+}
+
+/// How event streams are kept (supplement 23).
+#[derive(Clone, Copy, Debug)]
+pub struct EventStreamConfig {
+    /// After so much silence a comment is sent.
+    pub heartbeat: Duration,
+    /// After so long a stream is closed; the client connects again.
+    pub max_age: Duration,
 }

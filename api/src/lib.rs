@@ -24,5 +24,5 @@ mod route;
 mod server;
 
 pub use auth::{AuthConfig, MailConfig, OidcConfig, SmtpConfig, SmtpSecurity};
-pub use config::{ApiConfig, DefaultLimits};
+pub use config::{ApiConfig, DefaultLimits, EventStreamConfig};
 pub use server::{Running, ServeError, serve, serve_operator};

@@ -58,10 +58,14 @@ impl Running {
 /// [`ServeError`] names the address that could not be had.
 pub async fn serve(config: ApiConfig, cluster: Arc<Cluster>, stop: CancellationToken) -> Result<Running, ServeError> {
     let (address, acceptor) = bind(config.listen)?;
-    let app = App::public(config, cluster);
+    let app = App::public(config, cluster, stop.clone());
     let background = app.clone().start_background();
     let router = route::router(&app, crate::resources::routes());
-    Ok(run(address, acceptor, router, stop, async move { background.finish().await }))
+    let afterwards = async move {
+        app.event_streams.ended().await;
+        background.finish().await;
+    };
+    Ok(run(address, acceptor, router, stop, afterwards))
 }
 
 /// Opens the operator's port and serves it until `stop`.

@@ -97,6 +97,13 @@ pub struct NetworkItem<'a> {
 }
 
 impl EventId {
+    /// Reads an id as it is shown.
+    pub fn parse(text: &str) -> Option<Self> {
+        let ulid = Ulid::from_string(text.strip_prefix("evt_")?).ok()?;
+        // Only the one way of writing it: ids are compared as texts.
+        Some(Self(format!("evt_{ulid}"))).filter(|id| id.0 == text)
+    }
+
     /// A new id, from 80 random bits.
     pub fn mint(now: Timestamp, random: [u8; 10]) -> Self {
         Self::from_parts(now, random)
@@ -314,6 +321,15 @@ mod tests {
         let text = String::from_utf8(test_envelope(&id, ChannelId(uuid::Uuid::nil()), Timestamp(0), None)).unwrap();
         assert!(text.starts_with(r#"{"event":"webhook.test","event_id":"evt_00000000000000000000000000""#));
         assert!(text.ends_with(r#""data":{"test":true,"endpoint_id":null}}"#));
+    }
+
+    #[test]
+    fn an_id_is_read_as_it_is_shown_and_no_other_way() {
+        let id = EventId::mint(Timestamp(1_767_225_602_118), [7; 10]);
+        assert_eq!(EventId::parse(id.as_str()), Some(id.clone()));
+        for text in ["", "evt_", "evt_01JGFJJZ", &id.as_str()[4..], &id.as_str().to_lowercase()] {
+            assert_eq!(EventId::parse(text), None, "{text}");
+        }
     }
 
     fn item<'a>(network_id: &'a str, status: &'a str, millis: i64) -> NetworkItem<'a> {

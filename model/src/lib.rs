@@ -22,6 +22,7 @@ pub mod seal;
 pub mod send;
 pub mod session_token;
 pub mod status;
+pub mod stream_ticket;
 pub mod target;
 pub mod time;
 pub mod webhook;

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context;
-use api::{ApiConfig, AuthConfig, DefaultLimits, ServeError};
+use api::{ApiConfig, AuthConfig, DefaultLimits, EventStreamConfig, ServeError};
 use metrics_exporter_prometheus::PrometheusHandle;
 use model::address::Suffixes;
 use model::id::NodeId;
@@ -376,6 +376,7 @@ fn http(config: &Config, auth: AuthConfig, operator_token: String, metrics: Prom
             channel: rule(config.limits.channel),
         },
         auth,
+        events: EventStreamConfig { heartbeat: config.events.heartbeat.0, max_age: config.events.max_age.0 },
         target_policy: target_policy(config),
         version: VERSION.to_owned(),
         metrics_text: Arc::new(move || metrics.render()),

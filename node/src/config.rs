@@ -50,6 +50,8 @@ pub struct Config {
     #[serde(default)]
     pub drain: Drain,
     #[serde(default)]
+    pub events: Events,
+    #[serde(default)]
     pub history: History,
     #[serde(default)]
     pub log: Log,
@@ -259,6 +261,22 @@ pub struct Drain {
 impl Default for Drain {
     fn default() -> Self {
         Self { initial_wait: HumanDuration(Duration::from_secs(10)) }
+    }
+}
+
+/// `[events]`: event streams.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Events {
+    /// After so much silence a comment is sent (supplement 23).
+    pub heartbeat: HumanDuration,
+    /// After so long a stream is closed, and its client connects again.
+    pub max_age: HumanDuration,
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        Self { heartbeat: HumanDuration(Duration::from_secs(15)), max_age: HumanDuration(Duration::from_secs(60 * 60)) }
     }
 }
 

@@ -6,6 +6,7 @@ use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 pub fn describe() {
     describe_gauge!("gateway_channels", "Channels of the shards that this node owns, by status.");
     describe_gauge!("gateway_worker_slots", "Session slots of this node, used and free.");
+    describe_gauge!("gateway_sse_streams", "Event streams that are open on this node.");
     describe_gauge!(
         "gateway_webhook_backlog",
         "Webhook deliveries that this node knows to wait (pending) or attempts (in_flight)."

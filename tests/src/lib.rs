@@ -5,6 +5,7 @@
 //! - [`simulator`]: the messaging network's control port: phones, ledger, faults.
 //! - [`tenant`]: a customer of one test, its keys and its paired channels.
 //! - [`receiver`]: a webhook receiver that can be told to fail; [`signature`] checks what it was sent.
+//! - [`stream`]: a client of the event stream.
 //! - [`wait`]: conditions with a deadline, in place of sleeps.
 //! - [`binary`]: where the program is, and how to run one of its commands to its end.
 //! - [`room`]: how many clusters one machine runs at once, and on which ports.
@@ -20,5 +21,6 @@ pub mod receiver;
 pub mod room;
 pub mod signature;
 pub mod simulator;
+pub mod stream;
 pub mod tenant;
 pub mod wait;

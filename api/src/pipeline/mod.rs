@@ -26,7 +26,7 @@ use salvo::http::{HeaderName, HeaderValue};
 use salvo::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 use tracing::{Instrument, Span, field};
 
-pub use authentication::{Address, caller, fresh_directory};
+pub use authentication::{Address, caller, fresh_directory, key_caller};
 pub use client::client_of;
 pub use ip_bucket::{IpBuckets, network_of};
 
@@ -34,6 +34,7 @@ use crate::app::App;
 use crate::caller::Caller;
 use crate::exchange::{AccountCall, ChannelCall, ChannelToken, Exchange, OperatorCall};
 use crate::reply::{Outcome, Reply};
+use crate::resources::ticket;
 use crate::route::{Action, Endpoint, Grant, PathRoutes, Route, Rules};
 use rate::RateHeaders;
 
@@ -102,7 +103,11 @@ impl Gate {
 
 /// Authenticates, then takes the customer's token.
 async fn admit(exchange: Exchange) -> Result<AccountCall, Answered> {
-    let caller = match authentication::caller(&exchange, Address::Confirmed).await {
+    let caller = match ticket::shown(&exchange) {
+        Some(text) => ticket::redeem(&exchange, text).await,
+        None => authentication::caller(&exchange, Address::Confirmed).await,
+    };
+    let caller = match caller {
         Ok(caller) => caller,
         Err(error) => return Err(Answered::uncounted(Err(error))),
     };

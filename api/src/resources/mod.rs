@@ -4,6 +4,7 @@ mod account;
 mod api_keys;
 mod auth;
 mod channels;
+mod events;
 mod health;
 mod limits;
 mod media;
@@ -17,6 +18,7 @@ pub use account::AccountView;
 pub use api_keys::{IssuedKey, NewKey};
 pub use auth::{email, new_password};
 pub use channels::{ChannelView, parse_disable_reason};
+pub use events::{EventStreams, ticket};
 pub use health::StatusSummary;
 
 #[cfg(test)]
@@ -34,6 +36,7 @@ pub fn routes() -> Vec<Route> {
     routes.extend(webhook_probe::routes());
     routes.extend(webhook_deliveries::routes());
     routes.extend(api_keys::routes());
+    routes.extend(events::routes());
     routes.extend(limits::routes());
     routes.extend(account::routes());
     routes.extend(auth::routes());

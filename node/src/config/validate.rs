@@ -42,6 +42,9 @@ pub fn validate(config: &Config) -> Result<(), Refusal> {
         "is over 10 minutes",
         "give a shorter one",
     )?;
+    let second = Duration::from_secs(1);
+    ensure(config.events.heartbeat.0 >= second, "events.heartbeat", "is under a second", "give a longer one")?;
+    ensure(config.events.max_age.0 >= second, "events.max_age", "is under a second", "give a longer one")?;
     config
         .log
         .filter

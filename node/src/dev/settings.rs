@@ -9,8 +9,8 @@ use super::folder::{Folder, Plan, write_private};
 use crate::cli::{LimitArgs, UpArgs};
 use crate::config::auth::{Auth, Mail};
 use crate::config::{
-    Api, Bucket, Cluster, Config, Drain, Driver, History, HostPort, HumanDuration, Limits, Log, Media, Member, Network,
-    Node, Ops, Peer, Secrets, Timing, Webhooks,
+    Api, Bucket, Cluster, Config, Drain, Driver, Events, History, HostPort, HumanDuration, Limits, Log, Media, Member,
+    Network, Node, Ops, Peer, Secrets, Timing, Webhooks,
 };
 use crate::config::{load, validate};
 
@@ -73,6 +73,7 @@ fn of_node(folder: &Folder, plan: Plan, args: &UpArgs, node: NodeId) -> Config {
         limits: limits(&args.limits),
         auth: Auth { signup: true, mail: Mail { to_log: true, ..Mail::default() }, ..Auth::default() },
         drain: Drain { initial_wait: HumanDuration(Duration::ZERO) },
+        events: Events::default(),
         history: History::default(),
         log: Log::default(),
     }

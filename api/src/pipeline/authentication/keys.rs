@@ -17,6 +17,11 @@ pub(super) fn judge(state: &DirectoryState, token: &ApiKey, now: Timestamp) -> V
     let (prefix, hash) = (token.prefix(), token.hash());
     let same = |key: &&Arc<KeyRecord>| bool::from(key.hash.ct_eq(hash.as_bytes()));
     let Some(key) = state.keys_with_prefix(prefix.as_str()).find(same).cloned() else { return Verdict::Unknown };
+    judge_record(state, key, now)
+}
+
+/// Judges a key that is known, whoever shows it or what stands for it.
+pub(super) fn judge_record(state: &DirectoryState, key: Arc<KeyRecord>, now: Timestamp) -> Verdict {
     let Some(customer) = state.customers.get(&key.customer_id).cloned() else { return Verdict::Unknown };
     if let Some(revoked_at) = key.revoked_at.or(customer.deleted_at) {
         return Verdict::Refused(Suspect::Key(key), ApiError::auth_revoked(revoked_at));

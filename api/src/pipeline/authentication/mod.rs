@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use jsonwebtoken::Header;
 use model::api_key::{ApiKey, KEY_MARK};
 use model::error::{ApiError, ErrorCode};
+use model::id::KeyId;
 use raft::directory::state::DirectoryState;
 use salvo::http::header::AUTHORIZATION;
 use subtle::ConstantTimeEq;
@@ -87,6 +88,22 @@ async fn judge(exchange: &Exchange, address: Address) -> Result<Caller, (Suspect
         Verdict::Valid(caller) => Ok(caller),
         Verdict::Refused(suspect, error) => Err((suspect, error)),
         Verdict::Unknown => Err((shown, ApiError::auth_invalid())),
+    }
+}
+
+/// The caller of a key that was shown before, such as that behind a ticket.
+///
+/// # Errors
+/// One of the `auth_*` codes.
+pub async fn key_caller(exchange: &Exchange, id: KeyId) -> Result<Caller, ApiError> {
+    let judge = |state: &DirectoryState| {
+        let known = state.keys.get(&id).cloned();
+        known.map_or(Verdict::Unknown, |key| keys::judge_record(state, key, exchange.now))
+    };
+    match judge_freshly(exchange, judge).await {
+        Verdict::Valid(caller) => Ok(caller),
+        Verdict::Refused(_, error) => Err(error),
+        Verdict::Unknown => Err(ApiError::auth_invalid()),
     }
 }
 

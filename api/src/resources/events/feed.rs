@@ -1,0 +1,222 @@
+//! One open stream: pulls events from the customer's home into the client's queue until something ends it.
+//!
+//! Until it has caught up with the ring it waits for the client to read; from then on it waits for nobody, and a queue
+//! that is full ends the stream.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use model::id::RequestId;
+use model::time::Timestamp;
+use salvo::conn::ConnCtrl;
+use shard::cluster::CallContext;
+use shard::stream::{Filter, Pulled, StreamAsk, StreamDone, StreamId};
+
+use super::frame;
+use super::queue::Queue;
+use crate::app::App;
+use crate::caller::Caller;
+
+/// How many events are pulled at a time.
+const PULL_EVENTS: usize = 256;
+
+/// How long the home waits for an event. The place is renewed with each pull, so this is well below the lease.
+const PULL_WAIT: Duration = Duration::from_secs(8);
+
+/// What a pull may take beside its waiting, and the pause after one that failed. A home that has just moved is found
+/// within the pull itself.
+const PULL_MARGIN: Duration = Duration::from_secs(5);
+const PULL_PAUSE: Duration = Duration::from_millis(200);
+
+/// How long a client that is being replayed to may read nothing.
+const REPLAY_STALL: Duration = Duration::from_secs(60);
+
+/// How often the caller's right is looked at; what is pushed is looked at besides.
+const RIGHT_EVERY: Duration = Duration::from_millis(250);
+
+/// How often it is seen to that the customer's events are kept for streams.
+const ANNOUNCE_EVERY: Duration = Duration::from_secs(60);
+
+/// How long events are held while this node's copy of the directory is too old to judge the caller by.
+const FRESHNESS_POLL: Duration = Duration::from_millis(50);
+
+/// How long giving the place back may take (supplement 31, row 32).
+const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a client may take to read what was left for it, before the connection is cut.
+const LAST_WORDS: Duration = Duration::from_secs(10);
+
+/// What a stream needs to live.
+pub struct Feed {
+    pub app: Arc<App>,
+    pub caller: Caller,
+    pub stream: StreamId,
+    pub queue: Arc<Queue>,
+    pub filter: Filter,
+    /// The place in the ring after which it goes on.
+    pub after: u64,
+    pub connection: Option<ConnCtrl>,
+}
+
+/// Why a stream ends.
+enum Ending {
+    /// The client has closed it.
+    Gone,
+    /// The client does not read fast enough, or the ring has gone over what it had not seen.
+    Overflow,
+    Closing(&'static str),
+}
+
+impl Feed {
+    /// Lives until the stream has ended and its place is free again.
+    pub async fn run(self) {
+        metrics::gauge!("gateway_sse_streams").increment(1.0);
+        let ending = tokio::select! {
+            biased;
+            () = self.queue.gone() => Ending::Gone,
+            () = self.app.event_streams.closing() => Ending::Closing("drain"),
+            reason = self.right_ends() => Ending::Closing(reason),
+            () = tokio::time::sleep(self.app.config.events.max_age) => Ending::Closing("max_age"),
+            ending = self.pull() => ending,
+            () = self.ping() => Ending::Gone,
+            () = self.keep_announced() => Ending::Gone,
+        };
+        match ending {
+            Ending::Gone => {}
+            Ending::Overflow => self.queue.push(frame::overflow()),
+            Ending::Closing(reason) => self.queue.push(frame::closing(reason)),
+        }
+        self.queue.end();
+        metrics::gauge!("gateway_sse_streams").decrement(1.0);
+        tokio::join!(self.free_place(), self.let_go());
+    }
+
+    /// Pulls events; returns when the stream cannot go on.
+    async fn pull(&self) -> Ending {
+        let (mut after, mut live, mut read_at) = (self.after, false, Instant::now());
+        loop {
+            let room = live || self.queue.room(PULL_WAIT).await;
+            if room {
+                read_at = Instant::now();
+            } else if read_at.elapsed() > REPLAY_STALL {
+                return Ending::Overflow;
+            }
+            // Without room it only renews its place.
+            let (most, wait) = if room { (PULL_EVENTS, PULL_WAIT) } else { (0, Duration::ZERO) };
+            let Some(pulled) = self.ask(after, most, wait).await else {
+                tokio::time::sleep(PULL_PAUSE).await;
+                continue;
+            };
+            if !room {
+                continue;
+            }
+            if pulled.missed {
+                return Ending::Overflow;
+            }
+            if !pulled.events.is_empty() {
+                self.fresh().await;
+                if let Some(reason) = self.right_ended() {
+                    return Ending::Closing(reason);
+                }
+            }
+            for event in &pulled.events {
+                let event = frame::event(event);
+                if !live {
+                    self.queue.push(event);
+                } else if !self.queue.offer(event) {
+                    return Ending::Overflow;
+                }
+            }
+            after = pulled.after;
+            live |= pulled.caught_up;
+        }
+    }
+
+    async fn ask(&self, after: u64, most: usize, wait: Duration) -> Option<Pulled> {
+        let (stream, filter) = (self.stream.clone(), self.filter.clone());
+        let ask = StreamAsk::Pull { stream, after, most, filter, wait };
+        let context = context(wait + PULL_MARGIN);
+        match self.app.cluster.stream(self.caller.customer.id, ask, &context).await {
+            Ok(StreamDone::Pulled(pulled)) => Some(pulled),
+            Ok(_) => None,
+            Err(error) => {
+                tracing::debug!(stream = %self.stream.0, ?error, "the home of a stream did not answer");
+                None
+            }
+        }
+    }
+
+    /// Returns once this node's copy of the directory would show a revocation.
+    async fn fresh(&self) {
+        while !self.app.cluster.directory().is_fresh() {
+            tokio::time::sleep(FRESHNESS_POLL).await;
+        }
+    }
+
+    /// Why the caller would not be let in any more.
+    fn right_ended(&self) -> Option<&'static str> {
+        let now = Timestamp::now();
+        if self.app.cluster.directory().read(|state| self.caller.still_stands(state, now)) {
+            return None;
+        }
+        let expired = self.caller.expires_at().is_some_and(|end| end <= now);
+        Some(if expired { "auth_expired" } else { "auth_revoked" })
+    }
+
+    async fn right_ends(&self) -> &'static str {
+        loop {
+            if let Some(reason) = self.right_ended() {
+                return reason;
+            }
+            tokio::time::sleep(RIGHT_EVERY).await;
+        }
+    }
+
+    /// Breaks silences. A client that does not read gets none of it.
+    async fn ping(&self) {
+        let heartbeat = self.app.config.events.heartbeat;
+        loop {
+            let pause = match self.queue.silent_for() {
+                Some(silence) if silence >= heartbeat => {
+                    self.queue.push(frame::ping(Timestamp::now()));
+                    heartbeat
+                }
+                Some(silence) => heartbeat - silence,
+                None => heartbeat,
+            };
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    async fn keep_announced(&self) {
+        loop {
+            tokio::time::sleep(ANNOUNCE_EVERY).await;
+            let deadline = Instant::now() + PULL_MARGIN;
+            if let Err(error) = self.app.cluster.announce_stream(self.caller.customer.id, deadline).await {
+                tracing::debug!(stream = %self.stream.0, %error, "a stream could not be announced again yet");
+            }
+        }
+    }
+
+    /// Gives the place back. Where that fails, the lease runs out.
+    async fn free_place(&self) {
+        let ask = StreamAsk::Close { stream: self.stream.clone() };
+        if let Err(error) = self.app.cluster.stream(self.caller.customer.id, ask, &context(CLOSE_PATIENCE)).await {
+            tracing::debug!(stream = %self.stream.0, ?error, "a stream's place is left to its lease");
+        }
+    }
+
+    /// Closes the connection: when the client has read the last frame, or else without it.
+    async fn let_go(&self) {
+        let Some(connection) = &self.connection else { return };
+        connection.graceful_shutdown();
+        if tokio::time::timeout(LAST_WORDS, self.queue.gone()).await.is_err() {
+            connection.abort();
+        }
+    }
+}
+
+/// For a call on the stream's own behalf.
+fn context(patience: Duration) -> CallContext {
+    CallContext { request_id: RequestId::mint(), deadline: Instant::now() + patience }
+}

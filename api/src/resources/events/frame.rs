@@ -1,0 +1,105 @@
+//! The frames of a stream, byte for byte (supplement 23): WHATWG server-sent events with LF line ends.
+//!
+//! Frames of the gateway's own begin with `stream.` and have no `id`, so that a client resumes after the last event.
+
+use bytes::Bytes;
+use model::event::EventId;
+use model::time::Timestamp;
+use serde::Serialize;
+use shard::stream::{Gap, StreamEvent, StreamId};
+
+/// How long a client waits before it connects again.
+const RETRY_MS: u32 = 3000;
+
+/// The first bytes of a stream.
+pub fn connected(stream: &StreamId) -> Bytes {
+    Bytes::from(format!(": connected {}\nretry: {RETRY_MS}\n\n", stream.0))
+}
+
+/// An event: the envelope as webhooks get it. It is JSON without line breaks, and so one `data` line.
+pub fn event(event: &StreamEvent) -> Bytes {
+    let (id, name) = (event.id.as_str(), event.name.as_str());
+    let mut frame = Vec::with_capacity(event.body.len() + id.len() + name.len() + 24);
+    frame.extend_from_slice(b"id: ");
+    frame.extend_from_slice(id.as_bytes());
+    frame.extend_from_slice(b"\nevent: ");
+    frame.extend_from_slice(name.as_bytes());
+    frame.extend_from_slice(b"\ndata: ");
+    frame.extend_from_slice(&event.body);
+    frame.extend_from_slice(b"\n\n");
+    Bytes::from(frame)
+}
+
+/// The heartbeat.
+pub fn ping(now: Timestamp) -> Bytes {
+    Bytes::from(format!(": ping {}\n\n", now.unix_seconds()))
+}
+
+/// The event to resume after is too old: what lies between it and the oldest one is lost to the stream.
+pub fn gap(from: &EventId, gap: &Gap) -> Bytes {
+    #[derive(Serialize)]
+    struct Data<'a> {
+        from: &'a EventId,
+        oldest: Option<&'a EventId>,
+    }
+    own("gap", &Data { from, oldest: gap.oldest.as_ref() })
+}
+
+/// The client did not read fast enough. A frame without data would not reach a browser's listeners.
+pub fn overflow() -> Bytes {
+    #[derive(Serialize)]
+    struct Data {}
+    own("overflow", &Data {})
+}
+
+/// The stream ends, and not by the client's will.
+pub fn closing(reason: &str) -> Bytes {
+    #[derive(Serialize)]
+    struct Data<'a> {
+        reason: &'a str,
+    }
+    own("closing", &Data { reason })
+}
+
+fn own(name: &str, data: &impl Serialize) -> Bytes {
+    let data = serde_json::to_string(data).expect("these have string fields only and are written to memory");
+    Bytes::from(format!("event: stream.{name}\ndata: {data}\n\n"))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use model::event::EventName;
+
+    #[test]
+    fn frames_are_the_supplements_byte_for_byte() {
+        let id = EventId::parse("evt_01JGFJJZ008N9Y7K4S5T6V7W8X").unwrap();
+        let stream = StreamId("01JGFJJZ008N9Y7K4S5T6V7W8X".into());
+        let shown = StreamEvent {
+            id: id.clone(),
+            name: EventName::MessageReceived,
+            body: Bytes::from_static(br#"{"event":"message.received"}"#),
+        };
+        let table = [
+            (connected(&stream), ": connected 01JGFJJZ008N9Y7K4S5T6V7W8X\nretry: 3000\n\n"),
+            (
+                event(&shown),
+                concat!(
+                    "id: evt_01JGFJJZ008N9Y7K4S5T6V7W8X\nevent: message.received\n",
+                    "data: {\"event\":\"message.received\"}\n\n",
+                ),
+            ),
+            (ping(Timestamp::from_unix_seconds(1_767_225_615)), ": ping 1767225615\n\n"),
+            (
+                gap(&id, &Gap { oldest: None }),
+                "event: stream.gap\ndata: {\"from\":\"evt_01JGFJJZ008N9Y7K4S5T6V7W8X\",\"oldest\":null}\n\n",
+            ),
+            (overflow(), "event: stream.overflow\ndata: {}\n\n"),
+            (closing("drain"), "event: stream.closing\ndata: {\"reason\":\"drain\"}\n\n"),
+        ];
+        for (frame, expected) in table {
+            assert_eq!(String::from_utf8(frame.to_vec()).unwrap(), expected);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! `GET /v1/events`: the event stream of an account (interface 4.4, 6.3 and 8.2; supplement 23), and tickets for it.
+//!
+//! - [`feed`]: one stream's life. [`queue`]: what waits for its client. [`frame`]: the bytes. [`ticket`]: a key's place
+//!   taken by a ticket.
+
+mod feed;
+mod frame;
+mod queue;
+pub mod ticket;
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use model::error::ApiError;
+use model::event::{EventId, EventName};
+use model::id::ChannelId;
+use model::issue::IssueCode;
+use model::payload::ChatTypeFilter;
+use salvo::conn::ConnCtrl;
+use salvo::http::header::CACHE_CONTROL;
+use salvo::http::{HeaderName, HeaderValue, Method, StatusCode};
+use shard::stream::{Filter, Start, StreamAsk, StreamDone, StreamId};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use self::feed::Feed;
+use self::queue::Queue;
+use crate::exchange::AccountCall;
+use crate::failure;
+use crate::query::Query;
+use crate::reply::{Outcome, Reply};
+use crate::route::Route;
+
+/// Where streams are opened.
+const PATH: &str = "/v1/events";
+
+const CONTENT_TYPE: &str = "text/event-stream; charset=utf-8";
+
+/// Keeps a proxy before the gateway from holding frames back.
+const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// The header of a client that connects again (WHATWG server-sent events).
+const LAST_EVENT_ID: &str = "last-event-id";
+
+/// How many channels a stream may be narrowed to.
+const MOST_CHANNELS: usize = 100;
+
+pub fn routes() -> Vec<Route> {
+    vec![Route::get(PATH).account(open), Route::post("/v1/events/tickets").account(ticket::issue)]
+}
+
+/// The streams of this node.
+pub struct EventStreams {
+    closing: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl EventStreams {
+    /// Streams end when `closing` is cancelled, with a last frame that says so.
+    pub fn until(closing: CancellationToken) -> Self {
+        Self { closing, tasks: TaskTracker::new() }
+    }
+
+    /// Returns when the node is about to stop.
+    pub async fn closing(&self) {
+        self.closing.cancelled().await;
+    }
+
+    /// Returns when all streams have given their places back.
+    pub async fn ended(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+async fn open(call: &mut AccountCall) -> Outcome {
+    let (filter, resume) = asked(call)?;
+    if call.http.method() == Method::HEAD {
+        return Ok(headers(Reply::content(CONTENT_TYPE, "")));
+    }
+    let customer = call.customer_id();
+    let context = call.context();
+    call.cluster().announce_stream(customer, context.deadline).await.map_err(failure::of_update)?;
+    let stream = StreamId::mint();
+    let ask = StreamAsk::Open { stream: stream.clone(), resume: resume.clone() };
+    let Start { after, gap } = match call.cluster().stream(customer, ask, &context).await? {
+        StreamDone::Opened(start) => start,
+        StreamDone::Full { open } => {
+            return Err(ApiError::sse_connection_limit(u32::try_from(open).unwrap_or(u32::MAX)));
+        }
+        _ => return Err(failure::unexpected_answer()),
+    };
+    let queue = Arc::new(Queue::default());
+    queue.push(frame::connected(&stream));
+    if let (Some(from), Some(gap)) = (&resume, &gap) {
+        queue.push(frame::gap(from, gap));
+    }
+    let connection = call.http.extensions().get::<ConnCtrl>().cloned();
+    let body = queue::body(queue.clone()).map(Ok).boxed();
+    let feed = Feed { app: call.app.clone(), caller: call.caller.clone(), stream, queue, filter, after, connection };
+    call.app.event_streams.tasks.spawn(feed.run());
+    Ok(headers(Reply::stream(StatusCode::OK, HeaderValue::from_static(CONTENT_TYPE), body)))
+}
+
+fn headers(reply: Reply) -> Reply {
+    reply
+        .with(CACHE_CONTROL, HeaderValue::from_static("no-store"))
+        .with(ACCEL_BUFFERING, HeaderValue::from_static("no"))
+}
+
+/// What the stream is to show, and after which event.
+fn asked(call: &AccountCall) -> Result<(Filter, Option<EventId>), ApiError> {
+    let query = call.query();
+    let channels: Vec<ChannelId> = query.ids("channel_id", MOST_CHANNELS);
+    let names = names(&query);
+    let chat = query.word("chat_type", "one of all, direct_only, groups_only", ChatTypeFilter::parse);
+    let resume = resume(call, &query);
+    let (mut channels, names, chat, resume) = query.finish((channels, names, chat.unwrap_or_default(), resume))?;
+    for id in &channels {
+        call.own_channel(*id)?;
+    }
+    if let Some(bound) = call.bound_channel() {
+        channels = vec![bound];
+    }
+    Ok((Filter { channels, names, chat }, resume))
+}
+
+/// The names of the comma list, each once. `*` stands for all, as with webhook endpoints.
+fn names(query: &Query<'_>) -> Vec<EventName> {
+    if query.text("events") == Some("*") {
+        return Vec::new();
+    }
+    let mut names = query.words("events", "event names", EventName::parse);
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// The id of the last event that the client has seen: its header, or else the query. An empty one says nothing.
+fn resume(call: &AccountCall, query: &Query<'_>) -> Option<EventId> {
+    let header = call.http.headers().get(LAST_EVENT_ID).map(|value| value.to_str().unwrap_or("?"));
+    let text = header.or(query.text("last_event_id")).filter(|text| !text.is_empty())?;
+    let id = EventId::parse(text);
+    if id.is_none() {
+        query.refuse(
+            "last_event_id",
+            IssueCode::Format,
+            "must be the id of an event, such as evt_01JGFJJZ008N9Y7K4S5T6V7W8X",
+        );
+    }
+    id
+}
