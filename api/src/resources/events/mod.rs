@@ -76,7 +76,7 @@ impl EventStreams {
 async fn open(call: &mut AccountCall) -> Outcome {
     let (filter, resume) = asked(call)?;
     if call.http.method() == Method::HEAD {
-        return Ok(headers(Reply::content(CONTENT_TYPE, "")));
+        return Ok(headers(Reply::empty(StatusCode::OK).typed(HeaderValue::from_static(CONTENT_TYPE))));
     }
     let customer = call.customer_id();
     let context = call.context();
