@@ -26,13 +26,11 @@ impl InboxRow {
         from: Address,
         to: Address,
         content: &Content,
-        around: Option<&Surroundings>,
+        around: &Surroundings,
         (copies, first_at): (u32, Timestamp),
     ) -> Self {
         let mut says = of_content(content);
-        if let Some(around) = around {
-            says.append(&mut of_surroundings(around));
-        }
+        says.append(&mut of_surroundings(around));
         says.retain(|_, value| !value.is_null());
         Self { id, from, to, says, copies, first_at }
     }
@@ -127,7 +125,7 @@ mod tests {
 
     use super::*;
 
-    fn row(content: &Content, around: Option<&Surroundings>) -> Value {
+    fn row(content: &Content, around: &Surroundings) -> Value {
         let address = |text| Address::parse(text).unwrap();
         let (from, to) = (address("1111@s.example"), address("2222@s.example"));
         let row = InboxRow::new(MessageId("A".into()), from, to, content, around, (1, Timestamp(0)));
@@ -142,7 +140,7 @@ mod tests {
             sha256: Some(Sha256Hex("ab".into())),
             ..Media::of_type("application/pdf")
         };
-        let shown = row(&Content::Document { media, caption: None }, None);
+        let shown = row(&Content::Document { media, caption: None }, &Surroundings::default());
         assert_eq!(shown["type"], "document");
         assert_eq!(shown["media"]["size"], 3);
         assert_eq!((&shown["filename"], &shown["sha256"]), (&json!("a.pdf"), &json!("ab")));
@@ -155,7 +153,7 @@ mod tests {
         let target = MessageKey { id: MessageId("B".into()), from_me: true, remote_jid: remote_jid.clone() };
         let quoted = Quoted { message_id: MessageId("C".into()), from: remote_jid, text: Some("why".into()) };
         let around = Surroundings { quoted: Some(quoted), forwarded: true, ..Default::default() };
-        let shown = row(&Content::Reaction { target, emoji: "👍".into() }, Some(&around));
+        let shown = row(&Content::Reaction { target, emoji: "👍".into() }, &around);
         let key = json!({ "id": "B", "from_me": true, "remote_jid": "1111@s.example" });
         assert_eq!((&shown["message_key"], &shown["emoji"]), (&key, &json!("👍")));
         assert_eq!((&shown["quoted"]["message_id"], &shown["forwarded"]), (&json!("C"), &json!(true)));

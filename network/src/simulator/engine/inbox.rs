@@ -34,12 +34,18 @@ impl Engine {
     fn row(&self, number: Number, entry: &InboxEntry) -> InboxRow {
         let message = &entry.message;
         let chat = self.chat_address(number, message);
+        let phone = |number: Number| self.suffixes.phone_address(&number.to_string());
+        let mut around = message.around.as_deref().cloned().unwrap_or_default();
+        // Whoever looks on from outside is told who wrote it, as in `from`.
+        if let (Some(quoted), Some(author)) = (&mut around.quoted, message.quoted_from) {
+            quoted.from = phone(author);
+        }
         InboxRow::new(
             message.message_id(),
-            self.suffixes.phone_address(&message.from.to_string()),
+            phone(message.from),
             message.to.clone(),
             &message.content_for(number, &chat),
-            message.around.as_deref(),
+            &around,
             (entry.copies, entry.first_at),
         )
     }

@@ -2,12 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod contents;
+mod gatherings;
+
 use std::collections::HashMap;
 
 use bytes::Bytes;
 use model::address::Address;
 use model::id::MessageId;
-use model::message::{Content, Surroundings};
+use model::message::{Content, MessageKey, Surroundings};
 use model::time::Timestamp;
 use proptest::prelude::*;
 

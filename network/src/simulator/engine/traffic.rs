@@ -222,7 +222,8 @@ impl Engine {
     /// How one subscriber is addressed towards another.
     pub(super) fn shown(&self, who: Number, towards: Number) -> Shown {
         match (self.subscribers.get(&who), self.subscribers.get(&towards)) {
-            (Some(who), Some(towards)) => who.shown_to(towards),
+            // Nobody hides from oneself.
+            (Some(author), Some(reader)) if who != towards => author.shown_to(reader),
             _ => Shown::Phone,
         }
     }

@@ -1,0 +1,152 @@
+//! Groups and newsletters: who sends, who gets what, and who acknowledges.
+
+use serde_json::json;
+
+use super::contents::{key, messages};
+use super::*;
+use crate::driver::Receipt;
+use crate::simulator::answers::gatherings::{Action, GroupSettings, NewGroup, Outcome, Rank, ShownGroup};
+
+const THIRD: &str = "15550000003";
+const STRANGER: &str = "15550000004";
+
+impl World {
+    /// A group of channel, friend and a third, made by the friend.
+    fn group(&mut self) -> String {
+        self.register(THIRD, PhoneSettings::default());
+        self.register(STRANGER, PhoneSettings::default());
+        let participants = vec![CHANNEL.to_owned(), format!("{THIRD}@s.example"), "19999999999".into()];
+        let new = NewGroup { subject: "Friends".into(), participants };
+        let now = self.now;
+        let (group, results) = self.call(|engine| engine.create_group(now, number_of(FRIEND), &new)).unwrap();
+        let outcomes: Vec<_> = results.into_iter().map(|result| result.status).collect();
+        assert_eq!(outcomes, [Outcome::Ok, Outcome::Ok, Outcome::NotFound]);
+        group.id.to_string()
+    }
+
+    fn shown_group(&self, viewer: &str, id: &str) -> Result<ShownGroup, ControlError> {
+        self.engine.phone_group(number_of(viewer), id)
+    }
+
+    fn change(&mut self, by: &str, group: &str, settings: GroupSettings) -> Result<ShownGroup, ControlError> {
+        let now = self.now;
+        self.call(|engine| engine.change_group(now, number_of(by), group, settings))
+    }
+}
+
+fn receipts(frames: &[SessionFrame]) -> Vec<Receipt> {
+    let receipts = items(frames).into_iter().filter_map(|item| match item.kind {
+        InboundKind::Receipt(receipt) => Some(receipt),
+        _ => None,
+    });
+    receipts.collect()
+}
+
+#[test]
+fn a_group_message_reaches_every_member_and_each_acknowledges_it() {
+    let mut world = World::new();
+    let session = world.logged_in();
+    let group = world.group();
+    world.register(THIRD, PhoneSettings { hide_number: Some(true), ..Default::default() });
+    assert_eq!(world.try_send(session, "A", &group, text("all")), Ok(()));
+    assert_eq!((world.inbox_ids(FRIEND), world.inbox_ids(THIRD)), (vec!["A".into()], vec!["A".to_owned()]));
+    assert!(world.inbox_ids(CHANNEL).is_empty());
+    let now = world.now;
+    world.call(|engine| engine.open_chat(now, number_of(THIRD), &group)).unwrap();
+    let (lid, phone) = (number_of(THIRD).lid(), Address::parse(&friend()).unwrap());
+    let expected =
+        [(phone, ReceiptStatus::Delivered), (lid.clone(), ReceiptStatus::Delivered), (lid, ReceiptStatus::Read)];
+    let heard = receipts(&world.take(session));
+    assert!(heard.iter().all(|receipt| receipt.chat.as_str() == group));
+    let heard: Vec<_> = heard.into_iter().map(|receipt| (receipt.participant.unwrap(), receipt.status)).collect();
+    assert_eq!(heard, expected);
+}
+
+#[test]
+fn a_channel_in_a_group_hears_the_members_by_the_names_they_show() {
+    let mut world = World::new();
+    let session = world.logged_in();
+    let group = world.group();
+    world.register(THIRD, PhoneSettings { hide_number: Some(true), ..Default::default() });
+    world.take(session);
+    world.write(THIRD, json!({ "to": group, "type": "text", "text": "hi" }));
+    world.write(FRIEND, json!({ "to": group, "type": "text", "text": "hi" }));
+    let heard = messages(&world.take(session));
+    let lid = number_of(THIRD).lid();
+    assert_eq!((heard[0].from.as_str(), heard[1].from.as_str()), (lid.as_str(), friend().as_str()));
+    for message in &heard {
+        assert_eq!((message.chat.as_str(), message.to.as_str()), (group.as_str(), group.as_str()));
+    }
+    let members = world.shown_group(CHANNEL, &group).unwrap().participants;
+    let ranks: Vec<_> = members.iter().map(|member| (member.id.as_str(), member.rank)).collect();
+    let channel = format!("{CHANNEL}@s.example");
+    assert_eq!(
+        ranks,
+        [(friend().as_str(), Rank::Creator), (channel.as_str(), Rank::Member), (lid.as_str(), Rank::Member)]
+    );
+}
+
+#[test]
+fn who_may_not_send_to_a_group_is_told_so() {
+    let mut world = World::new();
+    let session = world.logged_in();
+    let group = world.group();
+    let announce = GroupSettings { announce: Some(true), ..Default::default() };
+    assert!(world.change(CHANNEL, &group, announce).is_err());
+    assert!(world.change(FRIEND, &group, announce).unwrap().announce);
+    assert_eq!(world.try_send(session, "A", &group, text("x")), Err(403));
+    let outcome = |world: &mut World, by: &str, action, whom: &str| {
+        let now = world.now;
+        let people = [whom.to_owned()];
+        world.call(|engine| engine.change_participants(now, number_of(by), &group, action, &people))
+    };
+    assert!(outcome(&mut world, CHANNEL, Action::Promote, CHANNEL).is_err());
+    assert_eq!(outcome(&mut world, FRIEND, Action::Promote, CHANNEL).unwrap()[0].status, Outcome::Ok);
+    assert_eq!(world.try_send(session, "B", &group, text("x")), Ok(()));
+    let refused = world.try_write(THIRD, json!({ "to": group, "type": "text", "text": "x" }));
+    assert!(matches!(refused, Err(ControlError::Invalid(_))), "{refused:?}");
+
+    let now = world.now;
+    world.call(|engine| engine.leave_group(now, number_of(CHANNEL), &group)).unwrap();
+    assert_eq!(world.try_send(session, "C", &group, text("x")), Err(403));
+    assert!(matches!(world.shown_group(CHANNEL, &group), Err(ControlError::NotFound(_))));
+    assert!(world.engine.phone_groups(number_of(CHANNEL)).unwrap().is_empty());
+    assert!(world.try_write(STRANGER, json!({ "to": group, "type": "text", "text": "x" })).is_err());
+}
+
+#[test]
+fn an_admin_deletes_what_others_wrote_in_a_group() {
+    let mut world = World::new();
+    let session = world.logged_in();
+    let group = world.group();
+    let theirs = world.write(THIRD, json!({ "to": group, "type": "text", "text": "spam" }));
+    let delete = Content::Delete { target: key(&theirs, false, &group), by_admin: false };
+    assert_eq!(world.try_send(session, "A", &group, delete), Err(403));
+    world.take(session);
+    world.write(FRIEND, json!({ "type": "delete", "message_key": { "id": theirs } }));
+    let deleted = messages(&world.take(session)).pop().unwrap();
+    assert_eq!(deleted.content, Content::Delete { target: key(&theirs, false, &group), by_admin: true });
+}
+
+#[test]
+fn a_newsletter_reaches_its_subscribers_from_its_admins_alone() {
+    let mut world = World::new();
+    let session = world.logged_in();
+    let new = serde_json::from_value(json!({ "name": "News" })).unwrap();
+    let now = world.now;
+    let (owner, reader) = (number_of(FRIEND), number_of(CHANNEL));
+    let id = world.call(|engine| engine.create_newsletter(now, owner, &new)).unwrap().id.to_string();
+    world.call(|engine| engine.subscribe(now, reader, &id, true)).unwrap();
+    world.take(session);
+    world.write(FRIEND, json!({ "to": id, "type": "text", "text": "today" }));
+    let heard = messages(&world.take(session)).pop().unwrap();
+    assert_eq!((heard.from.as_str(), heard.chat.as_str()), (id.as_str(), id.as_str()));
+    assert_eq!(world.try_send(session, "A", &id, text("me too")), Err(403));
+    world.call(|engine| engine.set_newsletter_admin(now, owner, &id, CHANNEL, true)).unwrap();
+    assert_eq!(world.try_send(session, "B", &id, text("me too")), Ok(()));
+    assert_eq!(world.inbox_ids(FRIEND), ["B"]);
+    assert!(receipts(&world.take(session)).is_empty(), "newsletters give no receipts");
+    world.call(|engine| engine.subscribe(now, reader, &id, false)).unwrap();
+    world.write(FRIEND, json!({ "to": id, "type": "text", "text": "tomorrow" }));
+    assert!(messages(&world.take(session)).is_empty());
+}
