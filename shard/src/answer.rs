@@ -67,6 +67,18 @@ pub async fn to(owner: &Arc<Owner>, call: Call) -> Answer {
             Ok(answer) => done(Done::Deliveries(answer)),
             Err(_) => Answer::NotOwner,
         },
+        Ask::MessageDeliveries { channels, message } => {
+            let (reader, retention) = (owner.reader.clone(), owner.node.retention.clone());
+            let running = owner.node.deliveries.running().clone();
+            let oldest = move |channel| retention.of(channel).oldest(now);
+            let reading = tokio::task::spawn_blocking(move || {
+                history::deliveries::of_message(&reader, &channels, &message, oldest, &running)
+            });
+            match reading.await {
+                Ok(found) => done(Done::MessageDeliveries(found)),
+                Err(_) => Answer::Result { channel_level: None, result: Err(ApiError::internal_error()) },
+            }
+        }
         Ask::History { customer: _, query } => {
             let reader = owner.reader.clone();
             // A page may read many rows from disk; the calls of others must not wait for it.

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::deliveries::ask::{DeliveryAsk, DeliveryDone};
+use crate::history::deliveries::MessageDeliveries;
 use crate::history::{HistoryQuery, Page};
 use crate::media::call::{MediaPage, MediaWork};
 use crate::media::record::MediaRow;
@@ -60,6 +61,8 @@ pub enum Ask {
     Channel { customer: CustomerId, channel: ChannelId, charge: Option<BucketRule>, work: Work },
     /// The live part of many channels of this shard.
     Lives { channels: Vec<(CustomerId, ChannelId)> },
+    /// The deliveries of a message in each of these channels of this shard that have stored it.
+    MessageDeliveries { channels: Vec<ChannelId>, message: MessageId },
     /// A page of stored messages of this shard's channels of a customer, ordered.
     History { customer: CustomerId, query: HistoryQuery },
     /// What a customer's streams ask of its home.
@@ -149,6 +152,7 @@ pub enum Done {
     },
     Sent(Sent),
     History(Page),
+    MessageDeliveries(Vec<MessageDeliveries>),
     Stream(StreamDone),
     /// Events with their places in the log.
     Relayed(Vec<(u64, StreamedEvent)>),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use futures::future::{join_all, try_join_all};
 use model::address::Suffixes;
 use model::error::ApiError;
-use model::id::{ChannelId, CustomerId, NodeId, RequestId, ShardId, Slot};
+use model::id::{ChannelId, CustomerId, MessageId, NodeId, RequestId, ShardId, Slot};
 use model::limit::{AttemptRule, BucketLevel, BucketRule};
 use model::status::Status;
 use model::time::Timestamp;
@@ -25,6 +25,7 @@ use uuid::Uuid;
 
 use crate::call::{Answer, Ask, CALL_VERSION, Call, Done, Live, Work};
 use crate::deliveries::{Deliveries, DeliveryRules};
+use crate::history::deliveries::MessageDeliveries;
 use crate::history::{self, HistoryQuery, Page};
 use crate::media::blobs::{BlobError, Blobs};
 use crate::media::store::{MediaConfig, MediaStore};
@@ -375,15 +376,7 @@ impl Cluster {
         query: HistoryQuery,
         context: &CallContext,
     ) -> Result<Page, ApiError> {
-        let mut by_shard: HashMap<ShardId, Vec<ChannelId>> = HashMap::new();
-        self.directory.read(|state| {
-            for id in &query.channels {
-                if let Some(shard) = state.shard_of(Slot::of_channel(*id)) {
-                    by_shard.entry(shard).or_default().push(*id);
-                }
-            }
-        });
-        let pages = by_shard.into_iter().map(|(shard, channels)| {
+        let pages = self.by_shard(&query.channels).into_iter().map(|(shard, channels)| {
             let query = HistoryQuery { channels, ..query.clone() };
             async move {
                 let ask = Ask::History { customer, query };
@@ -395,6 +388,42 @@ impl Cluster {
             }
         });
         Ok(history::merge(try_join_all(pages).await?, &query))
+    }
+
+    /// The deliveries of a message in each of the channels that have stored it.
+    ///
+    /// # Errors
+    /// As [`Cluster::lives`].
+    pub async fn message_deliveries(
+        &self,
+        channels: Vec<ChannelId>,
+        message: MessageId,
+        context: &CallContext,
+    ) -> Result<Vec<MessageDeliveries>, ApiError> {
+        let parts = self.by_shard(&channels).into_iter().map(|(shard, channels)| {
+            let ask = Ask::MessageDeliveries { channels, message: message.clone() };
+            async move {
+                match self.ask_shard(shard, ask, context.deadline, context).await? {
+                    Answer::Result { result: Ok(Done::MessageDeliveries(found)), .. } => Ok(found),
+                    Answer::Result { result: Err(error), .. } => Err(error),
+                    _ => Err(ApiError::internal_error()),
+                }
+            }
+        });
+        Ok(try_join_all(parts).await?.into_iter().flatten().collect())
+    }
+
+    /// The channels that live in each shard.
+    fn by_shard(&self, channels: &[ChannelId]) -> HashMap<ShardId, Vec<ChannelId>> {
+        let mut by_shard: HashMap<ShardId, Vec<ChannelId>> = HashMap::new();
+        self.directory.read(|state| {
+            for id in channels {
+                if let Some(shard) = state.shard_of(Slot::of_channel(*id)) {
+                    by_shard.entry(shard).or_default().push(*id);
+                }
+            }
+        });
+        by_shard
     }
 
     /// Sees to it that owners keep the events of a customer for its streams from now on; streams call it again and

@@ -196,6 +196,17 @@ pub fn endpoints_of(customer: CustomerId) -> Range {
     under(key(CUSTOMER_ENDPOINT, &[customer.as_bytes()]))
 }
 
+/// All endpoints that any customer has had deliveries for in this shard.
+pub fn customer_endpoints() -> Range {
+    under(vec![CUSTOMER_ENDPOINT])
+}
+
+/// What the key of [`customer_endpoint`] says.
+pub fn parse_customer_endpoint(key: &[u8]) -> Option<(CustomerId, EndpointId)> {
+    let customer = key.get(1..17)?.try_into().ok()?;
+    Some((CustomerId::from_bytes(customer), endpoint_at_end(key)?))
+}
+
 /// The delivery at the end of a key.
 pub fn delivery_at_end(key: &[u8]) -> Option<DeliveryId> {
     key.last_chunk().map(|bytes| DeliveryId::from_bytes(*bytes))

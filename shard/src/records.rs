@@ -228,6 +228,9 @@ pub struct LidRow {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EventRow {
     pub body: Bytes,
+    /// How many deliveries have not been deleted yet; it goes with the last one.
+    #[serde(default)]
+    pub deliveries: u32,
 }
 
 /// A delivery: one per endpoint and event (supplement 20.9).

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::id::ChannelId;
+use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId};
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +43,10 @@ pub enum Trim {
     Bodies { channel: ChannelId, rows: Vec<Place> },
     /// Messages with all that belongs to them.
     Messages { channel: ChannelId, rows: Vec<Place> },
+    /// Deliveries of an endpoint that have ended, with their attempts, and with the events that nothing else delivers.
+    Deliveries { endpoint: EndpointId, deliveries: Vec<DeliveryId> },
+    /// The note that a customer has deliveries of an endpoint, when there are none.
+    Endpoint { customer: CustomerId, endpoint: EndpointId },
     /// Moves of the status machine, by time and version.
     StatusChanges { channel: ChannelId, changes: Vec<(Timestamp, u64)> },
 }
@@ -53,6 +57,8 @@ impl Trim {
         match self {
             Self::Bodies { .. } => "bodies",
             Self::Messages { .. } => "messages",
+            Self::Deliveries { .. } => "deliveries",
+            Self::Endpoint { .. } => "endpoints",
             Self::StatusChanges { .. } => "status_changes",
         }
     }
@@ -61,6 +67,8 @@ impl Trim {
     pub fn len(&self) -> usize {
         match self {
             Self::Bodies { rows, .. } | Self::Messages { rows, .. } => rows.len(),
+            Self::Deliveries { deliveries, .. } => deliveries.len(),
+            Self::Endpoint { .. } => 1,
             Self::StatusChanges { changes, .. } => changes.len(),
         }
     }

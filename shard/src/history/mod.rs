@@ -1,9 +1,11 @@
 //! Stored messages (supplement 5.3 and 5.4): the words of a query, and the row as the interface shows it.
 //!
 //! - [`page`]: cuts a page from a shard's rows; [`merge`] brings the pages of several shards into one.
+//! - [`deliveries`]: those of one message. `withhold`: what is left of a message without its body.
 //! - `show`: what the interface says of a row; `content`: what its type has beyond the common fields.
 
 mod content;
+pub mod deliveries;
 mod page;
 mod show;
 mod withhold;

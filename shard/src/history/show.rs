@@ -1,20 +1,21 @@
 //! A stored message as the interface shows it (supplement 5.4).
 
-use model::id::{DeliveryId, EndpointId};
 use model::media::MediaRef;
 use model::message::Content;
 use raft::machine::View;
 use serde_json::{Value, json};
 
+use super::deliveries::deliveries_of;
 use super::{Direction, StoredMessage, content};
 use crate::call::DeliveryView;
 use crate::keys;
 use crate::machine::MOST_RECEIPTS;
-use crate::records::{DeliveryRow, MessageRow, MessageState, ReceiptRow, decode};
+use crate::records::{MessageRow, MessageState, ReceiptRow, decode};
 
 /// Every field of a row, with what became of it and where it was delivered.
 pub fn show(view: &dyn View, row: MessageRow, without_deliveries: bool) -> StoredMessage {
-    let webhook_deliveries = if without_deliveries { Vec::new() } else { deliveries_of(view, &row) };
+    let webhook_deliveries =
+        if without_deliveries { Vec::new() } else { deliveries_of(view, &row).iter().map(DeliveryView::of).collect() };
     let state = MessageState::read(view, &row);
     let kind = row.content.type_name().to_owned();
     // An empty text is one that was not kept.
@@ -78,17 +79,4 @@ fn receipts_of(view: &dyn View, row: &MessageRow) -> Option<Vec<Value>> {
         })
     };
     Some(receipts.into_iter().map(shown).collect())
-}
-
-fn deliveries_of(view: &dyn View, row: &MessageRow) -> Vec<DeliveryView> {
-    /// More deliveries of one message than an account can have endpoints, for every event of its life.
-    const MOST: usize = 1024;
-    let (from, to) = keys::message_deliveries(row.channel, row.id);
-    let links = view.scan(&from, &to, MOST).into_iter();
-    let rows = links.filter_map(|(key, endpoint)| {
-        let endpoint = EndpointId::from_bytes(endpoint.try_into().ok()?);
-        let id = DeliveryId::from_bytes(key.get(key.len().checked_sub(16)?..)?.try_into().ok()?);
-        view.get(&keys::delivery(endpoint, id))
-    });
-    rows.map(|row| DeliveryView::of(&decode::<DeliveryRow>(&row))).collect()
 }

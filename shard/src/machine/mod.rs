@@ -226,7 +226,8 @@ impl Apply<'_> {
             return;
         }
         self.relay(&event);
-        self.state.put(&event_key, &encode(&EventRow { body: event.body }));
+        let deliveries = u32::try_from(event.deliveries.len()).unwrap_or(u32::MAX);
+        self.state.put(&event_key, &encode(&EventRow { body: event.body, deliveries }));
         for new in event.deliveries {
             let delivery = DeliveryRow {
                 id: new.id,

@@ -22,8 +22,8 @@ use crate::records::{MessageRow, MessageState, OutboxEntry};
 mod deliveries;
 
 pub(super) const CHANNEL: ChannelId = ChannelId(uuid::Uuid::from_u128(1));
-const CUSTOMER: CustomerId = CustomerId(uuid::Uuid::from_u128(2));
-const ENDPOINT: EndpointId = EndpointId(uuid::Uuid::from_u128(3));
+pub(super) const CUSTOMER: CustomerId = CustomerId(uuid::Uuid::from_u128(2));
+pub(super) const ENDPOINT: EndpointId = EndpointId(uuid::Uuid::from_u128(3));
 
 /// A machine with its state, driven as Raft would.
 #[derive(Default)]

@@ -1,13 +1,13 @@
 //! Deletes what is past its time. The owner names it; here it is only made sure that nothing is deleted that is still
 //! needed, so that a step that comes late, or twice, does no harm.
 
-use model::id::ChannelId;
+use model::id::{ChannelId, DeliveryId, EndpointId};
 
 use super::Apply;
 use crate::command::Reply;
 use crate::history::{Direction, Place, withhold};
 use crate::keys;
-use crate::records::{ChannelRow, MessagePointer, MessageRow, encode};
+use crate::records::{ChannelRow, DeliveryRow, EventRow, MessagePointer, MessageRow, encode};
 use crate::retention::Trim;
 
 /// How many keys one step deletes before it leaves the rest to the next: a message to a large group has thousands.
@@ -25,6 +25,17 @@ impl Apply<'_> {
         match trim {
             Trim::Bodies { channel, rows } => self.trim_bodies(channel, rows),
             Trim::Messages { channel, rows } => self.trim_messages(channel, rows),
+            Trim::Deliveries { endpoint, deliveries } => {
+                deliveries.into_iter().for_each(|id| self.trim_delivery(endpoint, id));
+                Reply::Done
+            }
+            Trim::Endpoint { customer, endpoint } => {
+                let (from, to) = keys::deliveries_of(endpoint, None, None);
+                if self.state.scan(&from, &to, 1).is_empty() {
+                    self.state.delete(&keys::customer_endpoint(customer, endpoint));
+                }
+                Reply::Done
+            }
             Trim::StatusChanges { channel, changes } => {
                 for (at, version) in changes {
                     self.state.delete(&keys::status_change(channel, at, version));
@@ -72,6 +83,29 @@ impl Apply<'_> {
             self.state.delete(&key);
         }
         Reply::Done
+    }
+
+    /// Deletes a delivery that has ended; one that is still to be attempted stays.
+    fn trim_delivery(&mut self, endpoint: EndpointId, id: DeliveryId) {
+        let key = keys::delivery(endpoint, id);
+        let Some(row) = self.read::<DeliveryRow>(&key).filter(|row| row.next_attempt_at.is_none()) else { return };
+        self.delete_all(keys::attempts_of(endpoint, id), KEYS_AT_ONCE);
+        self.state.delete(&keys::begun_attempt(endpoint, id));
+        for direction in [Direction::Inbound, Direction::Outbound] {
+            let pointer = row.message_id.as_ref().map(|message| keys::message_id(row.channel, direction, message));
+            if let Some(pointer) = pointer.and_then(|pointer| self.read::<MessagePointer>(&pointer)) {
+                self.state.delete(&keys::message_delivery(row.channel, pointer.row, id));
+            }
+        }
+        let event_key = keys::event(row.event_id.as_str());
+        match self.read::<EventRow>(&event_key) {
+            Some(event) if event.deliveries > 1 => {
+                self.state.put(&event_key, &encode(&EventRow { deliveries: event.deliveries - 1, ..event }));
+            }
+            Some(_) => self.state.delete(&event_key),
+            None => {}
+        }
+        self.state.delete(&key);
     }
 
     /// Deletes what leads to a row. False when the row is still in the outbox, and has to stay: its send would be lost.

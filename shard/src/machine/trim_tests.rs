@@ -3,13 +3,15 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use model::event::EventName;
+use model::id::DeliveryId;
 use model::message::Content;
 use model::status::Status;
 use model::time::Timestamp;
 use network::driver::ReceiptStatus;
 
-use super::tests::{CHANNEL, Rig, accept, event, moved, row, settle};
+use super::tests::{CHANNEL, CUSTOMER, ENDPOINT, Rig, accept, event, moved, row, settle};
 use super::*;
+use crate::deliveries::command::{DeliveryCommand, Next};
 use crate::records::MessageRow;
 use crate::retention::Trim;
 
@@ -100,4 +102,38 @@ fn a_channel_that_moves_without_end_keeps_a_bounded_number_of_its_moves() {
     assert!((1_000..1_064).contains(&kept), "{kept}");
     let newest = rig.view().scan_back(&from, &to, 1);
     assert_eq!(keys::version_of_change(&newest[0].0), 1_500);
+}
+
+#[test]
+fn a_delivery_goes_when_it_has_ended_and_its_event_with_the_last_one() {
+    let mut rig = Rig::connected();
+    let (mut new, first) = event(EventName::ChannelStatus);
+    let second = crate::command::NewDelivery { id: DeliveryId::new(), ..new.deliveries[0].clone() };
+    new.deliveries.push(second.clone());
+    let event_key = keys::event(new.id.as_str());
+    rig.run(Command::Emit(new));
+    let trim = |id| Command::Trim(Trim::Deliveries { endpoint: ENDPOINT, deliveries: vec![id] });
+    let end = |id| {
+        Command::Delivery(DeliveryCommand::Attempted {
+            endpoint: ENDPOINT,
+            delivery: id,
+            due: Timestamp(50),
+            attempt: None,
+            next: Next::Exhausted,
+            noted: false,
+        })
+    };
+    rig.run(trim(first));
+    assert!(rig.get(&keys::delivery(ENDPOINT, first)).is_some(), "it is still to be attempted");
+    for (id, left) in [(first, true), (second.id, false)] {
+        assert_eq!(rig.run(end(id)), Reply::Done);
+        for _ in 0..2 {
+            rig.run(trim(id));
+        }
+        assert!(rig.get(&keys::delivery(ENDPOINT, id)).is_none());
+        assert_eq!(rig.get(&event_key).is_some(), left);
+    }
+    assert_eq!(rig.count(keys::customer_endpoints()), 1);
+    rig.run(Command::Trim(Trim::Endpoint { customer: CUSTOMER, endpoint: ENDPOINT }));
+    assert_eq!(rig.count(keys::customer_endpoints()), 0);
 }

@@ -1,5 +1,6 @@
 //! Messages: sending, and reading what was stored (interface 4.2, supplement 5).
 
+mod deliveries;
 mod history;
 mod send;
 
@@ -10,5 +11,6 @@ pub fn routes() -> Vec<Route> {
         Route::post("/v1/channels/{id}/messages").plan_blocks().channel(send::send),
         Route::get("/v1/channels/{id}/messages").channel(history::of_channel),
         Route::get("/v1/messages").account(history::of_account),
+        Route::get("/v1/messages/{message_id}/deliveries").account(deliveries::of_message),
     ]
 }

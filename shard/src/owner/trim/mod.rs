@@ -1,20 +1,22 @@
 //! Finds what is past its time (supplement 5.4, 20.9) and has the state machine delete it, in steps that sends do not
 //! feel: a step is small, shares a log entry with what else is committed, and is followed by a pause; one shard of a
-//! node is trimmed at a time.
+//! node is trimmed at a time. Here messages and moves; [`deliveries`] apart.
+
+mod deliveries;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use model::id::ChannelId;
+use model::id::{ChannelId, EndpointId};
 use model::time::Timestamp;
 use raft::machine::View;
 
-use super::Owner;
-use super::committer::Lost;
 use crate::command::{Command, Reply};
 use crate::history::{Place, is_withheld};
 use crate::keys;
+use crate::owner::Owner;
+use crate::owner::committer::Lost;
 use crate::records::{ChannelRow, MessageRow, decode};
 use crate::retention::Trim;
 
@@ -49,7 +51,7 @@ struct Mark {
 
 /// Trims the owner's shard every now and then, for as long as it is the owner.
 pub async fn run(owner: Arc<Owner>) {
-    let mut marks = Marks { of: HashMap::new(), since: Instant::now() };
+    let mut marks = Marks::new();
     loop {
         // Not at once: whoever has just taken over has more urgent things to do.
         tokio::time::sleep(owner.node.retention.trim_every).await;
@@ -60,15 +62,24 @@ pub async fn run(owner: Arc<Owner>) {
     }
 }
 
+/// How far everything is trimmed.
 struct Marks {
     of: HashMap<ChannelId, Mark>,
+    of_endpoint: HashMap<EndpointId, deliveries::Mark>,
     since: Instant,
+}
+
+impl Marks {
+    fn new() -> Self {
+        Self { of: HashMap::new(), of_endpoint: HashMap::new(), since: Instant::now() }
+    }
 }
 
 async fn trim_all(owner: &Arc<Owner>, marks: &mut Marks) -> Result<(), Lost> {
     if marks.since.elapsed() >= FORGET_MARKS {
-        *marks = Marks { of: HashMap::new(), since: Instant::now() };
+        *marks = Marks::new();
     }
+    deliveries::trim_all(owner, marks).await?;
     let (mut next, end) = keys::channels();
     loop {
         let from = next.clone();
