@@ -91,6 +91,14 @@ pub enum Work {
         display_name: Option<String>,
     },
     Send(Send),
+    /// Whether a send to this address would be taken now: asked before its bytes are fetched.
+    CheckSend {
+        to: Address,
+    },
+    /// The media of a stored message, fetched from the network when its bytes are not here.
+    MessageMedia {
+        message_id: MessageId,
+    },
     Media(MediaWork),
     /// The directory has deleted the channel: end its session and wipe it.
     Forget,
@@ -117,6 +125,11 @@ pub struct Send {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum SendBody {
     Content(Content),
+    /// Content with bytes, which are kept already; the row of them comes to be with the message's.
+    Media {
+        content: Content,
+        media: Box<MediaRow>,
+    },
     /// What a stored message of the channel says.
     Forward(MessageKey),
 }

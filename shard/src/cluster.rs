@@ -30,9 +30,9 @@ use crate::history::{self, HistoryQuery, Page};
 use crate::media::blobs::{BlobError, Blobs};
 use crate::media::store::{MediaConfig, MediaStore};
 use crate::membership::{Excluded, Membership, MembershipConfig};
-use crate::owner::NodeContext;
 use crate::owner::hosting::{Owners, hand_over_lead};
 use crate::owner::pace::{Pacer, Slots};
+use crate::owner::{FETCH_PATIENCE, NodeContext};
 use crate::retention::Retention;
 use crate::router::{Router, Vitals};
 use crate::secrets::Secrets;
@@ -45,6 +45,9 @@ const CALL_MARGIN: Duration = Duration::from_secs(6);
 
 /// The longest that work at an owner waits for the network.
 const WORK_WAIT: Duration = Duration::from_secs(10);
+
+/// How many downloads of media from the network run at once on a node; each holds a few pieces in memory.
+const MOST_DOWNLOADS: usize = 32;
 
 /// How often the gauges are set.
 const GAUGE_EVERY: Duration = Duration::from_secs(2);
@@ -143,6 +146,7 @@ impl Cluster {
             slots: Slots::new(config.membership.own.max_channels),
             deliveries,
             media: Arc::new(media),
+            downloads: Semaphore::new(MOST_DOWNLOADS),
             router: router.clone(),
             retention: Arc::new(config.retention),
             trimming: Semaphore::new(1),
@@ -328,6 +332,7 @@ impl Cluster {
             Work::Send(_) | Work::Qr | Work::PairCode { .. } => {
                 context.deadline.max(Instant::now() + WORK_WAIT + CALL_MARGIN)
             }
+            Work::MessageMedia { .. } => context.deadline.max(Instant::now() + FETCH_PATIENCE + CALL_MARGIN),
             _ => context.deadline,
         };
         let ask = Ask::Channel { customer, channel, charge, work };
@@ -387,7 +392,13 @@ impl Cluster {
                 }
             }
         });
-        Ok(history::merge(try_join_all(pages).await?, &query))
+        let mut page = history::merge(try_join_all(pages).await?, &query);
+        for row in &mut page.rows {
+            if let Some(media) = &mut row.media {
+                self.context.media.link_shown(media, customer, row.channel_id);
+            }
+        }
+        Ok(page)
     }
 
     /// The deliveries of a message in each of the channels that have stored it.

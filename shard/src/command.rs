@@ -13,6 +13,7 @@ use uuid::Uuid;
 use crate::deliveries::command::DeliveryCommand;
 use crate::history::MessageError;
 use crate::media::command::MediaCommand;
+use crate::media::record::MediaRow;
 use crate::records::{MessageRow, encode};
 use crate::retention::Trim;
 use crate::stream::{Streamed, StreamedEvent, Ticket};
@@ -32,8 +33,15 @@ pub const BATCH_VERSION: u8 = 1;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Command {
-    /// Takes a send: a row and an encoded `OutboxEntry`. A message id that is known is left as it is.
-    AcceptSend { customer: CustomerId, message: NewMessage, outbox: Bytes },
+    /// Takes a send: a row, an encoded `OutboxEntry`, and the row of its media. A message id that is known is left as it
+    /// is.
+    AcceptSend {
+        customer: CustomerId,
+        message: NewMessage,
+        outbox: Bytes,
+        #[serde(default)]
+        media: Option<Box<MediaRow>>,
+    },
     /// The network's verdict on a send.
     Settle { channel: ChannelId, message: MessageId, verdict: Verdict, at: Timestamp, events: Vec<NewEvent> },
     /// A receipt for a sent message. Nothing happens when the row, or the member of a group, is that far already, or

@@ -29,6 +29,7 @@ const TICKET: u8 = b'T';
 const MEDIA: u8 = b'M';
 const BLOB_REF: u8 = b'B';
 const MEDIA_DUE: u8 = b'Y';
+const MEDIA_PENDING: u8 = b'P';
 const ATTEMPT: u8 = b't';
 const BEGUN_ATTEMPT: u8 = b'b';
 const CUSTOMER_ENDPOINT: u8 = b'e';
@@ -304,6 +305,20 @@ pub fn parse_blob_ref(key: &[u8]) -> Option<(Sha256Hex, ChannelId, MediaId)> {
     let hash = std::str::from_utf8(key.get(1..65)?).ok()?;
     let channel = ChannelId::from_bytes(key.get(65..81)?.try_into().ok()?);
     Some((Sha256Hex(hash.to_owned()), channel, MediaId::from_bytes(key.get(81..97)?.try_into().ok()?)))
+}
+
+/// Media whose bytes are still to come.
+pub fn media_pending(channel: ChannelId, id: MediaId) -> Vec<u8> {
+    key(MEDIA_PENDING, &[channel.as_bytes(), id.as_bytes()])
+}
+
+pub fn media_pending_of(channel: ChannelId) -> Range {
+    under(key(MEDIA_PENDING, &[channel.as_bytes()]))
+}
+
+/// The id in a key of [`media_pending`].
+pub fn parse_media_pending(key: &[u8]) -> Option<MediaId> {
+    Some(MediaId::from_bytes(key.get(17..33)?.try_into().ok()?))
 }
 
 /// When something is to be done about media: its bytes deleted, or what is left of it.

@@ -1,6 +1,7 @@
 //! A stored message as the interface shows it (supplement 5.4).
 
-use model::media::MediaRef;
+use model::id::ChannelId;
+use model::media::{Media, MediaRef, MediaState};
 use model::message::Content;
 use raft::machine::View;
 use serde_json::{Value, json};
@@ -10,6 +11,7 @@ use super::{Direction, StoredMessage, content};
 use crate::call::DeliveryView;
 use crate::keys;
 use crate::machine::MOST_RECEIPTS;
+use crate::media::record::MediaRow;
 use crate::records::{MessageRow, MessageState, ReceiptRow, decode};
 
 /// Every field of a row, with what became of it and where it was delivered.
@@ -45,7 +47,7 @@ pub fn show(view: &dyn View, row: MessageRow, without_deliveries: bool) -> Store
         push_name: row.push_name,
         kind,
         text,
-        media: row.content.media().map(MediaRef::not_here),
+        media: row.content.media().map(|media| media_of(view, row.channel, media)),
         message_key: row.content.target().cloned(),
         emoji,
         quoted_message_id: row.around.quoted.map(|quoted| quoted.message_id),
@@ -59,6 +61,16 @@ pub fn show(view: &dyn View, row: MessageRow, without_deliveries: bool) -> Store
         occurred_at: row.occurred_at,
         created_at: row.created_at,
         webhook_deliveries,
+    }
+}
+
+/// What is known of a message's bytes now; the link is for the node that answers to make.
+fn media_of(view: &dyn View, channel: ChannelId, media: &Media) -> MediaRef {
+    let row = media.id.and_then(|id| view.get(&keys::media(channel, id)));
+    match row {
+        Some(row) => decode::<MediaRow>(&row).shown(),
+        // Long after its bytes, its row went too.
+        None => MediaRef { state: MediaState::Gone, ..MediaRef::not_here(media) },
     }
 }
 

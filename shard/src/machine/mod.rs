@@ -16,6 +16,8 @@ use raft::machine::{Machine, Position, State, View};
 
 use crate::command::{BATCH_VERSION, Batch, BatchReply, Command, Move, NewEvent, NewMessage, Reply, Verdict};
 use crate::history::Direction;
+use crate::media::command::MediaCommand;
+use crate::media::record::MediaRow;
 use crate::records::{ChannelRow, DeliveryRow, EventRow, LidRow, MessagePointer, StatusChange, decode, encode};
 use crate::stream::{Streamed, StreamedEvent, ring};
 use crate::{keys, media};
@@ -64,7 +66,9 @@ struct Apply<'a> {
 impl Apply<'_> {
     fn command(&mut self, command: Command) -> Reply {
         match command {
-            Command::AcceptSend { customer, message, outbox } => self.accept_send(customer, &message, &outbox),
+            Command::AcceptSend { customer, message, outbox, media } => {
+                self.accept_send(customer, &message, &outbox, media)
+            }
             Command::Settle { channel, message, verdict, at, events } => {
                 self.settle(channel, &message, verdict, at, events)
             }
@@ -114,7 +118,13 @@ impl Apply<'_> {
         self.read(&keys::channel(id)).unwrap_or_else(|| ChannelRow::new(id, customer))
     }
 
-    fn accept_send(&mut self, customer: CustomerId, message: &NewMessage, outbox: &[u8]) -> Reply {
+    fn accept_send(
+        &mut self,
+        customer: CustomerId,
+        message: &NewMessage,
+        outbox: &[u8],
+        media: Option<Box<MediaRow>>,
+    ) -> Reply {
         let channel = self.channel(message.channel, customer);
         if channel.forgotten {
             return Reply::Forgotten;
@@ -138,6 +148,9 @@ impl Apply<'_> {
         self.place += 1;
         self.state.put(&keys::outbox(message.channel, sequence), outbox);
         self.put_message(&pointer_key, message, Some(sequence));
+        if let Some(row) = media {
+            media::apply::command(self.state, MediaCommand::Add(row));
+        }
         Reply::Done
     }
 

@@ -122,7 +122,12 @@ pub(super) fn row(id: &str, direction: Direction) -> MessageRow {
 pub(super) fn accept(row: &MessageRow) -> Command {
     let message = row.outbound();
     let entry = OutboxEntry { message, accepted_at: row.created_at };
-    Command::AcceptSend { customer: CUSTOMER, message: NewMessage::of(row), outbox: Bytes::from(encode(&entry)) }
+    Command::AcceptSend {
+        customer: CUSTOMER,
+        message: NewMessage::of(row),
+        outbox: Bytes::from(encode(&entry)),
+        media: None,
+    }
 }
 
 /// An event with one delivery.

@@ -118,6 +118,9 @@ fn write(state: &mut dyn State, row: &MediaRow) {
     if let Some(sha256) = row.kept() {
         state.put(&keys::blob_ref(sha256, row.channel, row.id), &[]);
     }
+    if row.state == MediaState::Pending {
+        state.put(&keys::media_pending(row.channel, row.id), &[]);
+    }
 }
 
 fn remove(state: &mut dyn State, row: &MediaRow) {
@@ -126,6 +129,7 @@ fn remove(state: &mut dyn State, row: &MediaRow) {
     if let Some(sha256) = row.kept() {
         state.delete(&keys::blob_ref(sha256, row.channel, row.id));
     }
+    state.delete(&keys::media_pending(row.channel, row.id));
 }
 
 #[cfg(test)]

@@ -76,13 +76,16 @@ fn find(owner: &Owner, customer: CustomerId, channel: ChannelId, id: MediaId) ->
 
 /// Waits for bytes that are still on their way; whoever fetches them commits the row as `ready`, or gives up.
 async fn wait(
-    owner: &Owner,
+    owner: &Arc<Owner>,
     customer: CustomerId,
     channel: ChannelId,
     id: MediaId,
     deadline: Instant,
 ) -> Result<Option<MediaRow>, NotOwner> {
     let until = deadline.checked_sub(WAY_BACK).unwrap_or(deadline);
+    if find(owner, customer, channel, id).is_some_and(|row| row.state == MediaState::Pending) {
+        owner.fetch_soon(customer, channel, id).await;
+    }
     loop {
         let row = find(owner, customer, channel, id);
         if row.as_ref().is_none_or(|row| row.state != MediaState::Pending) || Instant::now() >= until {

@@ -7,7 +7,8 @@
 //!
 //! - [`record`], [`command`], [`apply`]: the rows, in the shard's state machine.
 //! - [`call`], [`desk`]: what is asked of a channel's owner. [`trim`]: retention, at the owner.
-//! - [`blobs`]: the bytes. [`spool`], [`sniff`]: on their way in. [`fetch`]: from a URL.
+//! - [`blobs`]: the bytes. [`spool`], [`sniff`]: on their way in. [`fetch`]: from a URL,
+//!   `outbound`: for a send.
 //! - [`token`]: links. [`store`]: all of it for the floors above, with [`gate`] for what crosses nodes.
 
 pub(crate) mod apply;
@@ -17,6 +18,7 @@ pub mod command;
 pub(crate) mod desk;
 pub mod fetch;
 mod gate;
+mod outbound;
 pub mod record;
 pub mod sniff;
 pub mod spool;

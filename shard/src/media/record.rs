@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use model::id::{ChannelId, CustomerId, MediaId};
-use model::media::{MediaHandle, MediaState, Sha256Hex};
+use model::media::{MediaHandle, MediaRef, MediaState, Sha256Hex};
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -101,6 +101,25 @@ impl MediaRow {
             self.mime_type = mime_type;
         }
         self
+    }
+
+    /// As events and history show it, but for the link (supplement 8.4).
+    pub fn shown(&self) -> MediaRef {
+        MediaRef {
+            id: Some(self.id),
+            url: None,
+            mime_type: self.mime_type.clone(),
+            size_bytes: self.size,
+            filename: self.filename.clone(),
+            sha256: self.sha256.clone(),
+            width: self.width,
+            height: self.height,
+            duration_seconds: self.duration_seconds,
+            voice: self.voice,
+            view_once: self.view_once,
+            state: self.state,
+            expires_at: Some(self.expires_at),
+        }
     }
 
     /// The handle, while the network keeps the bytes under it.

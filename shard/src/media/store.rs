@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use model::error::ApiError;
-use model::id::{ChannelId, ShardId, Slot};
+use model::id::{ChannelId, CustomerId, MediaId, ShardId, Slot};
 use model::media::{MediaRef, MediaState, Sha256Hex};
 use model::time::Timestamp;
 use network::driver::ByteStream;
@@ -90,7 +90,11 @@ impl MediaStore {
     /// # Errors
     /// 503 while the cluster is not formed.
     pub fn link(&self, row: &MediaRow) -> Result<String, ApiError> {
-        let token = self.keys()?.sign(row.id, row.customer, row.channel, Timestamp::now());
+        self.link_to(row.id, row.customer, row.channel)
+    }
+
+    fn link_to(&self, id: MediaId, customer: CustomerId, channel: ChannelId) -> Result<String, ApiError> {
+        let token = self.keys()?.sign(id, customer, channel, Timestamp::now());
         Ok(format!("{}{LINK_PATH}{token}", self.base_url))
     }
 
@@ -107,25 +111,17 @@ impl MediaStore {
         url.strip_prefix(self.base_url.as_str())?.strip_prefix(LINK_PATH)
     }
 
-    /// Media as events and history show it, with a fresh link (supplement 8.4). What has no bytes and never will has
-    /// no link.
+    /// Media as events and history show it, with a fresh link (supplement 8.4).
     pub fn reference(&self, row: &MediaRow) -> MediaRef {
-        let linked = matches!(row.state, MediaState::Ready | MediaState::Pending);
-        MediaRef {
-            id: Some(row.id),
-            url: if linked { self.link(row).ok() } else { None },
-            mime_type: row.mime_type.clone(),
-            size_bytes: row.size,
-            filename: row.filename.clone(),
-            sha256: row.sha256.clone(),
-            width: row.width,
-            height: row.height,
-            duration_seconds: row.duration_seconds,
-            voice: row.voice,
-            view_once: row.view_once,
-            state: row.state,
-            expires_at: Some(row.expires_at),
-        }
+        let mut shown = row.shown();
+        self.link_shown(&mut shown, row.customer, row.channel);
+        shown
+    }
+
+    /// Puts a fresh link into what is shown of media. What has no bytes and never will has none.
+    pub fn link_shown(&self, shown: &mut MediaRef, customer: CustomerId, channel: ChannelId) {
+        let linked = matches!(shown.state, MediaState::Ready | MediaState::Pending);
+        shown.url = shown.id.filter(|_| linked).and_then(|id| self.link_to(id, customer, channel).ok());
     }
 
     fn shard_of(&self, channel: ChannelId) -> Result<ShardId, BlobError> {

@@ -4,6 +4,7 @@
 //! and only then acts on it: writes to the session, acknowledges to the network, answers callers. What the process
 //! had not committed when it died, nobody was told of.
 
+use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 use futures::FutureExt;
 
 use model::error::ApiError;
-use model::id::{ChannelId, CustomerId, MessageId, RequestId};
+use model::id::{ChannelId, CustomerId, MediaId, MessageId, RequestId};
 use model::status::{Status, Trigger};
 use model::time::Timestamp;
 use network::driver::{ItemId, Session, SessionError, SessionEvent};
@@ -23,6 +24,9 @@ use super::Owner;
 use super::committer::Lost;
 use super::outbox::{Outbox, SendVerdict};
 use super::pace::SlotGuard;
+use super::transfers::Transfers;
+use super::transfers::downloads::FetchEnd;
+use super::transfers::held::Held;
 use crate::call::{Done, Live, QrCode, Sent, Work};
 use crate::command::{Command, Reply};
 use crate::history::Direction;
@@ -62,6 +66,8 @@ pub enum ToChannel {
     },
     /// Close the session in order and end; the answer comes when the network knows.
     HandOver(oneshot::Sender<()>),
+    /// Somebody asks for bytes that are not here.
+    Fetch(MediaId, Option<oneshot::Sender<FetchEnd>>),
 }
 
 /// What a channel's task answers; the caller's task does the waiting that is left.
@@ -112,6 +118,9 @@ pub(super) struct Channel {
     pub failures: u32,
     pub pair_code: Option<PairCodeAsked>,
     age_checked: Instant,
+    pub transfers: Transfers,
+    /// Items that wait for bytes, and those behind them.
+    pub held: VecDeque<Held>,
 }
 
 /// What a turn will do once its commands are committed.
@@ -157,6 +166,8 @@ impl Channel {
             failures: 0,
             pair_code: None,
             age_checked: Instant::now(),
+            transfers: Transfers::default(),
+            held: VecDeque::new(),
         };
         channel.load_outbox();
         channel
@@ -222,7 +233,8 @@ impl Channel {
         let mut idle_since = Instant::now();
         loop {
             let wake = self.next_wake().unwrap_or(idle_since + IDLE);
-            let running = &mut self.running;
+            let (running, transfers) = (&mut self.running, &mut self.transfers);
+            let mut finished = None;
             tokio::select! {
                 taken = mailbox.recv_many(&mut work, TURN) => {
                     if taken == 0 {
@@ -235,14 +247,18 @@ impl Channel {
                         events.push(SessionEvent::Ended(network::driver::EndReason::Transport("driver".into())));
                     }
                 }
+                transfer = transfers.next() => finished = Some(transfer),
                 () = tokio::time::sleep_until(wake.into()) => {}
             }
-            if work.is_empty() && events.is_empty() && self.next_wake().is_none() {
+            if work.is_empty() && events.is_empty() && finished.is_none() && self.next_wake().is_none() {
                 if idle_since.elapsed() >= IDLE && self.owner.retire(self.row.id, mailbox) {
                     return Ok(());
                 }
             } else {
                 idle_since = Instant::now();
+            }
+            if let Some(finished) = finished {
+                self.transfer_ended(finished).await?;
             }
             self.take_events(&mut events).await?;
             if self.take_work(&mut work).await? {
@@ -261,6 +277,8 @@ impl Channel {
             login.map(|running| running.opened_at + super::lifecycle::LOGIN_PATIENCE),
             self.running.as_ref().filter(|running| running.logged_in).and_then(|_| self.outbox.next_due()),
             (!self.outbox.is_empty()).then(|| self.age_checked + AGE_CHECK),
+            self.held_until(),
+            self.transfers.next_try().filter(|_| self.is_logged_in()),
         ];
         // A channel that runs stays, whether or not it has something to wait for.
         let stays = self.running.is_some().then(|| Instant::now() + Duration::from_secs(3600));
@@ -287,8 +305,16 @@ impl Channel {
             let expired = self.outbox.older_than(QUEUE_LIFE, Timestamp::now());
             self.fail_sends(expired, "expired_in_queue", "the message waited 24 hours and was not sent").await?;
         }
+        if !self.held.is_empty() {
+            self.release_and_finish().await?;
+        }
+        self.continue_downloads();
         self.write_outbox().await;
         Ok(())
+    }
+
+    pub fn is_logged_in(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| running.logged_in)
     }
 
     async fn take_events(&mut self, events: &mut Vec<SessionEvent>) -> Result<(), Lost> {
@@ -299,7 +325,7 @@ impl Channel {
                     self.settle_accepted(&mut turn, &id, at, recipients);
                 }
                 SessionEvent::Refused { id, code, text } => self.settle_refused(&mut turn, &id, code, &text),
-                SessionEvent::Inbound(item) => self.take_inbound(&mut turn, *item),
+                SessionEvent::Inbound(item) => self.take_or_hold(&mut turn, *item),
                 other => {
                     // What came before it takes effect before it.
                     self.finish(std::mem::take(&mut turn)).await?;
@@ -307,6 +333,7 @@ impl Channel {
                 }
             }
         }
+        self.release_held(&mut turn);
         self.finish(turn).await
     }
 
@@ -324,6 +351,7 @@ impl Channel {
                     // A caller that has gone away needs no answer.
                     let _ = reply.send(answer);
                 }
+                ToChannel::Fetch(media, waiting) => self.fetch_now(media, waiting),
                 ToChannel::HandOver(done) => {
                     self.finish(turn).await?;
                     self.hand_over().await?;
@@ -394,9 +422,15 @@ impl Channel {
         }
     }
 
-    /// Writes what is due, in order. A transport that does not take it is dead; the session's end will tell.
+    /// Writes what is due, in order, and sees to the bytes of what must wait for them.
     pub async fn write_outbox(&mut self) {
-        let Some(running) = self.running.as_ref().filter(|running| running.logged_in) else { return };
+        while self.write_due().await && self.bring_bytes() {}
+    }
+
+    /// False when the session took no more. A transport that does not take a message is dead; the session's end will
+    /// tell.
+    async fn write_due(&mut self) -> bool {
+        let Some(running) = self.running.as_ref().filter(|running| running.logged_in) else { return false };
         let session = running.session.clone();
         for message in self.outbox.due(Instant::now()) {
             let id = message.id.clone();
@@ -407,15 +441,16 @@ impl Channel {
                         self.outbox.goes_out(&id);
                     }
                     tracing::debug!(channel = %self.row.id, %error, "a message was not written");
-                    return;
+                    return false;
                 }
                 Err(_) => {
                     self.outbox.goes_out(&id);
                     session.kill();
-                    return;
+                    return false;
                 }
             }
         }
+        true
     }
 
     /// Commits one command and expects it to take effect, or not to matter.

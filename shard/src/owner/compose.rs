@@ -1,21 +1,26 @@
 //! What a send says once the channel's store was asked: the forwarded message, the quoted one.
 
 use model::error::ApiError;
-use model::id::MessageId;
+use model::id::{MediaId, MessageId};
 use model::issue::{Fault, IssueCode};
+use model::media::MediaState;
 use model::message::{Content, MessageKey, Quoted, Surroundings};
+use model::time::Timestamp;
 use raft::machine::View;
 
 use super::channel::Channel;
 use crate::call::{Send, SendBody};
 use crate::history::Direction;
 use crate::keys;
+use crate::media::record::{MediaDirection, MediaRow};
 use crate::records::{MessagePointer, MessageRow, decode};
 
 /// A send as the network will be given it.
 pub struct Composed {
     pub content: Content,
     pub around: Surroundings,
+    /// The row of its bytes, to be stored with the message.
+    pub media: Option<Box<MediaRow>>,
 }
 
 impl Channel {
@@ -23,9 +28,14 @@ impl Channel {
     /// `message_not_found` for a message to forward that this channel has not stored, `invalid_request` for one that
     /// cannot be forwarded.
     pub fn compose(&self, send: &Send) -> Result<Composed, ApiError> {
-        let (content, forwarded) = match &send.body {
-            SendBody::Content(content) => (content.clone(), false),
-            SendBody::Forward(key) => (self.forwarded(key)?, true),
+        let (content, media, forwarded) = match &send.body {
+            SendBody::Content(content) => (content.clone(), None, false),
+            SendBody::Media { content, media } => (content.clone(), Some(media.clone()), false),
+            SendBody::Forward(key) => {
+                let mut content = self.forwarded(key)?;
+                let media = self.media_again(&mut content)?;
+                (content, media, true)
+            }
         };
         let asked = send.around.clone();
         let around = Surroundings {
@@ -37,7 +47,35 @@ impl Channel {
             ephemeral_expiration: asked.ephemeral_expiration,
             recovered: false,
         };
-        Ok(Composed { content, around })
+        Ok(Composed { content, around, media })
+    }
+
+    /// The bytes of a forwarded message under a name of their own: they are kept as long as the new message says,
+    /// whatever becomes of the first.
+    ///
+    /// # Errors
+    /// `media_gone` when they are neither here nor at the network any more.
+    fn media_again(&self, content: &mut Content) -> Result<Option<Box<MediaRow>>, ApiError> {
+        let Some(media) = content.media_mut() else { return Ok(None) };
+        let now = Timestamp::now();
+        let before = media.id.and_then(|id| self.media_row(id)).ok_or_else(|| ApiError::media_gone(None))?;
+        if before.deleted || (before.kept().is_none() && before.live_handle(now).is_none()) {
+            return Err(ApiError::media_gone(Some(before.expires_at)));
+        }
+        let expires_at = now.plus(self.owner.node.media.retention(self.row.id));
+        let state = if before.kept().is_some() { MediaState::Ready } else { MediaState::Pending };
+        let row = MediaRow {
+            id: MediaId::new(),
+            direction: MediaDirection::Outbound,
+            state,
+            created_at: now,
+            expires_at,
+            due_at: expires_at,
+            ..before
+        };
+        media.id = Some(row.id);
+        media.handle = None;
+        Ok(Some(Box::new(row)))
     }
 
     /// The content of a stored message, as it goes out again. Its bytes are named, not fetched (supplement 28.1).

@@ -77,7 +77,7 @@ impl Channel {
         metrics::counter!("gateway_inbound_total", "type" => row.content.type_name()).increment(1);
         let payload = match &row.content {
             Content::Reaction { .. } => reaction_payload(&row, sender, false, at),
-            _ => Some(received_payload(&row, sender, at, now)),
+            _ => Some(received_payload(&row, sender, at, now, |media| self.media_ref(turn, media))),
         };
         let Some(payload) = payload else { return };
         let told_apart = if row.around.recovered { RECOVERED } else { "" };
@@ -207,7 +207,13 @@ impl Channel {
 }
 
 /// `message.received` of a row.
-fn received_payload(row: &MessageRow, sender: Sender, at: Timestamp, now: Timestamp) -> Payload {
+fn received_payload(
+    row: &MessageRow,
+    sender: Sender,
+    at: Timestamp,
+    now: Timestamp,
+    media_ref: impl Fn(&Media) -> MediaRef,
+) -> Payload {
     let around = row.around.clone();
     Payload::MessageReceived(Box::new(MessageReceived {
         message_id: row.message_id.clone(),
@@ -227,11 +233,6 @@ fn received_payload(row: &MessageRow, sender: Sender, at: Timestamp, now: Timest
         timestamp: at.unix_seconds(),
         truncated: false,
     }))
-}
-
-/// How an event shows the bytes of a message.
-fn media_ref(media: &Media) -> MediaRef {
-    MediaRef::not_here(media)
 }
 
 /// `message.reaction` of a row that is one.

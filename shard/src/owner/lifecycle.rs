@@ -368,6 +368,7 @@ impl Channel {
                 }
                 let extra = Extra { identity: Some(identity), ..Extra::default() };
                 let _ = self.go(Trigger::LoginOk, Some(extra)).await?;
+                self.take_up_downloads();
             }
             SessionEvent::Ended(reason) => self.session_ended(reason).await?,
             // Taken in turns by the caller.
@@ -465,6 +466,7 @@ impl Channel {
                 self.row.status = Status::Pending;
                 Ok(Ok(Worked::Done(Done::Nothing)))
             }
+            Work::CheckSend { to } => Ok(self.check_send(&to).map(|()| Worked::Done(Done::Nothing))),
             Work::StatusHistory { limit, before } => {
                 let (from, to) = keys::status_changes(self.row.id, before);
                 let rows = self.owner.reader.scan_back(&from, &to, limit);
@@ -474,7 +476,7 @@ impl Channel {
                 Ok(Ok(Worked::Done(Done::StatusHistory(changes))))
             }
             // Sends are taken in turns by the caller; media does not come here.
-            Work::Send(_) | Work::Media(_) => Ok(Err(ApiError::internal_error())),
+            Work::Send(_) | Work::Media(_) | Work::MessageMedia { .. } => Ok(Err(ApiError::internal_error())),
         }
     }
 

@@ -14,10 +14,12 @@ pub mod events;
 pub mod hosting;
 mod inbound;
 mod lifecycle;
+mod message_media;
 pub mod outbox;
 pub mod pace;
 mod receipts;
 mod sends;
+mod transfers;
 mod trim;
 
 use std::collections::{HashMap, HashSet};
@@ -45,6 +47,7 @@ use self::auth::ReplicatedAuth;
 use self::census::Census;
 use self::channel::{Channel, MAILBOX, ToChannel, Worked};
 use self::committer::Committer;
+pub use self::message_media::FETCH_PATIENCE;
 use self::outbox::SendVerdict;
 use self::pace::{Pacer, Slots};
 use self::sends::CODE_BAD_RECIPIENT;
@@ -82,6 +85,8 @@ pub struct NodeContext {
     pub slots: Arc<Slots>,
     pub deliveries: Deliveries,
     pub media: Arc<MediaStore>,
+    /// Downloads from the network that run at once on this node.
+    pub downloads: Semaphore,
     pub router: Arc<Router>,
     pub retention: Arc<Retention>,
     /// Lets one shard of this node be trimmed at a time.
@@ -179,6 +184,9 @@ impl Owner {
         }
         if let Work::Media(work) = work {
             return desk::work(self, customer, channel, work, deadline).await;
+        }
+        if let Work::MessageMedia { message_id } = work {
+            return self.message_media(customer, channel, &message_id).await;
         }
         if matches!(work, Work::Look) {
             return Ok(Ok(Done::Live(self.stored_live(channel, customer))));

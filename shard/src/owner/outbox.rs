@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 use model::id::MessageId;
+use model::media::MediaHandle;
+use model::time::Timestamp;
 use network::driver::Outbound;
 use tokio::sync::oneshot;
 
@@ -25,9 +27,25 @@ pub struct Entry {
     /// The network may have got it, in this session or an earlier one, here or at another owner.
     may_be_out: bool,
     waiting: Option<oneshot::Sender<SendVerdict>>,
+    bytes: BytesAtNetwork,
+}
+
+/// How long the network keeps the bytes of a message.
+#[derive(Default)]
+struct BytesAtNetwork {
+    until: Option<Timestamp>,
+    /// They have just come there: their message is to be written whatever the clocks say.
+    fresh: bool,
 }
 
 impl Entry {
+    /// Whether the network lacks the bytes that the message names.
+    fn lacks_bytes(&self, now: Timestamp) -> bool {
+        let Some(media) = self.message.content.media() else { return false };
+        let expired = !self.bytes.fresh && self.bytes.until.is_some_and(|until| until <= now);
+        media.handle.is_none() || expired
+    }
+
     /// Answers the caller, if one still waits.
     pub fn answer(&mut self, verdict: SendVerdict) {
         if let Some(caller) = self.waiting.take() {
@@ -60,7 +78,8 @@ impl Outbox {
     /// have written it.
     pub fn push(&mut self, message: Outbound, row: MessageRow, may_be_out: bool) {
         self.places.insert(message.id.clone(), self.next);
-        self.entries.insert(self.next, Entry { message, row, written: None, may_be_out, waiting: None });
+        let bytes = BytesAtNetwork::default();
+        self.entries.insert(self.next, Entry { message, row, written: None, may_be_out, waiting: None, bytes });
         self.next += 1;
     }
 
@@ -90,15 +109,37 @@ impl Outbox {
     }
 
     /// Messages that should be written now, in order: never written in this session, or without answer for too long.
+    /// Those behind one whose bytes are not at the network wait for it.
     pub fn due(&self, now: Instant) -> Vec<Outbound> {
         let due = |entry: &&Entry| entry.written.is_none_or(|(at, writes)| at + resend_delay(writes) <= now);
-        self.entries.values().filter(due).map(|entry| entry.message.clone()).collect()
+        self.writable().filter(due).map(|entry| entry.message.clone()).collect()
     }
 
     /// When the next message is due again.
     pub fn next_due(&self) -> Option<Instant> {
         let due = |entry: &Entry| entry.written.map(|(at, writes)| at + resend_delay(writes));
-        self.entries.values().filter_map(due).min()
+        self.writable().filter_map(due).min()
+    }
+
+    fn writable(&self) -> impl Iterator<Item = &Entry> {
+        let now = Timestamp::now();
+        self.entries.values().take_while(move |entry| !entry.lacks_bytes(now))
+    }
+
+    /// The message that the others wait for, because its bytes are not at the network.
+    pub fn first_without_bytes(&self, now: Timestamp) -> Option<&Entry> {
+        self.entries.values().find(|entry| entry.lacks_bytes(now))
+    }
+
+    /// The network has the bytes of a message.
+    pub fn has_bytes(&mut self, id: &MessageId, handle: MediaHandle, until: Option<Timestamp>) {
+        let entry = self.places.get(id).and_then(|place| self.entries.get_mut(place));
+        if let Some(entry) = entry
+            && let Some(media) = entry.message.content.media_mut()
+        {
+            media.handle = Some(handle);
+            entry.bytes = BytesAtNetwork { until, fresh: true };
+        }
     }
 
     /// A session took it, or may have: from here on nobody but the network can say whether it got it.
@@ -113,6 +154,7 @@ impl Outbox {
             entry.may_be_out = true;
             let writes = entry.written.map_or(0, |(_, writes)| writes);
             entry.written = Some((now, writes + 1));
+            entry.bytes.fresh = false;
         }
     }
 
@@ -122,7 +164,7 @@ impl Outbox {
     }
 
     /// Messages that were accepted here longer ago than `age`.
-    pub fn older_than(&self, age: Duration, now: model::time::Timestamp) -> Vec<MessageId> {
+    pub fn older_than(&self, age: Duration, now: Timestamp) -> Vec<MessageId> {
         let old = |entry: &&Entry| now.since(entry.row.created_at) >= age;
         self.entries.values().take_while(old).map(|entry| entry.message.id.clone()).collect()
     }

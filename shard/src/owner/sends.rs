@@ -22,6 +22,7 @@ use crate::command::{Command, NewEvent, NewMessage, Verdict};
 use crate::history::{Direction, MessageError, MessageStatus, Source, withhold};
 use crate::keys;
 use crate::machine::OFFLINE_QUEUE;
+use crate::media::record::MediaRow;
 use crate::records::{LidRow, MessageRow, MessageState, OutboxEntry, decode, encode};
 
 /// The network's code for a recipient that it does not know.
@@ -40,12 +41,13 @@ impl Channel {
             Err(error) => {
                 let _ = reply.send(Err(error));
             }
-            Ok(row) => {
+            Ok((row, media)) => {
                 let entry = OutboxEntry { message: row.outbound(), accepted_at: row.created_at };
                 let accept = Command::AcceptSend {
                     customer: self.row.customer,
                     message: self.new_message(&row),
                     outbox: Bytes::from(encode(&entry)),
+                    media,
                 };
                 turn.after.push(After::Send {
                     command: turn.commands.len(),
@@ -68,24 +70,35 @@ impl Channel {
         NewMessage::of(&envelope)
     }
 
-    fn row_of(&self, send: &Send, request_id: RequestId) -> Result<MessageRow, ApiError> {
+    /// Whether a send to this address would be taken now.
+    pub fn check_send(&self, to: &Address) -> Result<(), ApiError> {
+        self.check_status()?;
+        self.resolve(to).map(drop)
+    }
+
+    fn check_status(&self) -> Result<(), ApiError> {
         if matches!(self.row.status.on_send(), OnSend::NotConnected | OnSend::Unavailable) {
             return Err(self.refuse_send(self.row.status));
         }
+        Ok(())
+    }
+
+    fn row_of(&self, send: &Send, request_id: RequestId) -> Result<(MessageRow, Option<Box<MediaRow>>), ApiError> {
+        self.check_status()?;
         // Also while connected: a network that accepts nothing must not grow it without bound. A send that is in it
         // already is a repeat.
         if self.outbox.len() >= OFFLINE_QUEUE && !self.outbox.contains(&send.message_id) {
             return Err(ApiError::worker_at_capacity());
         }
         let to = self.resolve(&send.to)?;
-        let Composed { mut content, around } = self.compose(send)?;
+        let Composed { mut content, around, media } = self.compose(send)?;
         if let Some(target) = content.target_mut() {
             target.remote_jid.clone_from(&to);
         }
         let suffixes = &self.owner.node.suffixes;
         let own = self.own_address();
         let now = Timestamp::now();
-        Ok(MessageRow {
+        let row = MessageRow {
             id: RowId::new(),
             message_id: send.message_id.clone(),
             channel: self.row.id,
@@ -107,7 +120,8 @@ impl Channel {
             request_id: Some(request_id.0),
             occurred_at: now,
             created_at: now,
-        })
+        };
+        Ok((row, media))
     }
 
     /// The address that a send goes to: a LID goes to the phone behind it (interface 2.2).

@@ -2,6 +2,7 @@
 
 mod deliveries;
 mod history;
+mod media;
 mod send;
 
 use crate::route::Route;
@@ -10,6 +11,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/channels/{id}/messages").plan_blocks().channel(send::send),
         Route::get("/v1/channels/{id}/messages").channel(history::of_channel),
+        Route::get("/v1/channels/{id}/messages/{message_id}/media").channel(media::of_message),
         Route::get("/v1/messages").account(history::of_account),
         Route::get("/v1/messages/{message_id}/deliveries").account(deliveries::of_message),
     ]

@@ -22,18 +22,24 @@ struct SentView {
 pub async fn send(call: &mut ChannelCall) -> Outcome {
     let body = call.object().await?;
     let SendRequest { to, content, around, client_ref } = SendRequest::parse(&body, &call.app.config.suffixes)?;
-    let body = match content {
+    let said = match content {
         SendContent::Ready(content) => SendBody::Content(content),
         SendContent::Forward(key) => SendBody::Forward(key),
+        SendContent::Media(media) if matches!(media.kind, MediaKind::Audio { convert: true, .. }) => {
+            return Err(ApiError::not_implemented("messages.voice.convert"));
+        }
         SendContent::Media(media) => {
-            let convert = matches!(media.kind, MediaKind::Audio { convert: true, .. });
-            let feature = if convert { "voice.convert" } else { media.kind.type_name() };
-            return Err(ApiError::not_implemented(&format!("messages.{feature}")));
+            // A channel that cannot send is not worth a fetch.
+            call.work(Work::CheckSend { to: to.clone() }).await?;
+            let nested = !body.contains_key("type");
+            let field: &[&str] = if nested { &["body", "media_url"] } else { &["media_url"] };
+            let (customer, channel) = (call.customer_id(), call.channel.id);
+            call.cluster().send_media(customer, channel, &media, field, &call.context()).await?
         }
     };
     // Minted before the owner is asked: asking another owner after a doubt is the same send.
     let message_id = MessageId::mint(rand::random());
-    let work = Work::Send(Send { message_id, to, body, around, client_ref });
+    let work = Work::Send(Send { message_id, to, body: said, around, client_ref });
     let Done::Sent(sent) = call.work(work).await? else { return Err(failure::unexpected_answer()) };
     Ok(Reply::accepted(&SentView {
         message_id: sent.message_id,

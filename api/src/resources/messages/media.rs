@@ -1,0 +1,24 @@
+//! `GET /v1/channels/{id}/messages/{message_id}/media` (supplement 5.1).
+
+use model::error::ApiError;
+use model::id::MessageId;
+use shard::call::{Done, Work};
+
+use crate::exchange::ChannelCall;
+use crate::failure;
+use crate::reply::{Outcome, Reply};
+
+/// The media of a message with a fresh link; bytes that are not stored are fetched from the network again.
+pub async fn of_message(call: &mut ChannelCall) -> Outcome {
+    let message_id = MessageId(call.parameter("message_id").to_owned());
+    if message_id.0.len() > LONGEST_ID {
+        return Err(ApiError::message_not_found(&message_id.0));
+    }
+    match call.work(Work::MessageMedia { message_id }).await? {
+        Done::Media(Some(row)) => Ok(Reply::ok(&call.cluster().media().reference(&row))),
+        _ => Err(failure::unexpected_answer()),
+    }
+}
+
+/// The longest message id that is looked for.
+const LONGEST_ID: usize = 255;

@@ -1,0 +1,138 @@
+//! The bytes of a send: fetched at the node that took the request, judged, and kept before the owner hears of them
+//! (supplement 5.2).
+
+use model::error::ApiError;
+use model::id::{ChannelId, CustomerId};
+use model::issue::{Fault, IssueCode};
+use model::media::Media;
+use model::send::{MediaKind, MediaSend};
+use model::time::Timestamp;
+
+use super::fetch::{FetchError, Fetched};
+use super::record::{MediaDirection, MediaRow};
+use super::sniff;
+use crate::call::SendBody;
+use crate::cluster::{CallContext, Cluster};
+
+/// The type of a sticker's bytes.
+const WEBP: &str = "image/webp";
+
+impl Cluster {
+    /// Makes a send of what a URL names. The bytes are on a quorum of the channel's shard when this returns; the row
+    /// that refers to them comes to be with the message. `field` is the path of the URL in the caller's body.
+    ///
+    /// # Errors
+    /// The media codes of supplement 2, `invalid_request` for bytes that cannot be sent as what they are said to be;
+    /// then nothing is left behind.
+    pub async fn send_media(
+        &self,
+        customer: CustomerId,
+        channel: ChannelId,
+        send: &MediaSend,
+        field: &[&str],
+        context: &CallContext,
+    ) -> Result<SendBody, ApiError> {
+        let url = &send.source.url;
+        let Fetched { spooled, filename, .. } = self.fetch_media(url, context).await.map_err(|error| match error {
+            FetchError::Url(fault) => fault.at(field),
+            error => error.told(url, "media_url"),
+        })?;
+        let Judged { mime_type, animated } = judge(send, &spooled.head).map_err(|fault| fault.at(field))?;
+        let media = self.media();
+        let retention = media.retention(channel);
+        let row = MediaRow::new(customer, channel, MediaDirection::Outbound, mime_type, Timestamp::now(), retention)
+            .with_bytes(spooled.stored(None));
+        media.keep(channel, spooled).await?;
+        let content = send.content(Media { filename, ..facts(&row) }, animated);
+        let row = match content.media() {
+            // What the caller said of the bytes belongs to them.
+            Some(said) => {
+                MediaRow { filename: said.filename.clone(), voice: said.voice, view_once: said.view_once, ..row }
+            }
+            None => row,
+        };
+        Ok(SendBody::Media { content, media: Box::new(row) })
+    }
+}
+
+/// What is known of a row's bytes, as a message names them.
+fn facts(row: &MediaRow) -> Media {
+    Media {
+        id: Some(row.id),
+        size_bytes: row.size,
+        sha256: row.sha256.clone(),
+        width: row.width,
+        height: row.height,
+        duration_seconds: row.duration_seconds,
+        ..Media::of_type(&row.mime_type)
+    }
+}
+
+/// What bytes go out as.
+#[derive(Debug, PartialEq, Eq)]
+struct Judged {
+    mime_type: String,
+    animated: bool,
+}
+
+/// The bytes win for pictures, videos and stickers, the declaration for documents and sound (supplement 5.2).
+fn judge(send: &MediaSend, head: &[u8]) -> Result<Judged, Fault> {
+    let declared = &send.source.mime_type;
+    match send.kind {
+        MediaKind::Sticker => match sniff::webp_is_animated(head) {
+            Some(animated) => Ok(Judged { mime_type: WEBP.to_owned(), animated }),
+            None => Err(Fault::new(IssueCode::Format, "a sticker must be a WebP picture")),
+        },
+        MediaKind::Image { .. } | MediaKind::Video { .. } => {
+            let mime_type = sniff::settle(head, Some(declared));
+            Ok(Judged { mime_type, animated: false })
+        }
+        MediaKind::Document { .. } | MediaKind::Audio { .. } => {
+            Ok(Judged { mime_type: declared.clone(), animated: false })
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use model::send::MediaSource;
+
+    use super::*;
+
+    const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
+    const STILL: &[u8] = b"RIFF\0\0\0\0WEBPVP8 \0\0\0\0\0";
+    const MOVING: &[u8] = b"RIFF\0\0\0\0WEBPVP8X\0\0\0\0\x02";
+
+    fn send(kind: MediaKind, declared: &str) -> MediaSend {
+        let source = MediaSource { url: "https://example.com/a".into(), mime_type: declared.into(), filename: None };
+        MediaSend { source, kind, view_once: false }
+    }
+
+    #[test]
+    fn bytes_win_for_pictures_and_the_declaration_for_documents() {
+        let image = || MediaKind::Image { caption: None };
+        let video = || MediaKind::Video { caption: None, gif: false, note: false };
+        let audio = || MediaKind::Audio { voice: false, convert: false };
+        let document = || MediaKind::Document { caption: None };
+        let table: [(MediaKind, &str, &[u8], &str); 6] = [
+            (image(), "image/jpeg", PNG, "image/png"),
+            (image(), "image/heic", b"nothing known", "image/heic"),
+            (video(), "video/mp4", PNG, "image/png"),
+            (audio(), "audio/mpeg", PNG, "audio/mpeg"),
+            (document(), "application/pdf", PNG, "application/pdf"),
+            (MediaKind::Sticker, "image/png", STILL, "image/webp"),
+        ];
+        for (kind, declared, head, expected) in table {
+            assert_eq!(judge(&send(kind, declared), head).unwrap().mime_type, expected);
+        }
+    }
+
+    #[test]
+    fn a_sticker_is_webp_and_says_whether_it_moves() {
+        let judged = |head| judge(&send(MediaKind::Sticker, "image/webp"), head);
+        assert!(!judged(STILL).unwrap().animated);
+        assert!(judged(MOVING).unwrap().animated);
+        assert_eq!(judged(PNG).unwrap_err().code, IssueCode::Format);
+    }
+}

@@ -1,0 +1,79 @@
+//! The bytes of a stored message, for somebody who asks for them (supplement 5.1): those that are not here are fetched
+//! from the network once more.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::error::ApiError;
+use model::id::{ChannelId, CustomerId, MediaId, MessageId};
+use model::media::MediaState;
+use raft::machine::View;
+use tokio::sync::oneshot;
+
+use super::channel::ToChannel;
+use super::transfers::downloads::{FetchEnd, await_fetch};
+use super::{NotOwner, Owner};
+use crate::call::Done;
+use crate::history::Direction;
+use crate::keys;
+use crate::media::record::MediaRow;
+use crate::records::{MessagePointer, MessageRow, decode};
+
+/// How long the network may take for it (supplement 1, rule 17).
+pub const FETCH_PATIENCE: Duration = Duration::from_secs(20);
+
+impl Owner {
+    /// The media of a stored message of either direction, ready if it can be had.
+    ///
+    /// # Errors
+    /// [`NotOwner`] when the owner went meanwhile: ask the next one.
+    pub(super) async fn message_media(
+        self: &Arc<Self>,
+        customer: CustomerId,
+        channel: ChannelId,
+        message: &MessageId,
+    ) -> Result<Result<Done, ApiError>, NotOwner> {
+        let Some(row) = self.message_row(channel, message) else {
+            return Ok(Err(ApiError::message_not_found(message.as_str())));
+        };
+        let Some(media) = row.content.media() else {
+            return Ok(Err(ApiError::not_found("media", message.as_str())));
+        };
+        let find = || {
+            let row = media.id.and_then(|id| self.reader.get(&keys::media(channel, id)));
+            row.map(|row| decode::<MediaRow>(&row)).filter(|row| !row.deleted)
+        };
+        let Some(row) = find() else { return Ok(Err(ApiError::media_gone(None))) };
+        if matches!(row.state, MediaState::Ready | MediaState::Skipped) {
+            return Ok(Ok(Done::Media(Some(Box::new(row)))));
+        }
+        let (ended, end) = oneshot::channel();
+        self.tell(channel, customer, ToChannel::Fetch(row.id, Some(ended))).await?;
+        let end = await_fetch(end, FETCH_PATIENCE).await?;
+        let Some(row) = find() else { return Ok(Err(ApiError::media_gone(None))) };
+        let gone = || Err(ApiError::media_gone(Some(row.expires_at)));
+        Ok(match (row.state, end) {
+            (MediaState::Ready | MediaState::Skipped, _) => Ok(Done::Media(Some(Box::new(row)))),
+            (_, FetchEnd::Gone) | (MediaState::Gone, FetchEnd::Settled) => gone(),
+            // Its link waits for it, and tries again.
+            (MediaState::Pending | MediaState::Failed, _) => Ok(Done::Media(Some(Box::new(row)))),
+            (MediaState::Gone, FetchEnd::NotConnected) => {
+                Err(ApiError::not_connected(self.stored_live(channel, customer).status))
+            }
+            (MediaState::Gone, FetchEnd::Later) => Err(ApiError::upstream_timeout()),
+        })
+    }
+
+    /// Has bytes that somebody waits for fetched at once.
+    pub(crate) async fn fetch_soon(self: &Arc<Self>, customer: CustomerId, channel: ChannelId, id: MediaId) {
+        // Should it not reach the channel's task, the bytes come at their own time.
+        let _ = self.tell(channel, customer, ToChannel::Fetch(id, None)).await;
+    }
+
+    fn message_row(&self, channel: ChannelId, message: &MessageId) -> Option<MessageRow> {
+        let pointers = [Direction::Inbound, Direction::Outbound];
+        let pointers = pointers.map(|direction| self.reader.get(&keys::message_id(channel, direction, message)));
+        let pointer: MessagePointer = decode(&pointers.into_iter().flatten().next()?);
+        self.reader.get(&keys::message(channel, pointer.occurred_at, pointer.row)).map(|row| decode(&row))
+    }
+}

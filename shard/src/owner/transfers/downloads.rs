@@ -1,0 +1,297 @@
+//! Fetches the bytes of messages from the network: at once when they come, and again until they are here or it is clear
+//! that they never will be.
+//!
+//! A message is committed with its media `pending` when the bytes are not here in time; they complete it later. What a
+//! crash interrupts is found by the shard's index of pending media when the channel next logs in.
+
+use std::collections::HashMap;
+use std::future::pending;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::FutureExt;
+use model::id::MediaId;
+use model::media::{MediaHandle, MediaState};
+use model::time::Timestamp;
+use network::driver::{MediaError, Session};
+use raft::machine::View;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+use super::backoff;
+use crate::command::Command;
+use crate::keys;
+use crate::media::blobs::BlobError;
+use crate::media::command::MediaCommand;
+use crate::media::record::{MediaRow, StoredBytes};
+use crate::media::spool::SpoolError;
+use crate::owner::channel::{Channel, Turn};
+use crate::owner::committer::Lost;
+use crate::owner::{NodeContext, NotOwner};
+use crate::records::decode;
+
+/// How long one download may take in all.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// After this, bytes that still could not be fetched are given up.
+const GIVEN_UP_AFTER: Duration = Duration::from_secs(24 * 3600);
+
+/// How many pieces of media a channel fetches at a time, and up to how many it takes up what was left pending.
+const MOST: usize = 128;
+const TAKEN_UP: usize = 32;
+
+/// The downloads of a channel.
+#[derive(Default)]
+pub struct Downloads {
+    running: JoinSet<Downloaded>,
+    wanted: HashMap<MediaId, Wanted>,
+    /// The index of pending media was not read to its end since the last login: it goes on behind this.
+    unread: Option<Vec<u8>>,
+}
+
+struct Wanted {
+    row: MediaRow,
+    runs: bool,
+    failures: u32,
+    retry_at: Instant,
+    waiting: Vec<oneshot::Sender<FetchEnd>>,
+}
+
+/// A download that has ended.
+pub struct Downloaded {
+    id: MediaId,
+    result: Result<StoredBytes, DownloadError>,
+}
+
+/// What came of an attempt that somebody waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FetchEnd {
+    /// The row says how it ended.
+    Settled,
+    /// The channel is not logged in at the network.
+    NotConnected,
+    /// The network did not give the bytes this time.
+    Later,
+    /// The network no longer has them.
+    Gone,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum DownloadError {
+    #[error(transparent)]
+    Network(#[from] MediaError),
+    #[error(transparent)]
+    Spool(#[from] SpoolError),
+    #[error(transparent)]
+    Store(#[from] BlobError),
+    #[error("the bytes are not those that the message announced")]
+    OtherBytes,
+    #[error("it took too long")]
+    TooLong,
+    #[error("the download panicked")]
+    Panicked,
+}
+
+impl DownloadError {
+    /// The state of media whose bytes will never come; `None` when trying again may help.
+    fn for_good(&self) -> Option<MediaState> {
+        match self {
+            Self::Network(MediaError::Gone) => Some(MediaState::Gone),
+            Self::Network(MediaError::Refused { .. }) => Some(MediaState::Failed),
+            Self::Spool(SpoolError::TooLarge { .. }) => Some(MediaState::Skipped),
+            _ => None,
+        }
+    }
+}
+
+impl Downloads {
+    pub async fn next(&mut self) -> Downloaded {
+        match self.running.join_next().await {
+            Some(Ok(end)) => end,
+            // Aborted with the runtime; a panic of the download itself is caught where it happens.
+            Some(Err(_)) | None => pending().await,
+        }
+    }
+
+    pub fn next_try(&self) -> Option<Instant> {
+        self.wanted.values().filter(|wanted| !wanted.runs).map(|wanted| wanted.retry_at).min()
+    }
+
+    /// Whether bytes may still come soon.
+    pub fn wants(&self, id: MediaId) -> bool {
+        self.wanted.contains_key(&id)
+    }
+
+    /// Wants bytes, from now on. When too much is wanted already, they are found in the index once there is room.
+    pub fn want(&mut self, row: MediaRow) {
+        if self.wanted.len() >= MOST && !self.wanted.contains_key(&row.id) {
+            self.unread = Some(keys::media_pending_of(row.channel).0);
+            return;
+        }
+        self.wanted.entry(row.id).or_insert_with(|| Wanted {
+            row,
+            runs: false,
+            failures: 0,
+            retry_at: Instant::now(),
+            waiting: Vec::new(),
+        });
+    }
+
+    /// Starts what is due.
+    fn start(&mut self, context: &Arc<NodeContext>, session: &Arc<dyn Session>) {
+        let now = Instant::now();
+        for wanted in self.wanted.values_mut().filter(|wanted| !wanted.runs && wanted.retry_at <= now) {
+            wanted.runs = true;
+            let (id, row) = (wanted.row.id, wanted.row.clone());
+            let (context, session) = (context.clone(), session.clone());
+            self.running.spawn(async move {
+                let fetching = tokio::time::timeout(LONGEST, fetch(&context, &*session, &row));
+                let result = match AssertUnwindSafe(fetching).catch_unwind().await {
+                    Ok(Ok(result)) => result,
+                    Ok(Err(_)) => Err(DownloadError::TooLong),
+                    Err(_) => Err(DownloadError::Panicked),
+                };
+                Downloaded { id, result }
+            });
+        }
+    }
+}
+
+/// Brings the bytes of a row from the network into the store.
+async fn fetch(context: &NodeContext, session: &dyn Session, row: &MediaRow) -> Result<StoredBytes, DownloadError> {
+    let _place = context.downloads.acquire().await;
+    let handle: &MediaHandle = row.handle.as_ref().ok_or(MediaError::Gone)?;
+    let bytes = session.download(handle).await?;
+    let spooled = context.media.spool().await?.fill(bytes).await?;
+    if row.sha256.as_ref().is_some_and(|announced| *announced != spooled.sha256) {
+        return Err(DownloadError::OtherBytes);
+    }
+    let stored = spooled.stored(None);
+    context.media.keep(row.channel, spooled).await?;
+    Ok(stored)
+}
+
+impl Channel {
+    /// The row of media of this channel.
+    pub fn media_row(&self, id: MediaId) -> Option<MediaRow> {
+        self.owner.reader.get(&keys::media(self.row.id, id)).map(|row| decode(&row))
+    }
+
+    /// After a login: takes up what an earlier owner or session left pending.
+    pub fn take_up_downloads(&mut self) {
+        self.transfers.downloads.unread = Some(keys::media_pending_of(self.row.id).0);
+        self.continue_downloads();
+    }
+
+    /// Starts what is due, and takes up more of what is pending when there is room.
+    pub fn continue_downloads(&mut self) {
+        let Some(running) = self.running.as_ref().filter(|running| running.logged_in) else { return };
+        let session = running.session.clone();
+        let room = TAKEN_UP.saturating_sub(self.transfers.downloads.wanted.len());
+        if let Some(from) = self.transfers.downloads.unread.take().filter(|_| room > 0) {
+            let (_, to) = keys::media_pending_of(self.row.id);
+            let found = self.owner.reader.scan(&from, &to, room);
+            if found.len() == room
+                && let Some((last, _)) = found.last()
+            {
+                self.transfers.downloads.unread = Some([last.as_slice(), &[0]].concat());
+            }
+            let ids = found.iter().filter_map(|(key, _)| keys::parse_media_pending(key));
+            let rows: Vec<MediaRow> = ids.filter_map(|id| self.media_row(id)).collect();
+            rows.into_iter().filter(|row| row.handle.is_some()).for_each(|row| self.transfers.downloads.want(row));
+        }
+        self.transfers.downloads.start(&self.owner.node, &session);
+    }
+
+    /// Fetches the bytes of stored media now, because somebody asks for them.
+    pub fn fetch_now(&mut self, id: MediaId, waiting: Option<oneshot::Sender<FetchEnd>>) {
+        let Some(row) = self.media_row(id).filter(|row| row.state != MediaState::Ready) else {
+            return tell(waiting, FetchEnd::Settled);
+        };
+        if row.handle.is_none() {
+            return tell(waiting, FetchEnd::Gone);
+        }
+        if !self.is_logged_in() {
+            return tell(waiting, FetchEnd::NotConnected);
+        }
+        self.transfers.downloads.want(row);
+        if let Some(wanted) = self.transfers.downloads.wanted.get_mut(&id) {
+            wanted.retry_at = Instant::now();
+            wanted.waiting.extend(waiting);
+        }
+        self.continue_downloads();
+    }
+
+    pub(super) async fn download_ended(&mut self, end: Downloaded) -> Result<(), Lost> {
+        let Downloaded { id, result } = end;
+        let Some(wanted) = self.transfers.downloads.wanted.get_mut(&id) else { return Ok(()) };
+        wanted.runs = false;
+        let waiting = std::mem::take(&mut wanted.waiting);
+        let given_up = match &result {
+            Ok(_) => None,
+            Err(error) => {
+                tracing::debug!(channel = %self.row.id, media = %id, %error, "a download failed");
+                let old = Timestamp::now().since(wanted.row.created_at) >= GIVEN_UP_AFTER;
+                error.for_good().or(old.then_some(MediaState::Failed))
+            }
+        };
+        if result.is_err() && given_up.is_none() {
+            wanted.failures += 1;
+            wanted.retry_at = Instant::now() + backoff(wanted.failures);
+            tell(waiting, FetchEnd::Later);
+            return self.release_and_finish().await;
+        }
+        let row = self.transfers.downloads.wanted.remove(&id).map(|wanted| wanted.row);
+        match (row, self.held_media(id)) {
+            (_, Some(held)) => match (result, given_up) {
+                (Ok(stored), _) => *held = held.clone().with_bytes(stored),
+                (Err(_), state) => held.state = state.unwrap_or(MediaState::Failed),
+            },
+            (Some(row), None) => {
+                let (channel, gone) = (self.row.id, row.state == MediaState::Gone);
+                // Bytes that had been deleted once are kept anew.
+                let retention = self.owner.node.media.retention(channel);
+                let expires_at = gone.then(|| Timestamp::now().plus(retention));
+                let command = match (result, given_up) {
+                    (Ok(stored), _) => MediaCommand::Ready { channel, id, stored, expires_at },
+                    (Err(_), state) => {
+                        MediaCommand::GivenUp { channel, id, state: state.unwrap_or(MediaState::Failed) }
+                    }
+                };
+                let end = if given_up == Some(MediaState::Gone) { FetchEnd::Gone } else { FetchEnd::Settled };
+                self.commit(Command::Media(command)).await?;
+                tell(waiting, end);
+            }
+            (None, None) => {}
+        }
+        self.continue_downloads();
+        self.release_and_finish().await
+    }
+
+    /// Lets go of held items that need not wait any more.
+    pub async fn release_and_finish(&mut self) -> Result<(), Lost> {
+        let mut turn = Turn::default();
+        self.release_held(&mut turn);
+        self.finish(turn).await
+    }
+}
+
+/// Tells those who wait; one that has gone away needs no answer.
+fn tell(waiting: impl IntoIterator<Item = oneshot::Sender<FetchEnd>>, end: FetchEnd) {
+    for waiting in waiting {
+        let _ = waiting.send(end);
+    }
+}
+
+/// Waits for one attempt that a channel's task was asked for.
+///
+/// # Errors
+/// [`NotOwner`] when the task or its owner is gone.
+pub async fn await_fetch(end: oneshot::Receiver<FetchEnd>, patience: Duration) -> Result<FetchEnd, NotOwner> {
+    match tokio::time::timeout(patience, end).await {
+        Ok(Ok(end)) => Ok(end),
+        Ok(Err(_)) => Err(NotOwner),
+        Err(_) => Ok(FetchEnd::Later),
+    }
+}

@@ -1,0 +1,223 @@
+//! Brings the bytes of sends to the network, before the messages that name them.
+//!
+//! One upload of a channel runs at a time: that of the first message in its outbox whose bytes the network does not
+//! have. Those behind it wait, so that the order holds. A crash during an upload loses nothing but the upload: the next
+//! owner makes it again, for the same message id.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use model::id::MessageId;
+use model::media::{MediaState, Sha256Hex};
+use model::time::Timestamp;
+use network::driver::{MediaError, Uploaded};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::backoff;
+use crate::command::Command;
+use crate::media::blobs::BlobError;
+use crate::media::command::MediaCommand;
+use crate::media::record::MediaRow;
+use crate::owner::channel::{Channel, Turn};
+use crate::owner::committer::Lost;
+
+/// How often an upload is tried, over about seven minutes, until its message fails: what stands behind it in the
+/// outbox waits for it.
+const MOST_TRIES: u32 = 12;
+
+/// Handles that a channel remembers, so that the same bytes to many recipients are uploaded once.
+const KNOWN: usize = 16;
+
+/// What a remembered handle must still have to live when it is used again.
+const LEFT_TO_LIVE: Duration = Duration::from_secs(60);
+
+/// The uploads of a channel.
+#[derive(Default)]
+pub struct Uploads {
+    running: Option<Upload>,
+    failures: u32,
+    retry_at: Option<Instant>,
+    known: VecDeque<(Sha256Hex, Uploaded)>,
+}
+
+struct Upload {
+    message: MessageId,
+    row: Option<MediaRow>,
+    task: AbortOnDropHandle<Result<Uploaded, UploadError>>,
+}
+
+/// An upload that has ended.
+pub struct UploadEnd {
+    message: MessageId,
+    row: Option<MediaRow>,
+    result: Result<Uploaded, UploadError>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum UploadError {
+    /// The bytes are no longer stored here.
+    #[error("the media is no longer stored")]
+    Gone,
+    #[error(transparent)]
+    Network(#[from] MediaError),
+}
+
+impl From<BlobError> for UploadError {
+    fn from(error: BlobError) -> Self {
+        match error {
+            BlobError::Missing => Self::Gone,
+            other => MediaError::Source(other.to_string()).into(),
+        }
+    }
+}
+
+impl Uploads {
+    pub async fn next(&mut self) -> UploadEnd {
+        let result = match &mut self.running {
+            Some(upload) => (&mut upload.task).await,
+            None => std::future::pending().await,
+        };
+        let result = result.unwrap_or_else(|error| Err(MediaError::Source(error.to_string()).into()));
+        match self.running.take() {
+            Some(Upload { message, row, .. }) => UploadEnd { message, row, result },
+            None => std::future::pending().await,
+        }
+    }
+
+    pub fn next_try(&self) -> Option<Instant> {
+        self.retry_at.filter(|_| self.running.is_none())
+    }
+
+    /// The handle of bytes that were uploaded before.
+    fn known(&self, row: &MediaRow, now: Timestamp) -> Option<&Uploaded> {
+        let sha256 = row.sha256.as_ref()?;
+        let known = self.known.iter().find(|(known, _)| known == sha256).map(|(_, uploaded)| uploaded);
+        known.filter(|uploaded| now.plus(LEFT_TO_LIVE) < uploaded.expires_at)
+    }
+
+    fn remember(&mut self, row: &MediaRow, uploaded: &Uploaded) {
+        let Some(sha256) = &row.sha256 else { return };
+        self.known.retain(|(known, _)| known != sha256);
+        self.known.truncate(KNOWN - 1);
+        self.known.push_front((sha256.clone(), uploaded.clone()));
+    }
+}
+
+impl Channel {
+    /// Sees to the bytes of the first message that waits for them. True when they are at the network already, so that
+    /// the message can be written.
+    pub fn bring_bytes(&mut self) -> bool {
+        let Some(running) = self.running.as_ref().filter(|running| running.logged_in) else { return false };
+        let now = Timestamp::now();
+        let Some(entry) = self.outbox.first_without_bytes(now) else { return false };
+        let uploads = &self.transfers.uploads;
+        if uploads.running.is_some() || uploads.retry_at.is_some_and(|at| Instant::now() < at) {
+            return false;
+        }
+        let message = entry.message.id.clone();
+        let row = entry.message.content.media().and_then(|media| media.id).and_then(|id| self.media_row(id));
+        let at_network = row.as_ref().and_then(|row| match row.live_handle(now) {
+            Some(handle) => Some((handle.clone(), row.handle_expires_at)),
+            None => uploads.known(row, now).map(|known| (known.handle.clone(), Some(known.expires_at))),
+        });
+        if let Some((handle, until)) = at_network {
+            self.outbox.has_bytes(&message, handle, until);
+            return true;
+        }
+        let (session, media) = (running.session.clone(), self.owner.node.media.clone());
+        let uploading = row.clone();
+        let task = tokio::spawn(async move {
+            let row = uploading.filter(|row| row.state == MediaState::Ready).ok_or(UploadError::Gone)?;
+            let bytes = media.open(&row, None).await?;
+            Ok(session.upload(&row.mime_type, row.size.unwrap_or_default(), bytes).await?)
+        });
+        self.transfers.uploads.running = Some(Upload { message, row, task: AbortOnDropHandle::new(task) });
+        false
+    }
+
+    pub(super) async fn upload_ended(&mut self, end: UploadEnd) -> Result<(), Lost> {
+        let UploadEnd { message, row, result } = end;
+        let logged_in = self.is_logged_in();
+        let uploads = &mut self.transfers.uploads;
+        uploads.retry_at = None;
+        match result {
+            Ok(uploaded) => {
+                uploads.failures = 0;
+                if let Some(row) = row {
+                    uploads.remember(&row, &uploaded);
+                    self.note_handle(&row, &uploaded).await?;
+                }
+                self.outbox.has_bytes(&message, uploaded.handle, Some(uploaded.expires_at));
+            }
+            Err(UploadError::Network(MediaError::Refused { code, text })) => {
+                uploads.failures = 0;
+                let mut turn = Turn::default();
+                self.settle_refused(&mut turn, &message, code, &text);
+                self.finish(turn).await?;
+            }
+            Err(UploadError::Gone) => {
+                uploads.failures = 0;
+                self.fail_sends(vec![message], "media_gone", "the media is no longer stored").await?;
+            }
+            Err(error @ UploadError::Network(_)) => {
+                // The end of a session says nothing of the media.
+                let counts = !matches!(error, UploadError::Network(MediaError::Session(_))) || logged_in;
+                uploads.failures += u32::from(counts);
+                let failures = uploads.failures;
+                tracing::debug!(channel = %self.row.id, %error, failures, "an upload failed");
+                if failures < MOST_TRIES {
+                    self.transfers.uploads.retry_at = Some(Instant::now() + backoff(failures));
+                } else {
+                    self.transfers.uploads.failures = 0;
+                    let why = format!("the media could not be brought to the network: {error}");
+                    self.fail_sends(vec![message], "other", &why).await?;
+                }
+            }
+        }
+        self.write_outbox().await;
+        Ok(())
+    }
+
+    /// Lets the next owner know where the network keeps the bytes. Nobody waits for it.
+    async fn note_handle(&self, row: &MediaRow, uploaded: &Uploaded) -> Result<(), Lost> {
+        let noted = MediaCommand::AtNetwork {
+            channel: row.channel,
+            id: row.id,
+            handle: uploaded.handle.clone(),
+            expires_at: Some(uploaded.expires_at),
+        };
+        self.owner.committer.commit_patiently(vec![Command::Media(noted)]).await?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::id::{ChannelId, CustomerId};
+    use model::media::MediaHandle;
+
+    use super::*;
+    use crate::media::record::MediaDirection;
+
+    fn row(hash: usize) -> MediaRow {
+        let now = Timestamp(0);
+        let (customer, channel) = (CustomerId::random(), ChannelId::random());
+        let row = MediaRow::new(customer, channel, MediaDirection::Outbound, "image/png", now, Duration::from_secs(1));
+        MediaRow { sha256: Some(Sha256Hex(format!("{hash:064}"))), ..row }
+    }
+
+    #[test]
+    fn the_latest_handles_are_remembered_while_they_live() {
+        let mut uploads = Uploads::default();
+        let until = Timestamp(100_000);
+        for n in 0..=KNOWN {
+            uploads.remember(&row(n), &Uploaded { handle: MediaHandle(n.to_string()), expires_at: until });
+        }
+        assert!(uploads.known(&row(0), Timestamp(0)).is_none());
+        assert_eq!(uploads.known(&row(1), Timestamp(0)).map(|known| known.handle.0.as_str()), Some("1"));
+        assert!(uploads.known(&row(1), Timestamp(40_000)).is_none());
+        uploads.remember(&row(1), &Uploaded { handle: MediaHandle("again".into()), expires_at: until });
+        assert_eq!(uploads.known(&row(1), Timestamp(0)).map(|known| known.handle.0.as_str()), Some("again"));
+        assert_eq!(uploads.known.len(), KNOWN);
+    }
+}
