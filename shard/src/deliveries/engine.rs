@@ -291,8 +291,9 @@ impl Engine {
                 let _ = to_self.send(ToEngine::Ruled(report, instant, ruling));
             });
         }
-        // With all places taken, or the rest waiting for its turn in a conversation, the next answer looks again.
-        let next_start = next_due.filter(|due| room > 0 && (*due > now || gate.running() == 0));
+        // With all places taken, or the rest waiting for its turn in a conversation, the next answer looks again; what is
+        // not due yet is looked at in its time, be it only to ask for a probe then.
+        let next_start = next_due.filter(|due| *due > now || (room > 0 && gate.running() == 0));
         let look_at = gate.look_at(waiting).filter(|_| called.is_some());
         let look_at = look_at.map(|at| now.plus(at.saturating_duration_since(instant).max(Duration::from_millis(1))));
         if let Some(next) = [next_start, look_at].into_iter().flatten().min() {
