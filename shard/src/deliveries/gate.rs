@@ -125,8 +125,7 @@ impl Gate {
         let ages = self.lent.is_some_and(|(_, until)| until.saturating_duration_since(now) < LEASE - RENEW_EVERY);
         let lacks = waiting && self.circuit.is_none() && self.running >= own + self.lent_now(now) && lent < AT_ONCE;
         let looks = self.circuit.is_some_and(|open| waiting && !open.probe && now >= open.ask_at);
-        let news = self.failed > 0 || (self.succeeded && self.tainted);
-        if !(lacks || ages || looks || news) {
+        if !(lacks || ages || looks || self.has_news()) {
             return None;
         }
         self.asking = true;
@@ -136,6 +135,11 @@ impl Gate {
         (self.succeeded, self.failed) = (false, 0);
         self.tainted = report.failed > 0 || (self.tainted && !report.succeeded);
         Some(report)
+    }
+
+    /// Whether there is something that the home ought to hear without being asked for anything.
+    fn has_news(&self) -> bool {
+        self.failed > 0 || (self.succeeded && self.tainted)
     }
 
     /// Takes the home's ruling on a report that was sent at `sent`.
@@ -164,9 +168,10 @@ impl Gate {
     /// When the gate has to be looked at again although nothing happens.
     pub fn look_at(&self, waiting: bool) -> Option<Instant> {
         let asks = match self.circuit {
+            _ if self.has_news() => self.ask_from,
             Some(open) if waiting && !open.probe => Some(open.ask_at.max(self.ask_from.unwrap_or(open.ask_at))),
             Some(_) => None,
-            None if waiting || self.failed > 0 => self.ask_from,
+            None if waiting => self.ask_from,
             None => None,
         };
         let renews = self.lent.map(|(_, until)| until - (LEASE - RENEW_EVERY));
@@ -243,5 +248,10 @@ mod tests {
         gate.begin();
         gate.answered();
         assert_eq!(gate.room(1, true, later), 0, "one, and no more until the home says so");
+        // Its answer comes sooner than the home may be asked again: told as soon as it may.
+        gate.heard(false);
+        let soon = gate.look_at(true).unwrap();
+        assert_eq!(soon, later + ASK_AGAIN);
+        assert_eq!(gate.report(ENDPOINT, 1, 1, true, soon).unwrap().failed, 1);
     }
 }
