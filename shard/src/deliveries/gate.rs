@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use model::id::{EndpointId, NodeId};
 
-use super::home::{AT_ONCE, Circuit, LEASE, Report, Ruling};
+use super::home::{AT_ONCE, Circuit, LEASE, OPENS_AFTER, Report, Ruling};
 
 /// How many outcomes of one endpoint may be on their way into the log. Answers that come faster than they can be
 /// stored wait, so that memory stays bounded.
@@ -32,6 +32,8 @@ pub struct Gate {
     /// Outcomes that the home has not heard of.
     succeeded: bool,
     failed: usize,
+    /// Failures that it is being told of.
+    telling: usize,
     /// The home knows of failures here, and so must hear of the next success.
     tainted: bool,
 }
@@ -46,7 +48,9 @@ impl Gate {
     /// How many more attempts may begin. `own` places are this node's without asking; an endpoint that is not to be
     /// called (deleted, disabled) needs no places.
     pub fn room(&self, own: usize, is_called: bool, now: Instant) -> usize {
-        if self.uncommitted >= UNCOMMITTED {
+        // So many failures in a row may have opened the circuit: the home has the word first. Else a receiver that refuses
+        // at once would be called a hundred times before anybody is told.
+        if self.uncommitted >= UNCOMMITTED || (is_called && self.failed + self.telling >= OPENS_AFTER) {
             return 0;
         }
         let places = match self.circuit {
@@ -132,7 +136,7 @@ impl Gate {
         let want = if waiting { AT_ONCE } else { using };
         let report =
             Report { endpoint, node, using, want, succeeded: self.succeeded, failed: self.failed, probe: looks };
-        (self.succeeded, self.failed) = (false, 0);
+        (self.succeeded, self.failed, self.telling) = (false, 0, self.failed);
         self.tainted = report.failed > 0 || (self.tainted && !report.succeeded);
         Some(report)
     }
@@ -145,6 +149,7 @@ impl Gate {
     /// Takes the home's ruling on a report that was sent at `sent`.
     pub fn ruled(&mut self, ruling: Ruling, sent: Instant, now: Instant) {
         self.asking = false;
+        self.telling = 0;
         self.lent = (ruling.places > 0).then_some((ruling.places, sent + LEASE));
         self.circuit = match ruling.circuit {
             Circuit::Closed => None,
@@ -157,6 +162,7 @@ impl Gate {
     /// The home could not be asked: what was told counts as untold.
     pub fn unheard(&mut self, report: &Report, now: Instant) {
         self.asking = false;
+        self.telling = 0;
         self.ask_from = Some(now + ASK_AGAIN);
         self.tainted |= report.succeeded || report.failed > 0;
         if !self.succeeded {
@@ -232,6 +238,17 @@ mod tests {
         gate.ruled(lent(0), later, later);
         gate.heard(true);
         assert_eq!(gate.report(ENDPOINT, 1, 1, false, later + ASK_AGAIN), None, "no news");
+    }
+
+    #[test]
+    fn ten_failures_in_a_row_wait_for_the_homes_word() {
+        let (mut gate, now) = (Gate::default(), Instant::now());
+        (0..OPENS_AFTER).for_each(|_| gate.heard(false));
+        assert_eq!((gate.room(1, true, now), gate.room(1, false, now)), (0, AT_ONCE));
+        gate.report(ENDPOINT, 1, 1, true, now).unwrap();
+        assert_eq!(gate.room(1, true, now), 0);
+        gate.ruled(lent(0), now, now);
+        assert_eq!(gate.room(1, true, now), 1);
     }
 
     #[test]

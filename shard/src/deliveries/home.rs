@@ -28,7 +28,7 @@ pub const LEASE: Duration = Duration::from_secs(12);
 const HELD_FOR: Duration = Duration::from_secs(12 + 20);
 
 /// So many failures in a row, within so long, open the circuit.
-const OPENS_AFTER: usize = 10;
+pub const OPENS_AFTER: usize = 10;
 const OPENS_WITHIN: Duration = Duration::from_secs(300);
 
 /// One attempt in this time finds out whether an endpoint with an open circuit answers again.
