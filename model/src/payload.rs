@@ -37,6 +37,11 @@ impl Sender {
         Self { from: lid.clone(), from_resolved: false, from_lid: Some(lid), from_phone: None }
     }
 
+    /// Not a person: a newsletter speaks for itself.
+    pub fn unnamed(chat: Address) -> Self {
+        Self { from: chat, from_resolved: false, from_lid: None, from_phone: None }
+    }
+
     pub fn from(&self) -> &Address {
         &self.from
     }
@@ -477,6 +482,7 @@ mod tests {
                 }),
             ),
             (Sender::unresolved(lid), json!({ "from": "25@lid", "from_resolved": false, "from_lid": "25@lid" })),
+            (Sender::unnamed(address("12@n.example")), json!({ "from": "12@n.example", "from_resolved": false })),
         ];
         for (sender, expected) in table {
             assert_eq!(serde_json::to_value(sender).unwrap(), expected);

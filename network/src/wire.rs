@@ -19,7 +19,7 @@ use self::transfer::{NetworkTransfer, NodeTransfer, TransferNumber};
 use crate::driver::{EndReason, Identity, InboundItem, ItemId, Outbound, PairCode};
 
 /// Grows when a frame changes its meaning; both sides come from one build, so a mismatch is a mistake worth naming.
-pub const WIRE_VERSION: u16 = 3;
+pub const WIRE_VERSION: u16 = 4;
 
 /// Larger frames are refused: nothing that travels here comes near it.
 pub const MAX_FRAME: usize = 4 * 1024 * 1024;
@@ -149,14 +149,15 @@ pub enum SessionFrame {
     Closed,
 }
 
-/// Writes a frame with its length into bytes of its own.
+/// Writes a frame with its length into bytes of its own. Fields are named: what a message does not have is left out,
+/// and could not be told from what follows it.
 ///
 /// # Errors
 /// A body that cannot be encoded or is larger than [`MAX_FRAME`].
 pub fn encode<T: Serialize>(frame: &T) -> io::Result<Bytes> {
-    let mut writer = BytesMut::with_capacity(128).writer();
+    let mut writer = BytesMut::with_capacity(256).writer();
     writer.get_mut().put_u32_le(0);
-    rmp_serde::encode::write(&mut writer, frame).map_err(io::Error::other)?;
+    rmp_serde::encode::write_named(&mut writer, frame).map_err(io::Error::other)?;
     let mut bytes = writer.into_inner();
     let length = bytes.len() - 4;
     let prefix = u32::try_from(length).ok().filter(|_| length <= MAX_FRAME);
@@ -259,7 +260,8 @@ mod tests {
             to: address("1666@s.example"),
             push_name: None,
             content,
-            around: Surroundings::default(),
+            // Some of its fields are there and some are not, before and after each other.
+            around: Surroundings { forwarded: true, ephemeral_expiration: Some(5), ..Surroundings::default() },
         };
         let receipt = Receipt {
             message_id: MessageId::mint([3; 18]),

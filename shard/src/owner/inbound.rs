@@ -155,10 +155,11 @@ impl Channel {
 
     /// The address fields of interface 6.2.
     fn sender_of(&self, message: &InboundMessage, turn: &Turn) -> Sender {
-        if !message.from.is_lid() {
-            return Sender::phone(message.from.clone());
-        }
-        let lid = message.from.clone();
+        let lid = match message.from.kind(&self.owner.node.suffixes) {
+            AddressKind::Lid => message.from.clone(),
+            AddressKind::Phone => return Sender::phone(message.from.clone()),
+            _ => return Sender::unnamed(message.from.clone()),
+        };
         match message.from_phone.clone().or_else(|| self.known_phone(turn, &lid)) {
             Some(phone) => Sender::resolved(lid, phone),
             None => Sender::unresolved(lid),
