@@ -72,7 +72,8 @@ impl Engine {
             } else {
                 self.deliver_copy(&message);
             }
-            return self.accept(now, session, id);
+            let recipients = self.group_members(&message);
+            return self.accept(now, session, id, recipients);
         }
         if let Some(nack) = self.faults.nack
             && self.chance(nack.pct)
@@ -87,14 +88,21 @@ impl Engine {
         self.stats.accepted += 1;
         self.ledger.push(Arc::clone(&message), holder.node, holder.epoch, now);
         // The acceptance goes first: the network tells of the acceptance before it tells of the delivery.
-        self.accept(now, session, id);
+        let recipients = self.group_members(&message);
+        self.accept(now, session, id, recipients);
         self.deliver(now, &message);
     }
 
-    fn accept(&mut self, at: Timestamp, session: SessionId, id: MessageId) {
+    /// How many members of a group will acknowledge a message.
+    fn group_members(&self, message: &Message) -> Option<u32> {
+        let to_group = matches!(message.chat, Chat::Group(_));
+        to_group.then(|| u32::try_from(self.recipients(message).len()).unwrap_or(u32::MAX))
+    }
+
+    fn accept(&mut self, at: Timestamp, session: SessionId, id: MessageId, recipients: Option<u32>) {
         let lost = self.chance(self.faults.drop_after_accept_pct);
         if !lost && self.live(session).is_some() {
-            self.emit(session, SessionFrame::Accepted { id, at, recipients: None });
+            self.emit(session, SessionFrame::Accepted { id, at, recipients });
         }
     }
 
