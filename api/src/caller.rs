@@ -121,7 +121,8 @@ impl Caller {
     /// # Errors
     /// `insufficient_scope` that asks for `dashboard_session`.
     pub fn require_session(&self) -> Result<&Session, ApiError> {
-        let granted = || self.scopes.to_strings();
+        // The empty list grants everything, and would read as if it granted nothing.
+        let granted = || if self.scopes.is_unrestricted() { vec!["*".to_owned()] } else { self.scopes.to_strings() };
         self.session().ok_or_else(|| ApiError::insufficient_scope(&["dashboard_session".to_owned()], &granted()))
     }
 

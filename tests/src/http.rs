@@ -48,6 +48,10 @@ impl Api {
         Self { bearer: None, ..self.clone() }
     }
 
+    pub fn bearer(&self) -> Option<&str> {
+        self.bearer.as_deref()
+    }
+
     pub fn base(&self) -> &str {
         &self.base
     }

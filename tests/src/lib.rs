@@ -17,6 +17,8 @@
 pub mod binary;
 pub mod cluster;
 pub mod http;
+pub mod issuer;
+pub mod mailbox;
 pub mod receiver;
 pub mod room;
 pub mod signature;

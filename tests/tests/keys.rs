@@ -404,3 +404,60 @@ async fn a_node_that_may_have_missed_a_revocation_refuses_by_itself() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_was_stopped_during_a_revocation_acts_for_nobody_when_it_goes_on() {
+    let cluster = Cluster::start(Options::default()).await;
+    let tenant = Tenant::new(&cluster).await;
+    let nodes = cluster.node_ids();
+    let users = format!("/v1/admin/customers/{}/users", tenant.customer_id);
+    let credentials = json!({ "email": "owner@example.com", "password": "correct horse battery" });
+    cluster.operator(nodes[0], &tenant.client).post(&users, credentials.clone()).await.expect(201);
+    // The directory's leader is among the stopped in some round.
+    for stopped in &nodes {
+        let others: Vec<u64> = nodes.iter().copied().filter(|node| node != stopped).collect();
+        let api = tenant.api(others[0]);
+        let (record, secret) = mint(&api, json!({ "name": "to be revoked" })).await;
+        let session = string(&api.post("/v1/auth/login", credentials.clone()).await.expect(200)["access_token"]);
+        let there = cluster.api(*stopped, &tenant.client);
+        for token in [&secret, &session] {
+            there.with_key(token).get("/v1/channels").await.expect(200);
+        }
+
+        cluster.pause(*stopped);
+        eventually("the key is revoked", seconds(30), async || {
+            let answer = tenant.api(others[1]).delete(&format!("/v1/api-keys/{}", string(&record["id"]))).await;
+            // Unknown outcomes are told as such, and asking again tells.
+            check(answer.status == 204 || answer.status == 409, answer.text())
+        })
+        .await;
+        let ending = eventually("the session is ended", seconds(30), async || {
+            let answer = api.with_key(&session).act("/v1/auth/logout").await;
+            check(answer.status == 204 || answer.status == 401, answer.text()).map(|()| answer)
+        })
+        .await;
+        assert!(ending.status == 204 || ending.json()["error"]["code"] == "auth_revoked", "{}", ending.text());
+
+        // What reached the node before it goes on is answered when it does.
+        let early = [&secret, &session].into_iter().cycle().take(20).map(|token| {
+            let request = there.with_key(token).request(Method::GET, "/v1/channels");
+            tokio::spawn(try_answer(request))
+        });
+        let early: Vec<_> = early.collect();
+        cluster.resume(*stopped);
+        for request in early {
+            if let Ok(answer) = request.await.unwrap() {
+                assert!(matches!(answer.status, 401 | 503), "{}", answer.text());
+            }
+        }
+        for token in [&secret, &session] {
+            eventually("the node knows", seconds(20), async || {
+                let answer = there.with_key(token).get("/v1/channels").await;
+                assert!(matches!(answer.status, 401 | 503), "it acts for who was refused: {}", answer.text());
+                check(answer.status == 401 && answer.json()["error"]["code"] == "auth_revoked", answer.text())
+            })
+            .await;
+        }
+        cluster.wait_ready(*stopped, &tenant.client).await;
+    }
+}

@@ -270,3 +270,97 @@ async fn a_plan_that_ran_out_stops_sends_and_new_channels_but_no_reads() {
     assert_eq!(statuses.iter().filter(|status| **status == 201).count(), 1, "{statuses:?}");
     assert!(statuses.iter().all(|status| matches!(status, 201 | 403)), "{statuses:?}");
 }
+
+/// The interface's own figures: of 300 calls at once, 60 pass, and what the clock refilled meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_three_hundred_calls_at_once_through_three_nodes_sixty_pass() {
+    let cluster = Cluster::shared().await;
+    let nodes = cluster.node_ids();
+    for (customer, channel, scope) in [((60, 1), AMPLE, "customer"), (AMPLE, (60, 1), "channel")] {
+        let tenant = Tenant::with(&cluster, limits(AMPLE, AMPLE)).await;
+        let path = format!("/v1/channels/{}", tenant.channel("Crowded").await);
+        let operator = cluster.operator(nodes[0], &tenant.client);
+        operator
+            .patch(&format!("/v1/admin/customers/{}", tenant.customer_id), limits(customer, channel))
+            .await
+            .expect(200);
+        let start = Instant::now();
+        let calls = (0..300).map(|n| {
+            let api = tenant.api(nodes[n % nodes.len()]);
+            let path = path.clone();
+            async move { api.get(&path).await }
+        });
+        let answers = futures::future::join_all(calls).await;
+        let passed = answers.iter().filter(|answer| answer.status == 200).count() as u64;
+        let allowed = 60 + start.elapsed().as_secs();
+        assert!((60..=allowed).contains(&passed), "{scope}: {passed} passed, {allowed} were allowed");
+        for refused in answers.iter().filter(|answer| answer.status != 200) {
+            expect_limited(refused, scope, 60);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_authenticated_answer_says_what_is_left_and_a_refusal_of_the_key_says_nothing() {
+    let cluster = Cluster::shared().await;
+    let tenant = Tenant::with(&cluster, limits((1000, 1), (900, 1))).await;
+    let api = tenant.any();
+    let channel = format!("/v1/channels/{}", tenant.channel("Counted").await);
+    let key = api.post("/v1/api-keys", json!({ "name": "narrow", "scopes": ["messages.read"] })).await.expect(201);
+    let narrow = api.with_key(key["secret"].as_str().unwrap());
+    let nowhere = format!("/v1/channels/{}", uuid::Uuid::new_v4());
+    let answers = [
+        (api.get("/v1/channels").await, 200, "customer"),
+        (api.post("/v1/channels", json!({})).await, 400, "customer"),
+        (api.get("/v1/api-keys/none").await, 404, "customer"),
+        (narrow.get("/v1/channels").await, 403, "customer"),
+        (api.get("/v1/channels/no-uuid").await, 404, "customer"),
+        (api.get(&channel).await, 200, "channel"),
+        (narrow.get(&channel).await, 403, "channel"),
+        (api.get(&nowhere).await, 404, "channel"),
+        (api.patch(&channel, json!({})).await, 400, "channel"),
+        (api.post(&format!("{channel}/messages"), json!({ "type": "none" })).await, 400, "channel"),
+    ];
+    for (answer, status, scope) in &answers {
+        assert_eq!((answer.status, answer.header("x-ratelimit-scope")), (*status, Some(*scope)), "{}", answer.text());
+        let limit = if *scope == "customer" { 1000 } else { 900 };
+        assert_eq!(figure(answer, "x-ratelimit-limit"), limit);
+        assert!((limit - 50..limit).contains(&figure(answer, "x-ratelimit-remaining")), "counted");
+        assert_eq!(answer.header("x-ratelimit-reset"), None);
+    }
+    let unknown = api.with_key(&format!("zpk_{}", "A".repeat(24))).get("/v1/channels").await;
+    unknown.expect_error(401, "auth_invalid");
+    assert_eq!(unknown.header("x-ratelimit-limit"), None, "there is no account whose tokens could be told");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_limits_resource_tells_both_buckets_and_costs_a_token_of_the_account_alone() {
+    let cluster = Cluster::shared().await;
+    let tenant = Tenant::with(&cluster, limits((100, 1), (50, 1))).await;
+    let api = tenant.any();
+    let channel = tenant.channel("Asked for").await;
+    let without = api.get("/v1/limits").await;
+    let body = without.expect(200);
+    assert_eq!(
+        (&body["per_channel"], &body["channel_id"], &body["per_key"]),
+        (&Value::Null, &Value::Null, &Value::Null)
+    );
+    assert_eq!(body["per_customer"]["limit"], 100);
+    assert_eq!(body["per_customer"]["remaining"], figure(&without, "x-ratelimit-remaining"));
+    tests::http::time(&body["per_customer"]["reset_at"]);
+    for node in cluster.node_ids() {
+        let body = tenant.api(node).get(&format!("/v1/limits?channel_id={channel}")).await.expect(200);
+        assert_eq!(body["channel_id"], json!(channel));
+        assert_eq!((&body["per_channel"]["limit"], &body["per_channel"]["remaining"]), (&json!(50), &json!(50)));
+        assert!(body["per_customer"]["remaining"].as_u64().unwrap() < 100);
+    }
+    // A key that is bound to a channel needs not say which.
+    let bound = api.post("/v1/api-keys", json!({ "name": "bound", "channel_id": channel })).await.expect(201);
+    let bound = api.with_key(bound["secret"].as_str().unwrap());
+    assert_eq!(bound.get("/v1/limits").await.expect(200)["channel_id"], json!(channel));
+    let other = tenant.channel("Another").await;
+    bound.get(&format!("/v1/limits?channel_id={other}")).await.expect_error(403, "channel_access_denied");
+    api.get("/v1/limits?channel_id=7").await.expect_issue(&json!(["channel_id"]), "format");
+    let unknown = format!("/v1/limits?channel_id={}", uuid::Uuid::new_v4());
+    api.get(&unknown).await.expect_error(404, "channel_not_found");
+}

@@ -19,7 +19,7 @@ use crate::audit::Target;
 use crate::exchange::{Exchange, OperatorCall};
 use crate::failure;
 use crate::reply::{List, Outcome, Reply};
-use crate::resources::{AccountView, IssuedKey, NewKey};
+use crate::resources::{AccountView, IssuedKey, NewKey, audited_revocations};
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
@@ -164,7 +164,9 @@ fn changed<T: PartialEq>(old: &T, new: T) -> Change<T> {
 async fn delete(call: &mut OperatorCall) -> Outcome {
     let known = find(call)?;
     let entry = call.audited(known.id, "customer.deleted", Target::new("customer", known.id, known.name.as_str()));
-    call.update(Command::DeleteCustomer { id: known.id }, vec![entry]).await?;
+    let mut audit = audited_revocations(call, known.id, &entry.actor, |_| true);
+    audit.push(entry);
+    call.update(Command::DeleteCustomer { id: known.id }, audit).await?;
     let deleted = CustomerRecord { deleted_at: Some(call.now), ..(*known).clone() };
     Ok(Reply::accepted(&CustomerView::of(call, &deleted).await?))
 }

@@ -11,12 +11,12 @@ use model::issue::{Fault, IssueCode, Issues};
 use model::scope::{Scope, Scopes, missing};
 use model::time::Timestamp;
 use raft::directory::command::{Command, Reply as Updated};
-use raft::directory::records::{KeyOrigin, KeyRecord};
+use raft::directory::records::{AuditActor, AuditEntry, KeyOrigin, KeyRecord};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::audit::Target;
-use crate::exchange::AccountCall;
+use crate::exchange::{AccountCall, Exchange};
 use crate::failure;
 use crate::reply::{List, Outcome, Reply};
 use crate::route::Route;
@@ -237,6 +237,18 @@ async fn revoke(call: &mut AccountCall) -> Outcome {
     let entry = call.audited("key.revoked", target(&key));
     call.update(Command::RevokeKey { customer: call.customer_id(), id: key.id }, vec![entry]).await?;
     Ok(Reply::no_content())
+}
+
+/// Entries for the keys that end together with something else: every revocation is in the log (interface 5, point 11).
+pub fn audited_revocations(
+    exchange: &Exchange,
+    customer: CustomerId,
+    actor: &AuditActor,
+    ending: impl Fn(&KeyRecord) -> bool,
+) -> Vec<AuditEntry> {
+    let keys = exchange.cluster().directory().read(|state| state.keys_of(customer));
+    let ended = keys.iter().filter(|key| key.revoked_at.is_none() && ending(key));
+    ended.map(|key| exchange.audit_entry(customer, "key.revoked", actor.clone(), target(key))).collect()
 }
 
 /// The key of the path, as far as the calling key may see it.

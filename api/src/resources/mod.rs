@@ -15,7 +15,7 @@ mod webhook_endpoints;
 mod webhook_probe;
 
 pub use account::AccountView;
-pub use api_keys::{IssuedKey, NewKey};
+pub use api_keys::{IssuedKey, NewKey, audited_revocations};
 pub use auth::{email, new_password};
 pub use channels::{ChannelView, parse_disable_reason};
 pub use events::{EventStreams, ticket};

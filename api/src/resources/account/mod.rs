@@ -18,6 +18,7 @@ use crate::audit::Target;
 use crate::exchange::AccountCall;
 use crate::failure;
 use crate::reply::{List, Outcome, Reply};
+use crate::resources::audited_revocations;
 use crate::route::Route;
 
 pub use view::AccountView;
@@ -85,7 +86,9 @@ async fn delete(call: &mut AccountCall) -> Outcome {
     require_confirmation(&body, &call.caller.customer.name)?;
     let customer = &call.caller.customer;
     let entry = call.audited("account.deleted", Target::new("account", customer.id, customer.name.as_str()));
-    call.update(Command::DeleteCustomer { id: customer.id }, vec![entry]).await?;
+    let mut audit = audited_revocations(call, customer.id, &entry.actor, |_| true);
+    audit.push(entry);
+    call.update(Command::DeleteCustomer { id: customer.id }, audit).await?;
     let deleted = CustomerRecord { deleted_at: Some(call.now), ..(**customer).clone() };
     Ok(Reply::accepted(&AccountView::of(call, &deleted).await?))
 }

@@ -21,6 +21,7 @@ use crate::audit::Target;
 use crate::exchange::ChannelCall;
 use crate::failure;
 use crate::reply::{Outcome, Reply};
+use crate::resources::audited_revocations;
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
@@ -81,7 +82,11 @@ impl PatchChannel {
 async fn delete(call: &mut ChannelCall) -> Outcome {
     let entry = call.audited("channel.deleted", Target::new("channel", call.channel.id, &call.channel.name));
     let command = Command::DeleteChannel { customer: call.customer_id(), id: call.channel.id };
-    call.update(command, vec![entry]).await?;
+    let id = call.channel.id;
+    let mut audit =
+        audited_revocations(call, call.customer_id(), &call.caller.actor(), |key| key.channel_id == Some(id));
+    audit.push(entry);
+    call.update(command, audit).await?;
     if let Err(error) = call.work(Work::Forget).await {
         tracing::info!(channel = %call.channel.id, %error, "the owner will find the channel deleted by itself");
     }
