@@ -310,6 +310,30 @@ fn pick<T: Clone>(items: &[T], n: usize) -> Option<T> {
     items.get(n % items.len().max(1)).cloned()
 }
 
+#[test]
+fn a_customer_is_streamed_until_the_latest_time_that_was_announced() {
+    let mut rig = Rig::new();
+    let made: Vec<_> = [customer(None), customer(None)].into_iter().collect();
+    for customer in &made {
+        rig.run(Command::CreateCustomer { customer: customer.clone(), key: key(customer.id, None) }).unwrap();
+    }
+    let mut announce = |customer: CustomerId, until: i64, at: i64| {
+        let command = Command::Streamed { customer, until: Timestamp(until) };
+        let outcome = rig.propose(&Proposal { at: Timestamp(at), ..proposal(command) });
+        let state = DirectoryState::load(&rig.store);
+        assert_eq!(state.streamed_until(customer), rig.shared.state.read().streamed_until(customer));
+        let mut living: Vec<_> = state.streamed_at(Timestamp(at)).collect();
+        living.sort();
+        (outcome.result.is_ok(), state.streamed_until(customer), living.len())
+    };
+    let (one, two) = (made[0].id, made[1].id);
+    assert_eq!(announce(one, 2000, 1000), (true, Some(Timestamp(2000)), 1));
+    assert_eq!(announce(one, 1500, 1001), (true, Some(Timestamp(2000)), 1), "an earlier time changes nothing");
+    assert_eq!(announce(two, 5000, 1002), (true, Some(Timestamp(5000)), 2));
+    assert_eq!(announce(two, 6000, 2000), (true, Some(Timestamp(6000)), 1), "what is over is dropped");
+    assert_eq!(announce(CustomerId::random(), 9000, 2000), (false, None, 1));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

@@ -273,7 +273,8 @@ impl Apply<'_> {
     /// Leaves an event for the home of its customer, when its stream is watched.
     fn relay(&mut self, event: &NewEvent) {
         let Some(Streamed { home, chat }) = event.streamed else { return };
-        let place = (self.at.index << 16) | self.relayed;
+        // A full entry of many channels stays below a million events.
+        let place = (self.at.index << 20) | self.relayed;
         self.relayed += 1;
         let event = StreamedEvent {
             customer: event.customer,

@@ -157,6 +157,30 @@ pub(super) fn settle(id: &MessageId, verdict: Verdict) -> (Command, DeliveryId) 
 }
 
 #[test]
+fn a_watched_event_waits_for_its_home_once_whether_or_not_an_endpoint_wants_it() {
+    let mut rig = Rig::connected();
+    let relayed = |rig: &Rig, home| -> Vec<EventId> {
+        crate::stream::ring::relayed(&rig.state, home, 0).into_iter().map(|(_, event)| event.id).collect()
+    };
+    let watched = Some(Streamed { home: 7, chat: model::payload::ChatType::None });
+    let (wanted, _) = event(EventName::ChannelStatus);
+    let wanted = NewEvent { streamed: watched, ..wanted };
+    let (unwanted, _) = event(EventName::QrUpdated);
+    let unwanted = NewEvent { streamed: watched, deliveries: Vec::new(), ..unwanted };
+    let (unwatched, _) = event(EventName::QrUpdated);
+    let expected = [wanted.id.clone(), unwanted.id.clone()];
+    let both = vec![Command::Emit(wanted.clone()), Command::Emit(unwanted)];
+    assert_eq!(rig.apply(1, 1, both), BatchReply::Replies(vec![Reply::Done, Reply::Done]));
+    rig.run(Command::Emit(unwatched));
+    rig.run(Command::Emit(wanted));
+    assert_eq!(relayed(&rig, 7), expected);
+    assert!(relayed(&rig, 6).is_empty());
+    let upto = crate::stream::ring::relayed(&rig.state, 7, 0)[0].0;
+    assert_eq!(rig.run(Command::Release { home: 7, upto }), Reply::Done);
+    assert_eq!(relayed(&rig, 7), expected[1..]);
+}
+
+#[test]
 fn an_owner_of_the_past_changes_nothing() {
     let mut rig = Rig::connected();
     let before = rig.state.clone();

@@ -101,7 +101,10 @@ async fn gather(owner: &Owner, source: ShardId, mut watching: watch::Receiver<bo
         let events: Vec<StreamedEvent> = part.into_iter().map(|(_, event)| event).collect();
         let customers: BTreeSet<CustomerId> = events.iter().map(|event| event.customer).collect();
         let command = Command::Gather { source, after, upto, at: Timestamp::now(), events };
-        if owner.committer.commit_one(command).await? == Reply::Done {
+        // Dashboards can wait for the few milliseconds in which it finds an entry to share; senders should not pay for
+        // one of its own.
+        let committed = owner.committer.commit_patiently(vec![command]).await?;
+        if committed.await.map_err(|_| Lost)?.first() == Some(&Reply::Done) {
             customers.into_iter().for_each(|customer| owner.streams.grown.ring(customer));
         }
     }

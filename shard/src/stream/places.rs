@@ -59,6 +59,14 @@ impl Places {
         self.taken.lock().entry(customer).or_default().insert(stream, now + LEASE);
     }
 
+    /// Forgets the accounts whose streams all fell silent.
+    pub fn sweep(&self, now: Instant) {
+        self.taken.lock().retain(|_, streams| {
+            streams.retain(|_, until| *until > now);
+            !streams.is_empty()
+        });
+    }
+
     pub fn free(&self, customer: CustomerId, stream: &StreamId) {
         let mut taken = self.taken.lock();
         if let Some(streams) = taken.get_mut(&customer) {
@@ -96,6 +104,8 @@ mod tests {
             assert_eq!(places.take(customer, stream(number), silent), Ok(()));
         }
         assert_eq!(places.take(customer, stream(20), silent), Err(10), "the renewed one counts");
+        places.sweep(silent + LEASE);
+        assert!(places.taken.lock().is_empty());
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::keys;
 use crate::owner::{NotOwner, Owner};
 use crate::records::decode;
 
-/// How often the relay is searched for what no home has fetched.
+/// How often it is looked for what nobody fetches, and for places and rings that nobody needs any more.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
 /// The events for a home after a place, waiting for one up to `wait`. What lies before the place is released.
@@ -70,6 +70,7 @@ pub async fn sweep(owner: Arc<Owner>) {
                 return;
             }
         }
+        owner.streams.places.sweep(Instant::now());
         if sweep_rings(&owner).await.is_err() {
             return;
         }
