@@ -24,6 +24,9 @@ use crate::reply::{Outcome, Reply};
 /// The longest text that is taken for a password at a login: what is longer is none.
 const LONGEST_PASSWORD: usize = 1024;
 
+/// The longest text that is looked at as a refresh token: an access token in its place is refused as a wrong token.
+const LONGEST_TOKEN: usize = 8 * 1024;
+
 struct Login {
     email: String,
     password: String,
@@ -71,7 +74,7 @@ pub async fn login(exchange: &mut Exchange) -> Outcome {
 pub async fn refresh(exchange: &mut Exchange) -> Outcome {
     let body = exchange.object().await?;
     let issues = Issues::new();
-    let text = Fields::new(&body, &issues).required("refresh_token", rule::text(1..=256));
+    let text = Fields::new(&body, &issues).required("refresh_token", rule::text(1..=LONGEST_TOKEN));
     let text = issues.finish(|| text)?;
     fresh_directory(exchange).await?;
     let refused = |exchange: &Exchange, suspect: Suspect, error: ApiError| {
