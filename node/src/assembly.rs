@@ -353,6 +353,7 @@ fn media(config: &Config, data_dir: &Path, secret: Option<Secret>) -> MediaConfi
             orphan_grace: media.orphan_grace.0,
         },
         retention: media.retention(),
+        link_life: media.link_life.0,
         base_url: base_url(config),
     }
 }

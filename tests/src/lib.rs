@@ -6,6 +6,7 @@
 //! - [`tenant`]: a customer of one test, its keys and its paired channels.
 //! - [`receiver`]: a webhook receiver that can be told to fail; [`signature`] checks what it was sent.
 //! - [`stream`]: a client of the event stream.
+//! - [`media`]: uploads and links.
 //! - [`wait`]: conditions with a deadline, in place of sleeps.
 //! - [`binary`]: where the program is, and how to run one of its commands to its end.
 //! - [`room`]: how many clusters one machine runs at once, and on which ports.
@@ -19,6 +20,7 @@ pub mod cluster;
 pub mod http;
 pub mod issuer;
 pub mod mailbox;
+pub mod media;
 pub mod receiver;
 pub mod room;
 pub mod signature;

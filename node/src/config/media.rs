@@ -17,6 +17,8 @@ pub struct Media {
     /// In place of `retention_days`, for less than a day: tests use it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retention: Option<HumanDuration>,
+    /// How long a link to media can be used.
+    pub link_life: HumanDuration,
     /// How often a node looks for bytes that it lacks, and for those that nothing refers to.
     pub sweep_interval: HumanDuration,
     /// How long bytes that nothing refers to stay.
@@ -76,6 +78,7 @@ impl Default for Media {
             store: MediaStore::Local,
             retention_days: 14,
             retention: None,
+            link_life: HumanDuration(Duration::from_secs(86_400)),
             sweep_interval: HumanDuration(Duration::from_secs(600)),
             orphan_grace: HumanDuration(Duration::from_secs(3600)),
             s3: None,

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use model::seal::MasterKey;
+use shard::media::token::LONGEST_LIFE;
 
 use super::{Bucket, Config, Media, MediaBucket, MediaStore, Timing, auth};
 use crate::refusal::Refusal;
@@ -226,6 +227,12 @@ fn media(media: &Media) -> Result<(), Refusal> {
         "media.retention",
         "is not within 1ms to 365 days",
         "leave it out, and give retention_days",
+    )?;
+    ensure(
+        (Duration::from_secs(1)..=LONGEST_LIFE).contains(&media.link_life.0),
+        "media.link_life",
+        "is not within a second and 48 hours",
+        "24h is usual",
     )?;
     ensure(
         media.sweep_interval.0 >= Duration::from_millis(100) && media.sweep_interval.0 <= day,

@@ -27,6 +27,8 @@ pub struct MediaConfig {
     pub blobs: BlobsConfig,
     /// How long bytes are kept from their receipt on (supplement 8.5).
     pub retention: Duration,
+    /// How long links live (supplement 8.2); at most `token::LONGEST_LIFE`.
+    pub link_life: Duration,
     /// What links begin with; without a trailing slash.
     pub base_url: String,
 }
@@ -40,6 +42,7 @@ pub struct MediaStore {
     /// Known once the cluster is formed.
     keys: OnceLock<TokenKeys>,
     retention: Duration,
+    link_life: Duration,
     base_url: String,
 }
 
@@ -51,8 +54,8 @@ impl MediaStore {
         directory: Arc<Directory>,
         secrets: Arc<Secrets>,
     ) -> Self {
-        let MediaConfig { retention, base_url, .. } = config;
-        Self { blobs, fetcher, directory, secrets, keys: OnceLock::new(), retention, base_url }
+        let MediaConfig { retention, link_life, base_url, .. } = config;
+        Self { blobs, fetcher, directory, secrets, keys: OnceLock::new(), retention, link_life, base_url }
     }
 
     /// How long a channel's media is kept.
@@ -85,7 +88,7 @@ impl MediaStore {
         self.blobs.open(self.shard_of(row.channel)?, sha256, range.unwrap_or(0..size)).await
     }
 
-    /// A link that anybody may read with, for a day (supplement 8.2).
+    /// A link that anybody may read with, for a while (supplement 8.2).
     ///
     /// # Errors
     /// 503 while the cluster is not formed.
@@ -94,7 +97,8 @@ impl MediaStore {
     }
 
     fn link_to(&self, id: MediaId, customer: CustomerId, channel: ChannelId) -> Result<String, ApiError> {
-        let token = self.keys()?.sign(id, customer, channel, Timestamp::now());
+        let now = Timestamp::now();
+        let token = self.keys()?.sign(id, customer, channel, now, now.plus(self.link_life));
         Ok(format!("{}{LINK_PATH}{token}", self.base_url))
     }
 

@@ -15,8 +15,11 @@ use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
-/// How long a token lives.
+/// How long a token lives, unless the operator says otherwise.
 pub const LIFE: Duration = Duration::from_secs(24 * 3600);
+
+/// The longest that an operator may let it live: a key verifies for as long after the last token that it signed.
+pub const LONGEST_LIFE: Duration = Duration::from_secs(48 * 3600);
 
 /// The longest token that is read.
 const LONGEST: usize = 512;
@@ -24,8 +27,8 @@ const LONGEST: usize = 512;
 /// How long a key signs.
 const KEY_LIFE_SECONDS: i64 = 30 * 86_400;
 
-/// How long a key verifies after that: twice as long as a token lives.
-const OVERLAP_SECONDS: i64 = 48 * 3600;
+/// How long a key verifies after that.
+const OVERLAP_SECONDS: i64 = LONGEST_LIFE.as_secs() as i64;
 
 /// How far another node's clock may be ahead when keys change.
 const SKEW_SECONDS: i64 = 600;
@@ -68,12 +71,8 @@ impl TokenKeys {
         Self { deployment_key }
     }
 
-    /// A token for media that ends [`LIFE`] from now.
-    pub fn sign(&self, media: MediaId, customer: CustomerId, channel: ChannelId, now: Timestamp) -> String {
-        self.sign_until(media, customer, channel, now, now.plus(LIFE))
-    }
-
-    fn sign_until(
+    /// A token for media, until a time that is not further off than [`LONGEST_LIFE`].
+    pub fn sign(
         &self,
         media: MediaId,
         customer: CustomerId,
@@ -147,7 +146,7 @@ mod tests {
     }
 
     fn sign(now: Timestamp) -> String {
-        keys().sign(MediaId::new(), CustomerId::random(), ChannelId::random(), now)
+        keys().sign(MediaId::new(), CustomerId::random(), ChannelId::random(), now, now.plus(LIFE))
     }
 
     fn refusal(text: &str, now: Timestamp) -> Option<ErrorCode> {
@@ -157,7 +156,7 @@ mod tests {
     #[test]
     fn a_token_verifies_for_a_day() {
         let (media, customer, channel) = (MediaId::new(), CustomerId::random(), ChannelId::random());
-        let text = keys().sign(media, customer, channel, NOW);
+        let text = keys().sign(media, customer, channel, NOW, NOW.plus(LIFE));
         assert!(text.len() <= LONGEST);
         let token = keys().verify(&text, NOW).unwrap();
         assert_eq!((token.media, token.customer, token.channel), (media, customer, channel));
@@ -193,7 +192,7 @@ mod tests {
         let change = Timestamp::from_unix_seconds(KEY_LIFE_SECONDS * 700);
         let before = Timestamp(change.0 - 1000);
         let (media, customer, channel) = (MediaId::new(), CustomerId::random(), ChannelId::random());
-        let long = keys().sign_until(media, customer, channel, before, change.plus(LIFE * 10));
+        let long = keys().sign(media, customer, channel, before, change.plus(LIFE * 10));
         assert_eq!(refusal(&long, change.plus(LIFE)), None);
         assert_eq!(refusal(&long, Timestamp(change.plus(LIFE * 2).0 - 1000)), None);
         assert_eq!(refusal(&long, change.plus(LIFE * 2)), Some(ErrorCode::MediaTokenTampered));

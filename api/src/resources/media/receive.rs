@@ -33,7 +33,7 @@ const LONGEST_TEXT: usize = 4096;
 const PAUSE: Duration = Duration::from_secs(30);
 const WHOLE: Duration = Duration::from_secs(600);
 
-/// How much of a body that is too large is still read and thrown away, and for how long. Most clients write all before
+/// How much of a body beyond the largest is still read and thrown away, and for how long. Most clients write all before
 /// they read, and would see a broken connection instead of the answer.
 const DISCARDED_BYTES: u64 = 16 * 1024 * 1024;
 const DISCARDING: Duration = Duration::from_secs(10);
@@ -188,21 +188,22 @@ impl Arriving {
     }
 
     /// The same, as a stream that lets its reader work after each piece: the parser of forms would else read on for as
-    /// long as there is something, and hold all of it.
+    /// long as there is something, and hold all of it. The first piece comes without a pause, since the parser looks for
+    /// the first boundary but once before it believes in the end.
     fn yielding(&self) -> BoxStream<'static, io::Result<Bytes>> {
         let (body, arrived) = (self.body.clone(), self.arrived.clone());
-        try_unfold((body, arrived), async |(body, arrived)| {
+        try_unfold((body, arrived, false), async |(body, arrived, started)| {
+            if started {
+                tokio::task::yield_now().await;
+            }
             let Some(piece) = next(&body, &arrived).await else { return Ok(None) };
-            let piece = piece?;
-            tokio::task::yield_now().await;
-            Ok(Some((piece, (body, arrived))))
+            Ok(Some((piece?, (body, arrived, true))))
         })
         .boxed()
     }
 
     async fn discard(&self) {
-        let until = self.arrived() + DISCARDED_BYTES;
-        while self.arrived() < until && matches!(self.next().await, Some(Ok(_))) {}
+        while self.arrived() < LARGEST_MEDIA + DISCARDED_BYTES && matches!(self.next().await, Some(Ok(_))) {}
     }
 }
 
