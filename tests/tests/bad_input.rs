@@ -188,6 +188,59 @@ async fn each_rule_of_a_send_is_named_in_both_shapes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_rule_of_the_other_types_of_send_is_named() {
+    let tenant = Tenant::new(&Cluster::shared().await).await;
+    let api = tenant.any();
+    let channel = tenant.channel("Never paired").await;
+    let path = format!("/v1/channels/{channel}/messages");
+
+    let to = |body: Value| with(&body, "to", json!("15551234567"));
+    let media =
+        |kind: &str| to(json!({ "type": kind, "media_url": "https://example.com/a", "mime_type": "image/png" }));
+    let key = json!({ "id": "3EB0A1", "from_me": true, "remote_jid": "15551234567@s.example" });
+    let aimed = |kind: &str| json!({ "type": kind, "message_key": key, "emoji": "👍", "text": "x" });
+    let theirs = with(&key, "from_me", json!(false));
+    let place = to(json!({ "type": "location", "latitude": 1, "longitude": 2 }));
+    let card = |card: Value| to(json!({ "type": "contact", "contacts": [card] }));
+    let poll = to(json!({ "type": "poll", "name": "q", "options": ["a", "b"] }));
+    let text = to(json!({ "type": "text", "text": "x" }));
+    let rows = vec![
+        (without(&media("image"), "media_url"), json!(["media_url"]), "required"),
+        (without(&media("audio"), "mime_type"), json!(["mime_type"]), "required"),
+        (with(&media("image"), "media_url", json!("a.png")), json!(["media_url"]), "format"),
+        (with(&media("sticker"), "media_url", json!("file:///etc/passwd")), json!(["media_url"]), "url_scheme"),
+        (with(&media("video"), "caption", json!(wide(1025))), json!(["caption"]), "too_long"),
+        (with(&media("document"), "filename", json!("")), json!(["filename"]), "too_short"),
+        (with(&media("image"), "view_once", json!("yes")), json!(["view_once"]), "type"),
+        (without(&aimed("reaction"), "message_key"), json!(["message_key"]), "required"),
+        (without(&aimed("reaction"), "emoji"), json!(["emoji"]), "required"),
+        (with(&aimed("reaction"), "emoji", json!(wide(9))), json!(["emoji"]), "too_long"),
+        (with(&aimed("star"), "message_key", without(&key, "id")), json!(["message_key", "id"]), "required"),
+        (with(&aimed("edit"), "message_key", theirs.clone()), json!(["message_key", "from_me"]), "conflict"),
+        (with(&aimed("delete"), "message_key", theirs), json!(["message_key", "from_me"]), "conflict"),
+        (with(&aimed("edit"), "text", json!(letters(4097))), json!(["text"]), "too_long"),
+        (with(&aimed("pin"), "duration", json!(60)), json!(["duration"]), "enum"),
+        (with(&place, "latitude", json!(90.01)), json!(["latitude"]), "too_big"),
+        (with(&place, "longitude", json!(-180.5)), json!(["longitude"]), "too_small"),
+        (card(json!({ "name": "Ann" })), json!(["contacts", 0, "phones"]), "required"),
+        (card(json!({ "name": "Ann", "phones": ["+1555"] })), json!(["contacts", 0, "phones", 0]), "format"),
+        (with(&poll, "options", json!(["a"])), json!(["options"]), "too_short"),
+        (with(&poll, "selectable_count", json!(3)), json!(["selectable_count"]), "too_big"),
+        (with(&text, "mentions", json!(["15551234567"])), json!(["mentions"]), "conflict"),
+        (with(&text, "quoted", json!("3EB0A1")), json!(["quoted"]), "type"),
+        (with(&text, "link_preview", json!({ "title": "T" })), json!(["link_preview"]), "conflict"),
+        (with(&text, "ephemeral_expiration", json!(-1)), json!(["ephemeral_expiration"]), "too_small"),
+    ];
+    expect_issues(&api, Method::POST, &path, rows).await;
+
+    // What passes every rule is judged by the status next.
+    let good = [aimed("reaction"), with(&aimed("reaction"), "emoji", json!("")), aimed("edit"), aimed("unpin")];
+    for body in good.into_iter().chain([place, poll, card(json!({ "name": "Ann", "phones": ["15551234567"] }))]) {
+        api.post(&path, body).await.expect_error(409, "not_connected");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_rule_of_a_pair_code_is_named() {
     let tenant = Tenant::new(&Cluster::shared().await).await;
     let channel = tenant.channel("Never paired").await;

@@ -1,0 +1,78 @@
+//! What becomes of sends and sessions that are ended.
+
+use serde_json::json;
+use tests::cluster::{Cluster, Options};
+use tests::http::string;
+use tests::tenant::{CONNECT, number, wait_status};
+
+use super::Conversation;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_send_that_is_ended_fails_with_what_is_known_of_it() {
+    // Faults are the whole network's.
+    let cluster = Cluster::start(Options::nodes(1)).await;
+    let path = |talk: &Conversation| talk.channel.path("/messages");
+    let text = |talk: &Conversation| json!({ "type": "text", "to": talk.peer, "text": "anybody?" });
+
+    // Written, and whether it was accepted nobody knows.
+    let talk = Conversation::on(&cluster).await;
+    talk.simulator.faults(json!({ "drop_before_accept_pct": 100 })).await;
+    let sent = talk.api.post(&path(&talk), text(&talk)).await.expect(202);
+    assert_eq!(sent["status"], "queued");
+    talk.api.act(&talk.channel.path("/disconnect")).await.expect(202);
+    let failed = talk.event_with("message.status", &string(&sent["message_id"]), "status", "failed").await;
+    assert_eq!(failed["error"]["code"], "outcome_unknown", "{failed}");
+    assert!(failed["error"]["message"].as_str().unwrap().contains("may have accepted"), "{failed}");
+    talk.simulator.clear_faults().await;
+
+    // Never written: there was no session.
+    let talk = Conversation::on(&cluster).await;
+    talk.simulator.faults(json!({ "cut_node": [1] })).await;
+    wait_status(&talk.api, &talk.channel.id, "reconnecting", CONNECT).await;
+    let sent = talk.api.post(&path(&talk), text(&talk)).await.expect(202);
+    assert_eq!(sent["status"], "queued");
+    talk.api.act(&talk.channel.path("/disconnect")).await.expect(202);
+    let failed = talk.event_with("message.status", &string(&sent["message_id"]), "status", "failed").await;
+    assert_eq!(failed["error"]["code"], "channel_unavailable", "{failed}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_is_ended_on_purpose_is_closed_in_order() {
+    let talk = Conversation::begin().await;
+    let act = async |what: &str, status: &str| {
+        talk.api.act(&talk.channel.path(what)).await.expect(202);
+        wait_status(&talk.api, &talk.channel.id, status, CONNECT).await;
+    };
+    act("/restart", "connected").await;
+    act("/disable", "disabled_by_admin").await;
+    act("/enable", "connected").await;
+    act("/disconnect", "stopped_by_user").await;
+    act("/connect", "connected").await;
+    talk.api.delete(&talk.channel.path("")).await.expect(204);
+    let ends = tests::wait::eventually("the last session has ended", super::SOON, async || {
+        let logins = talk.simulator.logins(&talk.channel.number).await;
+        let ends: Vec<_> = logins.iter().map(|login| login["end"].clone()).collect();
+        tests::wait::check(!ends.contains(&json!(null)), format!("{ends:?}")).map(|()| ends)
+    })
+    .await;
+    assert_eq!(ends.len(), 4, "{ends:?}");
+    assert!(ends.iter().all(|end| end == "closed"), "{ends:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pair_code_that_the_network_refused_costs_no_minute() {
+    let cluster = Cluster::start(Options::nodes(1)).await;
+    let talk = Conversation::on(&cluster).await;
+    let channel = talk.tenant.channel("Typed").await;
+    let phone = number();
+    talk.simulator.phone(&phone, json!({})).await;
+    let ask = async || {
+        let body = json!({ "phone_number": phone });
+        talk.api.post(&format!("/v1/channels/{channel}/pair-code"), body).await
+    };
+    talk.simulator.faults(json!({ "refuse_pairing": "code" })).await;
+    ask().await.expect_error(502, "pair_code_failed");
+    talk.simulator.clear_faults().await;
+    ask().await.expect(200);
+    ask().await.expect_error(429, "rate_limited");
+}
