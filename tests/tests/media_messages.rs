@@ -6,8 +6,6 @@
 #[path = "media_messages/files.rs"]
 mod files;
 
-use std::time::{Duration, Instant};
-
 use files::{file, sha256, web};
 use serde_json::{Value, json};
 use tests::cluster::{Cluster, Options};
@@ -56,10 +54,9 @@ impl Scene {
         body
     }
 
+    /// Sends, and gives the message id. On a busy machine the session may be new just then, and the send be queued.
     async fn send(&self, body: Value) -> String {
-        let sent = self.api().post(&self.channel.path("/messages"), body).await.expect(202);
-        assert_eq!(sent["status"], "sent", "{sent}");
-        string(&sent["message_id"])
+        string(&self.api().post(&self.channel.path("/messages"), body).await.expect(202)["message_id"])
     }
 
     /// What reached a phone under an id.
@@ -291,47 +288,38 @@ async fn a_network_that_is_slow_with_media_or_refuses_it_is_lived_with() {
 
     // What is sent after a picture waits for it; another channel does not.
     let beside = scene.tenant.paired("beside").await;
-    simulator.faults(json!({ "media_delay_ms": 3000 })).await;
-    let began = Instant::now();
+    simulator.faults(json!({ "media_delay_ms": 4000 })).await;
     let image = scene.media("image", "/a.png", "image/png", json!({}));
-    let (picture, words, elsewhere) = futures::join!(
-        async { scene.send(image).await },
-        async {
-            // Taken after the picture: the fetch over loopback comes first.
-            eventually("the picture is queued", seconds(5), async || {
-                let page = scene.api().get(&path).await.expect(200);
-                check(page["data"].as_array().unwrap().len() == 1, page.to_string())
-            })
-            .await;
-            scene.send(text(&scene.phone, "after it")).await
-        },
-        async {
-            let body = text(&scene.phone, "from another");
-            let sent = scene.api().post(&beside.path("/messages"), body).await.expect(202);
-            assert_eq!(sent["status"], "sent");
-            began.elapsed()
-        }
-    );
-    assert!(elsewhere < seconds(2), "{elsewhere:?}");
-    assert!(began.elapsed() >= seconds(3));
+    let (picture, (words, elsewhere)) = futures::join!(async { scene.send(image).await }, async {
+        // Taken after the picture: the fetch over loopback comes first.
+        eventually("the picture is queued", seconds(4), async || {
+            let page = scene.api().get(&path).await.expect(200);
+            check(page["data"].as_array().unwrap().len() == 1, page.to_string())
+        })
+        .await;
+        let body = text(&scene.phone, "from another");
+        let other = async { scene.api().post(&beside.path("/messages"), body).await.expect(202) };
+        let (words, other) = futures::join!(scene.send(text(&scene.phone, "after it")), other);
+        (words, string(&other["message_id"]))
+    });
+    for id in [&picture, &words, &elsewhere] {
+        scene.inbox_row(&scene.phone, id).await;
+    }
     let rows = simulator.inbox(&scene.phone).await;
     let order: Vec<&Value> = rows.iter().map(|row| &row["id"]).collect();
-    let place = |id: &str| order.iter().position(|other| **other == *id).unwrap();
-    assert!(place(&picture) < place(&words), "{order:?}");
+    assert_eq!(order, [&json!(elsewhere), &json!(picture), &json!(words)]);
 
     // The same bytes again need no upload.
-    let began = Instant::now();
-    scene.send(scene.media("image", "/a.png", "image/png", json!({}))).await;
-    assert!(began.elapsed() < seconds(3), "{:?}", began.elapsed());
+    simulator.faults(json!({ "media_delay_ms": 60_000 })).await;
+    let again = scene.send(scene.media("image", "/a.png", "image/png", json!({}))).await;
+    scene.inbox_row(&scene.phone, &again).await;
 
     // What takes more than five seconds to come is told of as pending; what came after it keeps its place.
     simulator.faults(json!({ "media_delay_ms": 9000 })).await;
     let body = json!({ "type": "image", "media": { "mime_type": "image/png", "size": 2000 } });
-    let began = Instant::now();
     let late = scene.phone_sends(&scene.phone, &scene.channel.number, body).await;
     let behind = simulator.text(&scene.phone, &scene.channel.number, "behind it", 1).await.remove(0);
     let event = scene.received(&late).await;
-    assert!(began.elapsed() >= Duration::from_millis(4500), "{:?}", began.elapsed());
     let media = event.json()["data"]["body"]["media"].clone();
     assert_eq!(media["state"], "pending", "{media}");
     assert!(string(&media["url"]).contains("/v1/media/"));
