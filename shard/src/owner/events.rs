@@ -1,5 +1,7 @@
 //! Turns what happened into events with one delivery for each endpoint that wants to hear of it.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use bytes::Bytes;
 use model::address::Address;
 use model::event::{Event, EventId, EventName, NetworkItem};
@@ -124,10 +126,35 @@ fn deliveries(
         });
         endpoints
             .map(|endpoint| NewDelivery {
-                id: DeliveryId::made_at(now, rand::random()),
+                id: DeliveryId::made_at(now, in_order()),
                 endpoint: endpoint.id,
                 url: endpoint.url.clone(),
             })
             .collect()
     })
+}
+
+/// What tells deliveries of one millisecond apart: random, but for a count at its beginning, so that they sort as they
+/// were made. The first attempts of a conversation run in that order.
+fn in_order() -> [u8; 10] {
+    static MADE: AtomicU32 = AtomicU32::new(0);
+    let count = MADE.fetch_add(1, Ordering::Relaxed);
+    let mut bytes: [u8; 10] = rand::random();
+    // An id of version 7 has room for 4, 8 and 6 bits in its first three bytes.
+    bytes[0] = (count >> 14) as u8;
+    bytes[1] = (count >> 6) as u8;
+    bytes[2] = (count & 0x3f) as u8;
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deliveries_of_one_millisecond_sort_as_they_were_made() {
+        let ids: Vec<DeliveryId> =
+            (0..200).map(|_| DeliveryId::made_at(Timestamp(1_767_225_600_118), in_order())).collect();
+        assert!(ids.is_sorted());
+    }
 }

@@ -55,7 +55,7 @@ impl Owner {
         Ok(match (row.state, end) {
             (MediaState::Ready | MediaState::Skipped, _) => Ok(Done::Media(Some(Box::new(row)))),
             (_, FetchEnd::Gone) | (MediaState::Gone, FetchEnd::Settled) => gone(),
-            // Its link waits for it, and tries again.
+            // As far as it is.
             (MediaState::Pending | MediaState::Failed, _) => Ok(Done::Media(Some(Box::new(row)))),
             (MediaState::Gone, FetchEnd::NotConnected) => {
                 Err(ApiError::not_connected(self.stored_live(channel, customer).status))

@@ -169,3 +169,72 @@ impl Outbox {
         self.entries.values().take_while(old).map(|entry| entry.message.id.clone()).collect()
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use model::address::Address;
+    use model::id::{ChannelId, MediaId, RowId};
+    use model::media::Media;
+    use model::message::{Content, Surroundings};
+
+    use super::*;
+    use crate::history::{Direction, Source};
+
+    fn row(id: &str, content: Content) -> MessageRow {
+        let address = Address::parse("15551234567@s.example").unwrap();
+        MessageRow {
+            id: RowId::new(),
+            message_id: MessageId(id.into()),
+            channel: ChannelId::random(),
+            direction: Direction::Outbound,
+            source: Source::Api,
+            chat: address.clone(),
+            is_group: false,
+            from: address.clone(),
+            from_resolved: true,
+            from_lid: None,
+            from_phone: None,
+            to: address,
+            participant: None,
+            push_name: None,
+            content,
+            around: Surroundings::default(),
+            client_ref: None,
+            request_id: None,
+            correlation_id: String::new(),
+            occurred_at: Timestamp(0),
+            created_at: Timestamp(0),
+        }
+    }
+
+    fn due(outbox: &Outbox) -> Vec<String> {
+        outbox.due(Instant::now()).into_iter().map(|message| message.id.0).collect()
+    }
+
+    #[test]
+    fn what_stands_behind_bytes_that_are_not_at_the_network_waits_for_them() {
+        let mut outbox = Outbox::default();
+        let text = || Content::Text { text: "hi".into() };
+        let media = Media { id: Some(MediaId::new()), ..Media::of_type("image/png") };
+        for (id, content) in [("A", text()), ("B", Content::Image { media, caption: None }), ("C", text())] {
+            let row = row(id, content);
+            outbox.push(row.outbound(), row, false);
+        }
+        assert_eq!(due(&outbox), ["A"]);
+        outbox.written(&MessageId("A".into()), Instant::now());
+        assert!(due(&outbox).is_empty());
+        let waiting = outbox.first_without_bytes(Timestamp::now()).unwrap();
+        assert_eq!(waiting.message.id.0, "B");
+
+        // Once they are there, it is written, even if they are to go soon; after that they have to be there again.
+        outbox.has_bytes(&MessageId("B".into()), MediaHandle("h".into()), Some(Timestamp(1)));
+        assert_eq!(due(&outbox), ["B", "C"]);
+        outbox.written(&MessageId("B".into()), Instant::now());
+        assert!(outbox.first_without_bytes(Timestamp::now()).is_some());
+        assert!(due(&outbox).is_empty());
+        outbox.has_bytes(&MessageId("B".into()), MediaHandle("h".into()), Some(Timestamp(i64::MAX)));
+        assert_eq!(due(&outbox), ["C"]);
+        assert_eq!(outbox.due(Instant::now() + Duration::from_secs(10)).len(), 3);
+    }
+}
