@@ -191,9 +191,9 @@ async fn what_was_exhausted_is_recovered_and_what_waits_is_purged() {
     let path = endpoint_path(&endpoint);
     let id = string(&endpoint["id"]);
     let channels = [tenant.paired("R1").await, tenant.paired("R2").await];
+    // Few enough that their failures open no circuit.
     for channel in &channels {
         write_to(&tenant, channel, "lost").await;
-        write_to(&tenant, channel, "lost too").await;
     }
     let deliveries = Deliveries(&tenant);
     let in_state = async |state: &str, count: usize| {
@@ -203,9 +203,9 @@ async fn what_was_exhausted_is_recovered_and_what_waits_is_purged() {
         })
         .await;
     };
-    in_state("exhausted", 4).await;
+    in_state("exhausted", 2).await;
     let stats = tenant.any().get(&format!("{path}/stats")).await.expect(200);
-    assert_eq!((&stats["exhausted"], &stats["success_rate"]), (&json!(4), &json!(0.0)), "{stats}");
+    assert_eq!((&stats["exhausted"], &stats["success_rate"]), (&json!(2), &json!(0.0)), "{stats}");
     assert_eq!(stats["p50_latency_ms"], Value::Null);
 
     let api = tenant.any();
@@ -217,11 +217,11 @@ async fn what_was_exhausted_is_recovered_and_what_waits_is_purged() {
     assert_eq!(api.post(&format!("{path}/recover"), other).await.expect(202)["matched"], 0);
     receiver.answer(|_| Reply::Status(200));
     let recovered = api.post(&format!("{path}/recover"), json!({ "since": ago(1) })).await.expect(202);
-    assert_eq!(recovered["matched"], 4);
+    assert_eq!(recovered["matched"], 2);
     uuid(&recovered["job_id"]);
-    in_state("delivered", 4).await;
+    in_state("delivered", 2).await;
     let stats = tenant.any().get(&format!("{path}/stats")).await.expect(200);
-    assert_eq!((&stats["delivered"], &stats["success_rate"]), (&json!(4), &json!(1.0)), "{stats}");
+    assert_eq!((&stats["delivered"], &stats["success_rate"]), (&json!(2), &json!(1.0)), "{stats}");
     assert!(stats["p95_latency_ms"].as_u64() >= stats["p50_latency_ms"].as_u64(), "{stats}");
     assert!(stats["p50_latency_ms"].is_u64());
 

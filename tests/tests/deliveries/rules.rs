@@ -196,7 +196,6 @@ async fn an_attempt_that_its_owner_could_not_end_is_on_record_as_interrupted() {
     })
     .await;
     let victim = tenant.owner(cluster.running_node(), &channel.id).await.node;
-    // A recovery that has begun goes on at the next owner too.
     receiver.answer(|_| Reply::Status(200));
     cluster.kill(victim);
     let done = deliveries.wait_state(&query, "delivered").await;
