@@ -7,6 +7,7 @@
 mod files;
 
 use files::{file, sha256, web};
+use reqwest::Method;
 use serde_json::{Value, json};
 use tests::cluster::{Cluster, Options};
 use tests::http::{Api, answer, string, uuid};
@@ -142,6 +143,34 @@ async fn each_type_goes_out_with_its_bytes_and_its_facts() {
     }
     let moving = scene.send(scene.media("sticker", "/a.moving", "image/webp", json!({}))).await;
     assert_eq!(scene.inbox_row(&scene.phone, &moving).await["animated"], true);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_uploaded_is_sent_from_the_store() {
+    let cluster = Cluster::shared().await;
+    let scene = Scene::new(&cluster).await;
+    let kinds = [("image", "png"), ("video", "mp4"), ("audio", "ogg"), ("document", "pdf"), ("sticker", "webp")];
+    for (kind, format) in kinds {
+        let bytes = file(format, 70_000);
+        let upload = scene.api().request(Method::POST, &scene.channel.path("/media")).body(bytes.clone());
+        let stored = answer(upload.header("content-type", "application/octet-stream")).await.expect(201);
+        let mut body = scene.media(kind, "/unused", string(&stored["mime_type"]).as_str(), json!({}));
+        body["media_url"] = stored["url"].clone();
+        for node in cluster.node_ids() {
+            let sent = scene.tenant.api(node).post(&scene.channel.path("/messages"), body.clone()).await.expect(202);
+            let row = scene.inbox_row(&scene.phone, &string(&sent["message_id"])).await;
+            assert_eq!((&row["type"], &row["sha256"]), (&json!(kind), &json!(sha256(&bytes))), "{row}");
+        }
+        // What was sent outlives what was uploaded.
+        let upload = scene.channel.path(&format!("/media/{}", string(&stored["id"])));
+        scene.api().delete(&upload).await.expect(204);
+        let page = scene.api().get(&scene.channel.path("/messages?limit=1")).await.expect(200);
+        assert_eq!(scene.read(&page["data"][0]["media"]).await, bytes);
+        let details = scene.api().post(&scene.channel.path("/messages"), body).await;
+        let details = details.expect_error(400, "media_fetch_failed");
+        assert_eq!((&details["reason"], &details["http_status"]), (&json!("http_status"), &json!(410)));
+    }
+    assert!(scene.web.received().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
