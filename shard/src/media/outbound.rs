@@ -17,6 +17,9 @@ use crate::cluster::{CallContext, Cluster};
 /// The type of a sticker's bytes.
 const WEBP: &str = "image/webp";
 
+/// The type of a voice note's bytes.
+const OPUS: &str = "audio/ogg; codecs=opus";
+
 impl Cluster {
     /// Makes a send of what a URL names. The bytes are on a quorum of the channel's shard when this returns; the row
     /// that refers to them comes to be with the message. `field` is the path of the URL in the caller's body.
@@ -37,7 +40,11 @@ impl Cluster {
             FetchError::Url(fault) => fault.at(field),
             error => error.told(url, "media_url"),
         })?;
-        let Judged { mime_type, animated } = judge(send, &spooled.head).map_err(|fault| fault.at(field))?;
+        let Judged { mime_type, animated } = match judge(send, &spooled.head) {
+            Ok(judged) => judged,
+            Err(Unfit::Fault(fault)) => return Err(fault.at(field)),
+            Err(Unfit::Conversion) => return Err(ApiError::not_implemented("messages.voice.convert")),
+        };
         let media = self.media();
         let retention = media.retention(channel);
         let row = MediaRow::new(customer, channel, MediaDirection::Outbound, mime_type, Timestamp::now(), retention)
@@ -75,22 +82,40 @@ struct Judged {
     animated: bool,
 }
 
-/// The bytes win for pictures, videos and stickers, the declaration for documents and sound (supplement 5.2).
-fn judge(send: &MediaSend, head: &[u8]) -> Result<Judged, Fault> {
+/// Why bytes do not go out.
+#[derive(Debug, PartialEq, Eq)]
+enum Unfit {
+    Fault(Fault),
+    /// They would have to be converted first.
+    Conversion,
+}
+
+/// The bytes win for pictures, videos and stickers, the declaration for documents and sound (supplement 5.2). What is
+/// Opus already needs no conversion to it.
+fn judge(send: &MediaSend, head: &[u8]) -> Result<Judged, Unfit> {
     let declared = &send.source.mime_type;
     match send.kind {
         MediaKind::Sticker => match sniff::webp_is_animated(head) {
             Some(animated) => Ok(Judged { mime_type: WEBP.to_owned(), animated }),
-            None => Err(Fault::new(IssueCode::Format, "a sticker must be a WebP picture")),
+            None => Err(Unfit::Fault(Fault::new(IssueCode::Format, "a sticker must be a WebP picture"))),
         },
         MediaKind::Image { .. } | MediaKind::Video { .. } => {
             let mime_type = sniff::settle(head, Some(declared));
             Ok(Judged { mime_type, animated: false })
         }
+        MediaKind::Audio { convert: true, .. } if is_opus(head) => {
+            Ok(Judged { mime_type: OPUS.to_owned(), animated: false })
+        }
+        MediaKind::Audio { convert: true, .. } => Err(Unfit::Conversion),
         MediaKind::Document { .. } | MediaKind::Audio { .. } => {
             Ok(Judged { mime_type: declared.clone(), animated: false })
         }
     }
+}
+
+/// Opus in Ogg: its first page holds one packet, which begins so (RFC 7845).
+fn is_opus(head: &[u8]) -> bool {
+    head.starts_with(b"OggS") && head.get(28..36) == Some(b"OpusHead")
 }
 
 #[cfg(test)]
@@ -133,6 +158,17 @@ mod tests {
         let judged = |head| judge(&send(MediaKind::Sticker, "image/webp"), head);
         assert!(!judged(STILL).unwrap().animated);
         assert!(judged(MOVING).unwrap().animated);
-        assert_eq!(judged(PNG).unwrap_err().code, IssueCode::Format);
+        assert!(matches!(judged(PNG).unwrap_err(), Unfit::Fault(fault) if fault.code == IssueCode::Format));
+    }
+
+    #[test]
+    fn what_is_opus_already_needs_no_conversion() {
+        let judged = |head| judge(&send(MediaKind::Audio { voice: true, convert: true }, "audio/ogg"), head);
+        let mut page = b"OggS\0\x02".to_vec();
+        page.resize(28, 0);
+        page.extend_from_slice(b"OpusHead\x01\x01");
+        assert_eq!(judged(&page).unwrap().mime_type, OPUS);
+        assert_eq!(judged(b"OggS\0\x02 and something else"), Err(Unfit::Conversion));
+        assert_eq!(judged(b"ID3\x04\0"), Err(Unfit::Conversion));
     }
 }

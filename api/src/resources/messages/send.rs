@@ -1,8 +1,7 @@
 //! `POST /v1/channels/{id}/messages` (design section 8).
 
-use model::error::ApiError;
 use model::id::MessageId;
-use model::send::{MediaKind, SendContent, SendRequest};
+use model::send::{SendContent, SendRequest};
 use serde::Serialize;
 use shard::call::{Done, Send, SendBody, SentStatus, Work};
 
@@ -25,9 +24,6 @@ pub async fn send(call: &mut ChannelCall) -> Outcome {
     let said = match content {
         SendContent::Ready(content) => SendBody::Content(content),
         SendContent::Forward(key) => SendBody::Forward(key),
-        SendContent::Media(media) if matches!(media.kind, MediaKind::Audio { convert: true, .. }) => {
-            return Err(ApiError::not_implemented("messages.voice.convert"));
-        }
         SendContent::Media(media) => {
             // A channel that cannot send is not worth a fetch.
             call.work(Work::CheckSend { to: to.clone() }).await?;
