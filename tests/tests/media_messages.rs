@@ -368,8 +368,12 @@ async fn a_network_that_is_slow_with_media_or_refuses_it_is_lived_with() {
     let answer = scene.api().post(&path, scene.media("image", "/b.mp4", "image/png", json!({}))).await;
     let details = answer.expect_error(422, "other");
     assert_eq!(details["upstream_code"], 403);
-    let failed = scene.api().get(&format!("{path}?status=failed")).await.expect(200);
-    assert_eq!(failed["data"].as_array().unwrap().len(), 1, "{failed}");
+    // The answer does not wait for the row.
+    eventually("the send has failed", seconds(5), async || {
+        let failed = scene.api().get(&format!("{path}?status=failed")).await.expect(200);
+        check(failed["data"].as_array().unwrap().len() == 1, failed.to_string())
+    })
+    .await;
     let body = json!({ "type": "image", "media": { "mime_type": "image/png", "size": 3000 } });
     let refused = scene.phone_sends(&scene.phone, &scene.channel.number, body).await;
     assert_eq!(scene.received(&refused).await.json()["data"]["body"]["media"]["state"], "failed");
