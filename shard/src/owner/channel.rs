@@ -139,11 +139,17 @@ pub(super) enum After {
         reply: oneshot::Sender<Result<Worked, ApiError>>,
     },
     Acknowledge(ItemId),
+    /// A refusal is told only once it is committed: what the caller was told is refused must never go out, whoever owns
+    /// the channel next.
+    Refuse(oneshot::Sender<SendVerdict>, SendVerdict),
 }
 
 impl Turn {
     /// Whether nothing in it is waited for by a caller.
     fn is_patient(&self) -> bool {
+        if self.after.iter().any(|after| matches!(after, After::Refuse(..))) {
+            return false;
+        }
         let patient = |command: &Command| matches!(command, Command::Settle { .. } | Command::Receipt { .. });
         !self.commands.is_empty() && self.commands.iter().all(patient)
     }
@@ -373,10 +379,13 @@ impl Channel {
         for after in turn.after {
             match after {
                 After::Acknowledge(item) => self.acknowledge(item).await,
+                After::Refuse(caller, verdict) => {
+                    let _ = caller.send(verdict);
+                }
                 After::Send { command, row, client_ref, reply } => {
                     let answer = match replies.get(command) {
                         Some(Reply::Done) => Ok(self.sent(*row, client_ref)),
-                        Some(Reply::Unchanged) => Ok(self.sent_before(*row, client_ref)),
+                        Some(Reply::Unchanged) => self.sent_before(*row, client_ref),
                         Some(Reply::Refused(status)) => Err(self.refuse_send(*status)),
                         Some(Reply::QueueFull) => Err(ApiError::worker_at_capacity()),
                         Some(Reply::Forgotten) => Err(ApiError::channel_not_found()),
@@ -396,7 +405,7 @@ impl Channel {
         let committed = self.owner.committer.commit_patiently(turn.commands).await?;
         let items = turn.after.into_iter().filter_map(|after| match after {
             After::Acknowledge(item) => Some(item),
-            After::Send { .. } => None,
+            After::Send { .. } | After::Refuse(..) => None,
         });
         let items: Vec<ItemId> = items.collect();
         if let Some(session) =

@@ -46,6 +46,11 @@ impl Entry {
         media.handle.is_none() || expired
     }
 
+    /// The caller, if one still waits.
+    pub fn into_caller(self) -> Option<oneshot::Sender<SendVerdict>> {
+        self.waiting
+    }
+
     /// Answers the caller, if one still waits.
     pub fn answer(&mut self, verdict: SendVerdict) {
         if let Some(caller) = self.waiting.take() {

@@ -16,7 +16,7 @@ use super::channel::{After, Channel, Turn, Worked};
 use super::compose::Composed;
 use super::events::About;
 use super::inbound::reaction_payload;
-use super::outbox::SendVerdict;
+use super::outbox::{Entry, SendVerdict};
 use crate::call::{Send, Sent, SentStatus};
 use crate::command::{Command, NewEvent, NewMessage, Verdict};
 use crate::history::{Direction, MessageError, MessageStatus, Source, withhold};
@@ -24,6 +24,12 @@ use crate::keys;
 use crate::machine::OFFLINE_QUEUE;
 use crate::media::record::MediaRow;
 use crate::records::{LidRow, MessageRow, MessageState, OutboxEntry, decode, encode};
+
+/// The code of a message that failed because of its recipient.
+const UNDELIVERABLE: &str = "undeliverable_recipient";
+
+/// What the error of a message that the network refused begins with; its code and text follow.
+const REFUSED: &str = "the network refused: ";
 
 /// The network's code for a recipient that it does not know.
 pub const CODE_BAD_RECIPIENT: u16 = 479;
@@ -167,18 +173,25 @@ impl Channel {
     }
 
     /// The same send was committed before, by a call whose answer was lost.
-    pub fn sent_before(&mut self, row: MessageRow, client_ref: Option<String>) -> Worked {
+    ///
+    /// # Errors
+    /// The refusal that the first call would have been told.
+    pub fn sent_before(&mut self, row: MessageRow, client_ref: Option<String>) -> Result<Worked, ApiError> {
         let mut sent = Sent { message_id: row.message_id.clone(), client_ref, status: SentStatus::Queued, to: row.to };
         if self.outbox.contains(&row.message_id) {
             let connected = self.row.status == Status::Connected;
             let verdict = if connected { self.outbox.wait_for(&row.message_id) } else { None };
-            return Worked::Accepted(sent, verdict);
+            return Ok(Worked::Accepted(sent, verdict));
         }
-        let stored = self.stored_message(&row.message_id);
-        if stored.is_some_and(|row| MessageState::read(&self.owner.reader, &row).status != MessageStatus::Queued) {
-            sent.status = SentStatus::Sent;
+        if let Some(stored) = self.stored_message(&row.message_id) {
+            let state = MessageState::read(&self.owner.reader, &stored);
+            match (state.status, state.error) {
+                (MessageStatus::Queued, _) => {}
+                (MessageStatus::Failed, Some(error)) => return Err(refusal_of(&stored, &error)),
+                _ => sent.status = SentStatus::Sent,
+            }
         }
-        Worked::Accepted(sent, None)
+        Ok(Worked::Accepted(sent, None))
     }
 
     /// The network took a message; `recipients` of a group will acknowledge it each.
@@ -204,13 +217,13 @@ impl Channel {
 
     /// The network refused a message for good.
     pub fn settle_refused(&mut self, turn: &mut Turn, id: &MessageId, code: u16, text: &str) {
-        let error_code = if code == CODE_BAD_RECIPIENT { "undeliverable_recipient" } else { "other" };
-        let Some(failure) = self.failure(id, error_code, &format!("the network refused: {code} {text}")) else {
+        let error_code = if code == CODE_BAD_RECIPIENT { UNDELIVERABLE } else { "other" };
+        let Some(failure) = self.failure(id, error_code, &format!("{REFUSED}{code} {text}")) else {
             return;
         };
         turn.commands.push(failure);
-        if let Some(mut entry) = self.outbox.take(id) {
-            entry.answer(SendVerdict::Refused { code, text: text.to_owned() });
+        if let Some(caller) = self.outbox.take(id).and_then(Entry::into_caller) {
+            turn.after.push(After::Refuse(caller, SendVerdict::Refused { code, text: text.to_owned() }));
         }
     }
 
@@ -233,6 +246,18 @@ impl Channel {
     /// An event about a stored message.
     pub fn message_event(&self, row: &MessageRow, payload: Payload, now: Timestamp) -> NewEvent {
         self.event(payload, about(row), now)
+    }
+}
+
+/// What the caller of a send that failed is told.
+fn refusal_of(row: &MessageRow, error: &MessageError) -> ApiError {
+    if error.code == UNDELIVERABLE {
+        return ApiError::undeliverable_recipient(row.to.as_str(), Undeliverable::NotRegistered);
+    }
+    let said = error.message.strip_prefix(REFUSED).and_then(|said| said.split_once(' '));
+    match said.and_then(|(code, text)| Some((code.parse().ok()?, text))) {
+        Some((code, text)) => ApiError::upstream_refused(code, text),
+        None => ApiError::upstream_refused(0, &error.message),
     }
 }
 

@@ -76,3 +76,17 @@ async fn a_pair_code_that_the_network_refused_costs_no_minute() {
     ask().await.expect(200);
     ask().await.expect_error(429, "rate_limited");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_stands_in_the_history_by_the_time_that_it_is_told() {
+    let cluster = Cluster::start(Options::nodes(1)).await;
+    let talk = Conversation::on(&cluster).await;
+    talk.simulator.faults(json!({ "nack": { "code": 400, "pct": 100 } })).await;
+    for n in 0..10 {
+        let label = format!("refused-{n}");
+        let body = json!({ "type": "text", "to": talk.peer, "text": "no", "client_ref": label });
+        talk.api.post(&talk.channel.path("/messages"), body).await.expect_error(422, "other");
+        let row = talk.api.get(&talk.channel.path(&format!("/messages?client_ref={label}"))).await.expect(200);
+        assert_eq!(row["data"][0]["status"], "failed", "{row}");
+    }
+}
