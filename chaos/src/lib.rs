@@ -5,6 +5,7 @@
 //! - [`usage`]: processor time and fsyncs of the processes under load.
 //! - [`sends`]: durable sends a second, closed loop.
 //! - [`failover`]: from the kill of an owner to the first accepted send of each of its channels.
+//! - [`waiting`]: what deliveries that wait cost the sends beside them.
 //! - [`report`]: tables for people, JSON for programs.
 
 pub mod connection;
@@ -13,3 +14,4 @@ pub mod report;
 pub mod sends;
 pub mod target;
 pub mod usage;
+pub mod waiting;

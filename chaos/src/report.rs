@@ -2,6 +2,7 @@
 
 use crate::failover::{Summary, Trial};
 use crate::sends::Level;
+use crate::waiting::Phase;
 
 /// The heading of a table of levels.
 pub fn levels_heading() -> String {
@@ -37,6 +38,17 @@ pub fn level(level: &Level) -> String {
         level.cpu_ms_per_send.nodes,
         level.cpu_ms_per_send.simulator,
         level.cpu_ms_per_send.client,
+    )
+}
+
+/// The line of a phase: the middle of its levels.
+pub fn phase(phase: &Phase) -> String {
+    let mut speeds: Vec<f64> = phase.levels.iter().map(|level| level.accepted_per_second).collect();
+    speeds.sort_by(f64::total_cmp);
+    let median = speeds.get(speeds.len() / 2).copied().unwrap_or_default();
+    format!(
+        "{:>8}: {:>7} deliveries due, {median:>6.0} sends/s (median), nodes {:?} MiB",
+        phase.name, phase.deliveries_due, phase.node_mib
     )
 }
 

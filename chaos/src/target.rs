@@ -15,7 +15,7 @@ const PAIRING_AT_ONCE: usize = 24;
 const CONNECT: Duration = Duration::from_secs(120);
 /// Numbers of the channels' phones and of the recipients follow these.
 const FIRST_PHONE: u64 = 492_000_000_000;
-const FIRST_RECIPIENT: u64 = 493_000_000_000;
+pub const FIRST_RECIPIENT: u64 = 493_000_000_000;
 
 /// A cluster with high limits.
 pub struct Target {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chaos::target::Target;
-use chaos::{failover, report, sends};
+use chaos::{failover, report, sends, waiting};
 use clap::{Args, Parser, Subcommand};
 
 #[derive(Debug, Parser)]
@@ -14,7 +14,8 @@ use clap::{Args, Parser, Subcommand};
     after_help = "Examples:\n  \
         gateway-bench sends                          1, 32 and 128 senders over 1,000 channels, 10 s each\n  \
         gateway-bench sends --attach DIR/dev.json    on a cluster that runs (start it with high limits)\n  \
-        gateway-bench failover --trials 20           kill -9 of an owner to the first 202 of its channels"
+        gateway-bench failover --trials 20           kill -9 of an owner to the first 202 of its channels\n  \
+        gateway-bench waiting --jobs 200000          sends beside 200,000 deliveries that wait"
 )]
 struct Cli {
     #[command(subcommand)]
@@ -30,6 +31,8 @@ enum Command {
     Sends(SendsArgs),
     /// Time to the first accepted send after an owner was killed
     Failover(FailoverArgs),
+    /// Sends a second beside deliveries that wait for receivers that are down
+    Waiting(WaitingArgs),
 }
 
 #[derive(Args, Debug)]
@@ -61,6 +64,23 @@ struct FailoverArgs {
     channels: usize,
 }
 
+#[derive(Args, Debug)]
+struct WaitingArgs {
+    /// Deliveries that wait
+    #[arg(long, default_value_t = 200_000)]
+    jobs: usize,
+    #[arg(long, default_value_t = 200)]
+    channels: usize,
+    #[arg(long, default_value_t = 32)]
+    senders: usize,
+    /// Measurements in each phase
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Length of each
+    #[arg(long, default_value_t = 10)]
+    seconds: u64,
+}
+
 impl Default for SendsArgs {
     fn default() -> Self {
         Self { senders: vec![1, 32, 128], channels: 1_000, seconds: 10, nodes: 3, attach: None, receipts: false }
@@ -73,6 +93,7 @@ async fn main() -> anyhow::Result<()> {
     match cli.command.unwrap_or_else(|| Command::Sends(SendsArgs::default())) {
         Command::Sends(args) => run_sends(args, cli.json).await,
         Command::Failover(args) => run_failover(args, cli.json).await,
+        Command::Waiting(args) => run_waiting(args, cli.json).await,
     }
 }
 
@@ -108,6 +129,21 @@ async fn run_failover(args: FailoverArgs, json: bool) -> anyhow::Result<()> {
     say(json, &report::summary(&summary));
     if json {
         println!("{}", serde_json::to_string_pretty(&summary)?);
+    }
+    Ok(())
+}
+
+async fn run_waiting(args: WaitingArgs, json: bool) -> anyhow::Result<()> {
+    let target = Target::start(3).await;
+    let WaitingArgs { jobs, channels, senders, rounds, seconds } = args;
+    let plan = waiting::Plan { jobs, channels, senders, rounds, length: Duration::from_secs(seconds) };
+    say(json, &report::levels_heading());
+    let phases = waiting::measure(&target, plan, |line| say(json, line)).await?;
+    for phase in &phases {
+        say(json, &report::phase(phase));
+    }
+    if json {
+        println!("{}", serde_json::to_string_pretty(&phases)?);
     }
     Ok(())
 }

@@ -1,0 +1,156 @@
+//! What deliveries that wait cost the sends beside them: sends a second before, with so many deliveries due at receivers
+//! that are down, and after these were given up.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use serde::Serialize;
+use serde_json::{Value, json};
+use tests::http::{Api, client};
+
+use crate::sends::{self, Level};
+use crate::target::{Channel, FIRST_RECIPIENT, Target};
+use crate::usage;
+
+/// Channels whose events go to receivers that are down, and the endpoints of each: fifty in all, which is an account's
+/// limit.
+const VICTIMS: usize = 10;
+const ENDPOINTS: usize = 5;
+
+/// The most messages that the simulator is asked to write in one call.
+const WRITTEN_AT_ONCE: usize = 1_000;
+
+/// Until all deliveries are there.
+const FILL: Duration = Duration::from_secs(600);
+
+/// One state of the store and the sends beside it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Phase {
+    pub name: &'static str,
+    pub deliveries_due: u64,
+    /// Resident memory of each node.
+    pub node_mib: Vec<u64>,
+    pub levels: Vec<Level>,
+}
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    pub jobs: usize,
+    pub channels: usize,
+    pub senders: usize,
+    pub rounds: usize,
+    pub length: Duration,
+}
+
+/// Measures the three phases; `tell` hears of each level and of what goes on between.
+///
+/// # Errors
+/// When a step is answered otherwise than it should, or the deliveries do not come in time.
+pub async fn measure(target: &Target, plan: Plan, tell: impl Fn(&str)) -> anyhow::Result<Vec<Phase>> {
+    tell(&format!("pairing {} channels", plan.channels + VICTIMS));
+    let mut channels = target.channels(plan.channels + VICTIMS, false).await?;
+    let victims = channels.split_off(plan.channels);
+    let channels = Arc::new(channels);
+    let api = Api::new(client(), &target.dev.nodes[0].api, Some(&target.dev.api_key));
+
+    let mut phases = vec![phase("before", target, &channels, plan, 0, &tell).await?];
+    let endpoints = endpoints(&api, &victims).await?;
+    tell(&format!("making {} deliveries", plan.jobs));
+    write(target, &api, &victims, plan.jobs / ENDPOINTS).await?;
+    let due = filled(&api, &endpoints, plan.jobs as u64).await?;
+    phases.push(phase("waiting", target, &channels, plan, due, &tell).await?);
+    for endpoint in &endpoints {
+        let path = format!("/v1/webhook-deliveries?endpoint_id={endpoint}&state=pending,retrying,paused");
+        let answer = api.delete(&path).await;
+        ensure!(answer.status == 202, "purging was answered {}: {}", answer.status, answer.text());
+    }
+    while due_at(&api, &endpoints).await? > 0 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    phases.push(phase("after", target, &channels, plan, 0, &tell).await?);
+    Ok(phases)
+}
+
+async fn phase(
+    name: &'static str,
+    target: &Target,
+    channels: &Arc<Vec<Channel>>,
+    plan: Plan,
+    deliveries_due: u64,
+    tell: &impl Fn(&str),
+) -> anyhow::Result<Phase> {
+    tell(&format!("{name}: {deliveries_due} deliveries due"));
+    let mut levels = Vec::new();
+    for _ in 0..plan.rounds {
+        let level = sends::measure(target, channels, plan.senders, plan.length).await?;
+        tell(&crate::report::level(&level));
+        levels.push(level);
+    }
+    let node_mib = target.dev.nodes.iter().map(|node| usage::resident_mib(node.pid)).collect::<anyhow::Result<_>>()?;
+    Ok(Phase { name, deliveries_due, node_mib, levels })
+}
+
+/// Endpoints at a port on which nobody listens.
+async fn endpoints(api: &Api, victims: &[Channel]) -> anyhow::Result<Vec<String>> {
+    let free = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+    let mut ids = Vec::new();
+    for victim in victims {
+        for n in 0..ENDPOINTS {
+            let body = json!({
+                "url": format!("http://{free}/{n}"), "events": ["message.received"], "channel_id": victim.id,
+            });
+            let made = api.post("/v1/webhook-endpoints", body).await;
+            ensure!(made.status == 201, "an endpoint was answered {}: {}", made.status, made.text());
+            ids.push(made.json()["id"].as_str().context("an endpoint has an id")?.to_owned());
+        }
+    }
+    Ok(ids)
+}
+
+/// Phones write so many messages to the victims, in turns.
+async fn write(target: &Target, api: &Api, victims: &[Channel], messages: usize) -> anyhow::Result<()> {
+    let simulator = Api::new(client(), &target.dev.simulator, None);
+    let mut numbers = Vec::new();
+    for victim in victims {
+        let row: Value = api.get(&format!("/v1/channels/{}", victim.id)).await.json();
+        numbers.push(row["phone_number"].as_str().context("a connected channel has a number")?.to_owned());
+    }
+    let mut left = messages;
+    for number in numbers.iter().cycle() {
+        let count = left.min(WRITTEN_AT_ONCE);
+        if count == 0 {
+            return Ok(());
+        }
+        left -= count;
+        let body = json!({ "to": number, "type": "text", "text": "is anybody there?", "count": count });
+        let from = FIRST_RECIPIENT;
+        let answer = simulator.post(&format!("/phones/{from}/messages"), body).await;
+        ensure!(answer.status == 201, "a phone was answered {}: {}", answer.status, answer.text());
+    }
+    bail!("there is no channel to write to")
+}
+
+async fn filled(api: &Api, endpoints: &[String], jobs: u64) -> anyhow::Result<u64> {
+    let end = Instant::now() + FILL;
+    loop {
+        let due = due_at(api, endpoints).await?;
+        if due >= jobs {
+            return Ok(due);
+        }
+        ensure!(Instant::now() < end, "{due} of {jobs} deliveries are there after {FILL:?}");
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+}
+
+async fn due_at(api: &Api, endpoints: &[String]) -> anyhow::Result<u64> {
+    let mut due = 0;
+    for endpoint in endpoints {
+        let answer = api.get(&format!("/v1/webhook-endpoints/{endpoint}/stats")).await;
+        ensure!(answer.status == 200, "stats were answered {}: {}", answer.status, answer.text());
+        let stats = answer.json();
+        due += ["pending", "retrying", "in_flight"].iter().filter_map(|state| stats[state].as_u64()).sum::<u64>();
+    }
+    Ok(due)
+}
