@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use model::error::{ApiError, ErrorCode};
 use model::id::{AuditId, ChannelId, CustomerId, RequestId};
 use model::limit::{BucketLevel, BucketRule, LimitScope};
+use model::page::ListId;
 use model::time::Timestamp;
 use raft::directory::UpdateError;
 use raft::directory::command::{Command, Reply as Updated};
@@ -17,6 +18,7 @@ use salvo::Request;
 use serde_json::{Map, Value};
 use shard::call::{Done, Live, Work};
 use shard::cluster::{CallContext, Cluster};
+use uuid::Uuid;
 
 use crate::app::App;
 use crate::audit::Target;
@@ -158,6 +160,14 @@ impl AccountCall {
             Some(bound) if bound != id => Err(ApiError::channel_access_denied(bound)),
             _ => Ok(channel),
         }
+    }
+
+    /// The account's list of what a route shows: all of it, or what belongs to the resource `within`. Another account's
+    /// list, another resource's and the same in another order are others, and their cursors are refused (supplement 1,
+    /// rule 6).
+    pub fn list(&self, within: Option<Uuid>, ascending: bool) -> ListId {
+        let within = within.unwrap_or_default();
+        ListId::of(&[self.customer_id().as_bytes(), within.as_bytes(), &[u8::from(ascending)]])
     }
 
     /// A live channel of the account.

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use model::error::ApiError;
 use model::issue::{Fault, IssueCode, Issues};
-use model::page::{Cursor, LARGEST_LIMIT};
+use model::page::{Cursor, LARGEST_LIMIT, ListId};
 use model::time::Timestamp;
 use salvo::Request;
 
@@ -101,9 +101,19 @@ impl<'a> Query<'a> {
         self.number("limit", 1, LARGEST_LIMIT)
     }
 
-    /// Where the page before ended.
-    pub fn cursor<T: Cursor>(&self) -> Option<T> {
-        match T::decode(self.text("cursor")?) {
+    /// Whether the oldest come first; lists begin with the newest.
+    pub fn ascending(&self) -> bool {
+        let ascending = self.word("order", "asc or desc", |word| match word {
+            "asc" => Some(true),
+            "desc" => Some(false),
+            _ => None,
+        });
+        ascending.unwrap_or(false)
+    }
+
+    /// Where the page before ended in the same list.
+    pub fn cursor<T: Cursor>(&self, list: ListId) -> Option<T> {
+        match T::decode(self.text("cursor")?, list) {
             Ok(cursor) => Some(cursor),
             Err(fault) => {
                 self.refuse("cursor", fault.code, &fault.message);

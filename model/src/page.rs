@@ -2,8 +2,8 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::issue::{Fault, IssueCode};
 
@@ -16,32 +16,56 @@ pub const LARGEST_LIMIT: usize = 100;
 /// The longest cursor.
 const LONGEST_CURSOR: usize = 256;
 
+/// A number for one of the lists of a kind: whose rows, of which resource, in which order. Filters may change from page
+/// to page. FNV-1a, as every node and release has to come to the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListId(u64);
+
+impl ListId {
+    /// `parts` are of a length of their own each, so that no two lists read alike.
+    pub fn of(parts: &[&[u8]]) -> Self {
+        let bytes = parts.iter().copied().flatten();
+        Self(
+            bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+                (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+            }),
+        )
+    }
+
+    /// The only list of its kind, as the operator's are.
+    pub fn only() -> Self {
+        Self::of(&[])
+    }
+}
+
 /// Where a page ended: the key of its last row, so that inserts do not shift the next page.
 ///
-/// Each kind of list has its own type. A cursor names its kind, so that one list's cursor is refused by another's.
+/// Each kind of list has its own type. A cursor names its kind and the list itself, so that one list's cursor is refused
+/// by another's.
 pub trait Cursor: Serialize + DeserializeOwned {
     /// The kind and the version of its shape, such as `channels.1`. A new shape needs a new version.
     const KIND: &'static str;
 
     /// At most 256 characters of base64url, as long as the fields stay small.
-    fn encode(&self) -> String {
-        let bytes = serde_json::to_vec(&(Self::KIND, self)).expect("cursors are plain data, written to memory");
+    fn encode(&self, list: ListId) -> String {
+        let bytes = serde_json::to_vec(&(Self::KIND, list, self)).expect("cursors are plain data, written to memory");
         let text = URL_SAFE_NO_PAD.encode(bytes);
         debug_assert!(text.len() <= LONGEST_CURSOR, "a cursor of {} is too long", Self::KIND);
         text
     }
 
-    /// Reads what [`encode`](Self::encode) wrote; all else is refused with `format`.
-    fn decode(text: &str) -> Result<Self, Fault> {
+    /// Reads what [`encode`](Self::encode) wrote for the same list; all else is refused with `format`.
+    fn decode(text: &str, list: ListId) -> Result<Self, Fault> {
         let read = || {
             if text.len() > LONGEST_CURSOR {
                 return None;
             }
             let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
-            let (kind, cursor): (String, Self) = serde_json::from_slice(&bytes).ok()?;
-            (kind == Self::KIND).then_some(cursor)
+            let (kind, of, cursor): (String, ListId, Self) = serde_json::from_slice(&bytes).ok()?;
+            (kind == Self::KIND && of == list).then_some(cursor)
         };
-        read().ok_or_else(|| Fault::new(IssueCode::Format, "must be the next_cursor of the same list"))
+        read()
+            .ok_or_else(|| Fault::new(IssueCode::Format, "must be the next_cursor of the same list in the same order"))
     }
 }
 
@@ -60,7 +84,6 @@ mod tests {
     use super::*;
     use crate::time::Timestamp;
     use proptest::prelude::*;
-    use serde::Deserialize;
     use uuid::Uuid;
 
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -95,25 +118,30 @@ mod tests {
 
     #[test]
     fn the_cursor_of_another_list_is_refused() {
-        let cursor = Others { at: Timestamp(5), row: Uuid::nil() }.encode();
-        assert_eq!(Rows::decode(&cursor).unwrap_err().code, IssueCode::Format);
-        assert!(Others::decode(&cursor).is_ok());
-        assert!(Rows::decode(&"A".repeat(257)).is_err());
+        let list = ListId::of(&[&[1], &[0]]);
+        let cursor = Others { at: Timestamp(5), row: Uuid::nil() }.encode(list);
+        assert_eq!(Rows::decode(&cursor, list).unwrap_err().code, IssueCode::Format);
+        assert!(Others::decode(&cursor, list).is_ok());
+        for other in [ListId::of(&[&[2], &[0]]), ListId::of(&[&[1], &[1]]), ListId::only()] {
+            assert_eq!(Others::decode(&cursor, other).unwrap_err().code, IssueCode::Format);
+        }
+        assert!(Rows::decode(&"A".repeat(257), list).is_err());
     }
 
     proptest! {
         #[test]
         fn a_cursor_comes_back_as_it_was(millis in 0_i64..4_000_000_000_000, id in any::<u128>()) {
             let cursor = Rows { at: Timestamp(millis), row: Uuid::from_u128(id) };
-            let text = cursor.encode();
+            let list = ListId::of(&[&id.to_be_bytes()]);
+            let text = cursor.encode(list);
             prop_assert!(text.len() <= 256);
             prop_assert!(text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_'));
-            prop_assert_eq!(Rows::decode(&text).unwrap(), cursor);
+            prop_assert_eq!(Rows::decode(&text, list).unwrap(), cursor);
         }
 
         #[test]
         fn garbage_is_refused_and_never_panics(text in "\\PC{0,60}") {
-            prop_assert!(Rows::decode(&text).is_err());
+            prop_assert!(Rows::decode(&text, ListId::only()).is_err());
         }
     }
 }

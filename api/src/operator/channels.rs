@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::error::ApiError;
 use model::id::{ChannelId, CustomerId, Epoch, NodeId, ShardId, Slot};
-use model::page::{Cursor, DEFAULT_LIMIT};
+use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::status::Trigger;
 use raft::directory::command::Command;
 use raft::directory::records::{AuditEntry, ChannelRecord};
@@ -63,7 +63,7 @@ async fn list(call: &mut OperatorCall) -> Outcome {
     let query = call.query();
     let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
     let customer: Option<CustomerId> = query.id("customer_id");
-    let after = query.cursor::<ChannelCursor>().map(|cursor| cursor.id);
+    let after = query.cursor::<ChannelCursor>(ListId::only()).map(|cursor| cursor.id);
     let (limit, customer, after) = query.finish((limit, customer, after))?;
 
     let mut channels: Vec<Arc<ChannelRecord>> = call.cluster().directory().read(|state| {
@@ -76,7 +76,7 @@ async fn list(call: &mut OperatorCall) -> Outcome {
     channels.sort_by_key(|channel| std::cmp::Reverse(channel.id));
     let more = channels.len() > limit;
     channels.truncate(limit);
-    let next = channels.last().filter(|_| more).map(|channel| ChannelCursor { id: channel.id }.encode());
+    let next = channels.last().filter(|_| more).map(|channel| ChannelCursor { id: channel.id }.encode(ListId::only()));
     let ids: Vec<ChannelId> = channels.iter().map(|channel| channel.id).collect();
     let lives = call.cluster().lives(&ids, &call.context()).await?;
     let rows = channels.iter().map(|channel| PlacedChannel::new(call, channel, lives.get(&channel.id))).collect();

@@ -8,7 +8,7 @@ use model::error::ApiError;
 use model::field::Change;
 use model::id::{CustomerId, KeyId};
 use model::limit::BucketRule;
-use model::page::{Cursor, DEFAULT_LIMIT};
+use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::time::Timestamp;
 use raft::directory::command::{Command, CustomerChange, Reply as Updated};
 use raft::directory::records::{CustomerRecord, KeyOrigin};
@@ -78,7 +78,7 @@ impl Cursor for CustomerCursor {
 async fn list(call: &mut OperatorCall) -> Outcome {
     let query = call.query();
     let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
-    let after = query.cursor::<CustomerCursor>().map(|cursor| (cursor.created_at, cursor.id));
+    let after = query.cursor::<CustomerCursor>(ListId::only()).map(|cursor| (cursor.created_at, cursor.id));
     let (limit, after) = query.finish((limit, after))?;
 
     let place = |customer: &CustomerRecord| (customer.created_at, customer.id);
@@ -90,7 +90,8 @@ async fn list(call: &mut OperatorCall) -> Outcome {
     let more = customers.len() > limit;
     customers.truncate(limit);
     let last = customers.last().filter(|_| more);
-    let next = last.map(|customer| CustomerCursor { created_at: customer.created_at, id: customer.id }.encode());
+    let next =
+        last.map(|customer| CustomerCursor { created_at: customer.created_at, id: customer.id }.encode(ListId::only()));
     let views = try_join_all(customers.iter().map(|customer| CustomerView::of(call, customer))).await?;
     Ok(Reply::ok(&List::page(views, next)))
 }

@@ -147,7 +147,19 @@ async fn lists_are_filtered_and_paged_over_all_shards() {
     }
     let of_endpoint = tenant.any().get(&format!("{}/deliveries?limit=2", endpoint_path(&bad))).await.expect(200);
     assert_eq!(of_endpoint["data"].as_array().unwrap().len(), 2);
-    assert!(of_endpoint["next_cursor"].is_string());
+    // A cursor belongs to its customer, route and order.
+    let page = tenant.any().get("/v1/webhook-deliveries?limit=2").await.expect(200);
+    let (own, of_bad) = (string(&page["next_cursor"]), string(&of_endpoint["next_cursor"]));
+    tenant.any().get(&format!("/v1/webhook-deliveries?limit=1&cursor={own}")).await.expect(200);
+    for (tenant, route) in [
+        (&tenant, format!("/v1/webhook-deliveries?order=asc&cursor={own}")),
+        (&tenant, format!("/v1/webhook-deliveries?cursor={of_bad}")),
+        (&tenant, format!("{}/deliveries?cursor={own}", endpoint_path(&bad))),
+        (&tenant, format!("{}/deliveries?cursor={of_bad}", endpoint_path(&good))),
+        (&Tenant::new(&tenant.cluster).await, format!("/v1/webhook-deliveries?cursor={own}")),
+    ] {
+        tenant.any().get(&route).await.expect_issue(&json!(["cursor"]), "format");
+    }
     let missing = format!("/v1/webhook-endpoints/{stranger}/deliveries");
     tenant.any().get(&missing).await.expect_error(404, "webhook_endpoint_not_found");
 
@@ -175,7 +187,10 @@ async fn lists_are_filtered_and_paged_over_all_shards() {
     let bound = tenant.any().with_key(&key);
     bound.get("/v1/webhook-deliveries").await.expect_error(403, "channel_scoped_key");
     let other = format!("/v1/webhook-deliveries?channel_id={}", channels[2].id);
-    bound.get(&other).await.expect_error(403, "channel_scoped_key");
+    bound.get(&other).await.expect_error(403, "channel_access_denied");
+    let unknown = format!("/v1/webhook-deliveries?channel_id={}", stranger.customer_id);
+    bound.get(&unknown).await.expect_error(404, "channel_not_found");
+    bound.get("/v1/webhook-deliveries?channel_id=7").await.expect_issue(&json!(["channel_id"]), "format");
     let own = bound.get(&format!("/v1/webhook-deliveries?channel_id={}&limit=100", channels[1].id)).await.expect(200);
     let own: BTreeSet<String> = own["data"].as_array().unwrap().iter().map(|row| string(&row["channel_id"])).collect();
     assert_eq!(own, BTreeSet::from([channels[1].id.clone()]));

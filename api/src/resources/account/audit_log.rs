@@ -77,7 +77,7 @@ impl AuditCursor {
 
 /// Supplement 21.6. The log lies on disk, the newest entry first.
 pub async fn list(call: &mut AccountCall) -> Outcome {
-    let query = call.query();
+    let (query, of) = (call.query(), call.list(None, false));
     let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
     let action = query.text("action").map(str::to_owned);
     let actor = query.text("actor").map(str::to_owned);
@@ -86,7 +86,7 @@ pub async fn list(call: &mut AccountCall) -> Outcome {
         since: query.time("since").unwrap_or(Timestamp(0)),
         until: query.time("until").unwrap_or(Timestamp(i64::MAX)),
     };
-    let before = query.cursor::<AuditCursor>();
+    let before = query.cursor::<AuditCursor>(of);
     let (range, before) = query.finish((range, before))?;
 
     let wanted = move |entry: &AuditEntry| {
@@ -104,7 +104,7 @@ pub async fn list(call: &mut AccountCall) -> Outcome {
     let more = entries.len() > limit;
     entries.truncate(limit);
     let last = entries.last().filter(|_| more);
-    let next = last.map(|entry| AuditCursor { created_at: entry.created_at, id: entry.id }.encode());
+    let next = last.map(|entry| AuditCursor { created_at: entry.created_at, id: entry.id }.encode(of));
     Ok(Reply::ok(&List::page(entries.into_iter().map(AuditView::from).collect(), next)))
 }
 

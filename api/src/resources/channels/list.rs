@@ -34,12 +34,12 @@ struct Filter {
 }
 
 pub async fn list(call: &mut AccountCall) -> Outcome {
-    let query = call.query();
+    let (query, of) = (call.query(), call.list(None, false));
     let filter = Filter {
         status: query.word("status", "a channel status such as connected", Status::parse),
         name: query.text("name").map(str::to_owned),
         limit: query.limit(),
-        after: query.cursor::<ChannelCursor>().map(|cursor| (cursor.created_at, cursor.id)),
+        after: query.cursor::<ChannelCursor>(of).map(|cursor| (cursor.created_at, cursor.id)),
     };
     let filter = query.finish(filter)?;
     let wanted = filter.limit;
@@ -48,7 +48,7 @@ pub async fn list(call: &mut AccountCall) -> Outcome {
     let more = rows.len() > limit;
     rows.truncate(limit);
     let last = rows.last().filter(|_| more);
-    let next = last.map(|row| ChannelCursor { created_at: row.created_at, id: row.id }.encode());
+    let next = last.map(|row| ChannelCursor { created_at: row.created_at, id: row.id }.encode(of));
     Ok(Reply::ok(&List::page(rows, next)))
 }
 

@@ -21,9 +21,9 @@ impl Cursor for ChangeCursor {
 }
 
 pub async fn status_history(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
+    let (query, list) = (call.query(), call.list(Some(call.channel.id.0), false));
     let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
-    let before = query.cursor::<ChangeCursor>().map(|cursor| (cursor.before, cursor.version));
+    let before = query.cursor::<ChangeCursor>(list).map(|cursor| (cursor.before, cursor.version));
     let (limit, before) = query.finish((limit, before))?;
 
     let Done::StatusHistory(mut changes) = call.work(Work::StatusHistory { limit: limit + 1, before }).await? else {
@@ -32,7 +32,7 @@ pub async fn status_history(call: &mut ChannelCall) -> Outcome {
     let more = changes.len() > limit;
     changes.truncate(limit);
     let last = changes.last().filter(|_| more);
-    let next = last.map(|(version, change)| ChangeCursor { before: change.at, version: *version }.encode());
+    let next = last.map(|(version, change)| ChangeCursor { before: change.at, version: *version }.encode(list));
     let changes = changes.into_iter().map(|(_, change)| change).collect();
     Ok(Reply::ok(&List::page(changes, next)))
 }

@@ -23,9 +23,9 @@ impl Cursor for MediaCursor {
 }
 
 pub async fn list(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
+    let (query, of) = (call.query(), call.list(Some(call.channel.id.0), false));
     let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
-    let before = query.cursor::<MediaCursor>().map(|cursor| cursor.before);
+    let before = query.cursor::<MediaCursor>(of).map(|cursor| cursor.before);
     let direction = query.word("direction", "upload, inbound or outbound", |word| match word {
         "upload" => Some(MediaDirection::Upload),
         "inbound" => Some(MediaDirection::Inbound),
@@ -46,5 +46,5 @@ pub async fn list(call: &mut ChannelCall) -> Outcome {
     };
     let media = call.cluster().media();
     let rows: Result<Vec<MediaUpload>, _> = page.rows.into_iter().map(|row| MediaUpload::of(media, row)).collect();
-    Ok(Reply::ok(&List::page(rows?, next.map(|before| MediaCursor { before }.encode()))))
+    Ok(Reply::ok(&List::page(rows?, next.map(|before| MediaCursor { before }.encode(of)))))
 }

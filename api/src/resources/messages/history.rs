@@ -2,10 +2,10 @@
 
 use model::address::Address;
 use model::error::ApiError;
-use model::id::{ChannelId, CustomerId, MessageId, RowId};
+use model::id::{ChannelId, MessageId, RowId};
 use model::issue::IssueCode;
 use model::message::TYPE_NAMES;
-use model::page::{Cursor, DEFAULT_LIMIT};
+use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use shard::history::{Direction, HistoryQuery, MessageStatus};
@@ -27,20 +27,10 @@ const LONGEST_CLIENT_REF: usize = 128;
 struct MessageCursor {
     at: i64,
     row: RowId,
-    /// See [`list_of`].
-    list: u64,
 }
 
 impl Cursor for MessageCursor {
-    const KIND: &'static str = "messages.2";
-}
-
-/// A number for the list that a cursor belongs to: whose rows, by which route, in which order. Filters may change from
-/// page to page; a place in another list is refused. FNV-1a, as every node and release has to come to the same.
-fn list_of(customer: CustomerId, channel: Option<ChannelId>, ascending: bool) -> u64 {
-    let channel = channel.map_or([0; 16], |channel| *channel.as_bytes());
-    let parts = customer.as_bytes().iter().chain(&channel).copied().chain([u8::from(ascending)]);
-    parts.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+    const KIND: &'static str = "messages.3";
 }
 
 pub async fn of_channel(call: &mut ChannelCall) -> Outcome {
@@ -81,7 +71,7 @@ struct Asked {
     /// Its page is one row longer than asked for, to know whether there is a next one.
     query: HistoryQuery,
     limit: usize,
-    list: u64,
+    list: ListId,
 }
 
 impl Asked {
@@ -99,21 +89,9 @@ impl Asked {
             })
         };
         let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
-        let ascending = query
-            .word("order", "asc or desc", |word| match word {
-                "asc" => Some(true),
-                "desc" => Some(false),
-                _ => None,
-            })
-            .unwrap_or(false);
-        let list = list_of(call.customer_id(), only, ascending);
-        let cursor = query.cursor::<MessageCursor>().filter(|cursor| {
-            let is_own = cursor.list == list;
-            if !is_own {
-                query.refuse("cursor", IssueCode::Format, "must be the next_cursor of the same list in the same order");
-            }
-            is_own
-        });
+        let ascending = query.ascending();
+        let list = call.list(only.map(|channel| channel.0), ascending);
+        let cursor = query.cursor::<MessageCursor>(list);
         let client_ref = query.text("client_ref");
         if client_ref.is_some_and(|text| text.chars().count() > LONGEST_CLIENT_REF) {
             query.refuse("client_ref", IssueCode::TooLong, "has at most 128 characters");
@@ -165,7 +143,7 @@ impl Asked {
         let more = page.rows.len() > limit;
         page.rows.truncate(limit);
         let last = page.rows.last().filter(|_| more).map(|row| (row.occurred_at, row.id));
-        let next = last.or(page.frontier).map(|(at, row)| MessageCursor { at: at.0, row, list }.encode());
+        let next = last.or(page.frontier).map(|(at, row)| MessageCursor { at: at.0, row }.encode(list));
         Ok(Reply::ok(&List::page(page.rows, next)))
     }
 }

@@ -3,7 +3,7 @@
 use model::error::ApiError;
 use model::event::EventName;
 use model::id::{ChannelId, DeliveryId, EndpointId, MessageId};
-use model::page::{Cursor, DEFAULT_LIMIT};
+use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::webhook::DeliveryState;
 use serde::{Deserialize, Serialize};
 use shard::deliveries::query::{DeliveryQuery, StatusFilter};
@@ -23,25 +23,29 @@ impl Cursor for DeliveryCursor {
 }
 
 pub async fn of_account(call: &mut AccountCall) -> Outcome {
-    let asked: Option<ChannelId> = call.query().text("channel_id").and_then(|text| text.parse().ok());
-    // A bound key must name its channel, and no other (supplement 20.8).
-    if let Some(bound) = call.bound_channel().filter(|bound| asked != Some(*bound)) {
-        return Err(ApiError::channel_scoped_key(bound));
+    // A bound key must name its channel, and no other (interface 5.6, supplement 21.4).
+    if let Some(bound) = call.bound_channel() {
+        let Some(named) = call.query().text("channel_id") else { return Err(ApiError::channel_scoped_key(bound)) };
+        if let Some(other) = named.parse().ok().filter(|named: &ChannelId| *named != bound) {
+            call.own_channel(other)?;
+        }
     }
-    let query = parse(call, None)?;
-    page(call, query).await
+    let (query, list) = parse(call, None)?;
+    page(call, query, list).await
 }
 
 pub async fn of_endpoint(call: &mut AccountCall) -> Outcome {
     // The query is judged before the resource is looked up (supplement 2).
-    let query = parse(call, call.id("id"))?;
+    let (query, list) = parse(call, call.id("id"))?;
     webhook_endpoints::find(call)?;
-    page(call, query).await
+    page(call, query, list).await
 }
 
 /// Reads the filters. `of` is the endpoint of the path, which no parameter can change.
-fn parse(call: &AccountCall, of: Option<EndpointId>) -> Result<DeliveryQuery, ApiError> {
+fn parse(call: &AccountCall, of: Option<EndpointId>) -> Result<(DeliveryQuery, ListId), ApiError> {
     let query = call.query();
+    let ascending = query.ascending();
+    let list = call.list(of.map(|endpoint| endpoint.0), ascending);
     let asked = DeliveryQuery {
         endpoint: of.or_else(|| query.id("endpoint_id")),
         channel: query.id("channel_id"),
@@ -53,16 +57,10 @@ fn parse(call: &AccountCall, of: Option<EndpointId>) -> Result<DeliveryQuery, Ap
         since: query.time("since"),
         until: query.time("until"),
         limit: query.limit().unwrap_or(DEFAULT_LIMIT),
-        ascending: query
-            .word("order", "asc or desc", |word| match word {
-                "asc" => Some(true),
-                "desc" => Some(false),
-                _ => None,
-            })
-            .unwrap_or(false),
-        after: query.cursor::<DeliveryCursor>().map(|cursor| cursor.id),
+        ascending,
+        after: query.cursor::<DeliveryCursor>(list).map(|cursor| cursor.id),
     };
-    query.finish(asked)
+    query.finish((asked, list))
 }
 
 /// The words of states, as a comma list.
@@ -70,7 +68,7 @@ pub fn words(states: &[DeliveryState]) -> String {
     states.iter().map(|state| state.as_str()).collect::<Vec<_>>().join(",")
 }
 
-async fn page(call: &AccountCall, mut query: DeliveryQuery) -> Outcome {
+async fn page(call: &AccountCall, mut query: DeliveryQuery, list: ListId) -> Outcome {
     let limit = query.limit;
     // One row more than asked for tells whether there is a next page.
     query.limit += 1;
@@ -78,5 +76,5 @@ async fn page(call: &AccountCall, mut query: DeliveryQuery) -> Outcome {
     let more = page.rows.len() > limit;
     page.rows.truncate(limit);
     let last = if more { page.rows.last().map(|row| row.id) } else { page.stopped_at };
-    Ok(Reply::ok(&List::page(page.rows, last.map(|id| DeliveryCursor { id }.encode()))))
+    Ok(Reply::ok(&List::page(page.rows, last.map(|id| DeliveryCursor { id }.encode(list)))))
 }
