@@ -1,7 +1,8 @@
 //! Failed authentications on their way into the audit log.
 //!
 //! They come as fast as an attacker likes, so they are folded: one entry for each key prefix, address, code and minute
-//! (supplement 21.6), under an id that is made of these, so that two nodes that fold the same failure write one entry.
+//! (supplement 21.6), under an id that is made of these, so that two nodes that fold the same failure write one entry. It
+//! bears the time of the first failure that was written.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -56,8 +57,17 @@ impl Target {
 /// rest may be a secret that somebody put in the wrong place.
 pub enum Suspect {
     Unknown(Option<KeyPrefix>),
+    /// A secret that is none, with the prefix of a key of this customer, who is to see that it is guessed at.
+    Guess {
+        customer: CustomerId,
+        prefix: KeyPrefix,
+    },
     Key(Arc<KeyRecord>),
-    Member { customer: CustomerId, subject: String, email: String },
+    Member {
+        customer: CustomerId,
+        subject: String,
+        email: String,
+    },
 }
 
 impl Suspect {
@@ -65,13 +75,14 @@ impl Suspect {
         match self {
             Self::Unknown(_) => None,
             Self::Key(key) => Some(key.customer_id),
-            Self::Member { customer, .. } => Some(*customer),
+            Self::Guess { customer, .. } | Self::Member { customer, .. } => Some(*customer),
         }
     }
 
     fn actor(&self) -> AuditActor {
         let (kind, id, prefix, email) = match self {
             Self::Unknown(prefix) => ("unknown", None, prefix.as_ref().map(ToString::to_string), None),
+            Self::Guess { prefix, .. } => ("unknown", None, Some(prefix.to_string()), None),
             Self::Key(key) => ("api_key", Some(key.id.to_string()), Some(key.prefix.clone()), None),
             Self::Member { subject, email, .. } => ("session", Some(subject.clone()), None, Some(email.clone())),
         };
@@ -140,7 +151,7 @@ impl FailureLog {
             user_agent: exchange.client.user_agent.clone(),
             request_id: Some(exchange.request_id.to_string()),
             success: false,
-            created_at: fold.minute,
+            created_at: exchange.now,
             details: BTreeMap::from([("code".to_owned(), code.as_str().to_owned())]),
         };
         folds.insert(fold, State::Waiting(Box::new(entry)));

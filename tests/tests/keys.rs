@@ -371,7 +371,34 @@ async fn issues_revocations_and_failures_are_in_the_audit_log() {
         let failed: Vec<_> = entries.iter().filter(|entry| entry["action"] == "auth.failed").collect();
         assert!(failed.len() <= 2, "folded by minute: {failed:?}");
         assert_eq!(failed[0]["outcome"], "failure");
+        let (made, first) = (time(&issued[0]["created_at"]), time(&failed[failed.len() - 1]["created_at"]));
+        assert!(first >= made, "a failure bears its own time, not that of its minute: {failed:?}");
     }
+
+    // A cursor of the log belongs to its customer.
+    let page = api.get("/v1/account/audit-log?limit=1").await.expect(200);
+    let of_another = format!("/v1/account/audit-log?cursor={}", string(&page["next_cursor"]));
+    let stranger = Tenant::new(&tenant.cluster).await;
+    stranger.any().get(&of_another).await.expect_issue(&json!(["cursor"]), "format");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_guesses_at_a_key_is_seen_by_its_owner() {
+    let tenant = Tenant::new(&Cluster::shared().await).await;
+    let end = if tenant.key.ends_with("AA") { "BB" } else { "AA" };
+    let near = format!("{}{end}", &tenant.key[..tenant.key.len() - 2]);
+    for node in tenant.cluster.node_ids() {
+        tenant.api(node).with_key(&near).get("/v1/channels").await.expect_error(401, "auth_invalid");
+    }
+    let log = format!("/v1/account/audit-log?action=auth.failed&actor={}", &tenant.key[..12]);
+    let failed = eventually("the guess is written", seconds(10), async || {
+        let log = tenant.any().get(&log).await.expect(200);
+        check(log["data"][0].is_object(), log.to_string()).map(|()| log["data"].clone())
+    })
+    .await;
+    assert_eq!(failed[0]["details"]["code"], "auth_invalid");
+    assert!(failed.as_array().unwrap().len() <= 2, "one entry a minute, through whatever nodes: {failed}");
+    assert!(!failed.to_string().contains(&near), "the guess is not kept");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,6 +4,8 @@ use model::id::{AuditId, CustomerId, NodeId, ShardId};
 use model::time::Timestamp;
 use uuid::Uuid;
 
+use super::records::AuditEntry;
+
 const CLUSTER: u8 = b'0';
 const NODE: u8 = b'n';
 const PLACEMENT: u8 = b'p';
@@ -66,6 +68,13 @@ pub fn audit_range(customer: Option<CustomerId>, since: Timestamp, until: Timest
     let customer = customer.map_or(Uuid::nil(), |id| id.0);
     let bound = |time: Timestamp| [&[AUDIT][..], customer.as_bytes(), &time.0.max(0).to_be_bytes()].concat();
     (bound(since), bound(until))
+}
+
+/// The minute of an entry in its customer's log.
+pub fn audit_minute(entry: &AuditEntry) -> (Vec<u8>, Vec<u8>) {
+    const MINUTE_MILLIS: i64 = 60_000;
+    let begin = entry.created_at.0 - entry.created_at.0.rem_euclid(MINUTE_MILLIS);
+    audit_range(entry.customer_id, Timestamp(begin), Timestamp(begin + MINUTE_MILLIS))
 }
 
 /// All audit entries, of all customers.

@@ -502,10 +502,22 @@ impl DirectoryState {
     }
 }
 
-/// Writes an audit entry. The same entry again, as when folded failures repeat, changes nothing.
+/// How many entries of a minute are looked through for one that folds the same failure. In a flood of more, two nodes
+/// may leave an entry each.
+const LOOKED_THROUGH: usize = 64;
+
+/// Writes an audit entry. The same entry again changes nothing, nor does a folded failure that another node was the
+/// first to write: its entry bears the same id and a time in the same minute.
 fn write_audit(entry: &AuditEntry, store: &mut dyn State) {
     let key = keys::audit(entry.customer_id, entry.created_at, entry.id);
-    if store.get(&key).is_none() {
+    let is_folded = entry.action == "auth.failed";
+    let is_written = if is_folded {
+        let (from, to) = keys::audit_minute(entry);
+        store.scan(&from, &to, LOOKED_THROUGH).iter().any(|(key, _)| key.ends_with(entry.id.as_bytes()))
+    } else {
+        false
+    };
+    if !is_written && store.get(&key).is_none() {
         store.put(&key, &encode(entry));
     }
 }

@@ -258,9 +258,18 @@ fn an_audit_entry_is_written_with_its_change_and_never_without() {
     assert!(rig.propose(&refused).result.is_err());
     assert_eq!(stored(&rig), 0);
     let mut done = proposal(Command::Audit);
-    done.audit = vec![entry];
+    done.audit = vec![entry.clone()];
     rig.propose(&done);
     assert_eq!(stored(&rig), 1);
+
+    // Two nodes fold the same failure of one minute: one entry, with the time of the first that was written.
+    let failed = AuditEntry { id: AuditId::new(), action: "auth.failed".into(), ..entry };
+    for (time, entries) in [(61_000, 2), (60_500, 2), (119_999, 2), (120_000, 3)] {
+        let mut folded = proposal(Command::Audit);
+        folded.audit = vec![AuditEntry { created_at: Timestamp(time), ..failed.clone() }];
+        rig.propose(&folded);
+        assert_eq!(stored(&rig), entries, "at {time}");
+    }
 }
 
 #[test]

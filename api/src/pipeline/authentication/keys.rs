@@ -1,6 +1,6 @@
 //! What the directory says of an API key (interface 5, supplement 21.2).
 
-use model::api_key::ApiKey;
+use model::api_key::{ApiKey, KeyPrefix};
 use model::error::ApiError;
 use model::scope::{Scope, Scopes};
 use model::time::Timestamp;
@@ -37,6 +37,15 @@ pub(super) fn judge_record(state: &DirectoryState, key: Arc<KeyRecord>, now: Tim
             Verdict::Valid(Caller { scopes: Scopes::new(scopes), credential: Credential::Key(key), customer })
         }
         None => Verdict::Refused(Suspect::Key(key), ApiError::auth_invalid()),
+    }
+}
+
+/// Whom a secret that is nobody's is counted against: the customer of the keys that begin like it (interface 5.11).
+pub(super) fn suspect(state: &DirectoryState, prefix: KeyPrefix) -> Suspect {
+    let like = state.keys_with_prefix(prefix.as_str()).find(|key| state.customers.contains_key(&key.customer_id));
+    match like.map(|key| key.customer_id) {
+        Some(customer) => Suspect::Guess { customer, prefix },
+        None => Suspect::Unknown(Some(prefix)),
     }
 }
 
@@ -90,6 +99,12 @@ mod tests {
         let other = ApiKey::parse(&other).unwrap();
         assert_eq!(other.prefix(), secret.prefix());
         assert!(matches!(judge(&state, &other, NOW), Verdict::Unknown));
+        // Its owner is told that somebody guesses; nobody is told of what is like no key.
+        assert!(
+            matches!(suspect(&state, other.prefix()), Suspect::Guess { customer, .. } if state.customers.contains_key(&customer))
+        );
+        let unlike = ApiKey::parse(&format!("zpk_{}", "-".repeat(24))).unwrap();
+        assert!(matches!(suspect(&state, unlike.prefix()), Suspect::Unknown(Some(_))));
     }
 
     #[test]

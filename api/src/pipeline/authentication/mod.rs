@@ -73,21 +73,25 @@ pub async fn caller(exchange: &Exchange, address: Address) -> Result<Caller, Api
 async fn judge(exchange: &Exchange, address: Address) -> Result<Caller, (Suspect, ApiError)> {
     let nobody = |error| (Suspect::Unknown(None), error);
     let token = bearer(exchange).map_err(nobody)?;
-    let (verdict, shown) = match token {
+    let (verdict, shown) = match &token {
         Token::Key(key) => {
-            let verdict = judge_freshly(exchange, |state| keys::judge(state, &key, exchange.now)).await;
-            (verdict, Suspect::Unknown(Some(key.prefix())))
+            let verdict = judge_freshly(exchange, |state| keys::judge(state, key, exchange.now)).await;
+            (verdict, Some(key.prefix()))
         }
         Token::Session(token, header) => {
-            let claimed = sessions::check(exchange, &token, &header).await.map_err(nobody)?;
+            let claimed = sessions::check(exchange, token, header).await.map_err(nobody)?;
             let judge = |state: &DirectoryState| sessions::judge(state, &claimed, address);
-            (judge_freshly(exchange, judge).await, Suspect::Unknown(None))
+            (judge_freshly(exchange, judge).await, None)
         }
     };
     match verdict {
         Verdict::Valid(caller) => Ok(caller),
         Verdict::Refused(suspect, error) => Err((suspect, error)),
-        Verdict::Unknown => Err((shown, ApiError::auth_invalid())),
+        Verdict::Unknown => {
+            let directory = exchange.cluster().directory();
+            let suspect = shown.map(|prefix| directory.read(|state| keys::suspect(state, prefix)));
+            Err((suspect.unwrap_or(Suspect::Unknown(None)), ApiError::auth_invalid()))
+        }
     }
 }
 
