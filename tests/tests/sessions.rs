@@ -192,7 +192,9 @@ async fn guessing_passwords_is_slow_through_all_nodes_together() {
         assert!(wrong < 30, "guesses pass without end");
     };
     assert!((10..=12).contains(&wrong), "{wrong} wrong guesses passed");
-    refused.expect_error(429, "rate_limited");
+    let limit = refused.expect_error(429, "rate_limited");
+    assert_eq!(refused.header("x-ratelimit-scope"), limit["scope"].as_str());
+    assert_eq!(refused.header("x-ratelimit-remaining"), Some("0"));
     assert!((1..=60).contains(&refused.retry_after()), "{}", refused.retry_after());
     // Now the right one must wait too, on every node; and other members do not.
     for node in &nodes {

@@ -84,7 +84,11 @@ impl Gate {
 
     async fn run(&self, mut exchange: Exchange, route: &Route) -> Answered {
         match &route.action {
-            Action::Public(endpoint) => Answered::uncounted(guarded(&**endpoint, &mut exchange).await),
+            Action::Public(endpoint) => {
+                let outcome = guarded(&**endpoint, &mut exchange).await;
+                let rate = outcome.as_ref().err().and_then(RateHeaders::refused_by);
+                Answered { outcome, rate }
+            }
             Action::Operator(endpoint) => match authentication::operator(&exchange).await {
                 Ok(()) => Answered::uncounted(guarded(&**endpoint, &mut OperatorCall { exchange }).await),
                 Err(error) => Answered::uncounted(Err(error)),
@@ -130,7 +134,8 @@ async fn account(mut call: AccountCall, rules: &Rules, endpoint: &dyn Endpoint<A
         Ok(()) => guarded(endpoint, &mut call).await,
         Err(error) => Err(error),
     };
-    Answered { outcome, rate: Some(RateHeaders::deciding(&call.customer_level, None)) }
+    let refused = outcome.as_ref().err().and_then(RateHeaders::refused_by);
+    Answered { outcome, rate: Some(refused.unwrap_or_else(|| RateHeaders::deciding(&call.customer_level, None))) }
 }
 
 async fn channel(call: AccountCall, rules: &Rules, endpoint: &dyn Endpoint<ChannelCall>) -> Answered {

@@ -56,7 +56,8 @@ impl Channel {
             from_resolved: sender.is_resolved(),
             from_lid: sender.lid().cloned(),
             from_phone: sender.phone_address().cloned(),
-            to: message.to,
+            // A group's messages come to its members: to this channel (supplement 24).
+            to: if is_group { self.own_address() } else { message.to },
             push_name: message.push_name,
             content: message.content,
             around: message.around,

@@ -49,6 +49,10 @@ async fn each_member_of_a_group_acknowledges_by_itself() {
         &data,
         &json!({ "chat_id": group, "is_group": true, "participant": address(&ben), "from": address(&ben) }),
     );
+    // It came to the channel, in the group.
+    let own = json!({ "to": address(&talk.channel.number), "chat_id": group });
+    assert_has(&data, &own);
+    assert_has(&talk.row(&rude).await, &own);
     let key = json!({ "id": rude, "from_me": false, "remote_jid": group });
     let id = talk.send(json!({ "type": "delete", "message_key": key })).await;
     assert_has(&talk.arrived(&cem, &id).await, &json!({ "type": "delete", "by_admin": true }));
