@@ -57,7 +57,8 @@ impl Attempt {
 /// Counts attempts that belong together. Counted before they are made, so that many at once are not more than allowed.
 ///
 /// # Errors
-/// `rate_limited` when one of them is too many, and then none is counted; 503 while a home has no leader.
+/// `rate_limited` when one of them is too many, and then none is counted; `auth_backend_unavailable` while a home has no
+/// leader.
 pub async fn count(exchange: &Exchange, attempts: &[Attempt]) -> Result<(), ApiError> {
     for (counted, attempt) in attempts.iter().enumerate() {
         let rule = attempt.rule();
@@ -65,7 +66,8 @@ pub async fn count(exchange: &Exchange, attempts: &[Attempt]) -> Result<(), ApiE
         let refused = match tried {
             Ok(None) => continue,
             Ok(Some(retry_after)) => ApiError::rate_limited(attempt.scope(), rule.most, retry_after),
-            Err(error) => error,
+            // Those who are let in are looked up there too (supplement 21.5).
+            Err(_) => ApiError::auth_backend_unavailable(),
         };
         give_back(exchange, &attempts[..counted]).await;
         return Err(refused);

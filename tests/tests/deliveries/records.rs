@@ -192,6 +192,9 @@ async fn lists_are_filtered_and_paged_over_all_shards() {
     bound.get(&unknown).await.expect_error(404, "channel_not_found");
     bound.get("/v1/webhook-deliveries?channel_id=7").await.expect_issue(&json!(["channel_id"]), "format");
     let own = bound.get(&format!("/v1/webhook-deliveries?channel_id={}&limit=100", channels[1].id)).await.expect(200);
+    // It sees what went to the account's endpoints, and makes no request to them.
+    let again = format!("/v1/webhook-deliveries/{}/redeliver", string(&own["data"][0]["id"]));
+    bound.act(&again).await.expect_error(404, "webhook_endpoint_not_found");
     let own: BTreeSet<String> = own["data"].as_array().unwrap().iter().map(|row| string(&row["channel_id"])).collect();
     assert_eq!(own, BTreeSet::from([channels[1].id.clone()]));
     bound.get(&format!("{}/deliveries", endpoint_path(&good))).await.expect_error(404, "webhook_endpoint_not_found");

@@ -111,6 +111,9 @@ async fn deliveries_of_a_disabled_endpoint_wait_until_it_is_enabled_again() {
     let query = format!("message_id={message}");
     let paused = deliveries.wait_state(&query, "paused").await;
     assert_eq!(paused["next_attempt_at"], Value::Null);
+    let since = json!({ "since": paused["created_at"] });
+    let refused = tenant.any().post(&format!("{path}/recover"), since).await;
+    assert_eq!(refused.expect_error(400, "bad_request")["reason"], "endpoint_disabled");
     receiver.answer(|_| Reply::Status(200));
     tenant.any().patch(&path, json!({ "enabled": true })).await.expect(200);
     eventually("the delivery is due again, within a minute", seconds(10), async || {

@@ -4,6 +4,7 @@ use model::error::ApiError;
 use model::id::EndpointId;
 use model::issue::IssueCode;
 use model::webhook::{DeliveryState, Recovery};
+use raft::directory::records::EndpointRecord;
 use serde::Serialize;
 use serde_json::json;
 use shard::deliveries::ask::Redelivered;
@@ -32,11 +33,10 @@ struct PurgeView {
 pub async fn redeliver(call: &mut AccountCall) -> Outcome {
     let record = super::find(call).await?.record;
     let endpoint = call.cluster().directory().read(|state| state.endpoints.get(&record.endpoint_id).cloned());
-    let endpoint = endpoint.ok_or_else(ApiError::webhook_endpoint_not_found)?;
-    if !endpoint.enabled {
-        let refused = ApiError::bad_request("the endpoint is disabled; enable it before redelivering to it");
-        return Err(refused.with_details(json!({ "reason": "endpoint_disabled" })));
-    }
+    // A bound key makes no request to an endpoint that it may not test (supplement 20.1).
+    let reached = endpoint.filter(|endpoint| call.reaches(endpoint.channel_id));
+    let endpoint = reached.ok_or_else(ApiError::webhook_endpoint_not_found)?;
+    require_enabled(&endpoint)?;
     let (customer, context) = (call.customer_id(), call.context());
     match call.cluster().redeliver(customer, record.channel_id, record.id, &context).await? {
         Redelivered::Due(record) => Ok(Reply::accepted(&*record)),
@@ -49,11 +49,21 @@ pub async fn redeliver(call: &mut AccountCall) -> Outcome {
     }
 }
 
+/// What is sent again would end as it was.
+fn require_enabled(endpoint: &EndpointRecord) -> Result<(), ApiError> {
+    if endpoint.enabled {
+        return Ok(());
+    }
+    let refused = ApiError::bad_request("the endpoint is disabled; enable it before redelivering to it");
+    Err(refused.with_details(json!({ "reason": "endpoint_disabled" })))
+}
+
 pub async fn recover(call: &mut AccountCall) -> Outcome {
     // The body is judged before the resource is looked up (supplement 2).
     let body = call.object().await?;
     let asked = Recovery::parse(&body, call.now)?;
     let endpoint = webhook_endpoints::find(call)?;
+    require_enabled(&endpoint)?;
     let job_id = Uuid::new_v4();
     let sweep = Sweep {
         id: job_id,
