@@ -77,7 +77,7 @@ async fn members_are_heard_and_refused_by_their_rank() {
     let data = talk.event("message.received", &heard).await;
     assert_has(
         &data,
-        &json!({ "from": lid, "from_resolved": false, "participant": lid, "chat_id": group, "to": group }),
+        &json!({ "from": lid, "from_resolved": false, "participant": lid, "chat_id": group, "to": talk.channel.address() }),
     );
     assert_eq!(data["mentions"], json!([talk.channel.address()]));
     let react = json!({ "id": heard, "emoji": "🤫" });
