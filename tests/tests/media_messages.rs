@@ -6,7 +6,7 @@
 #[path = "media_messages/files.rs"]
 mod files;
 
-use files::{file, sha256, web};
+use files::{file, sha256, wave, web};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tests::cluster::{Cluster, Options};
@@ -171,6 +171,32 @@ async fn what_was_uploaded_is_sent_from_the_store() {
         assert_eq!((&details["reason"], &details["http_status"]), (&json!("http_status"), &json!(410)));
     }
     assert!(scene.web.received().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_voice_note_is_made_of_other_sound_when_that_is_asked_for() {
+    let scene = Scene::new(&Cluster::shared().await).await;
+    let upload = scene.api().request(Method::POST, &scene.channel.path("/media")).body(wave(2_400));
+    let stored = answer(upload.header("content-type", "audio/wav")).await.expect(201);
+    for url in [string(&stored["url"]), scene.web.url("/spoken.wav")] {
+        let mut body = scene.media("voice", "/unused", "audio/wav", json!({ "convert": true }));
+        body["media_url"] = json!(url);
+        let id = scene.send(body).await;
+        let row = scene.inbox_row(&scene.phone, &id).await;
+        assert_eq!((&row["type"], &row["mime_type"]), (&json!("audio"), &json!("audio/ogg; codecs=opus")), "{row}");
+        assert_eq!(row["media"]["voice"], true);
+        let stored = scene.history_row(&id).await.unwrap();
+        let media = &stored["media"];
+        assert_eq!((&media["mime_type"], &media["duration_seconds"]), (&row["mime_type"], &json!(2)), "{stored}");
+        assert_eq!(media["voice"], true);
+        let bytes = scene.read(media).await;
+        assert_eq!((json!(sha256(&bytes)), json!(bytes.len())), (row["sha256"].clone(), row["size"].clone()));
+        assert!(bytes.starts_with(b"OggS") && bytes[28..].starts_with(b"OpusHead"), "{media}");
+    }
+    // What is sound to no decoder is refused.
+    let body = scene.media("voice", "/a.pdf", "audio/mpeg", json!({ "convert": true }));
+    let refused = scene.api().post(&scene.channel.path("/messages"), body).await;
+    refused.expect_issue(&json!(["media_url"]), "format");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -8,7 +8,7 @@
 //! - [`record`], [`command`], [`apply`]: the rows, in the shard's state machine.
 //! - [`call`], [`desk`]: what is asked of a channel's owner. [`trim`]: retention, at the owner.
 //! - [`blobs`]: the bytes. [`spool`], [`sniff`]: on their way in. [`fetch`]: from a URL,
-//!   `outbound`: for a send.
+//!   `outbound`: for a send, and `voice`: made a voice note for it.
 //! - [`token`]: links. [`store`]: all of it for the floors above, with [`gate`] for what crosses nodes.
 
 pub(crate) mod apply;
@@ -25,3 +25,4 @@ pub mod spool;
 pub mod store;
 pub mod token;
 pub(crate) mod trim;
+mod voice;

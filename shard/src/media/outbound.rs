@@ -40,15 +40,19 @@ impl Cluster {
             FetchError::Url(fault) => fault.at(field),
             error => error.told(url, "media_url"),
         })?;
-        let Judged { mime_type, animated } = match judge(send, &spooled.head) {
-            Ok(judged) => judged,
-            Err(Unfit::Fault(fault)) => return Err(fault.at(field)),
-            Err(Unfit::Conversion) => return Err(ApiError::not_implemented("messages.voice.convert")),
-        };
+        let Judged { mime_type, animated, convert } = judge(send, &spooled.head).map_err(|fault| fault.at(field))?;
         let media = self.media();
+        let (spooled, filename, duration_seconds) = if convert {
+            let voice = media.converter.convert(&spooled, media.spool().await?).await;
+            let voice = voice.map_err(|error| error.told(field))?;
+            (voice.spooled, filename.map(as_opus), Some(voice.seconds))
+        } else {
+            (spooled, filename, None)
+        };
         let retention = media.retention(channel);
         let row = MediaRow::new(customer, channel, MediaDirection::Outbound, mime_type, Timestamp::now(), retention)
             .with_bytes(spooled.stored(None));
+        let row = MediaRow { duration_seconds, ..row };
         media.keep(channel, spooled).await?;
         let content = send.content(Media { filename, ..facts(&row) }, animated);
         let row = match content.media() {
@@ -75,41 +79,43 @@ fn facts(row: &MediaRow) -> Media {
     }
 }
 
+/// The name of a file after its conversion.
+fn as_opus(filename: String) -> String {
+    match filename.rsplit_once('.') {
+        Some((stem, _)) if !stem.is_empty() => format!("{stem}.ogg"),
+        _ => filename,
+    }
+}
+
 /// What bytes go out as.
 #[derive(Debug, PartialEq, Eq)]
 struct Judged {
     mime_type: String,
     animated: bool,
+    /// They are to be converted to it first.
+    convert: bool,
 }
 
-/// Why bytes do not go out.
-#[derive(Debug, PartialEq, Eq)]
-enum Unfit {
-    Fault(Fault),
-    /// They would have to be converted first.
-    Conversion,
+impl Judged {
+    fn as_they_are(mime_type: impl Into<String>) -> Self {
+        Self { mime_type: mime_type.into(), animated: false, convert: false }
+    }
 }
 
 /// The bytes win for pictures, videos and stickers, the declaration for documents and sound (supplement 5.2). What is
 /// Opus already needs no conversion to it.
-fn judge(send: &MediaSend, head: &[u8]) -> Result<Judged, Unfit> {
+fn judge(send: &MediaSend, head: &[u8]) -> Result<Judged, Fault> {
     let declared = &send.source.mime_type;
     match send.kind {
         MediaKind::Sticker => match sniff::webp_is_animated(head) {
-            Some(animated) => Ok(Judged { mime_type: WEBP.to_owned(), animated }),
-            None => Err(Unfit::Fault(Fault::new(IssueCode::Format, "a sticker must be a WebP picture"))),
+            Some(animated) => Ok(Judged { animated, ..Judged::as_they_are(WEBP) }),
+            None => Err(Fault::new(IssueCode::Format, "a sticker must be a WebP picture")),
         },
         MediaKind::Image { .. } | MediaKind::Video { .. } => {
-            let mime_type = sniff::settle(head, Some(declared));
-            Ok(Judged { mime_type, animated: false })
+            Ok(Judged::as_they_are(sniff::settle(head, Some(declared))))
         }
-        MediaKind::Audio { convert: true, .. } if is_opus(head) => {
-            Ok(Judged { mime_type: OPUS.to_owned(), animated: false })
-        }
-        MediaKind::Audio { convert: true, .. } => Err(Unfit::Conversion),
-        MediaKind::Document { .. } | MediaKind::Audio { .. } => {
-            Ok(Judged { mime_type: declared.clone(), animated: false })
-        }
+        MediaKind::Audio { convert: true, .. } => Ok(Judged { convert: !is_opus(head), ..Judged::as_they_are(OPUS) }),
+        MediaKind::Document { .. } | MediaKind::Audio { .. } => Ok(Judged::as_they_are(declared)),
     }
 }
 
@@ -158,7 +164,7 @@ mod tests {
         let judged = |head| judge(&send(MediaKind::Sticker, "image/webp"), head);
         assert!(!judged(STILL).unwrap().animated);
         assert!(judged(MOVING).unwrap().animated);
-        assert!(matches!(judged(PNG).unwrap_err(), Unfit::Fault(fault) if fault.code == IssueCode::Format));
+        assert!(judged(PNG).is_err_and(|fault| fault.code == IssueCode::Format));
     }
 
     #[test]
@@ -167,8 +173,11 @@ mod tests {
         let mut page = b"OggS\0\x02".to_vec();
         page.resize(28, 0);
         page.extend_from_slice(b"OpusHead\x01\x01");
-        assert_eq!(judged(&page).unwrap().mime_type, OPUS);
-        assert_eq!(judged(b"OggS\0\x02 and something else"), Err(Unfit::Conversion));
-        assert_eq!(judged(b"ID3\x04\0"), Err(Unfit::Conversion));
+        let opus = |head, convert| assert_eq!(judged(head), Ok(Judged { convert, ..Judged::as_they_are(OPUS) }));
+        opus(&page[..], false);
+        opus(b"OggS\0\x02 and something else", true);
+        opus(b"ID3\x04\0", true);
+        assert_eq!(as_opus("a.b.wav".into()), "a.b.ogg");
+        assert_eq!(as_opus("sound".into()), "sound");
     }
 }

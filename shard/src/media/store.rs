@@ -16,6 +16,7 @@ use super::fetch::Fetcher;
 use super::record::MediaRow;
 use super::spool::{Spool, SpoolError, Spooled};
 use super::token::{Token, TokenKeys};
+use super::voice::Converter;
 use crate::secrets::Secrets;
 
 /// The path under which links are served.
@@ -37,6 +38,7 @@ pub struct MediaConfig {
 pub struct MediaStore {
     pub blobs: Arc<Blobs>,
     pub fetcher: Fetcher,
+    pub(super) converter: Converter,
     directory: Arc<Directory>,
     secrets: Arc<Secrets>,
     /// Known once the cluster is formed.
@@ -55,7 +57,8 @@ impl MediaStore {
         secrets: Arc<Secrets>,
     ) -> Self {
         let MediaConfig { retention, link_life, base_url, .. } = config;
-        Self { blobs, fetcher, directory, secrets, keys: OnceLock::new(), retention, link_life, base_url }
+        let (converter, keys) = (Converter::new(), OnceLock::new());
+        Self { blobs, fetcher, converter, directory, secrets, keys, retention, link_life, base_url }
     }
 
     /// How long a channel's media is kept.

@@ -20,6 +20,16 @@ pub fn file(kind: &str, size: usize) -> Bytes {
     Bytes::from(bytes)
 }
 
+/// A wave file: so many milliseconds of a tone, one channel, 16,000 samples a second.
+pub fn wave(milliseconds: u32) -> Bytes {
+    let samples = milliseconds * 16;
+    let mut file = [b"RIFF".as_slice(), &(36 + samples * 2).to_le_bytes(), b"WAVEfmt \x10\0\0\0\x01\0\x01\0"].concat();
+    file.extend([16_000u32, 32_000].iter().flat_map(|rate| rate.to_le_bytes()));
+    file.extend([b"\x02\0\x10\0data".as_slice(), &(samples * 2).to_le_bytes()].concat());
+    file.extend((0..samples).flat_map(|n| (((f64::from(n) / 6.0).sin() * 9_000.0) as i16).to_le_bytes()));
+    Bytes::from(file)
+}
+
 pub fn sha256(bytes: &[u8]) -> String {
     hex::encode(Sha256::digest(bytes))
 }
@@ -32,6 +42,7 @@ pub async fn web() -> Receiver {
         "/hang" => Reply::Hang,
         "/cut" => Reply::Cut,
         "/large" => Reply::Body(200, Bytes::from(vec![0; 26_214_401])),
+        "/spoken.wav" => Reply::Body(200, wave(2_400)),
         "/private" => Reply::Header(302, "location", "http://10.1.2.3/a.png".into()),
         "/once" => Reply::Header(302, "location", "/a.png".into()),
         "/twice" => Reply::Header(307, "location", "/once".into()),

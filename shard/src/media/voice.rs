@@ -1,0 +1,185 @@
+//! Voice notes of what is no Opus yet (supplement 28.1): decoded, mixed to one channel at 48 kHz, and encoded again as
+//! Opus in Ogg. It goes piece by piece from one spooled file into another; the sound as a whole is never in memory.
+
+mod opus;
+mod resample;
+mod sound;
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use model::error::ApiError;
+use model::issue::{Fault, IssueCode};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, timeout_at};
+
+use self::opus::OpusFile;
+use self::resample::Resampler;
+use self::sound::Sound;
+use super::blobs::BlobError;
+use super::spool::{Spool, SpoolError, Spooled};
+
+/// Samples a second within Opus.
+const RATE: u32 = 48_000;
+
+/// The longest sound that is converted, in seconds.
+const LONGEST: u64 = 15 * 60;
+
+/// Conversions at once on a node: each takes a core as long as it lasts.
+const MOST_AT_ONCE: usize = 2;
+
+/// Conversions that run or wait for their turn; one more is refused.
+const MOST_WAITING: usize = 32;
+
+/// A conversion in all, its wait included.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Pages on their way to the disk.
+const PAGES_AHEAD: usize = 8;
+
+/// Why bytes did not become a voice note.
+#[derive(Debug, thiserror::Error)]
+pub enum VoiceError {
+    /// No decoder takes them, or they are too long.
+    #[error("no voice note: {0}")]
+    Unfit(Fault),
+    /// Too many conversions wait, or this one did not end in time.
+    #[error("too much sound is being converted")]
+    Busy,
+    #[error("the encoder failed: {0}")]
+    Encoder(io::Error),
+    #[error(transparent)]
+    Spool(#[from] SpoolError),
+}
+
+impl From<BlobError> for VoiceError {
+    fn from(error: BlobError) -> Self {
+        Self::Spool(error.into())
+    }
+}
+
+impl VoiceError {
+    /// As the caller hears of it. `field` is the path of the URL in its body.
+    pub fn told(self, field: &[&str]) -> ApiError {
+        match self {
+            Self::Unfit(fault) => fault.at(field),
+            Self::Busy => ApiError::worker_at_capacity(),
+            Self::Encoder(error) => {
+                tracing::error!(%error, "a voice note could not be encoded");
+                ApiError::internal_error()
+            }
+            Self::Spool(error) => error.into(),
+        }
+    }
+}
+
+/// A voice note that was made.
+#[derive(Debug)]
+pub struct Voice {
+    pub spooled: Spooled,
+    /// Rounded, and at least 1.
+    pub seconds: u32,
+}
+
+/// The conversions of a node.
+pub struct Converter {
+    waiting: Semaphore,
+    running: Arc<Semaphore>,
+    /// The longest sound, in samples.
+    longest: u64,
+}
+
+impl Converter {
+    pub fn new() -> Self {
+        Self::up_to(LONGEST)
+    }
+
+    fn up_to(seconds: u64) -> Self {
+        Self {
+            waiting: Semaphore::new(MOST_WAITING),
+            running: Arc::new(Semaphore::new(MOST_AT_ONCE)),
+            longest: seconds * u64::from(RATE),
+        }
+    }
+
+    /// Converts `source` into `spool`. Who gives up on it ends it: the thread stops when nobody takes its pages.
+    ///
+    /// # Errors
+    /// Those of [`VoiceError`]; then nothing is left behind.
+    pub async fn convert(&self, source: &Spooled, mut spool: Spool) -> Result<Voice, VoiceError> {
+        let until = Instant::now() + PATIENCE;
+        let _waiting = self.waiting.try_acquire().map_err(|_| VoiceError::Busy)?;
+        let turn = timeout_at(until, self.running.clone().acquire_owned()).await.map_err(|_| VoiceError::Busy)?;
+        let path = source.path().to_owned();
+        // The same sound makes the same file.
+        let serial = u32::from_str_radix(source.sha256.0.get(..8).unwrap_or_default(), 16).unwrap_or_default();
+        let longest = self.longest;
+        let (pages, mut made) = mpsc::channel(PAGES_AHEAD);
+        let work = spawn_blocking(move || {
+            // Held by the thread: it takes its core until it ends, whoever waits for it.
+            let _turn = turn;
+            encode(&path, serial, longest, until, &pages)
+        });
+        let length = timeout_at(until, async {
+            while let Some(page) = made.recv().await {
+                spool.write(&page).await?;
+            }
+            // A decoder that panics has met bytes that it does not take.
+            work.await.unwrap_or_else(|error| {
+                tracing::warn!(%error, "a decoder gave up on a voice note");
+                Err(VoiceError::Unfit(Fault::new(IssueCode::Format, "the sound is damaged")))
+            })
+        });
+        let length = length.await.map_err(|_| VoiceError::Busy)??;
+        let seconds = (length + u64::from(RATE) / 2) / u64::from(RATE);
+        Ok(Voice { spooled: spool.finish().await?, seconds: seconds.clamp(1, LONGEST) as u32 })
+    }
+}
+
+/// The work of a conversion; gives the length in samples.
+fn encode(
+    path: &Path,
+    serial: u32,
+    longest: u64,
+    until: Instant,
+    pages: &mpsc::Sender<Bytes>,
+) -> Result<u64, VoiceError> {
+    let mut sound = Sound::open(path)?;
+    let mut file = OpusFile::new(serial).map_err(VoiceError::Encoder)?;
+    let (mut mono, mut even) = (Vec::new(), Vec::new());
+    let mut resampler = None;
+    while let Some(rate) = sound.next(&mut mono)? {
+        even.clear();
+        resampler.get_or_insert_with(|| Resampler::new(rate)).push(&mono, &mut even);
+        if file.length() + even.len() as u64 > longest {
+            let message = "the sound is longer than 15 minutes";
+            return Err(VoiceError::Unfit(Fault::new(IssueCode::TooLong, message)));
+        }
+        file.push(&even).map_err(VoiceError::Encoder)?;
+        send(&mut file, until, pages)?;
+    }
+    even.clear();
+    if let Some(mut resampler) = resampler {
+        resampler.finish(&mut even);
+    }
+    file.push(&even).and_then(|()| file.finish()).map_err(VoiceError::Encoder)?;
+    send(&mut file, until, pages)?;
+    Ok(file.length())
+}
+
+/// Hands on what is made, in time or not at all.
+fn send(file: &mut OpusFile, until: Instant, pages: &mpsc::Sender<Bytes>) -> Result<(), VoiceError> {
+    let made = file.take();
+    // Late or unwanted: nobody hears of this error.
+    if Instant::now() > until || pages.is_closed() {
+        return Err(VoiceError::Busy);
+    }
+    if made.is_empty() { Ok(()) } else { pages.blocking_send(Bytes::from(made)).map_err(|_| VoiceError::Busy) }
+}
+
+#[cfg(test)]
+mod tests;

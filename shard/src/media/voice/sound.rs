@@ -1,0 +1,113 @@
+//! Sound in any form that is known, as one channel of samples, packet by packet.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use model::issue::{Fault, IssueCode};
+use symphonia::core::codecs::audio::{AudioDecoder, AudioDecoderOptions};
+use symphonia::core::errors::Error;
+use symphonia::core::formats::probe::Hint;
+use symphonia::core::formats::{FormatOptions, FormatReader, TrackType};
+use symphonia::core::io::MediaSourceStream;
+use symphonia::core::meta::MetadataOptions;
+
+use super::VoiceError;
+use crate::media::blobs::BlobError;
+
+/// Samples a second of what is taken. Beyond them the numbers in a file are damage or malice, and cost memory and time.
+const RATES: std::ops::RangeInclusive<u32> = 4_000..=384_000;
+
+/// A file that is being decoded.
+pub struct Sound {
+    format: Box<dyn FormatReader>,
+    decoder: Box<dyn AudioDecoder>,
+    track: u32,
+    /// Known from the first packet on; one file has one.
+    rate: Option<u32>,
+    /// Packets that were damaged, less those that were not.
+    damage: i64,
+    interleaved: Vec<f32>,
+}
+
+impl Sound {
+    /// # Errors
+    /// [`VoiceError::Unfit`] for bytes that no decoder takes, and what the disk says.
+    pub fn open(path: &Path) -> Result<Self, VoiceError> {
+        let file = File::open(path).map_err(BlobError::of_disk)?;
+        let stream = MediaSourceStream::new(Box::new(file), Default::default());
+        let options = (FormatOptions::default(), MetadataOptions::default());
+        let format =
+            symphonia::default::get_probe().probe(&Hint::new(), stream, options.0, options.1).map_err(unfit)?;
+        let track = format.first_track_known_codec(TrackType::Audio).ok_or_else(unknown)?;
+        let parameters = track.codec_params.as_ref().and_then(|parameters| parameters.audio()).ok_or_else(unknown)?;
+        let decoder = symphonia::default::get_codecs()
+            .make_audio_decoder(parameters, &AudioDecoderOptions::default())
+            .map_err(unfit)?;
+        let track = track.id;
+        Ok(Self { format, decoder, track, rate: None, damage: 0, interleaved: Vec::new() })
+    }
+
+    /// The next packet's samples into `mono`, all channels mixed, and their rate; `None` at the end. A file that was
+    /// cut short ends where it was cut; damaged packets are left out as players do, unless they are the most.
+    ///
+    /// # Errors
+    /// [`VoiceError::Unfit`], and what the disk says.
+    pub fn next(&mut self, mono: &mut Vec<f32>) -> Result<Option<u32>, VoiceError> {
+        loop {
+            let packet = match self.format.next_packet() {
+                Ok(Some(packet)) => packet,
+                Err(Error::IoError(error)) if error.kind() == io::ErrorKind::UnexpectedEof => return self.end(),
+                Ok(None) => return self.end(),
+                Err(error) => return Err(unfit(error)),
+            };
+            if packet.track_id != self.track {
+                continue;
+            }
+            let decoded = match self.decoder.decode(&packet) {
+                Ok(decoded) => decoded,
+                Err(Error::DecodeError(_)) => {
+                    self.damage += 1;
+                    continue;
+                }
+                Err(error) => return Err(unfit(error)),
+            };
+            self.damage -= 1;
+            let (rate, channels) = (decoded.spec().rate(), decoded.num_planes());
+            if decoded.frames() == 0 {
+                continue;
+            }
+            if channels == 0 || !RATES.contains(&rate) || self.rate.is_some_and(|before| before != rate) {
+                return Err(unknown());
+            }
+            self.rate = Some(rate);
+            decoded.copy_to_vec_interleaved(&mut self.interleaved);
+            mono.clear();
+            // A number in a damaged file may be none.
+            let mix = |frame: &[f32]| Some(frame.iter().sum::<f32>() / channels as f32).filter(|sum| sum.is_finite());
+            mono.extend(
+                self.interleaved.chunks_exact(channels).map(|frame| mix(frame).unwrap_or(0.0).clamp(-1.0, 1.0)),
+            );
+            return Ok(Some(rate));
+        }
+    }
+
+    fn end(&self) -> Result<Option<u32>, VoiceError> {
+        if self.rate.is_none() || self.damage > 0 { Err(unknown()) } else { Ok(None) }
+    }
+}
+
+fn unknown() -> VoiceError {
+    let message = "no sound that can be converted: send WAV, MP3, FLAC, AAC (LC), Vorbis in Ogg, or Opus in Ogg";
+    VoiceError::Unfit(Fault::new(IssueCode::Format, message))
+}
+
+/// A decoder's complaint is about the bytes, but for what the disk says.
+fn unfit(error: Error) -> VoiceError {
+    match error {
+        Error::IoError(error) if error.raw_os_error().is_some() && error.kind() != io::ErrorKind::InvalidInput => {
+            VoiceError::Spool(BlobError::of_disk(error).into())
+        }
+        _ => unknown(),
+    }
+}
