@@ -421,7 +421,7 @@ async fn a_network_that_is_slow_with_media_or_refuses_it_is_lived_with() {
     assert_eq!(fresh["state"], "ready", "{fresh}");
 
     // What the network has forgotten is gone.
-    simulator.faults(json!({ "media_ttl_ms": 1 })).await;
+    simulator.faults(json!({ "media_ttl_ms": 0 })).await;
     let body = json!({ "type": "image", "media": { "mime_type": "image/png", "size": 4000 } });
     let gone = scene.phone_sends(&scene.phone, &scene.channel.number, body).await;
     assert_eq!(scene.received(&gone).await.json()["data"]["body"]["media"]["state"], "gone");
