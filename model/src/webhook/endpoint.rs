@@ -13,7 +13,7 @@ use crate::target::{TargetPolicy, judge_url};
 use crate::webhook::headers::{StaticHeaders, static_headers};
 
 /// The most endpoints of one account.
-pub const MOST_ENDPOINTS: usize = 50;
+pub const MOST_ENDPOINTS: u32 = 50;
 
 /// The word that subscribes to every event, present and future.
 const EVERY_EVENT: &str = "*";

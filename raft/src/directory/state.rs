@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use model::id::{ChannelId, CustomerId, EndpointId, KeyId, NodeId, SLOT_COUNT, SessionId, ShardId, Slot, UserId};
 use model::time::Timestamp;
+use model::webhook::MOST_ENDPOINTS;
 use serde::de::DeserializeOwned;
 
 use super::command::{Command, Proposal, Rejection, Reply};
@@ -22,9 +23,6 @@ use crate::record::{decode, encode};
 
 pub use retention::keys_before;
 pub use users::Users;
-
-/// How many endpoints an account may have (supplement 20.1).
-pub const MAX_ENDPOINTS: u32 = 50;
 
 /// A channel's place in a list that shows the newest first.
 type Newest = (Timestamp, ChannelId);
@@ -323,8 +321,8 @@ impl DirectoryState {
                 if let Some(channel) = endpoint.channel_id {
                     self.live_channel(endpoint.customer_id, channel)?;
                 }
-                if self.endpoints_of.get(&endpoint.customer_id).map_or(0, BTreeSet::len) >= MAX_ENDPOINTS as usize {
-                    return Err(Rejection::EndpointLimit { limit: MAX_ENDPOINTS });
+                if self.endpoints_of.get(&endpoint.customer_id).map_or(0, BTreeSet::len) >= MOST_ENDPOINTS as usize {
+                    return Err(Rejection::EndpointLimit { limit: MOST_ENDPOINTS });
                 }
                 changes.push(Change::Endpoint(endpoint.id));
                 self.put_endpoint(endpoint.clone(), store);

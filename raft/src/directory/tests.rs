@@ -13,7 +13,7 @@ use model::id::{AuditId, ChannelId, CustomerId, EndpointId, KeyId};
 use model::payload::ChatTypeFilter;
 use model::seal::{DataKey, MasterKey};
 use model::time::Timestamp;
-use model::webhook::EventFilter;
+use model::webhook::{EventFilter, MOST_ENDPOINTS};
 use proptest::prelude::*;
 use uuid::Uuid;
 
@@ -22,7 +22,7 @@ use super::machine::{DirectoryMachine, Outcome, Shared};
 use super::records::{
     AuditActor, AuditEntry, ChannelRecord, CustomerRecord, EndpointRecord, KeyOrigin, KeyRecord, NodeRecord,
 };
-use super::state::{DirectoryState, MAX_ENDPOINTS};
+use super::state::DirectoryState;
 use crate::machine::{Machine, MemoryState, Position};
 
 /// A machine with its store, driven as Raft would.
@@ -217,11 +217,11 @@ fn a_node_with_another_data_folder_is_refused() {
 fn an_account_has_at_most_fifty_endpoints() {
     let mut rig = Rig::new();
     let customer = with_customer(&mut rig, None);
-    for _ in 0..MAX_ENDPOINTS {
+    for _ in 0..MOST_ENDPOINTS {
         rig.run(Command::CreateEndpoint(endpoint(customer.id))).unwrap();
     }
     let refused = rig.run(Command::CreateEndpoint(endpoint(customer.id))).unwrap_err();
-    assert_eq!(refused, Rejection::EndpointLimit { limit: MAX_ENDPOINTS });
+    assert_eq!(refused, Rejection::EndpointLimit { limit: MOST_ENDPOINTS });
 }
 
 #[test]
