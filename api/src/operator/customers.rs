@@ -6,12 +6,12 @@ use futures::future::try_join_all;
 use model::customer::{ChangeCustomer, CreateCustomer};
 use model::error::ApiError;
 use model::field::Change;
-use model::id::{CustomerId, KeyId};
+use model::id::CustomerId;
 use model::limit::BucketRule;
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::time::Timestamp;
 use raft::directory::command::{Command, CustomerChange, Reply as Updated};
-use raft::directory::records::{CustomerRecord, KeyOrigin};
+use raft::directory::records::CustomerRecord;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
@@ -111,17 +111,7 @@ async fn create(call: &mut OperatorCall) -> Outcome {
         created_at: call.now,
         deleted_at: None,
     };
-    let key = NewKey {
-        id: KeyId::new(),
-        customer: id,
-        name: "First key".to_owned(),
-        channel: None,
-        scopes: Vec::new(),
-        expires_at: None,
-        origin: KeyOrigin::Signup,
-        minted_by: None,
-    };
-    let (record, secret) = key.generate(call.now);
+    let (record, secret) = NewKey::first_of(id).generate(call.now);
     let entry = call.audited(id, "key.issued", Target::new("api_key", record.id, record.name.as_str()));
     call.update(Command::CreateCustomer { customer: customer.clone(), key: record.clone() }, vec![entry]).await?;
     let created = CreatedView {

@@ -107,6 +107,20 @@ pub struct NewKey {
 }
 
 impl NewKey {
+    /// The unrestricted key that a new customer begins with.
+    pub fn first_of(customer: CustomerId) -> Self {
+        Self {
+            id: KeyId::new(),
+            customer,
+            name: "First key".to_owned(),
+            channel: None,
+            scopes: Vec::new(),
+            expires_at: None,
+            origin: KeyOrigin::Signup,
+            minted_by: None,
+        }
+    }
+
     /// Makes the secret, and the record that knows it only by its hash.
     pub fn generate(self, now: Timestamp) -> (KeyRecord, ApiKey) {
         let secret = ApiKey::generate(rand::random());

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use model::customer::{Limits, Plan};
 use model::error::{ApiError, ErrorCode};
 use model::field::{Fields, rule};
-use model::id::{CustomerId, KeyId, UserId};
+use model::id::{CustomerId, UserId};
 use model::issue::Issues;
 use model::member::Role;
 use model::session_token::EmailToken;
 use raft::directory::command::Command;
-use raft::directory::records::{AuditActor, CustomerRecord, KeyOrigin};
+use raft::directory::records::{AuditActor, CustomerRecord};
 use raft::directory::users::{UserCommand, UserRecord};
 use salvo::http::header::AUTHORIZATION;
 use serde::Serialize;
@@ -90,17 +90,7 @@ pub async fn sign_up(exchange: &mut Exchange) -> Outcome {
     user.verification = Some(verification);
     let (session, token) = session::open(&user, exchange.now);
     let tokens = TokensView::issue(exchange, &user, &session, &token)?;
-    let (key, secret) = NewKey {
-        id: KeyId::new(),
-        customer: id,
-        name: "First key".to_owned(),
-        channel: None,
-        scopes: Vec::new(),
-        expires_at: None,
-        origin: KeyOrigin::Signup,
-        minted_by: None,
-    }
-    .generate(exchange.now);
+    let (key, secret) = NewKey::first_of(id).generate(exchange.now);
     let actor = AuditActor {
         kind: "session".to_owned(),
         id: Some(user.id.to_string()),
