@@ -40,7 +40,6 @@ pub struct Call {
 pub const CALL_VERSION: u8 = 1;
 
 /// What can be asked of an owner.
-#[allow(clippy::large_enum_variant, reason = "most values are of the large variant")]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Ask {
     /// Takes a token from a customer's bucket, at its home.
