@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, Days, NaiveDate, SecondsFormat, Utc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// Milliseconds since the Unix epoch, UTC.
@@ -78,10 +78,67 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
+/// A day of UTC, counted from 1970. JSON shows `2026-01-01`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Day(pub u32);
+
+impl Day {
+    /// The day that holds a time.
+    pub fn of(at: Timestamp) -> Self {
+        Self(u32::try_from(at.unix_seconds().div_euclid(86_400)).unwrap_or(0))
+    }
+
+    /// Reads `2026-01-01`; no day before 1970.
+    pub fn parse(text: &str) -> Option<Self> {
+        // Chrono takes days and months of one digit, too.
+        let date = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok().filter(|_| text.len() == 10)?;
+        u32::try_from(date.signed_duration_since(NaiveDate::default()).num_days()).ok().map(Self)
+    }
+
+    pub fn minus(self, days: u32) -> Self {
+        Self(self.0.saturating_sub(days))
+    }
+}
+
+impl fmt::Display for Day {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let date = NaiveDate::default().checked_add_days(Days::new(u64::from(self.0))).unwrap_or(NaiveDate::MAX);
+        f.write_str(&date.format("%Y-%m-%d").to_string())
+    }
+}
+
+impl Serialize for Day {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() { serializer.collect_str(self) } else { serializer.serialize_u32(self.0) }
+    }
+}
+
+impl<'de> Deserialize<'de> for Day {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if deserializer.is_human_readable() {
+            let text = String::deserialize(deserializer)?;
+            Self::parse(&text).ok_or_else(|| de::Error::custom("not an ISO 8601 date"))
+        } else {
+            u32::deserialize(deserializer).map(Self)
+        }
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_day_reads_as_it_is_written() {
+        let day = Day::of(Timestamp(1_767_225_600_118));
+        assert_eq!(serde_json::to_string(&day).unwrap(), "\"2026-01-01\"");
+        assert_eq!(Day::parse("2026-01-01"), Some(day));
+        assert_eq!(day.minus(1).to_string(), "2025-12-31");
+        for wrong in ["2026-1-1", "2026-02-30", "1969-12-31", "2026-01-01T00:00:00Z", "", "today"] {
+            assert_eq!(Day::parse(wrong), None, "{wrong}");
+        }
+    }
 
     #[test]
     fn json_shows_milliseconds_and_utc() {

@@ -12,6 +12,7 @@ use crate::deliveries;
 use crate::history;
 use crate::owner::{NotOwner, Owner};
 use crate::stream;
+use crate::usage;
 
 /// Answers a call at the owner of its shard.
 pub async fn to(owner: &Arc<Owner>, call: Call) -> Answer {
@@ -66,6 +67,10 @@ pub async fn to(owner: &Arc<Owner>, call: Call) -> Answer {
         Ask::Deliveries(ask) => match deliveries::ask::answer(owner, ask).await {
             Ok(answer) => done(Done::Deliveries(answer)),
             Err(_) => Answer::NotOwner,
+        },
+        Ask::Usage(ask) => match usage::answer(owner, ask).await {
+            Ok(answer) => done(Done::Usage(answer)),
+            Err(NotOwner) => Answer::NotOwner,
         },
         Ask::MessageDeliveries { channels, message } => {
             let (reader, retention) = (owner.reader.clone(), owner.node.retention.clone());

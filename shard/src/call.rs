@@ -22,6 +22,7 @@ use crate::media::call::{MediaPage, MediaWork};
 use crate::media::record::MediaRow;
 use crate::records::{DeliveryRow, StatusChange};
 use crate::stream::{StreamAsk, StreamDone, StreamedEvent};
+use crate::usage::{UsageAsk, UsageDone};
 
 /// A call to the owner of the slot that `subject` hashes to.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -70,6 +71,8 @@ pub enum Ask {
     Relay { home: ShardId, after: u64, wait: Duration },
     /// Webhook deliveries of this shard.
     Deliveries(DeliveryAsk),
+    /// What a customer has used in this shard.
+    Usage(UsageAsk),
 }
 
 /// Work on one channel.
@@ -172,6 +175,7 @@ pub enum Done {
     Media(Option<Box<MediaRow>>),
     MediaPage(MediaPage),
     Deliveries(DeliveryDone),
+    Usage(UsageDone),
     /// Each with the version that it made.
     StatusHistory(Vec<(u64, StatusChange)>),
 }

@@ -425,7 +425,7 @@ impl Cluster {
     }
 
     /// The channels that live in each shard.
-    fn by_shard(&self, channels: &[ChannelId]) -> HashMap<ShardId, Vec<ChannelId>> {
+    pub(crate) fn by_shard(&self, channels: &[ChannelId]) -> HashMap<ShardId, Vec<ChannelId>> {
         let mut by_shard: HashMap<ShardId, Vec<ChannelId>> = HashMap::new();
         self.directory.read(|state| {
             for id in channels {

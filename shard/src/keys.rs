@@ -7,6 +7,7 @@ use model::time::Timestamp;
 use uuid::Uuid;
 
 use crate::history::Direction;
+use crate::usage::Hour;
 
 const CHANNEL: u8 = b'c';
 const AUTH: u8 = b'a';
@@ -34,6 +35,8 @@ const ATTEMPT: u8 = b't';
 const BEGUN_ATTEMPT: u8 = b'b';
 const CUSTOMER_ENDPOINT: u8 = b'e';
 const SWEEP: u8 = b'z';
+const USAGE: u8 = b'u';
+const RETRYING: u8 = b'r';
 
 /// A half-open range of keys.
 pub type Range = (Vec<u8>, Vec<u8>);
@@ -397,6 +400,43 @@ pub fn tickets_of(customer: CustomerId) -> Range {
     under(key(TICKET, &[customer.as_bytes()]))
 }
 
+/// What a customer used in an hour through a channel. By time before channel, so that what is asked for is one range.
+pub fn usage(customer: CustomerId, hour: Hour, channel: ChannelId) -> Vec<u8> {
+    key(USAGE, &[customer.as_bytes(), &hour.0.to_be_bytes(), channel.as_bytes()])
+}
+
+/// A customer's hours of `[from, to)`.
+pub fn usage_of(customer: CustomerId, from: Hour, to: Hour) -> Range {
+    let bound = |hour: Hour| key(USAGE, &[customer.as_bytes(), &hour.0.to_be_bytes()]);
+    (bound(from), bound(to))
+}
+
+/// The hours of all customers.
+pub fn usages() -> Range {
+    under(vec![USAGE])
+}
+
+/// All hours of a customer.
+pub fn usages_of(customer: CustomerId) -> Range {
+    under(key(USAGE, &[customer.as_bytes()]))
+}
+
+/// What [`usage`] was made of.
+pub fn parse_usage(key: &[u8]) -> Option<(CustomerId, Hour, ChannelId)> {
+    let customer = CustomerId::from_bytes(key.get(1..17)?.try_into().ok()?);
+    let hour = Hour(u32::from_be_bytes(key.get(17..21)?.try_into().ok()?));
+    Some((customer, hour, ChannelId::from_bytes(key.get(21..37)?.try_into().ok()?)))
+}
+
+/// How many deliveries of a channel wait for another attempt; there is no row for none.
+pub fn retrying(customer: CustomerId, channel: ChannelId) -> Vec<u8> {
+    key(RETRYING, &[customer.as_bytes(), channel.as_bytes()])
+}
+
+pub fn retrying_of(customer: CustomerId) -> Range {
+    under(key(RETRYING, &[customer.as_bytes()]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -419,6 +459,16 @@ mod tests {
         assert_eq!(parse_blob_ref(&reference), Some((hash.clone(), channel, id)));
         let (from, to) = blob_refs_to(&hash);
         assert!(from <= reference && reference < to && to == blob_refs_after(Some(&hash)).0);
+    }
+
+    #[test]
+    fn an_hour_of_use_reads_back_what_was_written() {
+        let (customer, hour, channel) = (CustomerId::random(), Hour(490_908), ChannelId::random());
+        let row = usage(customer, hour, channel);
+        assert_eq!(parse_usage(&row), Some((customer, hour, channel)));
+        let (from, to) = usage_of(customer, hour, hour.next());
+        assert!(from <= row && row < to);
+        assert!(usages_of(customer).0 <= from && to < usages_of(customer).1);
     }
 
     proptest! {

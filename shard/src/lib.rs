@@ -5,6 +5,7 @@
 //! - [`media`]: the bytes of messages and uploads, their rows, links to them.
 //! - [`owner`]: sessions, sends and inbound items at the leader. [`deliveries`] and [`webhook`]: webhooks.
 //! - [`stream`]: the event stream of a customer over all its shards.
+//! - [`usage`]: what a customer uses, counted by channel and hour.
 //! - [`retention`]: how long what is stored is kept.
 //! - [`layout`], [`membership`], [`router`]: where shards live, and how they are found.
 
@@ -28,4 +29,5 @@ pub mod router;
 pub mod secrets;
 pub mod stream;
 mod telemetry;
+pub mod usage;
 pub mod webhook;

@@ -7,6 +7,7 @@ use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::history::Place;
+use crate::usage::Hour;
 
 /// What the deployment says.
 #[derive(Clone, Debug)]
@@ -49,7 +50,16 @@ pub enum Trim {
     Endpoint { customer: CustomerId, endpoint: EndpointId },
     /// Moves of the status machine, by time and version.
     StatusChanges { channel: ChannelId, changes: Vec<(Timestamp, u64)> },
+    /// What was used in an hour.
+    Usage { rows: Vec<UsagePlace> },
 }
+
+/// How long is kept what a customer has used: the 93 days that can be asked for (supplement 25), and a margin. The
+/// day that has just begun counts as one.
+pub const USAGE_DAYS: u32 = 100;
+
+/// Where a row of use stands.
+pub type UsagePlace = (CustomerId, Hour, ChannelId);
 
 impl Trim {
     /// The word for it in metrics.
@@ -60,6 +70,7 @@ impl Trim {
             Self::Deliveries { .. } => "deliveries",
             Self::Endpoint { .. } => "endpoints",
             Self::StatusChanges { .. } => "status_changes",
+            Self::Usage { .. } => "usage",
         }
     }
 
@@ -70,6 +81,7 @@ impl Trim {
             Self::Deliveries { deliveries, .. } => deliveries.len(),
             Self::Endpoint { .. } => 1,
             Self::StatusChanges { changes, .. } => changes.len(),
+            Self::Usage { rows } => rows.len(),
         }
     }
 

@@ -9,6 +9,7 @@ mod health;
 mod limits;
 mod media;
 mod messages;
+mod metrics;
 mod stubs;
 mod webhook_deliveries;
 mod webhook_endpoints;
@@ -38,6 +39,7 @@ pub fn routes() -> Vec<Route> {
     routes.extend(api_keys::routes());
     routes.extend(events::routes());
     routes.extend(limits::routes());
+    routes.extend(metrics::routes());
     routes.extend(account::routes());
     routes.extend(auth::routes());
     routes.extend(stubs::routes());

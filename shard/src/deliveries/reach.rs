@@ -139,7 +139,7 @@ impl Cluster {
     }
 
     /// The shards of all channels that a customer has or had.
-    fn shards_of_customer(&self, customer: CustomerId) -> Vec<ShardId> {
+    pub(crate) fn shards_of_customer(&self, customer: CustomerId) -> Vec<ShardId> {
         let mut shards: Vec<ShardId> =
             self.directory().read(|state| state.slots_of(customer).filter_map(|slot| state.shard_of(slot)).collect());
         shards.sort_unstable();

@@ -47,7 +47,7 @@ impl Apply<'_> {
                 let Some(sweep) = self.read::<Sweep>(&key) else { return Reply::Unchanged };
                 let changed = any(deliveries.into_iter().map(|delivery| match sweep.work {
                     SweepWork::Recover { .. } => self.redeliver(sweep.endpoint, delivery, at),
-                    SweepWork::Purge => self.purge(sweep.endpoint, delivery),
+                    SweepWork::Purge => self.purge(sweep.endpoint, delivery, at),
                 }));
                 match progress {
                     Progress::Reached(reached) => {
@@ -80,6 +80,7 @@ impl Apply<'_> {
 
     /// Gives a delivery another time, or none, and moves its job along. The caller writes the row.
     fn plan(&mut self, row: &mut DeliveryRow, state: DeliveryState, due: Option<Timestamp>) {
+        self.count_waiting(row, state);
         if let Some(due) = row.next_attempt_at {
             self.state.delete(&keys::job(row.endpoint, due, row.id));
         }
@@ -110,6 +111,7 @@ impl Apply<'_> {
         let finished_at =
             attempt.as_ref().map(|attempt| attempt.started_at.plus(Duration::from_millis(attempt.elapsed_ms)));
         let recorded = attempt.is_some();
+        let latency_ms = attempt.as_ref().map(|attempt| attempt.latency_ms);
         if let Some(attempt) = attempt {
             row.scheduled += u32::from(attempt.trigger == AttemptTrigger::Scheduled);
             self.record(&mut row, attempt);
@@ -118,12 +120,21 @@ impl Apply<'_> {
         if overtaken && !recorded {
             return Reply::Unchanged;
         }
+        let at = finished_at.unwrap_or(due);
         let (state, due) = match next {
             Next::Delivered => {
+                if row.delivered_at.is_none() {
+                    self.count_delivered(&row, latency_ms, at);
+                }
                 row.delivered_at = finished_at;
                 (DeliveryState::Delivered, None)
             }
-            Next::Exhausted => (DeliveryState::Exhausted, None),
+            Next::Exhausted => {
+                if !overtaken {
+                    self.count_exhausted(&row, at);
+                }
+                (DeliveryState::Exhausted, None)
+            }
             Next::Retry(due) => (DeliveryState::Retrying, Some(due)),
             Next::Paused(until) => (DeliveryState::Paused, Some(until)),
             Next::AsBefore => match (row.delivered_at, row.manual.and_then(|manual| manual.resume_at)) {
@@ -210,9 +221,12 @@ impl Apply<'_> {
     }
 
     /// Ends a delivery that waits. An attempt that runs just now is recorded all the same.
-    fn purge(&mut self, endpoint: EndpointId, id: DeliveryId) -> bool {
+    fn purge(&mut self, endpoint: EndpointId, id: DeliveryId, at: Timestamp) -> bool {
         let Some(mut row) = self.find_delivery(endpoint, id).filter(|row| !row.state.is_final()) else { return false };
-        row.manual = None;
+        // One that had ended and was only to be tried again by hand does not end anew.
+        if row.manual.take().is_none_or(|manual| manual.resume_at.is_some()) {
+            self.count_exhausted(&row, at);
+        }
         self.plan(&mut row, DeliveryState::Exhausted, None);
         self.put_delivery(&row);
         true

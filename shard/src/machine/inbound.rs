@@ -19,6 +19,7 @@ impl Apply<'_> {
             return Reply::Unchanged;
         }
         self.put_message(&pointer_key, message, None);
+        self.count_received(customer, message.channel, event.at);
         self.emit(event, Some(message.id));
         Reply::Done
     }

@@ -5,6 +5,7 @@ mod forget;
 mod inbound;
 mod receipts;
 mod trim;
+mod usage;
 
 use bytes::Bytes;
 use model::id::{ChannelId, CustomerId, MessageId, NodeId, RowId};
@@ -20,6 +21,7 @@ use crate::media::command::MediaCommand;
 use crate::media::record::MediaRow;
 use crate::records::{ChannelRow, DeliveryRow, EventRow, LidRow, MessagePointer, StatusChange, decode, encode};
 use crate::stream::{Streamed, StreamedEvent, ring};
+use crate::usage::Tally;
 use crate::{keys, media};
 
 /// How many sends wait for a channel that is not connected (supplement 3.3).
@@ -42,8 +44,10 @@ impl Machine for ShardMachine {
             Ok(batch) if batch.version > BATCH_VERSION => BatchReply::UnknownVersion(batch.version),
             Ok(batch) if batch.epoch != at.term => BatchReply::Fenced,
             Ok(batch) => {
-                let mut apply = Apply { state, at, node: batch.node, place: 0, relayed: 0 };
-                BatchReply::Replies(batch.commands.into_iter().map(|command| apply.command(command)).collect())
+                let mut apply = Apply { state, at, node: batch.node, place: 0, relayed: 0, usage: Tally::default() };
+                let replies = batch.commands.into_iter().map(|command| apply.command(command)).collect();
+                apply.usage.write(apply.state);
+                BatchReply::Replies(replies)
             }
             // Only a newer release writes what this one cannot read.
             Err(_) => BatchReply::UnknownVersion(u8::MAX),
@@ -61,6 +65,8 @@ struct Apply<'a> {
     place: u64,
     /// The place of the next relayed event within this log entry.
     relayed: u64,
+    /// What the batch counts.
+    usage: Tally,
 }
 
 impl Apply<'_> {
@@ -95,7 +101,7 @@ impl Apply<'_> {
             }
             Command::Auth { channel, customer, writes } => self.auth(channel, customer, writes),
             Command::Delivery(command) => self.delivery(command),
-            Command::Media(command) => media::apply::command(self.state, command),
+            Command::Media(command) => self.media(command),
             Command::Forget { channel, customer } => self.forget(channel, customer),
             Command::Trim(trim) => self.trim(trim),
             Command::Release { home, upto } => ring::release(self.state, home, upto),
@@ -149,7 +155,7 @@ impl Apply<'_> {
         self.state.put(&keys::outbox(message.channel, sequence), outbox);
         self.put_message(&pointer_key, message, Some(sequence));
         if let Some(row) = media {
-            media::apply::command(self.state, MediaCommand::Add(row));
+            self.media(MediaCommand::Add(row));
         }
         Reply::Done
     }
@@ -177,6 +183,9 @@ impl Apply<'_> {
             return Reply::Unchanged;
         }
         self.state.delete(&outbox_key);
+        if let Some(event) = events.first() {
+            self.count_verdict(&verdict, pointer.occurred_at, event);
+        }
         self.settle_row(channel, pointer.row, verdict, at);
         events.into_iter().for_each(|event| self.emit(event, Some(pointer.row)));
         Reply::Done
@@ -226,6 +235,15 @@ impl Apply<'_> {
             }
         }
         Reply::Done
+    }
+
+    fn media(&mut self, command: MediaCommand) -> Reply {
+        let bytes = self.bytes_to_come(&command);
+        let reply = media::apply::command(self.state, command);
+        if let Some((row, size)) = bytes.filter(|_| reply == Reply::Done) {
+            self.count_media(&row, size);
+        }
+        reply
     }
 
     /// Writes an event's deliveries, due at once, and lets it go to the streams of its customer. An event that nobody

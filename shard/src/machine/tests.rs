@@ -18,8 +18,10 @@ use super::*;
 use crate::command::{Batch, BatchReply, NewDelivery};
 use crate::history::{MessageError, MessageStatus, Source};
 use crate::records::{MessageRow, MessageState, OutboxEntry};
+use crate::retention::Trim;
 
 mod deliveries;
+mod usage;
 
 pub(super) const CHANNEL: ChannelId = ChannelId(uuid::Uuid::from_u128(1));
 pub(super) const CUSTOMER: CustomerId = CustomerId(uuid::Uuid::from_u128(2));

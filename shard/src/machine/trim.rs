@@ -42,6 +42,12 @@ impl Apply<'_> {
                 }
                 Reply::Done
             }
+            Trim::Usage { rows } => {
+                for (customer, hour, channel) in rows {
+                    self.state.delete(&keys::usage(customer, hour, channel));
+                }
+                Reply::Done
+            }
         }
     }
 

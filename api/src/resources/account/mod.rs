@@ -1,6 +1,7 @@
-//! The account itself, its members, and its audit log (supplement 25 and 21.6): for unrestricted keys and sessions.
+//! The account itself, its members, what it uses, and its audit log (supplement 25 and 21.6): for unrestricted keys and sessions.
 
 mod audit_log;
+mod usage;
 mod view;
 
 use model::error::ApiError;
@@ -28,6 +29,7 @@ pub fn routes() -> Vec<Route> {
         Route::get("/v1/account").multi_channel().account(show),
         Route::patch("/v1/account").multi_channel().account(patch),
         Route::delete("/v1/account").multi_channel().session().account(delete),
+        Route::get("/v1/account/usage").multi_channel().account(usage::show),
         Route::get("/v1/account/members").multi_channel().session().account(members),
         Route::get("/v1/account/audit-log").multi_channel().account(audit_log::list),
     ]

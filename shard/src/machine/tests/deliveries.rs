@@ -7,7 +7,7 @@ use super::*;
 use crate::deliveries::command::{DeliveryCommand, Next, Progress, Sweep, SweepWork};
 use crate::records::{AttemptRow, AttemptTrigger, BegunAttempt};
 
-fn attempt(trigger: AttemptTrigger) -> AttemptRow {
+pub(super) fn attempt(trigger: AttemptTrigger) -> AttemptRow {
     AttemptRow {
         number: 0,
         trigger,

@@ -1,8 +1,9 @@
 //! Finds what is past its time (supplement 5.4, 20.9) and has the state machine delete it, in steps that sends do not
 //! feel: a step is small, shares a log entry with what else is committed, and is followed by a pause; one shard of a
-//! node is trimmed at a time. Here messages and moves; [`deliveries`] apart.
+//! node is trimmed at a time. Here messages and moves; the rest apart.
 
 mod deliveries;
+mod usage;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -80,6 +81,7 @@ async fn trim_all(owner: &Arc<Owner>, marks: &mut Marks) -> Result<(), Lost> {
         *marks = Marks::new();
     }
     deliveries::trim_all(owner, marks).await?;
+    usage::trim_all(owner).await?;
     let (mut next, end) = keys::channels();
     loop {
         let from = next.clone();

@@ -1,0 +1,148 @@
+//! `GET /v1/metrics`: how the channels of an account do (supplement 22).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use model::id::ChannelId;
+use model::status::Status;
+use model::time::Timestamp;
+use serde::Serialize;
+use shard::usage::{AccountFigures, Hour, Latencies};
+
+use crate::exchange::AccountCall;
+use crate::reply::{Outcome, Reply};
+use crate::route::Route;
+
+pub fn routes() -> Vec<Route> {
+    vec![Route::get("/v1/metrics").multi_channel().account(show)]
+}
+
+/// How far back the figures reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Window {
+    word: &'static str,
+    hours: u64,
+}
+
+const WINDOWS: [Window; 4] = [
+    Window { word: "1h", hours: 1 },
+    Window { word: "24h", hours: 24 },
+    Window { word: "7d", hours: 7 * 24 },
+    Window { word: "30d", hours: 30 * 24 },
+];
+
+const DEFAULT_WINDOW: Window = WINDOWS[1];
+
+impl Window {
+    fn parse(text: &str) -> Option<Self> {
+        WINDOWS.into_iter().find(|window| window.word == text)
+    }
+
+    /// Use is counted by the hour: a window begins with the hour in which it would begin.
+    fn since(self, now: Timestamp) -> Hour {
+        Hour::of(now.minus(Duration::from_secs(self.hours * 3600)))
+    }
+}
+
+#[derive(Serialize)]
+struct MetricsView {
+    window: &'static str,
+    /// When the window begins.
+    since: Timestamp,
+    /// At this moment, by status.
+    channels: BTreeMap<&'static str, u64>,
+    messages: MessagesView,
+    send_latency_ms: LatencyView,
+    webhooks: WebhooksView,
+    media_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct MessagesView {
+    outbound: OutboundView,
+    inbound: u64,
+}
+
+#[derive(Serialize)]
+struct OutboundView {
+    sent: u64,
+    /// At this moment.
+    queued: u64,
+    failed: u64,
+}
+
+#[derive(Serialize)]
+struct WebhooksView {
+    delivered: u64,
+    /// At this moment.
+    retrying: u64,
+    exhausted: u64,
+    latency_ms: LatencyView,
+}
+
+/// `null` while there is nothing to tell of.
+#[derive(Serialize)]
+struct LatencyView {
+    p50: Option<u64>,
+    p95: Option<u64>,
+    p99: Option<u64>,
+}
+
+impl From<&Latencies> for LatencyView {
+    fn from(latencies: &Latencies) -> Self {
+        let [p50, p95, p99] = [0.5, 0.95, 0.99].map(|part| latencies.quantile(part));
+        Self { p50, p95, p99 }
+    }
+}
+
+async fn show(call: &mut AccountCall) -> Outcome {
+    let query = call.query();
+    let window = query.word("window", "1h, 24h, 7d or 30d", Window::parse).unwrap_or(DEFAULT_WINDOW);
+    let only: Option<ChannelId> = query.id("channel_id");
+    let (window, only) = query.finish((window, only))?;
+    let (customer, context) = (call.customer_id(), call.context());
+    let live: Vec<ChannelId> = match only {
+        Some(id) => vec![call.own_channel(id)?.id],
+        None => {
+            let channels = call.cluster().directory().read(|state| state.channels_of(customer, None, usize::MAX));
+            channels.iter().map(|channel| channel.id).collect()
+        }
+    };
+    let since = window.since(call.now);
+    let figures = call.cluster().account_figures(customer, since, only, &live, &context).await?;
+    let mut channels: BTreeMap<&'static str, u64> = Status::ALL.iter().map(|status| (status.as_str(), 0)).collect();
+    for live in call.cluster().lives(&live, &context).await?.values() {
+        *channels.entry(live.status.as_str()).or_default() += 1;
+    }
+    let AccountFigures { used, queued, retrying } = figures;
+    let counts = used.counts;
+    let outbound = OutboundView { sent: counts.sent, queued, failed: counts.failed };
+    Ok(Reply::ok(&MetricsView {
+        window: window.word,
+        since: since.start(),
+        channels,
+        messages: MessagesView { outbound, inbound: counts.received },
+        send_latency_ms: LatencyView::from(&used.sends),
+        webhooks: WebhooksView {
+            delivered: counts.delivered,
+            retrying,
+            exhausted: counts.exhausted,
+            latency_ms: LatencyView::from(&used.webhooks),
+        },
+        media_bytes: counts.media_bytes,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_begins_with_a_whole_hour() {
+        let half_past_noon = Timestamp(1_767_270_600_000);
+        let since = |word| Window::parse(word).map(|window| window.since(half_past_noon).start().to_iso());
+        assert_eq!(since("1h").as_deref(), Some("2026-01-01T11:00:00.000Z"));
+        assert_eq!(since("30d").as_deref(), Some("2025-12-02T12:00:00.000Z"));
+        assert_eq!(since("2h"), None);
+    }
+}
