@@ -18,6 +18,16 @@ use crate::types::{LogId, Membership, log_id, term_of};
 /// The stretch of a file, in entries, whose deletions are counted.
 const DELETION_WINDOW: usize = 16 << 10;
 
+/// Memory for what was read: rows, and pieces of indexes and filters.
+const CACHE: usize = 64 << 20;
+
+/// The cache is cut into so many parts, as a power of two, that threads seldom wait for each other. Nothing that is larger
+/// than a part is ever kept.
+const CACHE_SHARD_BITS: i32 = 4;
+
+/// The size of a piece of an index or a filter.
+const METADATA_BLOCK: usize = 16 << 10;
+
 const STATE: &str = "state";
 const META: &str = "meta";
 
@@ -92,11 +102,20 @@ impl StateDisk {
 
     /// How state is stored; files of a snapshot install are made with the same options.
     pub(super) fn state_options() -> Options {
+        let mut cache = rocksdb::LruCacheOptions::default();
+        cache.set_capacity(CACHE);
+        cache.set_num_shard_bits(CACHE_SHARD_BITS);
         let mut blocks = rocksdb::BlockBasedOptions::default();
+        blocks.set_block_cache(&rocksdb::Cache::new_lru_cache_opts(&cache));
         blocks.set_bloom_filter(10.0, false);
+        // A file of 64 MiB has an index of 2 MiB and a filter of 1 MiB. Whole, they are too large for a part of the cache,
+        // and then each read of a row reads them from disk. In pieces, what is used of them stays.
+        blocks.set_index_type(rocksdb::BlockBasedIndexType::TwoLevelIndexSearch);
+        blocks.set_partition_filters(true);
+        blocks.set_metadata_block_size(METADATA_BLOCK);
         blocks.set_cache_index_and_filter_blocks(true);
         blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
-        blocks.set_block_cache(&rocksdb::Cache::new_lru_cache(64 << 20));
+        blocks.set_pin_top_level_index_and_filter(true);
         let mut options = Options::default();
         options.set_block_based_table_factory(&blocks);
         options.set_write_buffer_size(32 << 20);
@@ -297,5 +316,39 @@ impl Fnv {
         for byte in length.iter().chain(bytes) {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use rocksdb::perf::{PerfContext, PerfMetric, PerfStatsLevel, set_perf_stats};
+
+    use super::*;
+
+    #[test]
+    fn what_was_read_from_a_file_with_a_large_index_is_read_again_from_memory() {
+        const KEYS: u32 = 40_000;
+        let folder = tempfile::tempdir().unwrap();
+        let disk = StateDisk::open(folder.path(), folder.path().join("i"), Arc::new(|r| panic!("{r}"))).unwrap();
+        // Each block of rows has a key in the index, and these differ at their end only: it is larger than a part of the
+        // cache.
+        let key = |n: u32| state_key(1, &[&[7; 1_000], &n.to_be_bytes()[..]].concat());
+        for chunk in (0..KEYS).collect::<Vec<_>>().chunks(1_000) {
+            let mut batch = WriteBatch::default();
+            chunk.iter().for_each(|n| batch.put_cf(disk.state(), key(*n), [0; 100]));
+            disk.write(batch).unwrap();
+        }
+        disk.db.compact_range_cf(disk.state(), None::<&[u8]>, None::<&[u8]>);
+        set_perf_stats(PerfStatsLevel::EnableCount);
+        let mut counted = PerfContext::default();
+        let mut bytes_read = || {
+            counted.reset();
+            (0..KEYS).step_by(1_000).for_each(|n| assert!(disk.get(&key(n)).is_some()));
+            counted.metric(PerfMetric::BlockReadByte)
+        };
+        let (first, second) = (bytes_read(), bytes_read());
+        assert!(first > 0 && second == 0, "{first} bytes were read from disk, and then {second}");
+        set_perf_stats(PerfStatsLevel::Disable);
     }
 }
