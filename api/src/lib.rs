@@ -3,6 +3,7 @@
 //! - [`route`]: what a route declares (scope, charge, plan block, reach) and the table of all of them.
 //! - `pipeline`: the one way of every request, from its id to its headers (supplement 2, "Order of checks").
 //! - `caller`: who calls. `auth`: members' way in. `exchange`: what a handler gets to see of a request; `reply`: what it gives back.
+//! - `projection`: how routes read what the network told of a channel, and ask it for changes.
 //! - `resources`: one module per resource of the interface; `operator`: the operator's routes.
 //! - `audit`, `key_use`: what is written beside the answers, in batches.
 
@@ -17,6 +18,7 @@ mod failure;
 mod key_use;
 mod operator;
 mod pipeline;
+mod projection;
 mod query;
 mod reply;
 mod resources;

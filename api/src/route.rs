@@ -107,6 +107,10 @@ impl Route {
         Declaration::new(Method::POST, path)
     }
 
+    pub fn put(path: &'static str) -> Declaration {
+        Declaration::new(Method::PUT, path)
+    }
+
     pub fn patch(path: &'static str) -> Declaration {
         Declaration::new(Method::PATCH, path)
     }

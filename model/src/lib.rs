@@ -8,6 +8,7 @@ pub mod customer;
 pub mod error;
 pub mod event;
 pub mod field;
+pub mod group;
 pub mod id;
 pub mod issue;
 pub mod limit;

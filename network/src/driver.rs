@@ -16,8 +16,11 @@ use model::message::{Content, Surroundings};
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
+use uuid::Uuid;
 
 use crate::fence::Fence;
+use crate::notice::Notice;
+use crate::operation::{Answer, Operation, Refused};
 
 /// A messaging network, reached through one driver.
 #[async_trait]
@@ -62,6 +65,11 @@ pub trait Session: Send + Sync {
     /// Writes a message under an id that the gateway minted. `Ok` means written; acceptance is an event.
     /// The same id may be sent again after a doubt; the network drops repeats.
     async fn send(&self, message: Outbound) -> Result<(), SessionError>;
+
+    /// Writes a question. `Ok` means written; the answer is an event that bears the id and comes after the notices of what
+    /// the operation changed. The same id asked again, in a later session too, is answered as the first time, as far as
+    /// the network can tell.
+    async fn operate(&self, id: Uuid, operation: Operation) -> Result<(), SessionError>;
 
     /// Stores bytes at the network, to be named in a message. Reads them as they come, never whole.
     async fn upload(&self, mime_type: &str, size: u64, bytes: ByteStream) -> Result<Uploaded, MediaError>;
@@ -233,6 +241,11 @@ pub enum SessionEvent {
         code: u16,
         text: String,
     },
+    /// The answer to an operation.
+    Operated {
+        id: Uuid,
+        result: Result<Box<Answer>, Refused>,
+    },
     /// Something to commit and then acknowledge.
     Inbound(Box<InboundItem>),
     /// The session is over; nothing follows.
@@ -285,6 +298,7 @@ pub enum InboundKind {
         lid: Address,
         phone: Address,
     },
+    Notice(Box<Notice>),
 }
 
 /// A message for a channel.

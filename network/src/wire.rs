@@ -14,12 +14,14 @@ use model::time::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt};
+use uuid::Uuid;
 
 use self::transfer::{NetworkTransfer, NodeTransfer, TransferNumber};
 use crate::driver::{EndReason, Identity, InboundItem, ItemId, Outbound, PairCode};
+use crate::operation::{Answer, Operation, Refused};
 
 /// Grows when a frame changes its meaning; both sides come from one build, so a mismatch is a mistake worth naming.
-pub const WIRE_VERSION: u16 = 4;
+pub const WIRE_VERSION: u16 = 5;
 
 /// Larger frames are refused: nothing that travels here comes near it.
 pub const MAX_FRAME: usize = 4 * 1024 * 1024;
@@ -59,6 +61,12 @@ pub enum NodeFrame {
     Send {
         session: SessionNumber,
         message: Box<Outbound>,
+    },
+    /// Answered by [`SessionFrame::Operated`] with the same id.
+    Operate {
+        session: SessionNumber,
+        id: Uuid,
+        operation: Box<Operation>,
     },
     Acknowledge {
         session: SessionNumber,
@@ -143,6 +151,10 @@ pub enum SessionFrame {
         id: MessageId,
         code: u16,
         text: String,
+    },
+    Operated {
+        id: Uuid,
+        result: Result<Box<Answer>, Refused>,
     },
     Inbound(Box<InboundItem>),
     Ended(EndReason),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use model::address::Address;
 use model::error::ApiError;
 use model::event::{EventId, EventName};
@@ -12,6 +13,7 @@ use model::send::SendAround;
 use model::status::{Reason, Status, Trigger};
 use model::time::Timestamp;
 use model::webhook::DeliveryState;
+use network::operation::{Answer as NetworkAnswer, Operation};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -20,6 +22,7 @@ use crate::history::deliveries::MessageDeliveries;
 use crate::history::{HistoryQuery, Page};
 use crate::media::call::{MediaPage, MediaWork};
 use crate::media::record::MediaRow;
+use crate::projection::read::Read;
 use crate::records::{DeliveryRow, StatusChange};
 use crate::stream::{StreamAsk, StreamDone, StreamedEvent};
 use crate::usage::{UsageAsk, UsageDone};
@@ -102,6 +105,15 @@ pub enum Work {
         message_id: MessageId,
     },
     Media(MediaWork),
+    /// Something that the network does for the channel. `again` when it may have been asked before under the same call
+    /// id: then what is in its target state already is no mistake of the caller's.
+    Operate {
+        operation: Box<Operation>,
+        #[serde(default)]
+        again: bool,
+    },
+    /// Rows of the projection, in every status.
+    Read(Read),
     /// The directory has deleted the channel: end its session and wipe it.
     Forget,
     /// Changes before a place: a time, and the version that the change there made.
@@ -166,6 +178,10 @@ pub enum Done {
         expires_at: Timestamp,
     },
     Sent(Sent),
+    Operated(Box<NetworkAnswer>),
+    /// A row of the projection as it is stored.
+    Row(Option<Bytes>),
+    Rows(Vec<Bytes>),
     History(Page),
     MessageDeliveries(Vec<MessageDeliveries>),
     Stream(StreamDone),

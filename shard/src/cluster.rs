@@ -32,7 +32,7 @@ use crate::media::store::{MediaConfig, MediaStore};
 use crate::membership::{Excluded, Membership, MembershipConfig};
 use crate::owner::hosting::{Owners, hand_over_lead};
 use crate::owner::pace::{Pacer, Slots};
-use crate::owner::{FETCH_PATIENCE, NodeContext};
+use crate::owner::{FETCH_PATIENCE, NodeContext, OPERATION_PATIENCE};
 use crate::retention::Retention;
 use crate::router::{Router, Vitals};
 use crate::secrets::Secrets;
@@ -332,6 +332,7 @@ impl Cluster {
             Work::Send(_) | Work::Qr | Work::PairCode { .. } => {
                 context.deadline.max(Instant::now() + WORK_WAIT + CALL_MARGIN)
             }
+            Work::Operate { .. } => context.deadline.max(Instant::now() + OPERATION_PATIENCE + CALL_MARGIN),
             Work::MessageMedia { .. } => context.deadline.max(Instant::now() + FETCH_PATIENCE + CALL_MARGIN),
             _ => context.deadline,
         };

@@ -14,6 +14,7 @@ use crate::deliveries::command::DeliveryCommand;
 use crate::history::MessageError;
 use crate::media::command::MediaCommand;
 use crate::media::record::MediaRow;
+use crate::projection::Kind;
 use crate::records::{MessageRow, encode};
 use crate::retention::Trim;
 use crate::stream::{Streamed, StreamedEvent, Ticket};
@@ -66,6 +67,9 @@ pub enum Command {
     Move(Move),
     /// An event without a change of state, such as a new QR text.
     Emit(NewEvent),
+    /// What the network told of the channel's world, as rows to write, and the events of it. The owner has compared it with
+    /// what stood there.
+    Project { channel: ChannelId, customer: CustomerId, writes: Vec<ProjectedWrite>, events: Vec<NewEvent> },
     /// Credentials and protocol state, sealed. Deletes of keys that do not exist are fine.
     Auth { channel: ChannelId, customer: CustomerId, writes: Vec<AuthWrite> },
     /// What becomes of deliveries.
@@ -86,6 +90,14 @@ pub enum Command {
     KeepTicket { customer: CustomerId, digest: Bytes, ticket: Ticket, at: Timestamp },
     /// Takes a ticket; `Unchanged` when it was used, or is too old.
     UseTicket { customer: CustomerId, digest: Bytes, at: Timestamp },
+}
+
+/// A row of the projection; `None` deletes it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProjectedWrite {
+    pub kind: Kind,
+    pub id: String,
+    pub row: Option<Bytes>,
 }
 
 /// A message to store. The row is written by the owner once, as it will be stored: replicas need not read it.

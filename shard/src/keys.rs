@@ -7,6 +7,7 @@ use model::time::Timestamp;
 use uuid::Uuid;
 
 use crate::history::Direction;
+use crate::projection::Kind;
 use crate::usage::Hour;
 
 const CHANNEL: u8 = b'c';
@@ -37,6 +38,7 @@ const CUSTOMER_ENDPOINT: u8 = b'e';
 const SWEEP: u8 = b'z';
 const USAGE: u8 = b'u';
 const RETRYING: u8 = b'r';
+const PROJECTED: u8 = b'p';
 
 /// A half-open range of keys.
 pub type Range = (Vec<u8>, Vec<u8>);
@@ -342,9 +344,25 @@ pub fn parse_media_due(key: &[u8]) -> Option<(Timestamp, ChannelId, MediaId)> {
 }
 
 /// Everything of a channel that goes with it when it is deleted: all but its deliveries and their events.
-pub fn everything_of(channel: ChannelId) -> [Range; 9] {
-    [AUTH, MESSAGE, MESSAGE_STATE, MESSAGE_ID, OUTBOX, LID, STATUS_CHANGE, MESSAGE_DELIVERY, RECEIPT]
+pub fn everything_of(channel: ChannelId) -> [Range; 10] {
+    [AUTH, MESSAGE, MESSAGE_STATE, MESSAGE_ID, OUTBOX, LID, STATUS_CHANGE, MESSAGE_DELIVERY, RECEIPT, PROJECTED]
         .map(|table| under(key(table, &[channel.as_bytes()])))
+}
+
+/// A row of what the network has told of a channel's world, by kind and id.
+pub fn projected(channel: ChannelId, kind: Kind, id: &str) -> Vec<u8> {
+    key(PROJECTED, &[channel.as_bytes(), &[kind as u8], id.as_bytes()])
+}
+
+/// The rows of a kind that stand behind an id; all of them without one.
+pub fn projected_after(channel: ChannelId, kind: Kind, after: Option<&str>) -> Range {
+    let (first, end) = under(key(PROJECTED, &[channel.as_bytes(), &[kind as u8]]));
+    let next = |id| {
+        let mut next = projected(channel, kind, id);
+        next.push(0);
+        next
+    };
+    (after.map_or(first, next), end)
 }
 
 /// An event that waits for the home of its customer, in the order of the log.

@@ -4,6 +4,7 @@
 //! - [`machine`], [`command`], [`records`], [`keys`]: the replicated state machine of a shard.
 //! - [`media`]: the bytes of messages and uploads, their rows, links to them.
 //! - [`owner`]: sessions, sends and inbound items at the leader. [`deliveries`] and [`webhook`]: webhooks.
+//! - [`projection`]: what the network has told of groups, chats and the like, to be read in every status.
 //! - [`stream`]: the event stream of a customer over all its shards.
 //! - [`usage`]: what a customer uses, counted by channel and hour.
 //! - [`retention`]: how long what is stored is kept.
@@ -23,6 +24,7 @@ pub mod media;
 pub mod membership;
 mod owner;
 pub mod picture;
+pub mod projection;
 pub mod records;
 pub mod retention;
 pub mod router;

@@ -19,7 +19,7 @@ use raft::transport::{Class, Handler, PeerError, Peers};
 use serde::{Deserialize, Serialize};
 
 use crate::answer;
-use crate::call::{Answer, CALL_VERSION, Call};
+use crate::call::{Answer, Ask, CALL_VERSION, Call, Work};
 use crate::owner::hosting::Owners;
 
 /// The service under which nodes ask owners.
@@ -125,6 +125,9 @@ impl Router {
                 return Ok(answer);
             }
             tries += 1;
+            if let Ask::Channel { work: Work::Operate { again, .. }, .. } = &mut call.ask {
+                *again = true;
+            }
             tokio::time::sleep(RETRY_PAUSE).await;
         }
     }

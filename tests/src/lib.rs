@@ -4,6 +4,7 @@
 //! - [`http`]: requests and answers, with the assertions that every test needs.
 //! - [`simulator`]: the messaging network's control port: phones, ledger, faults.
 //! - [`tenant`]: a customer of one test, its keys and its paired channels.
+//! - [`scene`]: a channel, a phone and a receiver, for tests of what the network does beside messages.
 //! - [`receiver`]: a webhook receiver that can be told to fail; [`signature`] checks what it was sent.
 //! - [`stream`]: a client of the event stream.
 //! - [`media`]: uploads and links.
@@ -23,6 +24,7 @@ pub mod mailbox;
 pub mod media;
 pub mod receiver;
 pub mod room;
+pub mod scene;
 pub mod signature;
 pub mod simulator;
 pub mod stream;

@@ -78,9 +78,14 @@ impl Tenant {
 
     /// A connected channel with a phone of its own.
     pub async fn paired(&self, name: &str) -> Paired {
-        let id = self.channel(name).await;
         let number = number();
         self.simulator().phone(&number, json!({})).await;
+        self.paired_as(name, &number).await
+    }
+
+    /// A connected channel of a phone that is registered.
+    pub async fn paired_as(&self, name: &str, number: &str) -> Paired {
+        let (id, number) = (self.channel(name).await, number.to_owned());
         pair(&self.any(), &self.simulator(), &id, &number).await;
         Paired { id, number }
     }

@@ -5,6 +5,7 @@ mod api_keys;
 mod auth;
 mod channels;
 mod events;
+mod groups;
 mod health;
 mod limits;
 mod media;
@@ -33,6 +34,7 @@ pub fn routes() -> Vec<Route> {
     routes.extend(channels::routes());
     routes.extend(messages::routes());
     routes.extend(media::routes());
+    routes.extend(groups::routes());
     routes.extend(webhook_endpoints::routes());
     routes.extend(webhook_probe::routes());
     routes.extend(webhook_deliveries::routes());

@@ -15,6 +15,7 @@ use model::media::MediaHandle;
 use parking_lot::Mutex;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
+use uuid::Uuid;
 
 use super::CREDENTIALS;
 use super::connection::Connection;
@@ -24,6 +25,7 @@ use crate::driver::{
     PairCodeError, Session, SessionError, SessionEvent, Uploaded,
 };
 use crate::fence::Fence;
+use crate::operation::Operation;
 use crate::wire::{NodeFrame, SessionFrame, SessionNumber, encode};
 
 /// How long the network may take to answer a request of a session.
@@ -164,6 +166,7 @@ impl SimulatedSession {
                 self.report(SessionEvent::Accepted { id, at, recipients });
             }
             SessionFrame::Refused { id, code, text } => self.report(SessionEvent::Refused { id, code, text }),
+            SessionFrame::Operated { id, result } => self.report(SessionEvent::Operated { id, result }),
             SessionFrame::Inbound(item) => self.report(SessionEvent::Inbound(item)),
             SessionFrame::Ended(reason) => self.end(reason),
             SessionFrame::Closed => self.finish(None),
@@ -381,6 +384,11 @@ impl Session for SessionHandle {
         self.session.write(NodeFrame::send(self.session.number, message)).await
     }
 
+    async fn operate(&self, id: Uuid, operation: Operation) -> Result<(), SessionError> {
+        let operation = Box::new(operation);
+        self.session.write(NodeFrame::Operate { session: self.session.number, id, operation }).await
+    }
+
     async fn upload(&self, mime_type: &str, size: u64, bytes: ByteStream) -> Result<Uploaded, MediaError> {
         transfers::upload(&self.session, mime_type, size, bytes).await
     }
@@ -449,6 +457,10 @@ pub struct DeadSession;
 #[async_trait]
 impl Session for DeadSession {
     async fn send(&self, _message: Outbound) -> Result<(), SessionError> {
+        Err(SessionError::Ended)
+    }
+
+    async fn operate(&self, _id: Uuid, _operation: Operation) -> Result<(), SessionError> {
         Err(SessionError::Ended)
     }
 

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
+use model::address::Address;
 use model::id::MessageId;
 use model::time::Timestamp;
 use tokio::sync::oneshot;
 
-use super::answers::gatherings::{
-    GroupSettings, NewGroup, NewNewsletter, ParticipantResult, ParticipantsChange, ShownGroup, ShownNewsletter,
-};
+use super::answers::gatherings::{NewNewsletter, ShownNewsletter};
 use super::answers::{
     AcceptedRow, ControlError, InboxQuery, InboxRow, LedgerQuery, LinkBy, List, LoginRow, LoginsQuery, Phone,
     PhoneMessage, RegisterPhone, RegisterPhones, SessionRow, SessionsQuery, Stats,
@@ -16,6 +15,7 @@ use super::answers::{
 use super::faults::{Faults, FaultsChange};
 use super::number::Number;
 use super::{Simulator, bytes};
+use crate::operation::Area;
 
 /// How long a link waits for the device to store its credentials.
 const STORE_WITHIN: Duration = Duration::from_secs(10);
@@ -125,45 +125,16 @@ impl Simulator {
         self.shared.with(|engine, now| engine.react(now, number, id, emoji))
     }
 
-    /// The phone makes a group; how it went for each participant is told beside it.
-    pub fn create_group(
-        &self,
-        phone: &str,
-        body: &NewGroup,
-    ) -> Result<(ShownGroup, Vec<ParticipantResult>), ControlError> {
+    /// The phone does what a device would ask for.
+    pub fn operate<A: Area>(&self, phone: &str, operation: A) -> Result<A::Answer, ControlError> {
         let number = number(phone)?;
-        self.shared.with(|engine, now| engine.create_group(now, number, body))
+        let answer = self.shared.with(|engine, now| engine.phone_operation(now, number, operation.into()))?;
+        A::answer(answer).ok_or_else(|| ControlError::Invalid("the answer is of another area".into()))
     }
 
-    pub fn groups(&self, phone: &str) -> Result<Vec<ShownGroup>, ControlError> {
-        let number = number(phone)?;
-        self.shared.with(|engine, _| engine.phone_groups(number))
-    }
-
-    pub fn group(&self, phone: &str, id: &str) -> Result<ShownGroup, ControlError> {
-        let number = number(phone)?;
-        self.shared.with(|engine, _| engine.phone_group(number, id))
-    }
-
-    pub fn change_participants(
-        &self,
-        phone: &str,
-        group: &str,
-        body: &ParticipantsChange,
-    ) -> Result<Vec<ParticipantResult>, ControlError> {
-        let number = number(phone)?;
-        let ParticipantsChange { action, participants } = body;
-        self.shared.with(|engine, now| engine.change_participants(now, number, group, *action, participants))
-    }
-
-    pub fn change_group(&self, phone: &str, group: &str, settings: GroupSettings) -> Result<ShownGroup, ControlError> {
-        let number = number(phone)?;
-        self.shared.with(|engine, now| engine.change_group(now, number, group, settings))
-    }
-
-    pub fn leave_group(&self, phone: &str, group: &str) -> Result<(), ControlError> {
-        let number = number(phone)?;
-        self.shared.with(|engine, now| engine.leave_group(now, number, group))
+    /// An address, or the digits of a number.
+    pub fn address(&self, text: &str) -> Result<Address, ControlError> {
+        self.shared.with(|engine, _| engine.parse_address(text))
     }
 
     pub fn create_newsletter(&self, phone: &str, body: &NewNewsletter) -> Result<ShownNewsletter, ControlError> {

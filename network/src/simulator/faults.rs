@@ -34,6 +34,8 @@ pub struct Faults {
     pub media_delay_ms: u64,
     #[serde(serialize_with = "false_or")]
     pub media_fail: Option<MediaFail>,
+    /// Operations are done, and not answered.
+    pub mute_operations: bool,
 }
 
 /// Refuses a share of sends with a code.
@@ -92,6 +94,7 @@ pub struct FaultsChange {
     pub media_ttl_ms: Option<Option<u64>>,
     pub media_delay_ms: Option<u64>,
     pub media_fail: Option<Switch<MediaFail>>,
+    pub mute_operations: Option<bool>,
 }
 
 /// `false`, or the way in which something is refused.
@@ -123,6 +126,7 @@ impl Faults {
             media_ttl_ms: None,
             media_delay_ms: 0,
             media_fail: None,
+            mute_operations: false,
         }
     }
 
@@ -147,6 +151,7 @@ impl Faults {
             media_ttl_ms: change.media_ttl_ms.unwrap_or(self.media_ttl_ms),
             media_delay_ms: change.media_delay_ms.unwrap_or(self.media_delay_ms),
             media_fail: switched("media_fail", change.media_fail, self.media_fail)?,
+            mute_operations: change.mute_operations.unwrap_or(self.mute_operations),
         };
         next.check()?;
         Ok(next)

@@ -2,6 +2,7 @@
 
 mod call;
 mod gatherings;
+mod groups;
 
 use model::time::Timestamp;
 use network::simulator::Simulator;
@@ -33,7 +34,7 @@ pub fn router(simulator: &Simulator) -> Router {
         .push(Router::with_path("play").post(routes.to(play)))
         .push(Router::with_path("react").post(routes.to(react)))
         .push(Router::with_path("disclose").post(routes.to(disclose)))
-        .push(gatherings::groups(&routes))
+        .push(groups::routes(&routes))
         .push(gatherings::newsletters(&routes));
     let phones = Router::with_path("phones")
         .push(Router::new().post(routes.to(register)))

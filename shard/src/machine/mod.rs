@@ -3,6 +3,7 @@
 mod deliveries;
 mod forget;
 mod inbound;
+mod project;
 mod receipts;
 mod trim;
 mod usage;
@@ -99,6 +100,7 @@ impl Apply<'_> {
                 self.emit(event, None);
                 Reply::Done
             }
+            Command::Project { channel, customer, writes, events } => self.project(channel, customer, writes, events),
             Command::Auth { channel, customer, writes } => self.auth(channel, customer, writes),
             Command::Delivery(command) => self.delivery(command),
             Command::Media(command) => self.media(command),

@@ -22,6 +22,7 @@ use uuid::Uuid;
 
 use super::Owner;
 use super::committer::Lost;
+use super::operations::Operations;
 use super::outbox::{Outbox, SendVerdict};
 use super::pace::SlotGuard;
 use super::transfers::Transfers;
@@ -31,6 +32,7 @@ use crate::call::{Done, Live, QrCode, Sent, Work};
 use crate::command::{Command, Reply};
 use crate::history::Direction;
 use crate::keys;
+use crate::projection::Projected;
 use crate::records::{ChannelRow, MessageRow, OutboxEntry, decode};
 
 /// How many pieces of work wait for a channel; a caller beyond waits itself.
@@ -121,6 +123,8 @@ pub(super) struct Channel {
     pub transfers: Transfers,
     /// Items that wait for bytes, and those behind them.
     pub held: VecDeque<Held>,
+    /// What the network is asked at the moment.
+    pub operations: Operations,
 }
 
 /// What a turn will do once its commands are committed.
@@ -128,6 +132,8 @@ pub(super) struct Channel {
 pub(super) struct Turn {
     pub commands: Vec<Command>,
     pub after: Vec<After>,
+    /// Rows of the projection that the commands write, for those who read before they are committed.
+    pub projected: Projected,
 }
 
 /// Each refers to the reply of the command at its index.
@@ -174,6 +180,7 @@ impl Channel {
             age_checked: Instant::now(),
             transfers: Transfers::default(),
             held: VecDeque::new(),
+            operations: Operations::default(),
         };
         channel.load_outbox();
         channel
@@ -284,6 +291,7 @@ impl Channel {
             self.running.as_ref().filter(|running| running.logged_in).and_then(|_| self.outbox.next_due()),
             (!self.outbox.is_empty()).then(|| self.age_checked + AGE_CHECK),
             self.held_until(),
+            self.operations.next_deadline(),
             self.transfers.next_try().filter(|_| self.is_logged_in()),
         ];
         // A channel that runs stays, whether or not it has something to wait for.
@@ -314,6 +322,7 @@ impl Channel {
         if !self.held.is_empty() {
             self.release_and_finish().await?;
         }
+        self.operations.expire(now, self.row.status);
         self.continue_downloads();
         self.write_outbox().await;
         Ok(())
@@ -350,6 +359,10 @@ impl Channel {
             match message {
                 ToChannel::Work { work: Work::Send(send), request_id, reply, .. } => {
                     self.accept_send(&mut turn, send, request_id, reply);
+                }
+                ToChannel::Work { work: Work::Operate { operation, again }, call_id, reply, .. } => {
+                    self.finish(std::mem::take(&mut turn)).await?;
+                    self.begin_operation(call_id, *operation, again, Some(reply)).await;
                 }
                 ToChannel::Work { work, call_id, reply, .. } => {
                     self.finish(std::mem::take(&mut turn)).await?;

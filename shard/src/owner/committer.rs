@@ -205,7 +205,7 @@ fn replies_of(outcome: Result<Bytes, ProposeError>) -> Option<Vec<Reply>> {
 /// The events that come with a command.
 fn events_of(command: &Command) -> &[NewEvent] {
     match command {
-        Command::Settle { events, .. } | Command::ReceiveOwn { events, .. } => events,
+        Command::Settle { events, .. } | Command::ReceiveOwn { events, .. } | Command::Project { events, .. } => events,
         Command::Move(step) => &step.events,
         Command::Receipt { event, .. }
         | Command::Receive { event, .. }

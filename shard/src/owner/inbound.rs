@@ -29,6 +29,7 @@ impl Channel {
             InboundKind::OwnMessage(message) => self.receive_own(turn, message, at),
             InboundKind::Receipt(receipt) => self.take_receipt(turn, receipt, at),
             InboundKind::LidDisclosed { lid, phone } => self.learn_lid(turn, lid, phone, at),
+            InboundKind::Notice(notice) => self.take_notice(turn, &id, *notice, at),
         }
         turn.after.push(After::Acknowledge(id));
     }

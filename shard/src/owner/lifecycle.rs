@@ -115,6 +115,7 @@ impl Channel {
         }
         self.owner.census.enters(step.to);
         self.row.moved(&command);
+        self.review_operations();
         metrics::counter!("gateway_channel_transitions_total", "from" => from.as_str(), "to" => step.to.as_str(), "reason" => step.reason.as_str()).increment(1);
         tracing::info!(channel = %self.row.id, %from, to = %step.to, reason = step.reason.as_str(), "the channel moved");
         self.arrive(&step, trigger).await?;
@@ -217,6 +218,7 @@ impl Channel {
 
     /// Ends the session at once.
     pub fn end_session(&mut self) {
+        self.operations.interrupted();
         if let Some(running) = self.running.take() {
             running.session.kill();
         }
@@ -225,6 +227,7 @@ impl Channel {
     /// Closes the session in order, so that the network knows, and settles what it had answered by then. One that is
     /// not logged in has nothing to close.
     async fn close_in_order(&mut self) -> Result<(), Lost> {
+        self.operations.interrupted();
         let Some(mut running) = self.running.take() else { return Ok(()) };
         if !running.logged_in {
             running.session.kill();
@@ -248,6 +251,7 @@ impl Channel {
 
     /// Ends the session as the reason for it permits: an unlink is told to the network, all else ends at once.
     fn close_session(&mut self, trigger: Trigger) {
+        self.operations.interrupted();
         let Some(running) = self.running.take() else { return };
         match trigger {
             Trigger::Logout if running.logged_in => {
@@ -352,6 +356,7 @@ impl Channel {
             SessionEvent::QrTimeout => self.go_on(Trigger::QrTimeout).await?,
             SessionEvent::Paired(identity) => {
                 self.row.credentials = true;
+                self.forget_sync().await?;
                 let extra = Extra { identity: Some(identity), ..Extra::default() };
                 let _ = self.go(Trigger::Paired, Some(extra)).await?;
                 if let Some(running) = &mut self.running {
@@ -369,9 +374,11 @@ impl Channel {
                 let extra = Extra { identity: Some(identity), ..Extra::default() };
                 let _ = self.go(Trigger::LoginOk, Some(extra)).await?;
                 self.take_up_downloads();
+                self.take_up_operations().await;
             }
             SessionEvent::Ended(reason) => self.session_ended(reason).await?,
             // Taken in turns by the caller.
+            SessionEvent::Operated { id, result } => self.operated(id, result).await?,
             SessionEvent::Accepted { .. } | SessionEvent::Refused { .. } | SessionEvent::Inbound(_) => {}
         }
         Ok(())
@@ -475,8 +482,10 @@ impl Channel {
                 let changes = rows.iter().map(change).collect();
                 Ok(Ok(Worked::Done(Done::StatusHistory(changes))))
             }
-            // Sends are taken in turns by the caller; media does not come here.
-            Work::Send(_) | Work::Media(_) | Work::MessageMedia { .. } => Ok(Err(ApiError::internal_error())),
+            // Sends and operations are taken by the caller; media and reads do not come here.
+            Work::Send(_) | Work::Operate { .. } | Work::Media(_) | Work::MessageMedia { .. } | Work::Read(_) => {
+                Ok(Err(ApiError::internal_error()))
+            }
         }
     }
 

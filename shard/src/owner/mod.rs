@@ -15,6 +15,7 @@ pub mod hosting;
 mod inbound;
 mod lifecycle;
 mod message_media;
+mod operations;
 pub mod outbox;
 pub mod pace;
 mod receipts;
@@ -48,6 +49,7 @@ use self::census::Census;
 use self::channel::{Channel, MAILBOX, ToChannel, Worked};
 use self::committer::Committer;
 pub use self::message_media::FETCH_PATIENCE;
+pub use self::operations::OPERATION_PATIENCE;
 use self::outbox::SendVerdict;
 use self::pace::{Pacer, Slots};
 use self::sends::CODE_BAD_RECIPIENT;
@@ -187,6 +189,9 @@ impl Owner {
         }
         if let Work::MessageMedia { message_id } = work {
             return self.message_media(customer, channel, &message_id).await;
+        }
+        if let Work::Read(read) = work {
+            return self.read(channel, read).await;
         }
         if matches!(work, Work::Look) {
             return Ok(Ok(Done::Live(self.stored_live(channel, customer))));

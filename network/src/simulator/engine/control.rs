@@ -269,6 +269,7 @@ impl Engine {
         self.ledger = Default::default();
         self.media = Default::default();
         self.logins.clear();
+        self.answered.clear();
         self.stats = Stats::default();
         self.timers.clear();
         self.faults = Faults::none(self.base_time_scale);
@@ -282,7 +283,7 @@ impl Engine {
         self.subscribers.get_mut(&number).ok_or_else(|| unknown(number))
     }
 
-    pub(super) fn parse_address(&self, text: &str) -> Result<Address, ControlError> {
+    pub(in crate::simulator) fn parse_address(&self, text: &str) -> Result<Address, ControlError> {
         Address::parse_or_digits(text, &self.suffixes)
             .map_err(|_| ControlError::Invalid(format!("{text:?} is neither a number nor an address")))
     }

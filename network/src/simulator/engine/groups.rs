@@ -1,14 +1,14 @@
 //! Groups: members and their ranks, settings, and who may do what (interface 2.7, supplement 12).
 //!
-//! Pure state and rules; what the control API asks of it is in [`super::gatherings`].
+//! Pure state and rules; what is asked of it is in [`super::operations`].
 
 use std::collections::BTreeMap;
 
 use model::address::{Address, Suffixes};
+use model::group::{GroupChanges, ParticipantAction, ParticipantStatus, Rank};
 use model::time::Timestamp;
-use serde::{Deserialize, Serialize};
 
-use super::rules::{BAD_REQUEST, FORBIDDEN, NOT_FOUND, Refusal};
+use super::rules::{BAD_REQUEST, CONFLICT, FORBIDDEN, NOT_FOUND, Refusal};
 use crate::simulator::number::Number;
 
 /// The most members of a group.
@@ -32,24 +32,14 @@ impl GroupId {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Rank {
-    Creator,
-    Admin,
-    Member,
-}
-
-impl Rank {
-    pub fn is_admin(self) -> bool {
-        self != Self::Member
-    }
-}
-
 #[derive(Debug)]
 pub struct Group {
     pub id: GroupId,
     pub subject: String,
+    pub description: Option<String>,
+    pub invite_code: String,
+    /// Who waits to be let in, and since when.
+    pub requests: Vec<(Number, Timestamp)>,
     pub created_at: Timestamp,
     pub created_by: Number,
     /// In the order in which they came.
@@ -71,38 +61,6 @@ pub struct Member {
     pub rank: Rank,
 }
 
-/// What is done to participants (interface 2.7).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Action {
-    Add,
-    Remove,
-    Promote,
-    Demote,
-}
-
-/// How it went for one of them (supplement 12).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    Ok,
-    NotFound,
-    NotAuthorized,
-    AlreadyMember,
-    NotMember,
-    Failed,
-}
-
-/// A change of settings (interface 2.7); what is left out keeps its value.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-pub struct GroupSettings {
-    pub announce: Option<bool>,
-    pub restrict: Option<bool>,
-    pub member_add_mode: Option<bool>,
-    pub join_approval_mode: Option<bool>,
-    pub ephemeral: Option<u32>,
-}
-
 impl Group {
     pub fn members(&self) -> &[Member] {
         &self.members
@@ -117,68 +75,121 @@ impl Group {
     }
 
     /// Whether `by` may take an action at all.
-    pub fn check_action(&self, by: Number, action: Action) -> Result<(), Refusal> {
+    pub fn check_action(&self, by: Number, action: ParticipantAction) -> Result<(), Refusal> {
         let rank = self.rank_of(by).ok_or(NOT_A_MEMBER)?;
-        let open = action == Action::Add && self.member_add_mode;
+        let open = action == ParticipantAction::Add && self.member_add_mode;
         if rank.is_admin() || open { Ok(()) } else { Err(NOT_AN_ADMIN) }
     }
 
     /// Takes an action, which [`Self::check_action`] allows, on a subscriber that exists.
-    pub fn act(&mut self, action: Action, number: Number) -> Outcome {
+    pub fn act(&mut self, action: ParticipantAction, number: Number) -> ParticipantStatus {
         match (action, self.rank_of(number)) {
-            (Action::Add, Some(_)) => Outcome::AlreadyMember,
-            (Action::Add, None) if self.members.len() >= MOST_MEMBERS => Outcome::Failed,
-            (Action::Add, None) => {
+            (ParticipantAction::Add, Some(_)) => ParticipantStatus::AlreadyMember,
+            (ParticipantAction::Add, None) if self.members.len() >= MOST_MEMBERS => ParticipantStatus::Failed,
+            (ParticipantAction::Add, None) => {
                 self.members.push(Member { number, rank: Rank::Member });
-                Outcome::Ok
+                ParticipantStatus::Ok
             }
-            (_, None) => Outcome::NotMember,
+            (_, None) => ParticipantStatus::NotMember,
             // The creator's rank is nobody's to take.
-            (Action::Remove | Action::Demote, Some(Rank::Creator)) => Outcome::NotAuthorized,
-            (Action::Remove, Some(_)) => {
-                self.members.retain(|member| member.number != number);
-                Outcome::Ok
+            (ParticipantAction::Remove | ParticipantAction::Demote, Some(Rank::Creator)) => {
+                ParticipantStatus::NotAuthorized
             }
-            (Action::Promote, Some(Rank::Member)) => self.set_rank(number, Rank::Admin),
-            (Action::Demote, Some(Rank::Admin)) => self.set_rank(number, Rank::Member),
-            (Action::Promote | Action::Demote, Some(_)) => Outcome::Ok,
+            (ParticipantAction::Remove, Some(_)) => {
+                self.members.retain(|member| member.number != number);
+                ParticipantStatus::Ok
+            }
+            (ParticipantAction::Promote, Some(Rank::Member)) => self.set_rank(number, Rank::Admin),
+            (ParticipantAction::Demote, Some(Rank::Admin)) => self.set_rank(number, Rank::Member),
+            (ParticipantAction::Promote | ParticipantAction::Demote, Some(_)) => ParticipantStatus::Ok,
         }
     }
 
-    fn set_rank(&mut self, number: Number, rank: Rank) -> Outcome {
+    fn set_rank(&mut self, number: Number, rank: Rank) -> ParticipantStatus {
         if let Some(member) = self.member_mut(number) {
             member.rank = rank;
         }
-        Outcome::Ok
+        ParticipantStatus::Ok
     }
 
-    pub fn change(&mut self, by: Number, settings: GroupSettings) -> Result<(), Refusal> {
+    /// Takes over what differs, and says what did.
+    pub fn change(&mut self, by: Number, changes: GroupChanges) -> Result<GroupChanges, Refusal> {
         let rank = self.rank_of(by).ok_or(NOT_A_MEMBER)?;
-        let GroupSettings { announce, restrict, member_add_mode, join_approval_mode, ephemeral } = settings;
+        let GroupChanges { announce, restrict, member_add_mode, join_approval_mode, .. } = changes;
         let admins_own = [announce, restrict, member_add_mode, join_approval_mode].iter().any(Option::is_some);
         if !rank.is_admin() && (admins_own || self.restrict) {
             return Err(NOT_AN_ADMIN);
         }
-        self.announce = announce.unwrap_or(self.announce);
-        self.restrict = restrict.unwrap_or(self.restrict);
-        self.member_add_mode = member_add_mode.unwrap_or(self.member_add_mode);
-        self.join_approval_mode = join_approval_mode.unwrap_or(self.join_approval_mode);
-        self.ephemeral = ephemeral.unwrap_or(self.ephemeral);
-        Ok(())
+        if changes.subject.as_ref().is_some_and(|subject| !(1..=100).contains(&subject.chars().count())) {
+            return Err(BAD_SUBJECT);
+        }
+        fn set<T: PartialEq + Clone>(field: &mut T, to: Option<T>) -> Option<T> {
+            let to = to.filter(|to| to != field)?;
+            field.clone_from(&to);
+            Some(to)
+        }
+        let mut description = self.description.clone().unwrap_or_default();
+        let described = set(&mut description, changes.description);
+        self.description = Some(description).filter(|text| !text.is_empty());
+        Ok(GroupChanges {
+            subject: set(&mut self.subject, changes.subject),
+            description: described,
+            announce: set(&mut self.announce, announce),
+            restrict: set(&mut self.restrict, restrict),
+            member_add_mode: set(&mut self.member_add_mode, member_add_mode),
+            join_approval_mode: set(&mut self.join_approval_mode, join_approval_mode),
+            ephemeral: set(&mut self.ephemeral, changes.ephemeral),
+        })
     }
 
-    /// A member goes. A group that is left without admins gets its oldest member as one.
-    fn lose(&mut self, number: Number) {
-        self.members.retain(|member| member.number != number);
-        if !self.members.iter().any(|member| member.rank.is_admin())
-            && let Some(oldest) = self.members.first_mut()
-        {
-            oldest.rank = Rank::Admin;
+    /// An admin, or why not.
+    pub fn check_admin(&self, by: Number) -> Result<(), Refusal> {
+        let rank = self.rank_of(by).ok_or(NOT_A_MEMBER)?;
+        if rank.is_admin() { Ok(()) } else { Err(NOT_AN_ADMIN) }
+    }
+
+    /// Somebody comes in by an invite, or waits for an admin's word: then `false`.
+    pub fn enter(&mut self, now: Timestamp, number: Number) -> Result<bool, Refusal> {
+        if self.rank_of(number).is_some() {
+            return Err(ALREADY_A_MEMBER);
         }
+        if self.members.len() >= MOST_MEMBERS {
+            return Err(Refusal::new(FORBIDDEN, "the group is full"));
+        }
+        if self.join_approval_mode {
+            if !self.requests.iter().any(|(waiting, _)| *waiting == number) {
+                self.requests.push((number, now));
+            }
+            return Ok(false);
+        }
+        self.members.push(Member { number, rank: Rank::Member });
+        Ok(true)
+    }
+
+    /// An admin lets somebody in who waits, or turns them away.
+    pub fn decide(&mut self, number: Number, approve: bool) -> ParticipantStatus {
+        let Some(position) = self.requests.iter().position(|(waiting, _)| *waiting == number) else {
+            return ParticipantStatus::NotFound;
+        };
+        self.requests.remove(position);
+        if approve { self.act(ParticipantAction::Add, number) } else { ParticipantStatus::Ok }
+    }
+
+    /// A member goes. A group that is left without admins gets its oldest member as one, which is told.
+    fn lose(&mut self, number: Number) -> Option<Number> {
+        self.members.retain(|member| member.number != number);
+        if self.members.iter().any(|member| member.rank.is_admin()) {
+            return None;
+        }
+        let oldest = self.members.first_mut()?;
+        oldest.rank = Rank::Admin;
+        Some(oldest.number)
     }
 }
 
-const NO_SUCH_GROUP: Refusal = Refusal::new(NOT_FOUND, "there is no such group");
+pub const NO_SUCH_GROUP: Refusal = Refusal::new(NOT_FOUND, "there is no such group");
+const ALREADY_A_MEMBER: Refusal = Refusal::new(CONFLICT, "a member of the group already");
+const BAD_SUBJECT: Refusal = Refusal::new(BAD_REQUEST, "a subject has 1 to 100 characters");
 const NOT_A_MEMBER: Refusal = Refusal::new(FORBIDDEN, "not a member of the group");
 const NOT_AN_ADMIN: Refusal = Refusal::new(FORBIDDEN, "not an admin of the group");
 
@@ -197,15 +208,24 @@ impl Default for Groups {
 
 impl Groups {
     /// Makes a group with its creator alone in it.
-    pub fn create(&mut self, now: Timestamp, by: Number, subject: &str) -> Result<&mut Group, Refusal> {
+    pub fn create(
+        &mut self,
+        now: Timestamp,
+        by: Number,
+        subject: &str,
+        invite_code: String,
+    ) -> Result<&mut Group, Refusal> {
         if !(1..=100).contains(&subject.chars().count()) {
-            return Err(Refusal::new(BAD_REQUEST, "a subject has 1 to 100 characters"));
+            return Err(BAD_SUBJECT);
         }
         let id = GroupId(self.next);
         self.next += 1;
         let group = Group {
             id,
             subject: subject.to_owned(),
+            description: None,
+            invite_code,
+            requests: Vec::new(),
             created_at: now,
             created_by: by,
             members: vec![Member { number: by, rank: Rank::Creator }],
@@ -232,13 +252,19 @@ impl Groups {
         self.groups.values().filter(move |group| group.rank_of(member).is_some())
     }
 
-    /// A member leaves; an empty group is gone.
-    pub fn leave(&mut self, id: GroupId, member: Number) -> Result<(), Refusal> {
+    /// The group that an invite code leads to.
+    pub fn invited_by(&self, code: &str) -> Result<GroupId, Refusal> {
+        let group = self.groups.values().find(|group| group.invite_code == code);
+        group.map(|group| group.id).ok_or(Refusal::new(NOT_FOUND, "the invite code leads nowhere"))
+    }
+
+    /// A member leaves; an empty group is gone. Says who became an admin in its place.
+    pub fn leave(&mut self, id: GroupId, member: Number) -> Result<Option<Number>, Refusal> {
         let group = self.get_mut(id)?;
         group.rank_of(member).ok_or(NOT_A_MEMBER)?;
-        group.lose(member);
+        let heir = group.lose(member);
         self.groups.retain(|_, group| !group.members.is_empty());
-        Ok(())
+        Ok(heir)
     }
 
     /// A number is unregistered.
@@ -262,8 +288,8 @@ mod tests {
     fn group() -> (Groups, GroupId, [Number; 3]) {
         let people = ["1111", "2222", "3333"].map(number);
         let mut groups = Groups::default();
-        let group = groups.create(Timestamp(0), people[0], "Friends").unwrap();
-        assert_eq!(group.act(Action::Add, people[1]), Outcome::Ok);
+        let group = groups.create(Timestamp(0), people[0], "Friends", "code".into()).unwrap();
+        assert_eq!(group.act(ParticipantAction::Add, people[1]), ParticipantStatus::Ok);
         let id = group.id;
         (groups, id, people)
     }
@@ -273,14 +299,14 @@ mod tests {
         let (mut groups, id, [ann, ben, cem]) = group();
         let group = groups.get_mut(id).unwrap();
         let cases = [
-            (Action::Add, ben, Outcome::AlreadyMember),
-            (Action::Promote, cem, Outcome::NotMember),
-            (Action::Promote, ben, Outcome::Ok),
-            (Action::Demote, ann, Outcome::NotAuthorized),
-            (Action::Remove, ann, Outcome::NotAuthorized),
-            (Action::Demote, ben, Outcome::Ok),
-            (Action::Remove, ben, Outcome::Ok),
-            (Action::Remove, ben, Outcome::NotMember),
+            (ParticipantAction::Add, ben, ParticipantStatus::AlreadyMember),
+            (ParticipantAction::Promote, cem, ParticipantStatus::NotMember),
+            (ParticipantAction::Promote, ben, ParticipantStatus::Ok),
+            (ParticipantAction::Demote, ann, ParticipantStatus::NotAuthorized),
+            (ParticipantAction::Remove, ann, ParticipantStatus::NotAuthorized),
+            (ParticipantAction::Demote, ben, ParticipantStatus::Ok),
+            (ParticipantAction::Remove, ben, ParticipantStatus::Ok),
+            (ParticipantAction::Remove, ben, ParticipantStatus::NotMember),
         ];
         for (action, whom, outcome) in cases {
             assert_eq!(group.act(action, whom), outcome, "{action:?} {whom}");
@@ -291,16 +317,16 @@ mod tests {
     fn members_add_while_they_may_and_admins_do_the_rest() {
         let (mut groups, id, [ann, ben, cem]) = group();
         let group = groups.get_mut(id).unwrap();
-        assert!(group.check_action(ben, Action::Add).is_ok());
-        assert_eq!(group.check_action(ben, Action::Remove), Err(NOT_AN_ADMIN));
-        assert_eq!(group.check_action(cem, Action::Add), Err(NOT_A_MEMBER));
-        let closed = GroupSettings { member_add_mode: Some(false), ..Default::default() };
-        assert_eq!(group.change(ben, closed), Err(NOT_AN_ADMIN));
-        group.change(ann, closed).unwrap();
-        assert_eq!(group.check_action(ben, Action::Add), Err(NOT_AN_ADMIN));
-        group.change(ben, GroupSettings { ephemeral: Some(60), ..Default::default() }).unwrap();
-        group.change(ann, GroupSettings { restrict: Some(true), ..Default::default() }).unwrap();
-        let refused = group.change(ben, GroupSettings { ephemeral: Some(0), ..Default::default() });
+        assert!(group.check_action(ben, ParticipantAction::Add).is_ok());
+        assert_eq!(group.check_action(ben, ParticipantAction::Remove), Err(NOT_AN_ADMIN));
+        assert_eq!(group.check_action(cem, ParticipantAction::Add), Err(NOT_A_MEMBER));
+        let closed = GroupChanges { member_add_mode: Some(false), ..Default::default() };
+        assert_eq!(group.change(ben, closed.clone()), Err(NOT_AN_ADMIN));
+        group.change(ann, closed.clone()).unwrap();
+        assert_eq!(group.check_action(ben, ParticipantAction::Add), Err(NOT_AN_ADMIN));
+        group.change(ben, GroupChanges { ephemeral: Some(60), ..Default::default() }).unwrap();
+        group.change(ann, GroupChanges { restrict: Some(true), ..Default::default() }).unwrap();
+        let refused = group.change(ben, GroupChanges { ephemeral: Some(0), ..Default::default() });
         assert_eq!((refused, group.ephemeral), (Err(NOT_AN_ADMIN), 60));
     }
 

@@ -59,6 +59,11 @@ impl<T> Mailbox<T> {
         Some(Sending { number: item.number, again, what: &item.what })
     }
 
+    /// The first item that the live session was not sent yet.
+    pub fn first_unsent(&self) -> Option<u64> {
+        self.items.get(self.out).map(|item| item.number)
+    }
+
     /// Forgets an item for good. An unknown number is one that was acknowledged before.
     pub fn acknowledge(&mut self, number: u64) {
         if let Ok(position) = self.items.binary_search_by_key(&number, |item| item.number) {

@@ -9,7 +9,8 @@
 //! - [`traffic`]: sends, acceptance, delivery, receipts; [`rules`]: what is refused; [`reading`]: what phones do with
 //!   what reached them.
 //! - [`media`]: bytes that come with messages.
-//! - [`groups`], [`newsletters`]: their members and rules.
+//! - [`operations`]: what is asked beside sending, and the notices of it; [`groups`], [`newsletters`]: members and
+//!   rules.
 //! - [`control`], [`gatherings`], [`inbox`], [`writing`]: what the control API asks.
 //! - [`subscriber`], [`message`], [`mailbox`], [`ledger`]: the state.
 
@@ -22,6 +23,7 @@ mod mailbox;
 mod media;
 mod message;
 pub mod newsletters;
+mod operations;
 mod pairing;
 mod reading;
 mod rules;
@@ -40,6 +42,7 @@ use model::id::{Epoch, NodeId};
 use model::time::Timestamp;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use uuid::Uuid;
 
 use self::groups::Groups;
 use self::ledger::Ledger;
@@ -55,6 +58,7 @@ use super::answers::{ControlError, LoginEnd, Stats};
 use super::faults::Faults;
 use super::number::Number;
 use crate::driver::EndReason;
+use crate::operation::{Answer, Refused};
 use crate::wire::{NetworkFrame, NodeFrame, SessionFrame, SessionNumber, WIRE_VERSION};
 
 /// One TCP connection of a node, numbered by the server. A number is never used twice.
@@ -118,6 +122,8 @@ pub struct Engine {
     media: MediaStore,
     /// Every login; `login_seq` is the position plus 1.
     logins: Vec<LoginRecord>,
+    /// Answers to operations, by who asked and the id of the question.
+    answered: HashMap<(Number, Uuid), Result<Box<Answer>, Refused>>,
     stats: Stats,
     faults: Faults,
     timers: Timers<Later>,
@@ -144,6 +150,7 @@ impl Engine {
             ledger: Ledger::default(),
             media: MediaStore::default(),
             logins: Vec::new(),
+            answered: HashMap::new(),
             stats: Stats::default(),
             faults: Faults::none(qr_time_scale),
             timers: Timers::new(),
@@ -199,6 +206,7 @@ impl Engine {
             NodeFrame::PairCode { session, phone } => self.pair_code(now, at(session), &phone),
             NodeFrame::Stored { session } => self.stored(now, at(session)),
             NodeFrame::Send { session, message } => self.send(now, at(session), *message),
+            NodeFrame::Operate { session, id, operation } => self.operate(now, at(session), id, *operation),
             NodeFrame::Acknowledge { session, item } => self.acknowledge(at(session), &item),
             NodeFrame::Logout { session } => self.logout(now, at(session)),
             NodeFrame::Close { session } => {

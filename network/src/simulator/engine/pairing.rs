@@ -221,6 +221,7 @@ impl Engine {
             standing: Standing::Linked,
             live: None,
             mailbox: Default::default(),
+            answers: Default::default(),
             answers_from: now,
         });
         if let Some(session) = self.session_mut(id) {

@@ -17,6 +17,7 @@ use crate::simulator::number::Number;
 pub const BAD_REQUEST: u16 = 400;
 pub const FORBIDDEN: u16 = 403;
 pub const NOT_FOUND: u16 = 404;
+pub const CONFLICT: u16 = 409;
 pub const TOO_LATE: u16 = 410;
 pub const BAD_RECIPIENT: u16 = 479;
 

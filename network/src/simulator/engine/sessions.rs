@@ -193,6 +193,7 @@ impl Engine {
                 let subscriber = self.subscribers.get_mut(&live.number);
                 if let Some(device) = subscriber.and_then(|subscriber| subscriber.device_mut(live.device)) {
                     device.live = None;
+                    device.answers.clear();
                     device.mailbox.rewind();
                 }
             }
@@ -254,6 +255,12 @@ impl Engine {
             self.stats.redelivered += u64::from(sending.again);
             let id = ItemId(format!("{}-{}", self.item_tag, sending.number));
             let frame = SessionFrame::Inbound(Box::new(sending.what.item(id, number, &self.suffixes)));
+            let frame = NetworkFrame::Session { session: session.number, frame };
+            self.effects.push(Effect::Send { connection: session.connection, frame });
+        }
+        let unsent = device.mailbox.first_unsent();
+        while let Some((_, frame)) = device.answers.pop_front_if(|(behind, _)| unsent.is_none_or(|item| item > *behind))
+        {
             let frame = NetworkFrame::Session { session: session.number, frame };
             self.effects.push(Effect::Send { connection: session.connection, frame });
         }

@@ -12,8 +12,10 @@ use super::SessionId;
 use super::mailbox::Mailbox;
 use super::message::{Chat, Message};
 use crate::driver::{Identity, InboundItem, InboundKind, InboundMessage, ItemId, Receipt, ReceiptStatus};
+use crate::notice::Notice;
 use crate::simulator::answers::PhoneSettings;
 use crate::simulator::number::Number;
+use crate::wire::SessionFrame;
 
 #[derive(Debug)]
 pub struct Subscriber {
@@ -51,6 +53,8 @@ pub struct Device {
     pub standing: Standing,
     pub live: Option<SessionId>,
     pub mailbox: Mailbox<Kept>,
+    /// Answers to what the live session asked, each with the number of the last item that must go before it.
+    pub answers: VecDeque<(u64, SessionFrame)>,
     /// Sends of this device are answered no earlier: so they keep their order under random delays.
     pub answers_from: Timestamp,
 }
@@ -104,6 +108,10 @@ pub enum Kept {
     LidDisclosed {
         number: Number,
         at: Timestamp,
+    },
+    Notice {
+        at: Timestamp,
+        notice: Box<Notice>,
     },
 }
 
@@ -310,6 +318,7 @@ impl Kept {
                 let kind = InboundKind::LidDisclosed { lid: number.lid(), phone: phone(*number) };
                 InboundItem { id, at: *at, kind }
             }
+            Self::Notice { at, notice } => InboundItem { id, at: *at, kind: InboundKind::Notice(notice.clone()) },
         }
     }
 }

@@ -31,7 +31,7 @@ pub struct Held {
 impl Channel {
     /// Adds an item to the turn, or holds it back.
     pub fn take_or_hold(&mut self, turn: &mut Turn, mut item: InboundItem) {
-        if matches!(item.kind, InboundKind::Receipt(_)) {
+        if matches!(item.kind, InboundKind::Receipt(_) | InboundKind::Notice(_)) {
             return self.take_inbound(turn, item);
         }
         // The network sent it again, because the session began anew.
@@ -138,7 +138,7 @@ impl Again for InboundItem {
         match &mut self.kind {
             InboundKind::Message(message) => Some((message, Direction::Inbound)),
             InboundKind::OwnMessage(message) => Some((message, Direction::Outbound)),
-            InboundKind::Receipt(_) | InboundKind::LidDisclosed { .. } => None,
+            InboundKind::Receipt(_) | InboundKind::LidDisclosed { .. } | InboundKind::Notice(_) => None,
         }
     }
 }

@@ -1,37 +1,53 @@
 //! Groups and newsletters: who sends, who gets what, and who acknowledges.
 
+use model::group::{Group, GroupChanges, ParticipantAction, ParticipantStatus, Rank};
 use serde_json::json;
 
 use super::contents::{key, messages};
 use super::*;
 use crate::driver::Receipt;
-use crate::simulator::answers::gatherings::{Action, GroupSettings, NewGroup, Outcome, Rank, ShownGroup};
+use crate::operation::Area;
+use crate::operation::groups::{GroupAnswer, GroupOperation};
 
 const THIRD: &str = "15550000003";
 const STRANGER: &str = "15550000004";
 
 impl World {
+    /// Does something about groups by a phone.
+    fn groups(&mut self, by: &str, operation: GroupOperation) -> Result<GroupAnswer, ControlError> {
+        let now = self.now;
+        let answer = self.call(|engine| engine.phone_operation(now, number_of(by), operation.into()));
+        answer.map(|answer| GroupOperation::answer(answer).unwrap())
+    }
+
     /// A group of channel, friend and a third, made by the friend.
-    fn group(&mut self) -> String {
+    fn group(&mut self) -> Address {
         self.register(THIRD, PhoneSettings::default());
         self.register(STRANGER, PhoneSettings::default());
-        let participants = vec![CHANNEL.to_owned(), format!("{THIRD}@s.example"), "19999999999".into()];
-        let new = NewGroup { subject: "Friends".into(), participants };
-        let now = self.now;
-        let (group, results) = self.call(|engine| engine.create_group(now, number_of(FRIEND), &new)).unwrap();
-        let outcomes: Vec<_> = results.into_iter().map(|result| result.status).collect();
-        assert_eq!(outcomes, [Outcome::Ok, Outcome::Ok, Outcome::NotFound]);
-        group.id.to_string()
+        let participants = vec![address_of(CHANNEL), address_of(THIRD), address_of("19999999999")];
+        let create = GroupOperation::Create { subject: "Friends".into(), participants };
+        let GroupAnswer::Created { group, participants_result } = self.groups(FRIEND, create).unwrap() else {
+            panic!("a group was made")
+        };
+        let outcomes: Vec<_> = participants_result.into_iter().map(|result| result.status).collect();
+        assert_eq!(outcomes, [ParticipantStatus::Ok, ParticipantStatus::Ok, ParticipantStatus::NotFound]);
+        group.id
     }
 
-    fn shown_group(&self, viewer: &str, id: &str) -> Result<ShownGroup, ControlError> {
-        self.engine.phone_group(number_of(viewer), id)
+    fn shown_group(&mut self, viewer: &str, id: &Address) -> Result<Group, ControlError> {
+        match self.groups(viewer, GroupOperation::Show { group: id.clone() })? {
+            GroupAnswer::Group(group) => Ok(group),
+            other => panic!("{other:?}"),
+        }
     }
 
-    fn change(&mut self, by: &str, group: &str, settings: GroupSettings) -> Result<ShownGroup, ControlError> {
-        let now = self.now;
-        self.call(|engine| engine.change_group(now, number_of(by), group, settings))
+    fn change(&mut self, by: &str, group: &Address, changes: GroupChanges) -> Result<GroupAnswer, ControlError> {
+        self.groups(by, GroupOperation::Change { group: group.clone(), changes })
     }
+}
+
+fn address_of(number: &str) -> Address {
+    Address::parse(&format!("{number}@s.example")).unwrap()
 }
 
 fn receipts(frames: &[SessionFrame]) -> Vec<Receipt> {
@@ -46,7 +62,7 @@ fn receipts(frames: &[SessionFrame]) -> Vec<Receipt> {
 fn a_group_message_reaches_every_member_and_each_acknowledges_it() {
     let mut world = World::new();
     let session = world.logged_in();
-    let group = world.group();
+    let group = world.group().to_string();
     world.register(THIRD, PhoneSettings { hide_number: Some(true), ..Default::default() });
     assert_eq!(world.try_send(session, "A", &group, text("all")), Ok(()));
     assert_eq!((world.inbox_ids(FRIEND), world.inbox_ids(THIRD)), (vec!["A".into()], vec!["A".to_owned()]));
@@ -66,7 +82,8 @@ fn a_group_message_reaches_every_member_and_each_acknowledges_it() {
 fn a_channel_in_a_group_hears_the_members_by_the_names_they_show() {
     let mut world = World::new();
     let session = world.logged_in();
-    let group = world.group();
+    let id = world.group();
+    let group = id.to_string();
     world.register(THIRD, PhoneSettings { hide_number: Some(true), ..Default::default() });
     world.take(session);
     world.write(THIRD, json!({ "to": group, "type": "text", "text": "hi" }));
@@ -77,7 +94,7 @@ fn a_channel_in_a_group_hears_the_members_by_the_names_they_show() {
     for message in &heard {
         assert_eq!((message.chat.as_str(), message.to.as_str()), (group.as_str(), group.as_str()));
     }
-    let members = world.shown_group(CHANNEL, &group).unwrap().participants;
+    let members = world.shown_group(CHANNEL, &id).unwrap().participants;
     let ranks: Vec<_> = members.iter().map(|member| (member.id.as_str(), member.rank)).collect();
     let channel = format!("{CHANNEL}@s.example");
     assert_eq!(
@@ -90,27 +107,26 @@ fn a_channel_in_a_group_hears_the_members_by_the_names_they_show() {
 fn who_may_not_send_to_a_group_is_told_so() {
     let mut world = World::new();
     let session = world.logged_in();
-    let group = world.group();
-    let announce = GroupSettings { announce: Some(true), ..Default::default() };
-    assert!(world.change(CHANNEL, &group, announce).is_err());
-    assert!(world.change(FRIEND, &group, announce).unwrap().announce);
+    let id = world.group();
+    let group = id.to_string();
+    let announce = GroupChanges { announce: Some(true), ..Default::default() };
+    assert!(world.change(CHANNEL, &id, announce.clone()).is_err());
+    assert!(world.change(FRIEND, &id, announce).is_ok() && world.shown_group(THIRD, &id).unwrap().announce);
     assert_eq!(world.try_send(session, "A", &group, text("x")), Err(403));
-    let outcome = |world: &mut World, by: &str, action, whom: &str| {
-        let now = world.now;
-        let people = [whom.to_owned()];
-        world.call(|engine| engine.change_participants(now, number_of(by), &group, action, &people))
+    let promote = |by: &str, world: &mut World| {
+        let (group, participants) = (id.clone(), vec![address_of(CHANNEL)]);
+        world.groups(by, GroupOperation::Participants { group, action: ParticipantAction::Promote, participants })
     };
-    assert!(outcome(&mut world, CHANNEL, Action::Promote, CHANNEL).is_err());
-    assert_eq!(outcome(&mut world, FRIEND, Action::Promote, CHANNEL).unwrap()[0].status, Outcome::Ok);
+    assert!(promote(CHANNEL, &mut world).is_err());
+    assert!(promote(FRIEND, &mut world).is_ok());
     assert_eq!(world.try_send(session, "B", &group, text("x")), Ok(()));
     let refused = world.try_write(THIRD, json!({ "to": group, "type": "text", "text": "x" }));
     assert!(matches!(refused, Err(ControlError::Invalid(_))), "{refused:?}");
 
-    let now = world.now;
-    world.call(|engine| engine.leave_group(now, number_of(CHANNEL), &group)).unwrap();
+    world.groups(CHANNEL, GroupOperation::Leave { group: id.clone() }).unwrap();
     assert_eq!(world.try_send(session, "C", &group, text("x")), Err(403));
-    assert!(matches!(world.shown_group(CHANNEL, &group), Err(ControlError::NotFound(_))));
-    assert!(world.engine.phone_groups(number_of(CHANNEL)).unwrap().is_empty());
+    assert!(matches!(world.shown_group(CHANNEL, &id), Err(ControlError::NotFound(_))));
+    assert_eq!(world.groups(CHANNEL, GroupOperation::List).unwrap(), GroupAnswer::Groups(Vec::new()));
     assert!(world.try_write(STRANGER, json!({ "to": group, "type": "text", "text": "x" })).is_err());
 }
 
@@ -118,7 +134,7 @@ fn who_may_not_send_to_a_group_is_told_so() {
 fn an_admin_deletes_what_others_wrote_in_a_group() {
     let mut world = World::new();
     let session = world.logged_in();
-    let group = world.group();
+    let group = world.group().to_string();
     let theirs = world.write(THIRD, json!({ "to": group, "type": "text", "text": "spam" }));
     let delete = Content::Delete { target: key(&theirs, false, &group), by_admin: false };
     assert_eq!(world.try_send(session, "A", &group, delete), Err(403));

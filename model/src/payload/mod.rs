@@ -1,6 +1,10 @@
 //! What the events say: the `data` of each (supplement 24), and which chats an endpoint hears of.
 
+mod groups;
+
 use serde::{Deserialize, Serialize};
+
+pub use self::groups::{GroupCreated, GroupMembers, GroupUpdated, MembersReason};
 
 use crate::address::Address;
 use crate::event::EventName;
@@ -358,6 +362,12 @@ pub enum Payload {
     ChannelStatus(ChannelStatus),
     QrUpdated(QrUpdated),
     ContactResolved(ContactResolved),
+    GroupCreated(Box<GroupCreated>),
+    GroupUpdated(GroupUpdated),
+    GroupParticipantAdded(GroupMembers),
+    GroupParticipantRemoved(GroupMembers),
+    GroupAdminPromoted(GroupMembers),
+    GroupAdminDemoted(GroupMembers),
 }
 
 impl Payload {
@@ -372,6 +382,12 @@ impl Payload {
             Self::ChannelStatus(_) => EventName::ChannelStatus,
             Self::QrUpdated(_) => EventName::QrUpdated,
             Self::ContactResolved(_) => EventName::ContactResolved,
+            Self::GroupCreated(_) => EventName::GroupCreated,
+            Self::GroupUpdated(_) => EventName::GroupUpdated,
+            Self::GroupParticipantAdded(_) => EventName::GroupParticipantAdded,
+            Self::GroupParticipantRemoved(_) => EventName::GroupParticipantRemoved,
+            Self::GroupAdminPromoted(_) => EventName::GroupAdminPromoted,
+            Self::GroupAdminDemoted(_) => EventName::GroupAdminDemoted,
         }
     }
 
@@ -386,6 +402,12 @@ impl Payload {
             | Self::ChannelStatus(_)
             | Self::QrUpdated(_)
             | Self::ContactResolved(_) => ChatType::None,
+            Self::GroupCreated(_)
+            | Self::GroupUpdated(_)
+            | Self::GroupParticipantAdded(_)
+            | Self::GroupParticipantRemoved(_)
+            | Self::GroupAdminPromoted(_)
+            | Self::GroupAdminDemoted(_) => ChatType::Group,
         }
     }
 

@@ -1,0 +1,218 @@
+//! Groups as the interface shows them (interface 2.7, supplement 12): the same from the network to the answer.
+
+use serde::{Deserialize, Serialize};
+
+use crate::address::Address;
+
+/// A group as the channel sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Group {
+    pub id: Address,
+    pub subject: String,
+    pub description: Option<String>,
+    /// Unix seconds.
+    pub created_at: Option<i64>,
+    pub created_by: Option<Address>,
+    pub participants: Vec<GroupParticipant>,
+    /// Known while the channel is an admin and the code was fetched once.
+    pub invite_code: Option<String>,
+    /// Only admins send.
+    pub announce: bool,
+    /// Only admins edit the group's data.
+    pub restrict: bool,
+    /// Seconds after which messages disappear; 0 for never.
+    pub ephemeral: u32,
+    /// Every member may add others.
+    pub member_add_mode: bool,
+    /// Admins approve who joins.
+    pub join_approval_mode: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupParticipant {
+    pub id: Address,
+    pub rank: Rank,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rank {
+    Creator,
+    Admin,
+    Member,
+}
+
+impl Rank {
+    pub fn is_admin(self) -> bool {
+        self != Self::Member
+    }
+}
+
+/// Fields of a group that changed, with their new values: the body of its settings route, and `changes` of
+/// `group.updated`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupChanges {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// Empty where it was cleared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub announce: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restrict: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member_add_mode: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub join_approval_mode: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ephemeral: Option<u32>,
+}
+
+impl Group {
+    /// Takes over what differs, and says what did.
+    pub fn change(&mut self, changes: GroupChanges) -> GroupChanges {
+        fn set<T: PartialEq + Clone>(field: &mut T, to: Option<T>) -> Option<T> {
+            let to = to.filter(|to| to != field)?;
+            field.clone_from(&to);
+            Some(to)
+        }
+        let GroupChanges { subject, description, announce, restrict, member_add_mode, join_approval_mode, ephemeral } =
+            changes;
+        let described = description.filter(|text| *text != self.description.clone().unwrap_or_default());
+        if let Some(text) = &described {
+            self.description = Some(text.clone()).filter(|text| !text.is_empty());
+        }
+        GroupChanges {
+            subject: set(&mut self.subject, subject),
+            description: described,
+            announce: set(&mut self.announce, announce),
+            restrict: set(&mut self.restrict, restrict),
+            member_add_mode: set(&mut self.member_add_mode, member_add_mode),
+            join_approval_mode: set(&mut self.join_approval_mode, join_approval_mode),
+            ephemeral: set(&mut self.ephemeral, ephemeral),
+        }
+    }
+
+    pub fn rank_of(&self, member: &Address) -> Option<Rank> {
+        self.participants.iter().find(|participant| participant.id == *member).map(|participant| participant.rank)
+    }
+}
+
+impl GroupChanges {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What is done to participants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ParticipantAction {
+    Add,
+    Remove,
+    Promote,
+    Demote,
+}
+
+impl ParticipantAction {
+    pub const WORDS: &[&str] = &["add", "remove", "promote", "demote"];
+
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "add" => Some(Self::Add),
+            "remove" => Some(Self::Remove),
+            "promote" => Some(Self::Promote),
+            "demote" => Some(Self::Demote),
+            _ => None,
+        }
+    }
+}
+
+/// How an action went for one participant (supplement 12).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ParticipantResult {
+    pub id: Address,
+    pub status: ParticipantStatus,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// For somebody who has to be invited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invite_code: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ParticipantStatus {
+    Ok,
+    NotFound,
+    NotAuthorized,
+    AlreadyMember,
+    NotMember,
+    InviteRequired,
+    Blocked,
+    RateLimited,
+    Failed,
+}
+
+/// What an invite code shows of a group to somebody outside (supplement 12).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupPreview {
+    pub id: Address,
+    pub subject: String,
+    pub description: Option<String>,
+    pub created_at: Option<i64>,
+    pub created_by: Option<Address>,
+    pub size: u32,
+    pub announce: bool,
+    pub join_approval_mode: bool,
+}
+
+/// Where joining led.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Joined {
+    pub id: Address,
+    pub status: JoinStatus,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JoinStatus {
+    Joined,
+    PendingApproval,
+}
+
+/// Somebody who waits to be let in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JoinRequest {
+    pub id: Address,
+    pub lid: Option<Address>,
+    /// Unix seconds.
+    pub requested_at: i64,
+}
+
+/// How the channel came to be in a group (`group.created`, supplement 24).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GroupOrigin {
+    Created,
+    Added,
+    Joined,
+}
+
+/// How somebody came into a group (`group.participant_added`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AddedReason {
+    Added,
+    InviteLink,
+    Approved,
+}
+
+/// How somebody left a group (`group.participant_removed`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RemovedReason {
+    Removed,
+    Left,
+}

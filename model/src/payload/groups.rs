@@ -1,0 +1,46 @@
+//! `group.*` events (supplement 24).
+
+use serde::Serialize;
+
+use crate::address::Address;
+use crate::group::{AddedReason, Group, GroupChanges, GroupOrigin, RemovedReason};
+
+/// The channel is in a group from now on.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GroupCreated {
+    pub group: Group,
+    pub origin: GroupOrigin,
+    pub actor: Option<Address>,
+    /// Unix seconds.
+    pub timestamp: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GroupUpdated {
+    pub group_id: Address,
+    /// Only the fields that changed.
+    pub changes: GroupChanges,
+    pub actor: Option<Address>,
+    /// Unix seconds.
+    pub timestamp: i64,
+}
+
+/// Of the four events about members.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GroupMembers {
+    pub group_id: Address,
+    pub participants: Vec<Address>,
+    pub actor: Option<Address>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<MembersReason>,
+    /// Unix seconds.
+    pub timestamp: i64,
+}
+
+/// Why members came or went.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum MembersReason {
+    Added(AddedReason),
+    Removed(RemovedReason),
+}

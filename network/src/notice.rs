@@ -1,0 +1,46 @@
+//! What the network tells a channel beside messages: changes that others made, or the channel's own phone, or the
+//! channel itself. Each is kept until it is acknowledged, as messages are. A new area is an enum here and a variant of
+//! [`News`].
+
+use model::address::Address;
+use model::group::{AddedReason, Group, GroupChanges, GroupOrigin, RemovedReason};
+use serde::{Deserialize, Serialize};
+
+/// Something changed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Notice {
+    /// Who did it, when the network tells.
+    pub actor: Option<Address>,
+    pub news: News,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum News {
+    Group { group: Address, news: GroupNews },
+}
+
+/// What became of a group that the channel is in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum GroupNews {
+    /// The channel is in it from now on.
+    Entered {
+        group: Box<Group>,
+        origin: GroupOrigin,
+    },
+    Changed(GroupChanges),
+    Added {
+        participants: Vec<Address>,
+        reason: AddedReason,
+    },
+    /// The channel itself may be among them.
+    Removed {
+        participants: Vec<Address>,
+        reason: RemovedReason,
+    },
+    Promoted {
+        participants: Vec<Address>,
+    },
+    Demoted {
+        participants: Vec<Address>,
+    },
+}

@@ -1,0 +1,68 @@
+//! What is asked about groups (supplement 12).
+
+use model::address::Address;
+use model::group::{Group, GroupChanges, GroupPreview, JoinRequest, Joined, ParticipantAction, ParticipantResult};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum GroupOperation {
+    /// All groups that the channel is in.
+    List,
+    Show {
+        group: Address,
+    },
+    Create {
+        subject: String,
+        participants: Vec<Address>,
+    },
+    /// Subject, description or settings.
+    Change {
+        group: Address,
+        changes: GroupChanges,
+    },
+    Participants {
+        group: Address,
+        action: ParticipantAction,
+        participants: Vec<Address>,
+    },
+    Leave {
+        group: Address,
+    },
+    /// The invite code.
+    Invite {
+        group: Address,
+    },
+    /// A new invite code; the old one is worthless.
+    RevokeInvite {
+        group: Address,
+    },
+    /// What a code leads to.
+    Preview {
+        invite_code: String,
+    },
+    Join {
+        invite_code: String,
+    },
+    JoinRequests {
+        group: Address,
+    },
+    /// Lets those who wait in, or turns them away.
+    DecideRequests {
+        group: Address,
+        approve: bool,
+        participants: Vec<Address>,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum GroupAnswer {
+    Done,
+    Groups(Vec<Group>),
+    Group(Group),
+    Created { group: Group, participants_result: Vec<ParticipantResult> },
+    Participants(Vec<ParticipantResult>),
+    Invite { invite_code: String },
+    Preview(GroupPreview),
+    Joined(Joined),
+    JoinRequests(Vec<JoinRequest>),
+}

@@ -1,0 +1,309 @@
+//! What is done with groups, and who hears of it (supplement 12).
+
+use model::address::Address;
+use model::group::{
+    AddedReason, Group as ShownGroup, GroupOrigin, GroupParticipant, GroupPreview, JoinRequest, JoinStatus, Joined,
+    ParticipantAction, ParticipantResult, ParticipantStatus, RemovedReason,
+};
+use model::time::Timestamp;
+use rand::RngExt;
+
+use crate::notice::{GroupNews, News};
+use crate::operation::groups::{GroupAnswer, GroupOperation};
+use crate::simulator::engine::Engine;
+use crate::simulator::engine::groups::{Group, GroupId, NO_SUCH_GROUP};
+use crate::simulator::engine::rules::Refusal;
+use crate::simulator::number::Number;
+
+impl Engine {
+    pub(super) fn group_operation(
+        &mut self,
+        now: Timestamp,
+        by: Number,
+        operation: GroupOperation,
+    ) -> Result<GroupAnswer, Refusal> {
+        match operation {
+            GroupOperation::List => {
+                Ok(GroupAnswer::Groups(self.groups.of(by).map(|group| self.show_group(by, group)).collect()))
+            }
+            GroupOperation::Show { group } => self.group_of(by, self.named_group(&group)?).map(GroupAnswer::Group),
+            GroupOperation::Create { subject, participants } => self.create_group(now, by, &subject, participants),
+            GroupOperation::Change { group, changes } => {
+                let id = self.named_group(&group)?;
+                let changed = self.groups.get_mut(id)?.change(by, changes)?;
+                if !changed.is_empty() {
+                    self.tell_members(now, id, Some(by), |_, _| GroupNews::Changed(changed.clone()));
+                }
+                self.group_of(by, id).map(GroupAnswer::Group)
+            }
+            GroupOperation::Participants { group, action, participants } => {
+                let id = self.named_group(&group)?;
+                self.groups.get_mut(id)?.check_action(by, action)?;
+                let (results, done) = self.act_on(id, action, participants)?;
+                if !done.is_empty() {
+                    self.tell_action(now, id, by, action, &done)?;
+                }
+                Ok(GroupAnswer::Participants(results))
+            }
+            GroupOperation::Leave { group } => self.leave_group(now, by, self.named_group(&group)?),
+            GroupOperation::Invite { group } => {
+                let group = self.groups.get_mut(self.named_group(&group)?)?;
+                group.check_admin(by)?;
+                Ok(GroupAnswer::Invite { invite_code: group.invite_code.clone() })
+            }
+            GroupOperation::RevokeInvite { group } => {
+                let (id, invite_code) = (self.named_group(&group)?, self.invite_code());
+                let group = self.groups.get_mut(id)?;
+                group.check_admin(by)?;
+                group.invite_code.clone_from(&invite_code);
+                Ok(GroupAnswer::Invite { invite_code })
+            }
+            GroupOperation::Preview { invite_code } => {
+                let id = self.groups.invited_by(&invite_code)?;
+                self.groups.get(id).map(|group| self.preview(by, group)).ok_or(NO_SUCH_GROUP).map(GroupAnswer::Preview)
+            }
+            GroupOperation::Join { invite_code } => self.join(now, by, &invite_code),
+            GroupOperation::JoinRequests { group } => {
+                let group = self.groups.get(self.named_group(&group)?).ok_or(NO_SUCH_GROUP)?;
+                group.check_admin(by)?;
+                let show = |(number, at): &(Number, Timestamp)| JoinRequest {
+                    id: self.shown(*number, by).address(*number, &self.suffixes),
+                    lid: Some(number.lid()),
+                    requested_at: at.unix_seconds(),
+                };
+                Ok(GroupAnswer::JoinRequests(group.requests.iter().map(show).collect()))
+            }
+            GroupOperation::DecideRequests { group, approve, participants } => {
+                let id = self.named_group(&group)?;
+                self.decide_requests(now, by, id, approve, participants)
+            }
+        }
+    }
+
+    fn create_group(
+        &mut self,
+        now: Timestamp,
+        by: Number,
+        subject: &str,
+        participants: Vec<Address>,
+    ) -> Result<GroupAnswer, Refusal> {
+        let code = self.invite_code();
+        let id = self.groups.create(now, by, subject, code)?.id;
+        let (participants_result, _) = self.act_on(id, ParticipantAction::Add, participants)?;
+        // Who is in it from the beginning hears of the group as a whole.
+        for member in self.members_of(id) {
+            let group = Box::new(self.group_of(member, id)?);
+            let origin = if member == by { GroupOrigin::Created } else { GroupOrigin::Added };
+            self.tell(now, member, Some(by), id, GroupNews::Entered { group, origin });
+        }
+        Ok(GroupAnswer::Created { group: self.group_of(by, id)?, participants_result })
+    }
+
+    /// Takes an action that is allowed on each who is named, and says for whom it changed something.
+    fn act_on(
+        &mut self,
+        id: GroupId,
+        action: ParticipantAction,
+        participants: Vec<Address>,
+    ) -> Result<(Vec<ParticipantResult>, Vec<Number>), Refusal> {
+        let mut results = Vec::with_capacity(participants.len());
+        let mut done = Vec::new();
+        for address in participants {
+            let number = Number::of_address(&address, &self.suffixes);
+            let known = number.filter(|number| self.subscribers.contains_key(number));
+            let group = self.groups.get_mut(id)?;
+            let changes = known.is_some_and(|number| match action {
+                ParticipantAction::Promote => group.rank_of(number).is_some_and(|rank| !rank.is_admin()),
+                ParticipantAction::Demote => group.rank_of(number).is_some_and(|rank| rank.is_admin()),
+                ParticipantAction::Add | ParticipantAction::Remove => true,
+            });
+            let status = known.map_or(ParticipantStatus::NotFound, |number| group.act(action, number));
+            if let (ParticipantStatus::Ok, true, Some(number)) = (status, changes, known) {
+                done.push(number);
+            }
+            results.push(ParticipantResult { id: address, status, message: None, invite_code: None });
+        }
+        Ok((results, done))
+    }
+
+    fn tell_action(
+        &mut self,
+        now: Timestamp,
+        id: GroupId,
+        by: Number,
+        action: ParticipantAction,
+        done: &[Number],
+    ) -> Result<(), Refusal> {
+        match action {
+            ParticipantAction::Add => self.tell_added(now, id, Some(by), done, AddedReason::Added)?,
+            ParticipantAction::Remove => {
+                let reason = RemovedReason::Removed;
+                for gone in done {
+                    let participants = self.shown_all(done, *gone);
+                    self.tell(now, *gone, Some(by), id, GroupNews::Removed { participants, reason });
+                }
+                self.tell_members(now, id, Some(by), |engine, viewer| GroupNews::Removed {
+                    participants: engine.shown_all(done, viewer),
+                    reason,
+                });
+            }
+            ParticipantAction::Promote => self.tell_members(now, id, Some(by), |engine, viewer| GroupNews::Promoted {
+                participants: engine.shown_all(done, viewer),
+            }),
+            ParticipantAction::Demote => self.tell_members(now, id, Some(by), |engine, viewer| GroupNews::Demoted {
+                participants: engine.shown_all(done, viewer),
+            }),
+        }
+        Ok(())
+    }
+
+    /// Tells the new members of their group, and the others of them.
+    fn tell_added(
+        &mut self,
+        now: Timestamp,
+        id: GroupId,
+        actor: Option<Number>,
+        added: &[Number],
+        reason: AddedReason,
+    ) -> Result<(), Refusal> {
+        let origin = if reason == AddedReason::Added { GroupOrigin::Added } else { GroupOrigin::Joined };
+        for number in added {
+            let group = Box::new(self.group_of(*number, id)?);
+            self.tell(now, *number, actor, id, GroupNews::Entered { group, origin });
+        }
+        let members = self.members_of(id).into_iter().filter(|member| !added.contains(member));
+        for member in members.collect::<Vec<_>>() {
+            let participants = self.shown_all(added, member);
+            self.tell(now, member, actor, id, GroupNews::Added { participants, reason });
+        }
+        Ok(())
+    }
+
+    fn leave_group(&mut self, now: Timestamp, by: Number, id: GroupId) -> Result<GroupAnswer, Refusal> {
+        let heir = self.groups.leave(id, by)?;
+        let reason = RemovedReason::Left;
+        let own = self.shown_all(&[by], by);
+        self.tell(now, by, Some(by), id, GroupNews::Removed { participants: own, reason });
+        self.tell_members(now, id, Some(by), |engine, viewer| GroupNews::Removed {
+            participants: engine.shown_all(&[by], viewer),
+            reason,
+        });
+        if let Some(heir) = heir {
+            self.tell_members(now, id, None, |engine, viewer| GroupNews::Promoted {
+                participants: engine.shown_all(&[heir], viewer),
+            });
+        }
+        Ok(GroupAnswer::Done)
+    }
+
+    fn join(&mut self, now: Timestamp, by: Number, code: &str) -> Result<GroupAnswer, Refusal> {
+        let id = self.groups.invited_by(code)?;
+        let status = if self.groups.get_mut(id)?.enter(now, by)? {
+            self.tell_added(now, id, Some(by), &[by], AddedReason::InviteLink)?;
+            JoinStatus::Joined
+        } else {
+            JoinStatus::PendingApproval
+        };
+        Ok(GroupAnswer::Joined(Joined { id: id.address(&self.suffixes), status }))
+    }
+
+    fn decide_requests(
+        &mut self,
+        now: Timestamp,
+        by: Number,
+        id: GroupId,
+        approve: bool,
+        participants: Vec<Address>,
+    ) -> Result<GroupAnswer, Refusal> {
+        self.groups.get_mut(id)?.check_admin(by)?;
+        let mut results = Vec::with_capacity(participants.len());
+        for address in participants {
+            let number = Number::of_address(&address, &self.suffixes);
+            let group = self.groups.get_mut(id)?;
+            let status = number.map_or(ParticipantStatus::NotFound, |number| group.decide(number, approve));
+            if let (true, ParticipantStatus::Ok, Some(number)) = (approve, status, number) {
+                self.tell_added(now, id, Some(by), &[number], AddedReason::Approved)?;
+            }
+            results.push(ParticipantResult { id: address, status, message: None, invite_code: None });
+        }
+        Ok(GroupAnswer::Participants(results))
+    }
+
+    fn named_group(&self, address: &Address) -> Result<GroupId, Refusal> {
+        GroupId::of_address(address, &self.suffixes).ok_or(NO_SUCH_GROUP)
+    }
+
+    /// 22 characters, as the real network's codes have.
+    fn invite_code(&mut self) -> String {
+        const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+        (0..22).map(|_| char::from(LETTERS[self.rng.random_range(0..LETTERS.len())])).collect()
+    }
+
+    fn members_of(&self, id: GroupId) -> Vec<Number> {
+        let members = self.groups.get(id).map(Group::members).unwrap_or_default();
+        members.iter().map(|member| member.number).collect()
+    }
+
+    fn tell(&mut self, now: Timestamp, whom: Number, actor: Option<Number>, id: GroupId, news: GroupNews) {
+        let group = id.address(&self.suffixes);
+        self.notify(now, whom, actor, News::Group { group, news });
+    }
+
+    /// Tells each member in the names that others show to it.
+    fn tell_members(
+        &mut self,
+        now: Timestamp,
+        id: GroupId,
+        actor: Option<Number>,
+        news: impl Fn(&Self, Number) -> GroupNews,
+    ) {
+        for member in self.members_of(id) {
+            let news = news(self, member);
+            self.tell(now, member, actor, id, news);
+        }
+    }
+
+    fn shown_all(&self, numbers: &[Number], viewer: Number) -> Vec<Address> {
+        numbers.iter().map(|number| self.shown(*number, viewer).address(*number, &self.suffixes)).collect()
+    }
+
+    /// A group that somebody is in.
+    fn group_of(&self, viewer: Number, id: GroupId) -> Result<ShownGroup, Refusal> {
+        let group = self.groups.get(id).filter(|group| group.rank_of(viewer).is_some());
+        group.map(|group| self.show_group(viewer, group)).ok_or(NO_SUCH_GROUP)
+    }
+
+    /// A group as one of its members sees it: others may hide their numbers.
+    fn show_group(&self, viewer: Number, group: &Group) -> ShownGroup {
+        let address = |number: Number| self.shown(number, viewer).address(number, &self.suffixes);
+        let members = group.members().iter();
+        ShownGroup {
+            id: group.id.address(&self.suffixes),
+            subject: group.subject.clone(),
+            description: group.description.clone(),
+            created_at: Some(group.created_at.unix_seconds()),
+            created_by: Some(address(group.created_by)),
+            participants: members.map(|m| GroupParticipant { id: address(m.number), rank: m.rank }).collect(),
+            invite_code: None,
+            announce: group.announce,
+            restrict: group.restrict,
+            ephemeral: group.ephemeral,
+            member_add_mode: group.member_add_mode,
+            join_approval_mode: group.join_approval_mode,
+        }
+    }
+
+    fn preview(&self, viewer: Number, group: &Group) -> GroupPreview {
+        let shown = self.show_group(viewer, group);
+        GroupPreview {
+            size: u32::try_from(shown.participants.len()).unwrap_or(u32::MAX),
+            id: shown.id,
+            subject: shown.subject,
+            description: shown.description,
+            created_at: shown.created_at,
+            created_by: shown.created_by,
+            announce: shown.announce,
+            join_approval_mode: shown.join_approval_mode,
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What devices and phones ask beside sending messages, area by area, and the notices that follow from it.
+//!
+//! A phone does through the control API what a device does through its session: both end in [`Engine::perform`]. Whom a
+//! change concerns gets a notice, the devices of its author too.
+
+mod groups;
+
+use model::time::Timestamp;
+use uuid::Uuid;
+
+use super::rules::Refusal;
+use super::subscriber::Kept;
+use super::{ControlError, Engine, SessionId};
+use crate::notice::{News, Notice};
+use crate::operation::{Answer, Operation, Refused};
+use crate::simulator::number::Number;
+use crate::wire::SessionFrame;
+
+/// How many answers are remembered, so that a question that is asked again does nothing twice.
+const REMEMBERED: usize = 10_000;
+
+impl Engine {
+    /// A device asks something.
+    pub(in crate::simulator) fn operate(&mut self, now: Timestamp, session: SessionId, id: Uuid, operation: Operation) {
+        let Some(live) = self.live(session) else {
+            self.stats.late_writes += u64::from(self.session(session).is_none());
+            return;
+        };
+        let asked = (live.number, id);
+        let result = match self.answered.get(&asked) {
+            Some(answer) => answer.clone(),
+            None => {
+                let result = self.perform(now, live.number, operation).map(Box::new).map_err(Refused::from);
+                if self.answered.len() >= REMEMBERED {
+                    self.answered.clear();
+                }
+                self.answered.insert(asked, result.clone());
+                result
+            }
+        };
+        if self.faults.mute_operations {
+            return;
+        }
+        // Behind the notices that the operation caused, and those that still wait before them.
+        let behind = self.items;
+        let subscriber = self.subscribers.get_mut(&live.number);
+        if let Some(device) = subscriber.and_then(|subscriber| subscriber.device_mut(live.device)) {
+            device.answers.push_back((behind, SessionFrame::Operated { id, result }));
+            self.pump(live.number, live.device);
+        }
+    }
+
+    /// A phone does what a device would ask for.
+    ///
+    /// # Errors
+    /// An unknown phone, or the network's refusal.
+    pub fn phone_operation(
+        &mut self,
+        now: Timestamp,
+        number: Number,
+        operation: Operation,
+    ) -> Result<Answer, ControlError> {
+        self.advance(now);
+        self.subscriber(number)?;
+        Ok(self.perform(now, number, operation)?)
+    }
+
+    fn perform(&mut self, now: Timestamp, by: Number, operation: Operation) -> Result<Answer, Refusal> {
+        match operation {
+            Operation::Groups(operation) => self.group_operation(now, by, operation).map(Answer::from),
+        }
+    }
+
+    /// Tells all devices of a subscriber what changed.
+    fn notify(&mut self, at: Timestamp, whom: Number, actor: Option<Number>, news: News) {
+        let Some(subscriber) = self.subscribers.get(&whom) else { return };
+        let devices: Vec<u32> = subscriber.linked().map(|device| device.id).collect();
+        let actor = actor.map(|actor| self.shown(actor, whom).address(actor, &self.suffixes));
+        for device in devices {
+            let notice = Box::new(Notice { actor: actor.clone(), news: news.clone() });
+            self.keep(whom, device, Kept::Notice { at, notice });
+        }
+    }
+}
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Self {
+        Self { code: refusal.code, text: refusal.text.to_owned() }
+    }
+}

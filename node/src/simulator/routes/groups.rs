@@ -1,0 +1,153 @@
+//! Groups of a phone, with the bodies and answers of the gateway's own routes (supplement 12).
+
+use model::address::Address;
+use model::group::{Group, GroupChanges, ParticipantAction, ParticipantResult};
+use network::operation::groups::{GroupAnswer, GroupOperation};
+use network::simulator::answers::ControlError;
+use salvo::http::StatusCode;
+use salvo::prelude::Router;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::call::{Answer, Call, Outcome, Routes};
+
+pub fn routes(routes: &Routes<'_>) -> Router {
+    let group = Router::with_path("{group}")
+        .push(Router::new().get(routes.to(show)))
+        .push(Router::with_path("subject").put(routes.to(change)))
+        .push(Router::with_path("description").put(routes.to(change)))
+        .push(Router::with_path("settings").patch(routes.to(change)))
+        .push(Router::with_path("participants").post(routes.to(change_participants)))
+        .push(Router::with_path("invite").get(routes.to(invite)).delete(routes.to(revoke_invite)))
+        .push(Router::with_path("join-requests").get(routes.to(join_requests)).post(routes.to(decide_requests)))
+        .push(Router::with_path("leave").post(routes.to(leave)));
+    Router::with_path("groups")
+        .push(Router::new().get(routes.to(list)).post(routes.to(create)))
+        .push(Router::with_path("join").post(routes.to(join)))
+        .push(Router::with_path("invite/{code}").get(routes.to(preview)))
+        .push(group)
+}
+
+/// The address in the path.
+fn group(call: &Call) -> Result<Address, ControlError> {
+    call.simulator.address(call.param("group"))
+}
+
+fn people(call: &Call, named: &[String]) -> Result<Vec<Address>, ControlError> {
+    named.iter().map(|text| call.simulator.address(text)).collect()
+}
+
+fn answer(answer: GroupAnswer) -> Outcome {
+    match answer {
+        GroupAnswer::Done => Answer::done(),
+        GroupAnswer::Groups(groups) => Answer::ok(&json!({ "total": groups.len(), "data": groups })),
+        GroupAnswer::Group(group) => Answer::ok(&group),
+        GroupAnswer::Created { group, participants_result } => {
+            Answer::json(StatusCode::CREATED, &Created { group, participants_result })
+        }
+        GroupAnswer::Participants(results) => Answer::ok(&json!({ "participants": results })),
+        GroupAnswer::Invite { invite_code } => Answer::ok(&json!({ "invite_code": invite_code })),
+        GroupAnswer::Preview(preview) => Answer::ok(&preview),
+        GroupAnswer::Joined(joined) => Answer::ok(&joined),
+        GroupAnswer::JoinRequests(requests) => Answer::ok(&json!({ "total": requests.len(), "data": requests })),
+    }
+}
+
+fn run(call: &Call, operation: GroupOperation) -> Outcome {
+    answer(call.simulator.operate(&call.phone, operation)?)
+}
+
+/// A group that was just made.
+#[derive(Serialize)]
+struct Created {
+    #[serde(flatten)]
+    group: Group,
+    participants_result: Vec<ParticipantResult>,
+}
+
+#[derive(Deserialize)]
+struct NewGroup {
+    subject: String,
+    #[serde(default)]
+    participants: Vec<String>,
+}
+
+async fn list(call: Call) -> Outcome {
+    run(&call, GroupOperation::List)
+}
+
+async fn create(call: Call) -> Outcome {
+    let NewGroup { subject, participants } = call.body()?;
+    let participants = people(&call, &participants)?;
+    run(&call, GroupOperation::Create { subject, participants })
+}
+
+async fn show(call: Call) -> Outcome {
+    run(&call, GroupOperation::Show { group: group(&call)? })
+}
+
+async fn change(call: Call) -> Outcome {
+    let changes: GroupChanges = call.body()?;
+    run(&call, GroupOperation::Change { group: group(&call)?, changes })
+}
+
+#[derive(Deserialize)]
+struct ParticipantsChange {
+    action: ParticipantAction,
+    participants: Vec<String>,
+}
+
+async fn change_participants(call: Call) -> Outcome {
+    let ParticipantsChange { action, participants } = call.body()?;
+    let participants = people(&call, &participants)?;
+    run(&call, GroupOperation::Participants { group: group(&call)?, action, participants })
+}
+
+async fn invite(call: Call) -> Outcome {
+    run(&call, GroupOperation::Invite { group: group(&call)? })
+}
+
+async fn revoke_invite(call: Call) -> Outcome {
+    run(&call, GroupOperation::RevokeInvite { group: group(&call)? })
+}
+
+async fn join_requests(call: Call) -> Outcome {
+    run(&call, GroupOperation::JoinRequests { group: group(&call)? })
+}
+
+#[derive(Clone, Copy, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Decision {
+    Approve,
+    Reject,
+}
+
+#[derive(Deserialize)]
+struct Decide {
+    action: Decision,
+    participants: Vec<String>,
+}
+
+async fn decide_requests(call: Call) -> Outcome {
+    let Decide { action, participants } = call.body()?;
+    let (approve, participants) = (action == Decision::Approve, people(&call, &participants)?);
+    run(&call, GroupOperation::DecideRequests { group: group(&call)?, approve, participants })
+}
+
+async fn leave(call: Call) -> Outcome {
+    run(&call, GroupOperation::Leave { group: group(&call)? })
+}
+
+#[derive(Deserialize)]
+struct Join {
+    invite_code: String,
+}
+
+async fn join(call: Call) -> Outcome {
+    let Join { invite_code } = call.body()?;
+    run(&call, GroupOperation::Join { invite_code })
+}
+
+async fn preview(call: Call) -> Outcome {
+    run(&call, GroupOperation::Preview { invite_code: call.param("code").to_owned() })
+}

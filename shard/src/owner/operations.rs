@@ -1,0 +1,256 @@
+//! What the network does for a channel beside messages: asked here, answered by an event of the session, taken into the
+//! projection before the caller hears of it. And the notices of what others did.
+//!
+//! An operation needs a connected channel; while the channel recovers it waits a little (supplement 1, rule 15). One
+//! whose session ended before the answer is asked again in the next one, under the same id.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use model::address::Address;
+use model::error::{ApiError, ErrorCode};
+use model::status::Status;
+use model::time::Timestamp;
+use network::driver::ItemId;
+use network::notice::Notice;
+use network::operation::{Answer, Operation, Refused};
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use super::channel::{Channel, Turn, Worked};
+use super::committer::Lost;
+use super::events::About;
+use crate::call::Done;
+use crate::command::{Command, NewEvent};
+use crate::projection::{self, Context, Projected, Rows, Synced, Told};
+
+/// How long an operation waits for a channel that recovers (supplement 1, rule 15).
+const RECOVERY_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long the network may take to answer (supplement 1, rule 17).
+const ANSWER_PATIENCE: Duration = Duration::from_secs(20);
+
+/// The longest that an operation takes at the owner.
+pub const OPERATION_PATIENCE: Duration = Duration::from_secs(25);
+
+/// When a caller should try again whose channel did not recover in time.
+const RECOVERY_SECONDS: u32 = 2;
+
+/// How many operations of a channel are under way at once, waiting ones included.
+const MOST_AT_ONCE: usize = 64;
+
+/// How long the session's transport may take to swallow a question.
+const WRITE_PATIENCE: Duration = Duration::from_secs(5);
+
+type Reply = oneshot::Sender<Result<Worked, ApiError>>;
+
+/// What is asked, or waits to be.
+#[derive(Default)]
+pub struct Operations(HashMap<Uuid, Asked>);
+
+struct Asked {
+    operation: Operation,
+    /// `None`: asked by the gateway itself.
+    reply: Option<Reply>,
+    /// May have been done before.
+    again: bool,
+    /// Written to the session that runs.
+    written: bool,
+    deadline: Instant,
+}
+
+impl Asked {
+    fn answer(self, answer: Result<Worked, ApiError>) {
+        if let Some(reply) = self.reply {
+            // A caller that has gone away needs no answer.
+            let _ = reply.send(answer);
+        }
+    }
+}
+
+impl Operations {
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.0.values().map(|asked| asked.deadline).min()
+    }
+
+    /// The session has ended: what is not answered waits for the next one.
+    pub fn interrupted(&mut self) {
+        let until = Instant::now() + RECOVERY_PATIENCE;
+        for asked in self.0.values_mut().filter(|asked| asked.written) {
+            asked.written = false;
+            asked.again = true;
+            asked.deadline = asked.deadline.min(until);
+        }
+    }
+
+    /// Answers all with the same, because the channel does not run any more.
+    fn refuse(&mut self, error: &ApiError) {
+        self.0.drain().for_each(|(_, asked)| asked.answer(Err(error.clone())));
+    }
+
+    /// Gives up what has waited too long.
+    pub fn expire(&mut self, now: Instant, status: Status) {
+        for (_, asked) in self.0.extract_if(|_, asked| asked.deadline <= now) {
+            let error = if asked.written {
+                ApiError::upstream_timeout()
+            } else {
+                ApiError::not_connected(status).with_retry_after(RECOVERY_SECONDS)
+            };
+            asked.answer(Err(error));
+        }
+    }
+
+    /// Those that the session has not been given.
+    fn unwritten(&self) -> Vec<Uuid> {
+        self.0.iter().filter(|(_, asked)| !asked.written).map(|(id, _)| *id).collect()
+    }
+}
+
+/// Whether a channel is connected, or will be by itself.
+fn may_operate(status: Status) -> bool {
+    matches!(status, Status::Connected | Status::Connecting | Status::Reconnecting)
+}
+
+impl Channel {
+    /// Takes an operation on: asks the network, waits for the channel to recover, or answers why not.
+    pub async fn begin_operation(&mut self, id: Uuid, operation: Operation, again: bool, reply: Option<Reply>) {
+        let deadline = Instant::now() + RECOVERY_PATIENCE;
+        let asked = Asked { operation, reply, again, written: false, deadline };
+        if self.row.forgotten || !may_operate(self.row.status) {
+            return asked.answer(Err(self.refuse_send(self.row.status)));
+        }
+        if self.operations.0.len() >= MOST_AT_ONCE {
+            return asked.answer(Err(ApiError::worker_at_capacity()));
+        }
+        self.operations.0.insert(id, asked);
+        if self.is_logged_in() {
+            self.ask(id).await;
+        }
+    }
+
+    /// The channel has moved: where it does not run any more, nothing waits for it.
+    pub fn review_operations(&mut self) {
+        if self.row.forgotten || !may_operate(self.row.status) {
+            let error = self.refuse_send(self.row.status);
+            self.operations.refuse(&error);
+        }
+    }
+
+    /// Asks what waited for the session, and for what the gateway does not know yet.
+    pub async fn take_up_operations(&mut self) {
+        for (area, operation) in projection::to_sync() {
+            let mut turn = Projected::default();
+            let synced = Rows::new(&self.owner.reader, self.row.id, &mut turn).has::<Synced>(area);
+            if !synced {
+                self.begin_operation(Uuid::new_v4(), operation, false, None).await;
+            }
+        }
+        for id in self.operations.unwritten() {
+            self.ask(id).await;
+        }
+    }
+
+    /// What is known of the network's side belongs to another life of the phone.
+    pub async fn forget_sync(&mut self) -> Result<(), Lost> {
+        self.project(|rows, _| {
+            rows.replace_all::<Synced>(&[]);
+            Vec::new()
+        })
+        .await
+    }
+
+    async fn ask(&mut self, id: Uuid) {
+        let Some(session) = self.running.as_ref().map(|running| running.session.clone()) else { return };
+        let Some(asked) = self.operations.0.get(&id) else { return };
+        let again = asked.again;
+        let operation = asked.operation.clone();
+        let mut turn = Projected::default();
+        let checked = self.with_context(Timestamp::now(), |context| {
+            projection::check(&operation, &Rows::new(&self.owner.reader, self.row.id, &mut turn), context)
+        });
+        match checked {
+            // What is there already may be what this very call has done.
+            Err(error) if !(again && error.code == ErrorCode::NoOp) => {
+                if let Some(asked) = self.operations.0.remove(&id) {
+                    asked.answer(Err(error));
+                }
+                return;
+            }
+            _ => {}
+        }
+        match tokio::time::timeout(WRITE_PATIENCE, session.operate(id, operation)).await {
+            Ok(Ok(())) => {
+                if let Some(asked) = self.operations.0.get_mut(&id) {
+                    asked.written = true;
+                    asked.deadline = Instant::now() + ANSWER_PATIENCE;
+                }
+            }
+            // The session's end will tell; the operation waits for the next one.
+            Ok(Err(error)) => tracing::debug!(channel = %self.row.id, %error, "an operation was not written"),
+            Err(_) => session.kill(),
+        }
+    }
+
+    /// The network answered.
+    pub async fn operated(&mut self, id: Uuid, result: Result<Box<Answer>, Refused>) -> Result<(), Lost> {
+        let Some(asked) = self.operations.0.remove(&id) else { return Ok(()) };
+        let answer = match result {
+            Ok(answer) => {
+                let operation = asked.operation.clone();
+                self.project(|rows, context| projection::absorb(&operation, &answer, rows, context)).await?;
+                Ok(Worked::Done(Done::Operated(answer)))
+            }
+            Err(refused) => {
+                tracing::debug!(channel = %self.row.id, code = refused.code, text = refused.text, "an operation was refused");
+                Err(projection::refusal(&asked.operation, &refused))
+            }
+        };
+        asked.answer(answer);
+        Ok(())
+    }
+
+    /// Changes the projection by itself, at once.
+    pub async fn project(&mut self, change: impl FnOnce(&mut Rows<'_>, &Context<'_>) -> Vec<Told>) -> Result<(), Lost> {
+        let now = Timestamp::now();
+        let mut turn = Projected::default();
+        let (writes, told) = self.with_context(now, |context| {
+            let mut rows = Rows::new(&self.owner.reader, self.row.id, &mut turn);
+            let told = change(&mut rows, context);
+            (rows.into_writes(), told)
+        });
+        if writes.is_empty() && told.is_empty() {
+            return Ok(());
+        }
+        let event = |told: Told| self.event(told.payload, About { chat: told.chat, ..About::default() }, now);
+        let events = told.into_iter().map(event).collect();
+        let (channel, customer) = (self.row.id, self.row.customer);
+        self.commit(Command::Project { channel, customer, writes, events }).await?;
+        Ok(())
+    }
+
+    /// Adds a notice to the turn.
+    pub fn take_notice(&mut self, turn: &mut Turn, item: &ItemId, notice: Notice, at: Timestamp) {
+        let (writes, told) = self.with_context(at, |context| {
+            let mut rows = Rows::new(&self.owner.reader, self.row.id, &mut turn.projected);
+            let told = projection::take(&notice, &mut rows, context);
+            (rows.into_writes(), told)
+        });
+        if writes.is_empty() && told.is_empty() {
+            return;
+        }
+        let now = Timestamp::now();
+        let event = |(place, Told { payload, chat }): (usize, Told)| -> NewEvent {
+            let about = About { chat, ..About::default() };
+            self.network_event(&item.0, &place.to_string(), at, payload, about, now)
+        };
+        let events = told.into_iter().enumerate().map(event).collect();
+        let (channel, customer) = (self.row.id, self.row.customer);
+        turn.commands.push(Command::Project { channel, customer, writes, events });
+    }
+
+    fn with_context<T>(&self, at: Timestamp, work: impl FnOnce(&Context<'_>) -> T) -> T {
+        let own: Vec<Address> = [Some(self.own_address()), self.row.lid.clone()].into_iter().flatten().collect();
+        let phone_behind = |lid: &Address| self.phone_behind(lid);
+        work(&Context { suffixes: &self.owner.node.suffixes, own: &own, phone_behind: &phone_behind, at })
+    }
+}

@@ -1,0 +1,198 @@
+//! Groups: rows of [`Group`], kept up to date by notices (supplement 12).
+
+use model::address::Address;
+use model::error::ApiError;
+use model::group::{Group, GroupParticipant, Rank};
+use model::payload::{GroupCreated, GroupMembers, GroupUpdated, MembersReason, Payload};
+use network::notice::GroupNews;
+use network::operation::Refused;
+use network::operation::groups::{GroupAnswer, GroupOperation};
+
+use super::{Context, Entity, Kind, Rows, Synced, Told};
+
+pub const AREA: &str = "groups";
+
+/// The network's codes that have a meaning here.
+const NOT_FOUND: u16 = 404;
+const CONFLICT: u16 = 409;
+
+impl Entity for Group {
+    const KIND: Kind = Kind::Group;
+
+    fn id(&self) -> String {
+        self.id.to_string()
+    }
+}
+
+pub fn check(operation: &GroupOperation, rows: &Rows<'_>, context: &Context<'_>) -> Result<(), ApiError> {
+    let known = |id: &Address| rows.get::<Group>(id.as_str()).ok_or_else(|| not_found(id));
+    match operation {
+        GroupOperation::List
+        | GroupOperation::Show { .. }
+        | GroupOperation::Create { .. }
+        | GroupOperation::Preview { .. }
+        | GroupOperation::Join { .. } => Ok(()),
+        GroupOperation::Change { group, changes } => {
+            if known(group)?.change(changes.clone()).is_empty() {
+                return Err(ApiError::no_op("the group is as it should be already"));
+            }
+            Ok(())
+        }
+        GroupOperation::Leave { group } => match rows.get::<Group>(group.as_str()) {
+            Some(known) if known.participants.iter().any(|member| context.is_own(&member.id)) => Ok(()),
+            Some(_) => Err(ApiError::no_op("the channel is not in the group")),
+            None => Err(not_found(group)),
+        },
+        GroupOperation::Participants { group, .. }
+        | GroupOperation::Invite { group }
+        | GroupOperation::RevokeInvite { group }
+        | GroupOperation::JoinRequests { group }
+        | GroupOperation::DecideRequests { group, .. } => known(group).map(drop),
+    }
+}
+
+fn not_found(id: &Address) -> ApiError {
+    ApiError::not_found("group", id.as_str())
+}
+
+pub fn refusal(operation: &GroupOperation, refused: &Refused) -> Option<ApiError> {
+    match (operation, refused.code) {
+        (GroupOperation::Show { group }, NOT_FOUND) => Some(not_found(group)),
+        (GroupOperation::Preview { invite_code } | GroupOperation::Join { invite_code }, NOT_FOUND) => {
+            Some(ApiError::not_found("group_invite", invite_code))
+        }
+        (GroupOperation::Join { .. }, CONFLICT) => Some(ApiError::no_op("the channel is in the group already")),
+        _ => None,
+    }
+}
+
+pub fn absorb(operation: &GroupOperation, answer: &GroupAnswer, rows: &mut Rows<'_>, context: &Context<'_>) {
+    match (operation, answer) {
+        (GroupOperation::List, GroupAnswer::Groups(groups)) => {
+            let groups: Vec<Group> = groups.iter().map(|group| seen(group, rows, context)).collect();
+            rows.replace_all(&groups);
+            rows.put(&Synced { area: AREA.to_owned() });
+        }
+        (GroupOperation::Show { .. }, GroupAnswer::Group(group)) => rows.put(&seen(group, rows, context)),
+        (
+            GroupOperation::Invite { group } | GroupOperation::RevokeInvite { group },
+            GroupAnswer::Invite { invite_code },
+        ) => {
+            if let Some(mut group) = rows.get::<Group>(group.as_str()) {
+                group.invite_code = Some(invite_code.clone());
+                rows.put(&group);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A group as it is stored: members by their best addresses, and the invite code that was fetched before.
+fn seen(group: &Group, rows: &Rows<'_>, context: &Context<'_>) -> Group {
+    let mut group = group.clone();
+    for member in &mut group.participants {
+        member.id = context.best(&member.id);
+    }
+    group.created_by = group.created_by.map(|creator| context.best(&creator));
+    let fetched = || rows.get::<Group>(group.id.as_str()).and_then(|known| known.invite_code);
+    group.invite_code = group.invite_code.clone().or_else(fetched);
+    group
+}
+
+pub fn take(
+    id: &Address,
+    news: &GroupNews,
+    actor: Option<Address>,
+    rows: &mut Rows<'_>,
+    context: &Context<'_>,
+) -> Vec<Told> {
+    let timestamp = context.at.unix_seconds();
+    let known = rows.get::<Group>(id.as_str());
+    let payload = match (news, known) {
+        (GroupNews::Entered { group, origin }, None) => {
+            let group = seen(group, rows, context);
+            rows.put(&group);
+            Some(Payload::GroupCreated(Box::new(GroupCreated { group, origin: *origin, actor, timestamp })))
+        }
+        (GroupNews::Entered { group, .. }, Some(_)) => {
+            rows.put(&seen(group, rows, context));
+            None
+        }
+        // Of a group that is not known yet the whole is fetched.
+        (_, None) => None,
+        (GroupNews::Changed(changes), Some(mut group)) => {
+            let changes = group.change(changes.clone());
+            rows.put(&group);
+            let updated = GroupUpdated { group_id: id.clone(), changes, actor, timestamp };
+            (!updated.changes.is_empty()).then_some(Payload::GroupUpdated(updated))
+        }
+        (news, Some(group)) => {
+            let members = |participants: Vec<Address>, reason| {
+                (!participants.is_empty()).then(|| GroupMembers {
+                    group_id: id.clone(),
+                    participants,
+                    actor,
+                    reason,
+                    timestamp,
+                })
+            };
+            match news {
+                GroupNews::Added { participants, reason } => {
+                    let added = add(group, participants, rows, context);
+                    members(added, Some(MembersReason::Added(*reason))).map(Payload::GroupParticipantAdded)
+                }
+                GroupNews::Removed { participants, reason } => {
+                    let removed = remove(group, participants, rows, context);
+                    members(removed, Some(MembersReason::Removed(*reason))).map(Payload::GroupParticipantRemoved)
+                }
+                GroupNews::Promoted { participants } => {
+                    let promoted = rank(group, participants, Rank::Admin, rows, context);
+                    members(promoted, None).map(Payload::GroupAdminPromoted)
+                }
+                GroupNews::Demoted { participants } => {
+                    let demoted = rank(group, participants, Rank::Member, rows, context);
+                    members(demoted, None).map(Payload::GroupAdminDemoted)
+                }
+                GroupNews::Entered { .. } | GroupNews::Changed(_) => None,
+            }
+        }
+    };
+    payload.map(|payload| Told { payload, chat: Some(id.clone()) }).into_iter().collect()
+}
+
+/// Adds those who are not in the group, and says who that was.
+fn add(mut group: Group, named: &[Address], rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<Address> {
+    let mut named = context.best_all(named);
+    named.retain(|address| !group.participants.iter().any(|member| context.best(&member.id) == *address));
+    let added = named.iter().map(|address| GroupParticipant { id: address.clone(), rank: Rank::Member });
+    group.participants.extend(added);
+    rows.put(&group);
+    named
+}
+
+/// Takes those who are in the group out of it; the group itself, when the channel is among them.
+fn remove(mut group: Group, named: &[Address], rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<Address> {
+    let mut named = context.best_all(named);
+    named.retain(|address| group.participants.iter().any(|member| context.best(&member.id) == *address));
+    group.participants.retain(|member| !named.contains(&context.best(&member.id)));
+    if named.iter().any(|address| context.is_own(address)) {
+        rows.remove::<Group>(group.id.as_str());
+    } else {
+        rows.put(&group);
+    }
+    named
+}
+
+/// Gives those a rank who have another, and says who that was.
+fn rank(mut group: Group, named: &[Address], rank: Rank, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<Address> {
+    let mut changed = Vec::new();
+    for address in context.best_all(named) {
+        let member = group.participants.iter_mut().find(|member| context.best(&member.id) == address);
+        if let Some(member) = member.filter(|member| member.rank.is_admin() != rank.is_admin()) {
+            member.rank = rank;
+            changed.push(address);
+        }
+    }
+    rows.put(&group);
+    changed
+}

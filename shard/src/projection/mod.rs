@@ -1,0 +1,124 @@
+//! The projection: what the network has told of a channel's groups, chats, contacts and the like, replicated in the
+//! channel's shard, so that reads are answered in every status and survive fail-over (supplement 1, rule 16).
+//!
+//! Pure: [`check`] judges an operation before the network is asked, [`absorb`] takes in its answer, [`take`] takes in a
+//! notice and says which events follow. All compare with what stands there, so that a thing told twice changes nothing
+//! and makes no second event. Only the channel's owner writes, in the channel's own task.
+//!
+//! An area is a module here with those functions, and a line in each of the three. An entity is a type of `model` with a
+//! [`Kind`] of its own.
+
+mod groups;
+pub mod read;
+mod rows;
+
+use model::address::{Address, Suffixes};
+use model::error::ApiError;
+use model::payload::Payload;
+use model::time::Timestamp;
+use network::notice::{News, Notice};
+use network::operation::groups::GroupOperation;
+use network::operation::{Answer, Operation, Refused};
+use serde::{Deserialize, Serialize};
+
+pub use self::rows::{Entity, Projected, Rows};
+
+/// The kinds of rows. A number is for ever: it is part of the keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[repr(u8)]
+pub enum Kind {
+    /// Which areas were fetched whole since the pairing.
+    Synced = 1,
+    Group = 2,
+}
+
+/// What the functions of an area know of the channel.
+pub struct Context<'a> {
+    pub suffixes: &'a Suffixes,
+    /// The channel's own addresses: its phone address, and its LID once it is known.
+    pub own: &'a [Address],
+    /// The phone address behind a LID, where it is known.
+    pub phone_behind: &'a dyn Fn(&Address) -> Option<Address>,
+    /// The network's time of what is taken in.
+    pub at: Timestamp,
+}
+
+impl Context<'_> {
+    /// The phone address, where a LID's is known; any other address as it is.
+    pub fn best(&self, address: &Address) -> Address {
+        let phone = if address.is_lid() { (self.phone_behind)(address) } else { None };
+        phone.unwrap_or_else(|| address.clone())
+    }
+
+    pub fn best_all(&self, addresses: &[Address]) -> Vec<Address> {
+        addresses.iter().map(|address| self.best(address)).collect()
+    }
+
+    /// Whether an address is the channel itself.
+    pub fn is_own(&self, address: &Address) -> bool {
+        self.own.contains(address)
+    }
+}
+
+/// An event that follows, and the chat that it belongs to.
+#[derive(Debug, PartialEq)]
+pub struct Told {
+    pub payload: Payload,
+    pub chat: Option<Address>,
+}
+
+/// An area that is fetched whole after a pairing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Synced {
+    pub area: String,
+}
+
+impl Entity for Synced {
+    const KIND: Kind = Kind::Synced;
+
+    fn id(&self) -> String {
+        self.area.clone()
+    }
+}
+
+/// What is asked after a pairing, by the name of the area: the network had a life before the gateway.
+pub fn to_sync() -> Vec<(&'static str, Operation)> {
+    vec![(groups::AREA, GroupOperation::List.into())]
+}
+
+/// Judges an operation before the network is asked: a resource that is not there, a target state that is reached.
+///
+/// # Errors
+/// What the caller is answered (supplement 2: resource lookup, then network).
+pub fn check(operation: &Operation, rows: &Rows<'_>, context: &Context<'_>) -> Result<(), ApiError> {
+    match operation {
+        Operation::Groups(operation) => groups::check(operation, rows, context),
+    }
+}
+
+/// Takes in the answer to an operation. What it changed came in notices before; this is for what was asked to be
+/// refreshed, and for what no notice tells.
+pub fn absorb(operation: &Operation, answer: &Answer, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<Told> {
+    match (operation, answer) {
+        (Operation::Groups(operation), Answer::Groups(answer)) => {
+            groups::absorb(operation, answer, rows, context);
+            Vec::new()
+        }
+    }
+}
+
+/// What the caller is told of the network's refusal (supplement 1, rule 18, unless the area knows a narrower code).
+pub fn refusal(operation: &Operation, refused: &Refused) -> ApiError {
+    let narrower = match operation {
+        Operation::Groups(operation) => groups::refusal(operation, refused),
+    };
+    narrower.unwrap_or_else(|| ApiError::upstream_refused(u32::from(refused.code), &refused.text))
+}
+
+/// Takes in a notice, and says which events follow.
+pub fn take(notice: &Notice, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<Told> {
+    let actor = notice.actor.as_ref().map(|actor| context.best(actor));
+    match &notice.news {
+        News::Group { group, news } => groups::take(group, news, actor, rows, context),
+    }
+}

@@ -1,0 +1,97 @@
+//! The rows of one channel's projection as an area reads and writes them: typed, over what is stored and what the same
+//! turn wrote before.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use model::id::ChannelId;
+use raft::machine::View;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::Kind;
+use crate::command::ProjectedWrite;
+use crate::keys;
+use crate::records::{decode, encode};
+
+/// A thing that the projection knows many of, each under an id.
+pub trait Entity: Serialize + DeserializeOwned {
+    const KIND: Kind;
+
+    fn id(&self) -> String;
+}
+
+/// Rows that a turn has written and not committed yet.
+#[derive(Debug, Default)]
+pub struct Projected(BTreeMap<(Kind, String), Option<Bytes>>);
+
+/// One channel's rows.
+pub struct Rows<'a> {
+    stored: &'a dyn View,
+    channel: ChannelId,
+    turn: &'a mut Projected,
+    writes: Vec<ProjectedWrite>,
+}
+
+impl<'a> Rows<'a> {
+    pub fn new(stored: &'a dyn View, channel: ChannelId, turn: &'a mut Projected) -> Self {
+        Self { stored, channel, turn, writes: Vec::new() }
+    }
+
+    pub fn get<E: Entity>(&self, id: &str) -> Option<E> {
+        match self.turn.0.get(&(E::KIND, id.to_owned())) {
+            Some(row) => row.as_ref().map(|row| decode(row)),
+            None => self.stored.get(&keys::projected(self.channel, E::KIND, id)).map(|row| decode(&row)),
+        }
+    }
+
+    pub fn has<E: Entity>(&self, id: &str) -> bool {
+        self.get::<E>(id).is_some()
+    }
+
+    /// All entities of a kind, by id.
+    pub fn all<E: Entity>(&self) -> Vec<E> {
+        let (from, to) = keys::projected_after(self.channel, E::KIND, None);
+        let stored = self.stored.scan(&from, &to, usize::MAX).into_iter();
+        let mut rows: BTreeMap<Vec<u8>, Option<Bytes>> =
+            stored.map(|(key, row)| (key, Some(Bytes::from(row)))).collect();
+        for ((kind, id), row) in self.turn.0.iter().filter(|((kind, _), _)| *kind == E::KIND) {
+            rows.insert(keys::projected(self.channel, *kind, id), row.clone());
+        }
+        rows.into_values().flatten().map(|row| decode(&row)).collect()
+    }
+
+    /// Writes an entity; one that is as it stands is not written.
+    pub fn put<E: Entity + PartialEq>(&mut self, entity: &E) {
+        let id = entity.id();
+        if self.get::<E>(&id).as_ref() != Some(entity) {
+            self.write(E::KIND, id, Some(Bytes::from(encode(entity))));
+        }
+    }
+
+    /// Deletes an entity, if it is there.
+    pub fn remove<E: Entity>(&mut self, id: &str) {
+        if self.has::<E>(id) {
+            self.write(E::KIND, id.to_owned(), None);
+        }
+    }
+
+    /// Makes these the only entities of their kind.
+    pub fn replace_all<E: Entity + PartialEq>(&mut self, entities: &[E]) {
+        let kept: Vec<String> = entities.iter().map(Entity::id).collect();
+        for gone in self.all::<E>().iter().map(Entity::id).filter(|id| !kept.contains(id)) {
+            self.remove::<E>(&gone);
+        }
+        entities.iter().for_each(|entity| self.put(entity));
+    }
+
+    fn write(&mut self, kind: Kind, id: String, row: Option<Bytes>) {
+        self.turn.0.insert((kind, id.clone()), row.clone());
+        self.writes.push(ProjectedWrite { kind, id, row });
+    }
+
+    /// What is to be committed.
+    pub fn into_writes(self) -> Vec<ProjectedWrite> {
+        self.writes
+    }
+}
