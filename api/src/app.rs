@@ -14,8 +14,10 @@ use crate::audit::FailureLog;
 use crate::auth::Auth;
 use crate::config::ApiConfig;
 use crate::key_use::KeyUse;
+use crate::openapi::Document;
+use crate::operator;
 use crate::pipeline::IpBuckets;
-use crate::resources::{EventStreams, StatusSummary};
+use crate::resources::{self, EventStreams, StatusSummary};
 
 pub struct App {
     pub config: ApiConfig,
@@ -25,6 +27,8 @@ pub struct App {
     pub auth: Auth,
     pub status_summary: StatusSummary,
     pub event_streams: EventStreams,
+    /// What `GET /openapi.json` shows.
+    pub document: Document,
     ip_buckets: Option<IpBuckets>,
 }
 
@@ -33,12 +37,14 @@ impl App {
     /// is cancelled.
     pub fn public(config: ApiConfig, cluster: Arc<Cluster>, closing: CancellationToken) -> Arc<Self> {
         let ip_buckets = Some(IpBuckets::new(config.limits.ip));
-        Self::new(config, cluster, ip_buckets, EventStreams::until(closing))
+        let document = Document::of("Gateway", &resources::routes());
+        Self::new(config, cluster, ip_buckets, EventStreams::until(closing), document)
     }
 
     /// For the operator's port: nothing is counted there.
     pub fn operator(config: ApiConfig, cluster: Arc<Cluster>) -> Arc<Self> {
-        Self::new(config, cluster, None, EventStreams::until(CancellationToken::new()))
+        let document = Document::of("Gateway, for its operators", &operator::routes());
+        Self::new(config, cluster, None, EventStreams::until(CancellationToken::new()), document)
     }
 
     fn new(
@@ -46,6 +52,7 @@ impl App {
         cluster: Arc<Cluster>,
         ip_buckets: Option<IpBuckets>,
         event_streams: EventStreams,
+        document: Document,
     ) -> Arc<Self> {
         Arc::new(Self {
             auth: Auth::new(config.auth.clone()),
@@ -55,6 +62,7 @@ impl App {
             key_use: KeyUse::default(),
             status_summary: StatusSummary::default(),
             event_streams,
+            document,
             ip_buckets,
         })
     }

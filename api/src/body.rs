@@ -5,11 +5,10 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use model::error::{ApiError, JSON_LIMIT_BYTES};
-use model::field;
+use model::field::Body;
 use salvo::Request;
 use salvo::http::ReqBody;
 use salvo::http::header::CONTENT_TYPE;
-use serde_json::{Map, Value};
 
 /// How long a body may take to arrive. A client that dribbles holds a connection, not a worker, but not for ever.
 const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -23,26 +22,26 @@ const DISCARDED_BYTES: u64 = 16 * JSON_LIMIT_BYTES;
 /// # Errors
 /// `bad_request` for another content type or unreadable JSON, `payload_too_large` above 1 MiB (of which no more is
 /// kept), `invalid_request` for JSON that is no object.
-pub async fn object(request: &mut Request) -> Result<Map<String, Value>, ApiError> {
+pub async fn object(request: &mut Request) -> Result<Body, ApiError> {
     if !is_json(request) {
         return Err(no_json());
     }
-    field::parse_object(&bytes(request).await?)
+    Body::parse(&bytes(request).await?)
 }
 
 /// The body as a JSON object, or an empty one when there is no body at all.
 ///
 /// # Errors
 /// As [`object`].
-pub async fn optional_object(request: &mut Request) -> Result<Map<String, Value>, ApiError> {
+pub async fn optional_object(request: &mut Request) -> Result<Body, ApiError> {
     if !is_json(request) && request.headers().contains_key(CONTENT_TYPE) {
         return Err(no_json());
     }
     let bytes = bytes(request).await?;
     if bytes.is_empty() {
-        return Ok(Map::new());
+        return Ok(Body::default());
     }
-    if is_json(request) { field::parse_object(&bytes) } else { Err(no_json()) }
+    if is_json(request) { Body::parse(&bytes) } else { Err(no_json()) }
 }
 
 fn no_json() -> ApiError {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::error::{ApiError, ErrorCode};
+use model::field::Body;
 use model::id::{AuditId, ChannelId, CustomerId, RequestId};
 use model::limit::{BucketLevel, BucketRule, LimitScope};
 use model::page::ListId;
@@ -15,7 +16,6 @@ use raft::directory::UpdateError;
 use raft::directory::command::{Command, Reply as Updated};
 use raft::directory::records::{AuditActor, AuditEntry, AuditTarget, ChannelRecord};
 use salvo::Request;
-use serde_json::{Map, Value};
 use shard::call::{Done, Live, Work};
 use shard::cluster::{CallContext, Cluster};
 use uuid::Uuid;
@@ -65,7 +65,7 @@ impl Exchange {
     ///
     /// # Errors
     /// Those of [`body::object`].
-    pub async fn object(&mut self) -> Result<Map<String, Value>, ApiError> {
+    pub async fn object(&mut self) -> Result<Body, ApiError> {
         body::object(&mut self.http).await
     }
 
@@ -73,7 +73,7 @@ impl Exchange {
     ///
     /// # Errors
     /// Those of [`body::optional_object`].
-    pub async fn optional_object(&mut self) -> Result<Map<String, Value>, ApiError> {
+    pub async fn optional_object(&mut self) -> Result<Body, ApiError> {
         body::optional_object(&mut self.http).await
     }
 

@@ -5,6 +5,7 @@
 //! - `caller`: who calls. `auth`: members' way in. `exchange`: what a handler gets to see of a request; `reply`: what it gives back.
 //! - `projection`: how routes read what the network told of a channel, and ask it for changes.
 //! - `resources`: one module per resource of the interface; `operator`: the operator's routes.
+//! - `openapi`: the machine-readable description of both ports, made of what routes declare.
 //! - `audit`, `key_use`: what is written beside the answers, in batches.
 
 mod app;
@@ -16,6 +17,7 @@ mod config;
 mod exchange;
 mod failure;
 mod key_use;
+mod openapi;
 mod operator;
 mod pipeline;
 mod projection;

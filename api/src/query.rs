@@ -1,27 +1,77 @@
 //! Reading the query by rules; all issues of a query are reported at once (supplement 2 and 31, row 24).
 
 use std::str::FromStr;
+use std::sync::Arc;
 
+use model::address::{Address, Suffixes};
 use model::error::ApiError;
+use model::field::rule::ADDRESS_OR_DIGITS;
 use model::issue::{Fault, IssueCode, Issues};
-use model::page::{Cursor, LARGEST_LIMIT, ListId};
+use model::page::{Cursor, LARGEST_LIMIT, LONGEST_CURSOR, ListId};
 use model::time::Timestamp;
+use parking_lot::Mutex;
 use salvo::Request;
+use serde_json::{Value, json};
 
 /// The parameters of one request, and what is wrong with them so far. A parameter that is wrong reads as absent.
 pub struct Query<'a> {
-    request: &'a Request,
+    request: Option<&'a Request>,
     issues: Issues,
+    /// Where the parameters that are asked for are noted, when there is no request to read.
+    outline: Option<Outline>,
 }
 
+/// The parameters that are asked for, in their order.
+type Outline = Arc<Mutex<Vec<Parameter>>>;
+
+/// A parameter as the document shows it.
+#[derive(Debug)]
+pub struct Parameter {
+    pub name: String,
+    /// JSON Schema.
+    pub schema: Value,
+    pub required: bool,
+    /// A list is a parameter for each item, not a comma list.
+    pub repeated: bool,
+}
+
+#[allow(dead_code, reason = "the routes that need the rest are to be documented")]
 impl<'a> Query<'a> {
     pub fn of(request: &'a Request) -> Self {
-        Self { request, issues: Issues::new() }
+        Self { request: Some(request), issues: Issues::new(), outline: None }
+    }
+
+    /// The parameters that `parser` reads.
+    pub fn outline<T>(parser: impl FnOnce(Query<'static>) -> T) -> Vec<Parameter> {
+        let outline = Outline::default();
+        parser(Query { request: None, issues: Issues::new(), outline: Some(outline.clone()) });
+        std::mem::take(&mut *outline.lock())
+    }
+
+    fn note(&self, name: &str, schema: impl FnOnce() -> Value) {
+        self.note_as(name, |noted| noted.schema = schema());
+    }
+
+    fn note_as(&self, name: &str, change: impl FnOnce(&mut Parameter)) {
+        let Some(outline) = &self.outline else { return };
+        let mut noted = outline.lock();
+        if noted.iter().all(|known| known.name != name) {
+            noted.push(Parameter { name: name.to_owned(), schema: Value::Null, required: false, repeated: false });
+        }
+        noted.iter_mut().find(|known| known.name == name).map(change);
+    }
+
+    fn note_repeated(&self, name: &str, most: usize, each: Value) {
+        self.note_as(name, |noted| {
+            noted.schema = json!({ "type": "array", "items": each, "maxItems": most });
+            noted.repeated = true;
+        });
     }
 
     /// All values of a parameter that may be repeated, at most `most`.
     pub fn texts(&self, name: &str, most: usize) -> Vec<&'a str> {
-        let values = self.request.queries().get_vec(name);
+        self.note_repeated(name, most, json!({ "type": "string" }));
+        let values = self.request.and_then(|request| request.queries().get_vec(name));
         let texts: Vec<&str> = values.into_iter().flatten().map(String::as_str).collect();
         if texts.len() > most {
             self.refuse(name, IssueCode::TooMany, &format!("at most {most} times"));
@@ -32,12 +82,25 @@ impl<'a> Query<'a> {
 
     /// The value of a parameter; the last one, when it is repeated.
     pub fn text(&self, name: &str) -> Option<&'a str> {
-        self.request.queries().get_vec(name).and_then(|values| values.last()).map(String::as_str)
+        self.note(name, || json!({ "type": "string" }));
+        self.value(name)
     }
 
-    /// A parameter with a rule: `parse` yields nothing for what is wrong, `must` says what to write.
-    pub fn parsed<T>(&self, name: &str, must: &str, parse: impl FnOnce(&str) -> Option<T>) -> Option<T> {
-        let parsed = parse(self.text(name)?);
+    fn value(&self, name: &str) -> Option<&'a str> {
+        self.request?.queries().get_vec(name).and_then(|values| values.last()).map(String::as_str)
+    }
+
+    /// A parameter with a rule: `parse` yields nothing for what is wrong, `must` says what to write, and `schema` says
+    /// it as JSON Schema.
+    pub fn parsed<T>(
+        &self,
+        name: &str,
+        schema: impl FnOnce() -> Value,
+        must: &str,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Option<T> {
+        self.note(name, schema);
+        let parsed = parse(self.value(name)?);
         if parsed.is_none() {
             self.refuse(name, IssueCode::Format, must);
         }
@@ -46,13 +109,28 @@ impl<'a> Query<'a> {
 
     /// An identifier.
     pub fn id<T: FromStr>(&self, name: &str) -> Option<T> {
-        self.parsed(name, "must be a uuid", |text| text.parse().ok())
+        self.parsed(name, uuid, "must be a uuid", |text| text.parse().ok())
+    }
+
+    /// An identifier that must be there.
+    pub fn required_id<T: FromStr>(&self, name: &str) -> Option<T> {
+        let id = self.id(name);
+        self.require(name);
+        id
+    }
+
+    fn require(&self, name: &str) {
+        self.note_as(name, |noted| noted.required = true);
+        if self.value(name).is_none() {
+            self.refuse(name, IssueCode::Required, "is required");
+        }
     }
 
     /// Identifiers of a parameter that may be repeated.
     pub fn ids<T: FromStr>(&self, name: &str, most: usize) -> Vec<T> {
         let parsed = self.texts(name, most).into_iter().map(|text| text.parse().ok());
         let parsed: Option<Vec<T>> = parsed.collect();
+        self.note_repeated(name, most, uuid());
         parsed.unwrap_or_else(|| {
             self.refuse(name, IssueCode::Format, "must be a uuid");
             Vec::new()
@@ -60,30 +138,33 @@ impl<'a> Query<'a> {
     }
 
     /// A comma list of words; an unknown word is an `enum` issue.
-    pub fn words<T>(&self, name: &str, known: &str, parse: impl Fn(&str) -> Option<T>) -> Vec<T> {
+    pub fn words<T>(&self, name: &str, known: &[&str], parse: impl Fn(&str) -> Option<T>) -> Vec<T> {
+        self.note(name, || json!({ "type": "array", "items": { "type": "string", "enum": known }, "minItems": 1 }));
         let parsed: Option<Vec<T>> =
-            self.text(name).map_or(Some(Vec::new()), |text| text.split(',').map(parse).collect());
+            self.value(name).map_or(Some(Vec::new()), |text| text.split(',').map(parse).collect());
         parsed.unwrap_or_else(|| {
-            self.refuse(name, IssueCode::Enum, &format!("must be a comma list of {known}"));
+            self.refuse(name, IssueCode::Enum, &format!("must be a comma list of {}", known.join(",")));
             Vec::new()
         })
     }
 
     /// One of a few words.
-    pub fn word<T>(&self, name: &str, known: &str, parse: impl FnOnce(&str) -> Option<T>) -> Option<T> {
-        let parsed = parse(self.text(name)?);
+    pub fn word<T>(&self, name: &str, known: &[&str], parse: impl FnOnce(&str) -> Option<T>) -> Option<T> {
+        self.note(name, || json!({ "type": "string", "enum": known }));
+        let parsed = parse(self.value(name)?);
         if parsed.is_none() {
-            self.refuse(name, IssueCode::Enum, &format!("must be {known}"));
+            self.refuse(name, IssueCode::Enum, &format!("must be one of {}", known.join(", ")));
         }
         parsed
     }
 
     pub fn flag(&self, name: &str) -> Option<bool> {
-        self.parsed(name, "must be true or false", |text| text.parse().ok())
+        self.parsed(name, || json!({ "type": "boolean" }), "must be true or false", |text| text.parse().ok())
     }
 
     pub fn time(&self, name: &str) -> Option<Timestamp> {
-        self.parsed(name, "must be an ISO 8601 date-time such as 2026-01-01T00:00:00.000Z", |text| {
+        let schema = || json!({ "type": "string", "format": "date-time" });
+        self.parsed(name, schema, "must be an ISO 8601 date-time such as 2026-01-01T00:00:00.000Z", |text| {
             // An unescaped `+` of an offset arrives as a space.
             Timestamp::parse_iso(text).or_else(|| Timestamp::parse_iso(&text.replace(' ', "+")))
         })
@@ -91,8 +172,17 @@ impl<'a> Query<'a> {
 
     /// A whole number between `least` and `most`.
     pub fn number(&self, name: &str, least: usize, most: usize) -> Option<usize> {
-        self.parsed(name, &format!("must be a whole number from {least} to {most}"), |text| {
+        let schema = || json!({ "type": "integer", "minimum": least, "maximum": most });
+        self.parsed(name, schema, &format!("must be a whole number from {least} to {most}"), |text| {
             text.parse().ok().filter(|number| (least..=most).contains(number))
+        })
+    }
+
+    /// An address, or the digits of a number.
+    pub fn address(&self, name: &str, suffixes: &Suffixes) -> Option<Address> {
+        let schema = || json!({ "type": "string", "minLength": 3, "pattern": ADDRESS_OR_DIGITS });
+        self.parsed(name, schema, "must be an address or the digits of a number", |text| {
+            Address::parse_or_digits(text, suffixes).ok()
         })
     }
 
@@ -103,7 +193,7 @@ impl<'a> Query<'a> {
 
     /// Whether the oldest come first; lists begin with the newest.
     pub fn ascending(&self) -> bool {
-        let ascending = self.word("order", "asc or desc", |word| match word {
+        let ascending = self.word("order", &["asc", "desc"], |word| match word {
             "asc" => Some(true),
             "desc" => Some(false),
             _ => None,
@@ -113,7 +203,8 @@ impl<'a> Query<'a> {
 
     /// Where the page before ended in the same list.
     pub fn cursor<T: Cursor>(&self, list: ListId) -> Option<T> {
-        match T::decode(self.text("cursor")?, list) {
+        self.note("cursor", || json!({ "type": "string", "format": "cursor", "maxLength": LONGEST_CURSOR }));
+        match T::decode(self.value("cursor")?, list) {
             Ok(cursor) => Some(cursor),
             Err(fault) => {
                 self.refuse("cursor", fault.code, &fault.message);
@@ -136,6 +227,10 @@ impl<'a> Query<'a> {
     }
 }
 
+fn uuid() -> Value {
+    json!({ "type": "string", "format": "uuid" })
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
@@ -154,7 +249,7 @@ mod tests {
         assert_eq!(query.limit(), None);
         assert_eq!(query.time("since"), None);
         assert_eq!(query.flag("has_media"), None);
-        assert!(query.words("status", "sent", |word| (word == "sent").then_some(())).is_empty());
+        assert!(query.words("status", &["sent"], |word| (word == "sent").then_some(())).is_empty());
         assert!(query.ids::<model::id::ChannelId>("channel_id", 20).is_empty());
         let details = query.finish(()).unwrap_err().details.unwrap();
         let codes: Vec<&str> =
@@ -169,7 +264,7 @@ mod tests {
         assert_eq!(query.limit(), Some(100));
         assert_eq!(query.time("since").unwrap().to_iso(), "2025-12-31T23:00:00.000Z");
         assert_eq!(query.texts("a", 2), ["1", "2"]);
-        assert_eq!(query.words("type", "types", |word| Some(word.to_owned())), ["text", "image"]);
+        assert_eq!(query.words("type", &[], |word| Some(word.to_owned())), ["text", "image"]);
         assert_eq!(query.text("missing"), None);
         assert!(query.finish(()).is_ok());
     }

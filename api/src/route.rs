@@ -9,6 +9,35 @@
 //! | `account` | and key, customer bucket, scope, plan | [`AccountCall`] |
 //! | `channel` | and channel bucket, channel lookup, key binding | [`ChannelCall`] |
 //! | `operator` | operator token | [`OperatorCall`] |
+//!
+//! After it, `.doc(...)` says for the document of the port (`GET /openapi.json`) what cannot be told from the rest:
+//!
+//! ```text
+//! Route::post("/v1/channels/{id}/labels").channel(labels::create).doc(
+//!     Doc::new("create_label", "Create a label")            // operation id (unique), summary
+//!         .body(CreateLabel::parse, json!({ "name": "Lead" }))  // the parser is the schema; an example
+//!         .created::<LabelView>()                               // the answer: a type with JsonSchema
+//!         .errors(&[ErrorCode::NotConnected]),                  // codes of this route's own
+//! ),
+//! Route::get("/v1/channels/{id}/labels").channel(labels::list).doc(
+//!     Doc::new("list_labels", "List labels").query(|query| Filter::read(&query, ListId::only())).page::<LabelView>(),
+//! ),
+//! ```
+//!
+//! - Common codes come by themselves: those of keys, scopes and buckets from the last word, `invalid_request`,
+//!   `bad_request` and `payload_too_large` with a body, `invalid_request` with a query, 402 with `plan_blocks`,
+//!   `channel_not_found` with `channel`. Name the rest; `Other` stands for the network's 422 and 502.
+//! - A body's parser takes `&Body` and reads [`Fields`](model::field::Fields); it is run without a body to note what it
+//!   asks for, so it must ask for every field whatever the others hold. More arguments go in a closure:
+//!   `.body(|body| CreateKey::parse(body, Timestamp(0)), example)`. A rule of your own begins with a rule of
+//!   [`rule`](model::field::rule), or `rule::string(value, || json!({ "pattern": ... }))?`, so that it tells its schema.
+//!   The example must pass the parser.
+//! - A query's parser takes a [`Query`](crate::query::Query) in the same way; handlers and documents share it, so it
+//!   stands in a function of its own.
+//! - Answers: `ok`, `created`, `accepted`, `no_content`; `list` and `page` for `{ "data": [...] }`; `content` for bytes.
+//!   Types derive `schemars::JsonSchema` and bear the interface's name (`#[schemars(rename = "Label")]`); a
+//!   `&'static str` of few words gets `#[schemars(extend("enum" = ["a", "b"]))]`.
+//! - A new name in a path (`{label_id}`) goes into `openapi/parameters.rs`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,6 +49,7 @@ use salvo::http::Method;
 
 use crate::app::App;
 use crate::exchange::{AccountCall, ChannelCall, Exchange, OperatorCall};
+use crate::openapi::Doc;
 use crate::pipeline::Gate;
 use crate::reply::Outcome;
 
@@ -89,6 +119,8 @@ pub struct Route {
     pub path: &'static str,
     pub rules: Rules,
     pub action: Action,
+    /// What the document of the port shows of it; a test wants it of every route.
+    pub doc: Option<Doc>,
 }
 
 /// A route whose last word is still to come.
@@ -117,6 +149,11 @@ impl Route {
 
     pub fn delete(path: &'static str) -> Declaration {
         Declaration::new(Method::DELETE, path)
+    }
+
+    /// What the route does, takes and answers, for `GET /openapi.json`: see [`Doc`]. Every route has one.
+    pub fn doc(self, doc: Doc) -> Self {
+        Self { doc: Some(doc), ..self }
     }
 }
 
@@ -162,7 +199,7 @@ impl Declaration {
     }
 
     fn route(self, action: Action) -> Route {
-        Route { method: self.method, path: self.path, rules: self.rules, action }
+        Route { method: self.method, path: self.path, rules: self.rules, action, doc: None }
     }
 }
 

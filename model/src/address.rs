@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The domain of linked-device addresses; the same on every network.
@@ -39,8 +40,9 @@ impl Suffixes {
 
 /// A well-formed address: at least three characters, `<local>@<domain>`, the local part of word characters or
 /// hyphens, the domain of word characters, dots or hyphens.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
+#[schemars(inline, extend("pattern" = "^[A-Za-z0-9_-]+@[A-Za-z0-9_.-]+$"))]
 pub struct Address(String);
 
 /// What an address names.

@@ -1,10 +1,9 @@
 //! A customer's plan and limits, as the operator sets them (supplement 25 and 31, row 14).
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 use crate::error::ApiError;
-use crate::field::{Change, Fields, rule};
+use crate::field::{Body, Change, Fields, rule};
 use crate::issue::Issues;
 use crate::limit::BucketRule;
 use crate::time::Timestamp;
@@ -71,7 +70,7 @@ pub struct CreateCustomer {
 }
 
 impl CreateCustomer {
-    pub fn parse(body: &Map<String, Value>) -> Result<Self, ApiError> {
+    pub fn parse(body: &Body) -> Result<Self, ApiError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let name = fields.required("name", rule::text(1..=120));
@@ -98,7 +97,7 @@ pub struct ChangeCustomer {
 }
 
 impl ChangeCustomer {
-    pub fn parse(body: &Map<String, Value>) -> Result<Self, ApiError> {
+    pub fn parse(body: &Body) -> Result<Self, ApiError> {
         let issues = Issues::new();
         let fields = Fields::patch(body, &issues);
         let change = Self { name: fields.optional("name", rule::text(1..=120)).into(), ..Self::read(&fields) };
@@ -138,10 +137,7 @@ impl ChangeCustomer {
 
 /// `null` takes an override back. Bursts and rates up to a million keep the arithmetic of buckets far from overflow.
 fn read_bucket(limits: &Fields<'_>, key: &str) -> Option<Option<BucketRule>> {
-    if limits.get(key)?.is_null() {
-        return Some(None);
-    }
-    let bucket = limits.object(key)?;
+    let Some(bucket) = limits.nullable_object(key)? else { return Some(None) };
     let number = |key| bucket.required(key, rule::integer(1..=1_000_000)).and_then(|n| u32::try_from(n).ok());
     let (burst, refill_per_second) = (number("burst"), number("refill_per_second"));
     Some(Some(BucketRule { burst: burst?, refill_per_second: refill_per_second? }))
@@ -152,10 +148,10 @@ fn read_bucket(limits: &Fields<'_>, key: &str) -> Option<Option<BucketRule>> {
 mod tests {
     use super::*;
     use crate::error::ErrorCode;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
-    fn object(value: Value) -> Map<String, Value> {
-        value.as_object().unwrap().clone()
+    fn object(value: Value) -> Body {
+        Body::try_from(value).unwrap()
     }
 
     #[test]
@@ -226,6 +222,6 @@ mod tests {
             let details = CreateCustomer::parse(&object(body)).unwrap_err().details.unwrap();
             assert_eq!((&details[0]["path"], &details[0]["code"]), (&path, &json!(code)));
         }
-        assert!(ChangeCustomer::parse(&Map::new()).is_err());
+        assert!(ChangeCustomer::parse(&Body::default()).is_err());
     }
 }

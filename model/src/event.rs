@@ -67,6 +67,11 @@ event_names! {
 }
 
 impl EventName {
+    /// The names as text.
+    pub fn words() -> Vec<&'static str> {
+        Self::ALL.iter().map(|name| name.as_str()).collect()
+    }
+
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|name| name.as_str() == text)
     }

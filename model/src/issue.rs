@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::error::ApiError;
 
@@ -76,11 +77,32 @@ impl Issue {
 pub struct Fault {
     pub code: IssueCode,
     pub message: String,
+    /// The JSON Schema of what is taken in its place, where a rule says so.
+    wants: Option<Box<Value>>,
 }
 
 impl Fault {
     pub fn new(code: IssueCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, message: message.into(), wants: None }
+    }
+
+    /// With the JSON Schema of what is taken instead.
+    pub fn wanting(self, schema: Value) -> Self {
+        Self { wants: Some(Box::new(schema)), ..self }
+    }
+
+    /// With `keywords` over those of the JSON Schema that is there already.
+    pub fn also_wanting(self, keywords: &Value) -> Self {
+        let mut schema = self.wants().cloned().unwrap_or_else(|| Value::Object(Map::new()));
+        if let (Value::Object(schema), Value::Object(keywords)) = (&mut schema, keywords) {
+            schema.extend(keywords.clone());
+        }
+        self.wanting(schema)
+    }
+
+    /// What a rule that was asked about `null` takes.
+    pub fn wants(&self) -> Option<&Value> {
+        self.wants.as_deref()
     }
 
     /// The refusal of a request in which this is the only fault.

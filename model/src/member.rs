@@ -58,13 +58,16 @@ impl Role {
     }
 }
 
+/// The longest e-mail address, in bytes.
+pub const LONGEST_EMAIL: usize = 254;
+
 /// An e-mail address as it is compared and kept: without the space around it, in lower case. `None` when it has not the
 /// form of one; whether anybody reads it, only a message to it can tell.
 pub fn fold_email(text: &str) -> Option<String> {
     let text = text.trim().to_lowercase();
     let (local, domain) = text.rsplit_once('@')?;
     let forbidden = |c: char| c.is_whitespace() || c.is_control() || "<>()[],;:\\\"".contains(c);
-    let well_formed = (3..=254).contains(&text.len())
+    let well_formed = (3..=LONGEST_EMAIL).contains(&text.len())
         && (1..=64).contains(&local.len())
         && !local.contains('@')
         && !text.contains(forbidden)

@@ -14,7 +14,7 @@ pub const DEFAULT_LIMIT: usize = 50;
 pub const LARGEST_LIMIT: usize = 100;
 
 /// The longest cursor.
-const LONGEST_CURSOR: usize = 256;
+pub const LONGEST_CURSOR: usize = 256;
 
 /// A number for one of the lists of a kind: whose rows, of which resource, in which order. Filters may change from page
 /// to page. FNV-1a, as every node and release has to come to the same.

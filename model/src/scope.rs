@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::error::ApiError;
 use crate::issue::{Fault, IssueCode};
@@ -109,8 +110,12 @@ impl Scope {
     }
 
     /// The rule of one item of `scopes` in a body.
-    pub fn rule(value: &serde_json::Value) -> Result<Self, Fault> {
-        let text = value.as_str().ok_or_else(|| crate::field::rule::wrong_type("a string"))?;
+    pub fn rule(value: &Value) -> Result<Self, Fault> {
+        let wants = || {
+            let resources: Vec<&str> = Resource::ALL.iter().map(|resource| resource.as_str()).collect();
+            json!({ "pattern": format!("^(\\*|({})\\.(read|write|\\*))$", resources.join("|")) })
+        };
+        let text = crate::field::rule::string(value, wants)?;
         Self::parse(text)
             .ok_or_else(|| Fault::new(IssueCode::Enum, "must be *, <resource>.*, <resource>.read or <resource>.write"))
     }

@@ -1,9 +1,11 @@
 //! Points in time: milliseconds since 1970, ISO 8601 with milliseconds towards people, an integer in stored records.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
 use chrono::{DateTime, Days, NaiveDate, SecondsFormat, Utc};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// Milliseconds since the Unix epoch, UTC.
@@ -48,6 +50,20 @@ impl Timestamp {
     /// `2026-01-01T00:00:00.000Z`.
     pub fn to_iso(self) -> String {
         DateTime::<Utc>::from_timestamp_millis(self.0).unwrap_or_default().to_rfc3339_opts(SecondsFormat::Millis, true)
+    }
+}
+
+impl JsonSchema for Timestamp {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Timestamp".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "format": "date-time" })
     }
 }
 

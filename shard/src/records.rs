@@ -11,6 +11,7 @@ use model::webhook::{DeliveryState, Outcome};
 use network::driver::{Outbound, ReceiptStatus};
 use raft::machine::View;
 pub use raft::record::{decode, encode};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -108,7 +109,7 @@ impl ChannelRow {
 }
 
 /// A move of the status machine, as `GET .../status-history` shows it (supplement 4.2).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusChange {
     pub from: Status,
     pub to: Status,

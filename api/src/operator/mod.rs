@@ -6,6 +6,7 @@ mod metrics;
 mod nodes;
 mod users;
 
+use crate::openapi;
 use crate::resources;
 use crate::route::Route;
 
@@ -17,5 +18,6 @@ pub fn routes() -> Vec<Route> {
     routes.extend(channels::routes());
     routes.extend(nodes::routes());
     routes.extend(metrics::routes());
+    routes.extend(openapi::routes());
     routes
 }

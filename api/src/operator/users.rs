@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use model::error::ApiError;
-use model::field::{Change, Fields, rule};
+use model::field::{Body, Change, Fields, rule};
 use model::id::{CustomerId, UserId};
 use model::issue::Issues;
 use model::member::Role;
@@ -12,7 +12,6 @@ use model::time::Timestamp;
 use raft::directory::command::{Command, Reply as Updated};
 use raft::directory::users::{UserChange, UserCommand, UserRecord};
 use serde::Serialize;
-use serde_json::{Map, Value};
 
 use crate::audit::Target;
 use crate::exchange::OperatorCall;
@@ -64,7 +63,7 @@ struct CreateUser {
 }
 
 impl CreateUser {
-    fn parse(body: &Map<String, Value>) -> Result<Self, ApiError> {
+    fn parse(body: &Body) -> Result<Self, ApiError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let email = fields.required("email", email);
@@ -83,7 +82,7 @@ struct PatchUser {
 }
 
 impl PatchUser {
-    fn parse(body: &Map<String, Value>) -> Result<Self, ApiError> {
+    fn parse(body: &Body) -> Result<Self, ApiError> {
         let issues = Issues::new();
         let fields = Fields::patch(body, &issues);
         let role = fields.optional("role", rule::one_of(Role::WORDS, Role::parse)).into();

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use model::api_key::ApiKey;
 use model::error::ApiError;
-use model::field::{Fields, Judged, rule};
+use model::field::{Body, Fields, Judged, rule};
 use model::id::{ChannelId, CustomerId, KeyId};
 use model::issue::{Fault, IssueCode, Issues};
 use model::scope::{Scope, Scopes, missing};
 use model::time::Timestamp;
 use raft::directory::command::{Command, Reply as Updated};
 use raft::directory::records::{AuditActor, AuditEntry, KeyOrigin, KeyRecord};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 use crate::audit::Target;
 use crate::exchange::{AccountCall, Exchange};
@@ -38,7 +39,8 @@ pub fn routes() -> Vec<Route> {
 }
 
 /// Supplement 21.2.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ApiKey")]
 pub struct ApiKeyView {
     id: KeyId,
     customer_id: CustomerId,
@@ -46,6 +48,7 @@ pub struct ApiKeyView {
     prefix: String,
     channel_id: Option<ChannelId>,
     scopes: Vec<String>,
+    #[schemars(extend("enum" = ["active", "expired", "revoked"]))]
     status: &'static str,
     created_at: Timestamp,
     expires_at: Option<Timestamp>,
@@ -81,7 +84,7 @@ impl ApiKeyView {
 }
 
 /// A key with its secret: shown once, in the answer that makes it.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct IssuedKey {
     #[serde(flatten)]
     key: ApiKeyView,
@@ -152,7 +155,7 @@ struct CreateKey {
 }
 
 impl CreateKey {
-    fn parse(body: &Map<String, Value>, now: Timestamp) -> Result<Self, ApiError> {
+    fn parse(body: &Body, now: Timestamp) -> Result<Self, ApiError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let name = fields.required("name", rule::text(1..=120));
@@ -164,7 +167,7 @@ impl CreateKey {
 }
 
 /// Reads `{ "name" }`.
-fn parse_rename(body: &Map<String, Value>) -> Result<String, ApiError> {
+fn parse_rename(body: &Body) -> Result<String, ApiError> {
     let issues = Issues::new();
     let name = Fields::patch(body, &issues).required("name", rule::text(1..=120));
     issues.finish(|| name)
@@ -172,16 +175,12 @@ fn parse_rename(body: &Map<String, Value>) -> Result<String, ApiError> {
 
 /// An absent or empty list is the unrestricted grant.
 fn read_scopes(fields: &Fields<'_>) -> Option<Vec<Scope>> {
-    match fields.get("scopes") {
-        None => Some(Vec::new()),
-        Some(Value::Array(items)) if items.is_empty() => Some(Vec::new()),
-        Some(_) => fields.list("scopes", MOST_SCOPES, Scope::rule),
-    }
+    if fields.has("scopes") { fields.list_or_empty("scopes", MOST_SCOPES, Scope::rule) } else { Some(Vec::new()) }
 }
 
 fn expiry_rule(now: Timestamp) -> impl Fn(&Value) -> Judged<Timestamp> {
     move |value| {
-        let end = rule::time(value)?;
+        let end = rule::described(|| json!({ "format": "future-date-time" }), rule::time)(value)?;
         if end <= now {
             return Err(Fault::new(IssueCode::TooSmall, "must lie in the future"));
         }
@@ -281,7 +280,6 @@ fn target(key: &KeyRecord) -> Target {
 #[allow(clippy::unwrap_used, reason = "a test")]
 pub mod tests {
     use super::*;
-    use serde_json::json;
 
     use crate::caller::{Caller, Credential};
     use model::customer::{Limits, Plan};
@@ -331,7 +329,7 @@ pub mod tests {
     }
 
     fn parse(body: Value) -> Result<CreateKey, ApiError> {
-        CreateKey::parse(body.as_object().unwrap(), NOW)
+        CreateKey::parse(&Body::try_from(body).unwrap(), NOW)
     }
 
     #[test]

@@ -2,12 +2,12 @@
 
 use model::address::Address;
 use model::error::ApiError;
-use model::field::{Fields, rule};
+use model::field::{Body, Fields, rule};
 use model::group::{Group, GroupChanges, ParticipantAction, ParticipantResult};
 use model::issue::{Fault, IssueCode, Issues};
 use network::operation::groups::{GroupAnswer, GroupOperation};
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use shard::projection::read::Filter;
 
 use crate::exchange::ChannelCall;
@@ -82,7 +82,7 @@ struct CreateGroup {
 }
 
 impl CreateGroup {
-    fn parse(body: &Map<String, Value>, call: &ChannelCall) -> Result<Self, ApiError> {
+    fn parse(body: &Body, call: &ChannelCall) -> Result<Self, ApiError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let subject = fields.required("subject", rule::text(1..=100));
@@ -121,11 +121,7 @@ async fn change(call: &mut ChannelCall, changes: GroupChanges) -> Outcome {
 }
 
 /// Reads a body of one field.
-fn parse_one<T>(
-    body: &Map<String, Value>,
-    field: &str,
-    rule: impl FnOnce(&Value) -> Result<T, Fault>,
-) -> Result<T, ApiError> {
+fn parse_one<T>(body: &Body, field: &str, rule: impl FnOnce(&Value) -> Result<T, Fault>) -> Result<T, ApiError> {
     let issues = Issues::new();
     let value = Fields::new(body, &issues).required(field, rule);
     issues.finish(|| value)
@@ -144,7 +140,7 @@ async fn set_description(call: &mut ChannelCall) -> Outcome {
 }
 
 /// Reads the settings body (interface 2.7).
-fn parse_settings(body: &Map<String, Value>) -> Result<GroupChanges, ApiError> {
+fn parse_settings(body: &Body) -> Result<GroupChanges, ApiError> {
     let issues = Issues::new();
     let fields = Fields::patch(body, &issues);
     let changes = GroupChanges {
@@ -179,7 +175,7 @@ fn results(answer: GroupAnswer) -> Outcome {
 
 /// Reads `{ "action", "participants" }`, where the action is one of some words.
 fn parse_action<T>(
-    body: &Map<String, Value>,
+    body: &Body,
     call: &ChannelCall,
     action: impl FnOnce(&Value) -> Result<T, Fault>,
 ) -> Result<(T, Vec<Address>), ApiError> {

@@ -97,7 +97,7 @@ impl From<&Latencies> for LatencyView {
 
 async fn show(call: &mut AccountCall) -> Outcome {
     let query = call.query();
-    let window = query.word("window", "1h, 24h, 7d or 30d", Window::parse).unwrap_or(DEFAULT_WINDOW);
+    let window = query.word("window", &["1h", "24h", "7d", "30d"], Window::parse).unwrap_or(DEFAULT_WINDOW);
     let only: Option<ChannelId> = query.id("channel_id");
     let (window, only) = query.finish((window, only))?;
     let (customer, context) = (call.customer_id(), call.context());

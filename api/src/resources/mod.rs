@@ -20,12 +20,13 @@ pub use account::AccountView;
 pub use api_keys::{IssuedKey, NewKey, audited_revocations};
 pub use auth::{email, new_password};
 pub use channels::{ChannelView, parse_disable_reason};
-pub use events::{EventStreams, ticket};
+pub use events::{EventStreams, PATH as EVENTS_PATH, ticket};
 pub use health::StatusSummary;
 
 #[cfg(test)]
 pub use api_keys::tests::{test_caller, test_key};
 
+use crate::openapi;
 use crate::route::Route;
 
 /// All routes of the public port.
@@ -46,6 +47,7 @@ pub fn routes() -> Vec<Route> {
     routes.extend(auth::routes());
     routes.extend(stubs::routes());
     routes.extend(health::routes());
+    routes.extend(openapi::routes());
     routes
 }
 

@@ -1,6 +1,6 @@
 //! What is said without any bytes: text, location, contact, poll, product (interface 2.2, supplement 28.1).
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::LONGEST_TEXT;
 use crate::address::MAX_DIGITS;
@@ -69,10 +69,7 @@ fn read_poll(fields: &Fields<'_>) -> Option<Content> {
 }
 
 fn read_contacts(fields: &Fields<'_>) -> Option<Vec<ContactCard>> {
-    if !fields.has("contacts") {
-        fields.refuse("contacts", Fault::new(IssueCode::Required, "is required"));
-    }
-    let cards = fields.objects("contacts", MOST_CONTACTS)?;
+    let cards = fields.required_objects("contacts", MOST_CONTACTS)?;
     // Every card is read before one is given up, so that all issues are reported.
     let cards: Vec<Option<ContactCard>> = cards.iter().map(read_card).collect();
     cards.into_iter().collect()
@@ -101,7 +98,8 @@ fn read_card(fields: &Fields<'_>) -> Option<ContactCard> {
 }
 
 fn digits(value: &Value) -> Judged<String> {
-    let text = rule::text(3..=MAX_DIGITS)(value)?;
+    let wants = || json!({ "pattern": "^[0-9]+$" });
+    let text = rule::described(wants, rule::text(3..=MAX_DIGITS))(value)?;
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Ok(text);
     }
@@ -109,7 +107,8 @@ fn digits(value: &Value) -> Judged<String> {
 }
 
 fn vcard(value: &Value) -> Judged<String> {
-    let text = rule::text(1..=LONGEST_VCARD)(value)?;
+    let wants = || json!({ "format": "vcard" });
+    let text = rule::described(wants, rule::text(1..=LONGEST_VCARD))(value)?;
     let lines = text.trim();
     if lines.starts_with("BEGIN:VCARD") && lines.ends_with("END:VCARD") {
         return Ok(text);

@@ -11,13 +11,11 @@ mod content;
 mod media;
 mod target;
 
-use serde_json::{Map, Value};
-
 pub use self::around::SendAround;
 pub use self::media::{MediaKind, MediaSend, MediaSource};
 use crate::address::{Address, AddressKind, Suffixes};
 use crate::error::ApiError;
-use crate::field::{Fields, rule};
+use crate::field::{Body, Fields, rule};
 use crate::issue::{Fault, IssueCode, Issues};
 use crate::message::{Content, MessageKey};
 
@@ -75,7 +73,7 @@ impl SendRequest {
     ///
     /// # Errors
     /// `invalid_request` with every broken rule.
-    pub fn parse(body: &Map<String, Value>, suffixes: &Suffixes) -> Result<Self, ApiError> {
+    pub fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, ApiError> {
         let issues = Issues::new();
         let top = Fields::new(body, &issues);
         let inner = match nested_fields(&top) {

@@ -1,6 +1,6 @@
 //! What is done to a message that exists: reaction, edit, delete, pin, star (interface 2.2, supplement 28.1).
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{LONGEST_EMOJI, LONGEST_TEXT};
 use crate::address::{AddressKind, Suffixes};
@@ -66,10 +66,7 @@ fn read_target(fields: &Fields<'_>, suffixes: &Suffixes) -> Option<MessageKey> {
 
 /// A MessageKey that must be there (interface 2.2).
 pub fn read_key(fields: &Fields<'_>, name: &str, suffixes: &Suffixes) -> Option<MessageKey> {
-    if !fields.has(name) {
-        fields.refuse(name, Fault::new(IssueCode::Required, "is required"));
-    }
-    let key = fields.object(name)?;
+    let key = fields.required_object(name)?;
     let id = key.required("id", rule::text(1..=LONGEST_ID));
     let from_me = key.required("from_me", rule::boolean);
     let remote_jid = key.required("remote_jid", rule::address(suffixes));
@@ -86,7 +83,8 @@ fn not_mine(fields: &Fields<'_>, why: &str) {
 }
 
 fn pin_duration(value: &Value) -> Judged<u32> {
-    let seconds = rule::integer(0..=u64::from(u32::MAX))(value)?;
+    let wants = || json!({ "enum": PIN_DURATIONS });
+    let seconds = rule::described(wants, rule::integer(0..=u64::from(u32::MAX)))(value)?;
     let known = PIN_DURATIONS.into_iter().find(|known| u64::from(*known) == seconds);
     known.ok_or_else(|| Fault::new(IssueCode::Enum, "must be 86400, 604800 or 2592000"))
 }

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::error::ErrorCode;
@@ -9,7 +9,7 @@ use crate::media::Media;
 use crate::message::ContactCard;
 
 fn parse(body: Value) -> Result<SendRequest, ApiError> {
-    SendRequest::parse(body.as_object().unwrap(), &Suffixes::simulated())
+    SendRequest::parse(&Body::try_from(body).unwrap(), &Suffixes::simulated())
 }
 
 /// A body of every type with all its fields, without `to`.
@@ -459,7 +459,7 @@ proptest! {
     #[test]
     fn any_body_is_refused_or_well_formed(body in any_body()) {
         let Value::Object(map) = body else { return Ok(()) };
-        match SendRequest::parse(&map, &Suffixes::simulated()) {
+        match SendRequest::parse(&Body::try_from(Value::Object(map.clone())).unwrap(), &Suffixes::simulated()) {
             Ok(send) => prop_assert!(keeps_the_rules(&send), "{send:?}"),
             Err(error) => {
                 prop_assert_eq!(error.code, ErrorCode::InvalidRequest);

@@ -1,15 +1,15 @@
 //! The bodies that create and change a webhook endpoint (interface 2.8, supplement 20.1).
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 use crate::error::ApiError;
 use crate::event::EventName;
-use crate::field::{Change, Fields, Judged, rule};
+use crate::field::{Body, Change, Fields, Judged, rule};
 use crate::id::ChannelId;
 use crate::issue::{Fault, IssueCode, Issues};
 use crate::payload::ChatTypeFilter;
-use crate::target::{TargetPolicy, judge_url};
+use crate::target::{LONGEST_URL, TargetPolicy, judge_url};
 use crate::webhook::headers::{StaticHeaders, static_headers};
 
 /// The most endpoints of one account.
@@ -69,7 +69,8 @@ impl EventFilter {
 }
 
 fn known_event(value: &Value) -> Judged<Option<EventName>> {
-    let text = value.as_str().ok_or_else(|| rule::wrong_type("a string"))?;
+    let words = || [EventName::words(), vec![EVERY_EVENT]].concat();
+    let text = rule::string(value, || json!({ "enum": words() }))?;
     if text == EVERY_EVENT {
         return Ok(None);
     }
@@ -111,7 +112,7 @@ pub struct CreateEndpoint {
 
 impl CreateEndpoint {
     /// The URL's text is judged here; a name's addresses are judged at each attempt (supplement 31, row 30).
-    pub fn parse(body: &Map<String, Value>, policy: &TargetPolicy) -> Result<Self, ApiError> {
+    pub fn parse(body: &Body, policy: &TargetPolicy) -> Result<Self, ApiError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let url = fields.required("url", url_rule(policy));
@@ -149,7 +150,7 @@ pub struct ChangeEndpoint {
 }
 
 impl ChangeEndpoint {
-    pub fn parse(body: &Map<String, Value>, policy: &TargetPolicy) -> Result<Self, ApiError> {
+    pub fn parse(body: &Body, policy: &TargetPolicy) -> Result<Self, ApiError> {
         let issues = Issues::new();
         let fields = Fields::patch(body, &issues);
         let change = Self {
@@ -165,7 +166,7 @@ impl ChangeEndpoint {
 }
 
 /// Reads the body `{ url }` of a probe.
-pub fn parse_probe(body: &Map<String, Value>, policy: &TargetPolicy) -> Result<String, ApiError> {
+pub fn parse_probe(body: &Body, policy: &TargetPolicy) -> Result<String, ApiError> {
     let issues = Issues::new();
     let url = Fields::new(body, &issues).required("url", url_rule(policy));
     issues.finish(|| url)
@@ -174,7 +175,7 @@ pub fn parse_probe(body: &Map<String, Value>, policy: &TargetPolicy) -> Result<S
 /// A URL that the gateway may call. The text is kept as given; attempts parse it again.
 fn url_rule(policy: &TargetPolicy) -> impl Fn(&Value) -> Judged<String> {
     move |value| {
-        let text = value.as_str().ok_or_else(|| rule::wrong_type("a string"))?;
+        let text = rule::string(value, || json!({ "format": "webhook-url", "maxLength": LONGEST_URL }))?;
         judge_url(text, policy)?;
         Ok(text.to_owned())
     }
@@ -192,10 +193,9 @@ fn chat_type_rule() -> impl Fn(&Value) -> Judged<ChatTypeFilter> {
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
-    use serde_json::json;
 
-    fn object(value: Value) -> Map<String, Value> {
-        value.as_object().unwrap().clone()
+    fn object(value: Value) -> Body {
+        Body::try_from(value).unwrap()
     }
 
     fn create(body: Value) -> Result<CreateEndpoint, ApiError> {

@@ -1,6 +1,6 @@
 //! The headers of its own that an endpoint gets with each delivery (supplement 20.1).
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::field::{Judged, rule};
 use crate::issue::{Fault, IssueCode};
@@ -33,7 +33,15 @@ const TAKEN_PREFIXES: [&str; 2] = ["content-", "x-gateway-"];
 
 /// The rule of `headers`: an object of at most ten strings.
 pub fn static_headers(value: &Value) -> Judged<StaticHeaders> {
-    let map = value.as_object().ok_or_else(|| rule::wrong_type("an object of names and values"))?;
+    let wants = || {
+        json!({
+            "type": "object",
+            "maxProperties": MOST,
+            "propertyNames": { "pattern": "^[A-Za-z0-9!#$%&'*+.^_`|~-]+$", "maxLength": LONGEST_NAME },
+            "additionalProperties": { "type": "string", "pattern": "^[ -~\t]*$", "maxLength": LONGEST_VALUE },
+        })
+    };
+    let map = value.as_object().ok_or_else(|| rule::wrong_type("an object of names and values").wanting(wants()))?;
     if map.len() > MOST {
         return Err(Fault::new(IssueCode::TooMany, format!("at most {MOST} headers")));
     }
@@ -83,7 +91,6 @@ fn judge_value(name: &str, value: &str) -> Judged<()> {
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn a_header_may_be_anything_that_the_gateway_does_not_set() {

@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use serde_json::{Map, Value};
-
 use super::DeliveryState;
 use crate::error::ApiError;
 use crate::event::EventName;
-use crate::field::{Fields, rule};
+use crate::field::{Body, Fields, rule};
 use crate::issue::{Fault, IssueCode, Issues};
 use crate::time::Timestamp;
 
@@ -28,7 +26,7 @@ pub struct Recovery {
 }
 
 impl Recovery {
-    pub fn parse(body: &Map<String, Value>, now: Timestamp) -> Result<Self, ApiError> {
+    pub fn parse(body: &Body, now: Timestamp) -> Result<Self, ApiError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let since = fields.required("since", rule::time);
@@ -36,8 +34,8 @@ impl Recovery {
         let words = STATES.map(DeliveryState::as_str);
         let known = |word: &str| DeliveryState::parse(word).filter(|state| STATES.contains(state));
         let states = fields.list("states", STATES.len(), rule::one_of(&words, known));
-        let event = rule::one_of(&["the event names of the interface"], EventName::parse);
-        let events = fields.list("events", EventName::ALL.len(), event);
+        let names = EventName::words();
+        let events = fields.list("events", names.len(), rule::one_of(&names, EventName::parse));
         if let Some(since) = since {
             if until.since(since) > LONGEST_WINDOW {
                 fields.refuse("since", Fault::new(IssueCode::TooBig, "at most 30 days lie between since and until"));
@@ -60,12 +58,12 @@ impl Recovery {
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     const NOW: Timestamp = Timestamp(1_767_225_600_000);
 
     fn parse(body: Value) -> Result<Recovery, ApiError> {
-        Recovery::parse(body.as_object().unwrap(), NOW)
+        Recovery::parse(&Body::try_from(body).unwrap(), NOW)
     }
 
     #[test]

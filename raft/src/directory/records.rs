@@ -9,6 +9,7 @@ use model::payload::ChatTypeFilter;
 use model::seal::WrappedKey;
 use model::time::Timestamp;
 use model::webhook::EventFilter;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -89,7 +90,7 @@ pub struct CustomerRecord {
 }
 
 /// Who made a key (supplement 21.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyOrigin {
     Signup,

@@ -6,6 +6,9 @@ pub const HEAD: usize = 4096;
 /// The longest MIME type that is taken (interface 8.2).
 pub const LONGEST_MIME: usize = 255;
 
+/// What [`is_mime_type`] takes, as a regular expression.
+pub const MIME_PATTERN: &str = "^ *[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+ *(;[ -~]*)?$";
+
 /// What nothing more is known of.
 pub const UNKNOWN: &str = "application/octet-stream";
 

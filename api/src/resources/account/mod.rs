@@ -5,7 +5,7 @@ mod usage;
 mod view;
 
 use model::error::ApiError;
-use model::field::{Change, Fields, Judged, rule};
+use model::field::{Body, Change, Fields, Judged, rule};
 use model::id::UserId;
 use model::issue::{Fault, IssueCode, Issues};
 use model::member::Role;
@@ -13,7 +13,7 @@ use model::time::Timestamp;
 use raft::directory::command::{Command, CustomerChange, Reply as Updated};
 use raft::directory::records::CustomerRecord;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 use crate::audit::Target;
 use crate::exchange::AccountCall;
@@ -40,7 +40,7 @@ async fn show(call: &mut AccountCall) -> Outcome {
 }
 
 /// Reads `{ "name"?, "timezone"? }`.
-fn parse_change(body: &Map<String, Value>) -> Result<CustomerChange, ApiError> {
+fn parse_change(body: &Body) -> Result<CustomerChange, ApiError> {
     let issues = Issues::new();
     let fields = Fields::patch(body, &issues);
     let name = fields.optional("name", rule::text(1..=120)).into();
@@ -50,7 +50,7 @@ fn parse_change(body: &Map<String, Value>) -> Result<CustomerChange, ApiError> {
 
 /// A name of the IANA time zone database.
 fn timezone(value: &Value) -> Judged<String> {
-    let text = rule::text(1..=64)(value)?;
+    let text = rule::string(value, || json!({ "minLength": 1, "maxLength": 64, "format": "iana-time-zone" }))?;
     let known = text
         .parse::<chrono_tz::Tz>()
         .map_err(|_| Fault::new(IssueCode::Format, "must be a time zone of the IANA database such as Europe/Berlin"))?;
@@ -70,7 +70,7 @@ async fn patch(call: &mut AccountCall) -> Outcome {
 }
 
 /// Reads `{ "confirm": name }`, which must name the account.
-fn require_confirmation(body: &Map<String, Value>, account: &str) -> Result<(), ApiError> {
+fn require_confirmation(body: &Body, account: &str) -> Result<(), ApiError> {
     let issues = Issues::new();
     let confirmed = Fields::new(body, &issues).required("confirm", |value| match rule::text(1..=120)(value)? {
         name if name == account => Ok(()),
@@ -122,11 +122,10 @@ async fn members(call: &mut AccountCall) -> Outcome {
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn an_account_changes_by_name_and_time_zone() {
-        let parse = |body: Value| parse_change(body.as_object().unwrap());
+        let parse = |body: Value| parse_change(&Body::try_from(body).unwrap());
         let change = parse(json!({ "timezone": "Europe/Berlin" })).unwrap();
         assert!(change.name.is_keep() && matches!(change.timezone, Change::To(zone) if zone == "Europe/Berlin"));
         let table = [

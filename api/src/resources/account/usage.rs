@@ -5,6 +5,7 @@ use model::id::ChannelId;
 use model::issue::{Fault, IssueCode};
 use model::time::Day;
 use serde::Serialize;
+use serde_json::json;
 use shard::usage::{Counts, DayUsage};
 
 use crate::exchange::AccountCall;
@@ -58,7 +59,8 @@ struct Asked {
 
 impl Asked {
     fn read(query: Query<'_>, today: Day) -> Result<Self, ApiError> {
-        let day = |name| query.parsed(name, "must be a date such as 2026-01-31", Day::parse);
+        let date = || json!({ "type": "string", "format": "date" });
+        let day = |name| query.parsed(name, date, "must be a date such as 2026-01-31", Day::parse);
         let (from, to) = (day("from"), day("to").unwrap_or(today));
         let from = from.unwrap_or(to.minus(DEFAULT_DAYS - 1));
         if from > to {
@@ -66,7 +68,7 @@ impl Asked {
         } else if to.0 - from.0 >= LONGEST {
             query.refuse("from", IssueCode::TooBig, &format!("at most {LONGEST} days from `from` to `to`"));
         }
-        let by_channel = query.word("group_by", "day or channel", |word| match word {
+        let by_channel = query.word("group_by", &["day", "channel"], |word| match word {
             "day" => Some(false),
             "channel" => Some(true),
             _ => None,

@@ -4,9 +4,10 @@
 mod sign_in;
 mod sign_up;
 
+use model::field::rule;
 use model::issue::{Fault, IssueCode};
-use model::member::fold_email;
-use serde_json::Value;
+use model::member::{LONGEST_EMAIL, fold_email};
+use serde_json::{Value, json};
 
 use crate::route::Route;
 
@@ -23,11 +24,11 @@ pub fn routes() -> Vec<Route> {
 
 /// The rule of an e-mail address in a body; it is folded.
 pub fn email(value: &Value) -> Result<String, Fault> {
-    let text = value.as_str().ok_or_else(|| model::field::rule::wrong_type("a string"))?;
+    let text = rule::string(value, || json!({ "format": "email", "maxLength": LONGEST_EMAIL }))?;
     fold_email(text).ok_or_else(|| Fault::new(IssueCode::Format, "must be an e-mail address"))
 }
 
 /// The rule of a new password (supplement 31, row 37).
 pub fn new_password(value: &Value) -> Result<String, Fault> {
-    model::field::rule::text(12..=128)(value)
+    rule::text(12..=128)(value)
 }

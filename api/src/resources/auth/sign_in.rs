@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use model::error::{ApiError, ErrorCode};
-use model::field::{Fields, rule};
+use model::field::{Body, Fields, rule};
 use model::issue::Issues;
 use model::session_token::RefreshToken;
 use raft::directory::UpdateError;
 use raft::directory::command::{Command, Rejection};
 use raft::directory::records::AuditActor;
 use raft::directory::users::{SessionRecord, UserCommand, UserRecord};
-use serde_json::{Map, Value};
 use subtle::ConstantTimeEq;
 
 use crate::audit::{Suspect, Target};
@@ -33,7 +32,7 @@ struct Login {
 }
 
 impl Login {
-    fn parse(body: &Map<String, Value>) -> Result<Self, ApiError> {
+    fn parse(body: &Body) -> Result<Self, ApiError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let email = fields.required("email", super::email);

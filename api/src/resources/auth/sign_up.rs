@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::customer::{Limits, Plan};
 use model::error::{ApiError, ErrorCode};
-use model::field::{Fields, rule};
+use model::field::{Body, Fields, rule};
 use model::id::{CustomerId, UserId};
 use model::issue::Issues;
 use model::member::Role;
@@ -14,7 +14,6 @@ use raft::directory::records::{AuditActor, CustomerRecord};
 use raft::directory::users::{UserCommand, UserRecord};
 use salvo::http::header::AUTHORIZATION;
 use serde::Serialize;
-use serde_json::{Map, Value};
 
 use crate::audit::{Suspect, Target};
 use crate::auth::attempts::{self, Attempt};
@@ -32,7 +31,7 @@ struct SignUp {
 }
 
 impl SignUp {
-    fn parse(body: &Map<String, Value>) -> Result<Self, ApiError> {
+    fn parse(body: &Body) -> Result<Self, ApiError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let email = fields.required("email", super::email);

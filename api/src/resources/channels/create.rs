@@ -1,11 +1,12 @@
 //! `POST /v1/channels`.
 
 use model::error::ApiError;
-use model::field::{Fields, rule};
+use model::field::{Body, Fields, rule};
 use model::id::{ChannelId, KeyId};
 use model::issue::Issues;
 use raft::directory::command::Command;
 use raft::directory::records::{ChannelRecord, KeyOrigin};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -16,8 +17,9 @@ use crate::reply::{Outcome, Reply};
 use crate::resources::{IssuedKey, NewKey};
 
 /// The channel, and its own key when one was asked for.
-#[derive(Serialize)]
-struct Created {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "CreatedChannel")]
+pub struct Created {
     #[serde(flatten)]
     channel: ChannelView,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -25,14 +27,14 @@ struct Created {
 }
 
 /// The body (interface 2.1).
-struct CreateChannel {
+pub struct CreateChannel {
     name: String,
     metadata: Map<String, Value>,
     issue_scoped_key: bool,
 }
 
 impl CreateChannel {
-    fn parse(body: &Map<String, Value>) -> Result<Self, ApiError> {
+    pub fn parse(body: &Body) -> Result<Self, ApiError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let name = fields.required("name", rule::text(1..=120));

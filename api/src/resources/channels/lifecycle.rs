@@ -1,7 +1,7 @@
 //! The lifecycle calls: each is one trigger of the status machine, run by the channel's owner (supplement 3.4).
 
 use model::error::ApiError;
-use model::field::{Fields, rule};
+use model::field::{Body, Fields, rule};
 use model::issue::Issues;
 use model::scope::Scopes;
 use model::status::Trigger;
@@ -53,7 +53,7 @@ pub async fn enable(call: &mut ChannelCall) -> Outcome {
 ///
 /// # Errors
 /// `invalid_request`.
-pub fn parse_reason(body: &serde_json::Map<String, serde_json::Value>) -> Result<Option<String>, ApiError> {
+pub fn parse_reason(body: &Body) -> Result<Option<String>, ApiError> {
     let issues = Issues::new();
     let reason = Fields::new(body, &issues).optional("reason", rule::text(0..=255));
     issues.finish(|| Some(reason))

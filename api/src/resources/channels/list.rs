@@ -2,13 +2,14 @@
 
 use model::error::ApiError;
 use model::id::ChannelId;
-use model::page::Cursor;
+use model::page::{Cursor, ListId};
 use model::status::Status;
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::view::ChannelView;
 use crate::exchange::AccountCall;
+use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 
 /// Channels that are looked up at a time.
@@ -25,7 +26,7 @@ impl Cursor for ChannelCursor {
     const KIND: &'static str = "channels.1";
 }
 
-struct Filter {
+pub struct Filter {
     status: Option<Status>,
     /// A prefix.
     name: Option<String>,
@@ -33,15 +34,21 @@ struct Filter {
     after: Option<(Timestamp, ChannelId)>,
 }
 
+impl Filter {
+    pub fn parse(query: Query<'_>, list: ListId) -> Result<Self, ApiError> {
+        let filter = Self {
+            status: query.word("status", &Status::ALL.map(Status::as_str), Status::parse),
+            name: query.text("name").map(str::to_owned),
+            limit: query.limit(),
+            after: query.cursor::<ChannelCursor>(list).map(|cursor| (cursor.created_at, cursor.id)),
+        };
+        query.finish(filter)
+    }
+}
+
 pub async fn list(call: &mut AccountCall) -> Outcome {
-    let (query, of) = (call.query(), call.list(None, false));
-    let filter = Filter {
-        status: query.word("status", "a channel status such as connected", Status::parse),
-        name: query.text("name").map(str::to_owned),
-        limit: query.limit(),
-        after: query.cursor::<ChannelCursor>(of).map(|cursor| (cursor.created_at, cursor.id)),
-    };
-    let filter = query.finish(filter)?;
+    let of = call.list(None, false);
+    let filter = Filter::parse(call.query(), of)?;
     let wanted = filter.limit;
     let mut rows = find(call, filter).await?;
     let Some(limit) = wanted else { return Ok(Reply::ok(&List::whole(rows))) };

@@ -7,39 +7,103 @@ mod pairing;
 mod status_history;
 mod view;
 
-use model::error::ApiError;
-use model::field::{Fields, rule};
+use model::error::{ApiError, ErrorCode};
+use model::field::{Body, Fields, rule};
 use model::issue::Issues;
+use model::page::ListId;
 use raft::directory::command::{Command, Reply as Updated};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use shard::call::Work;
+use shard::records::StatusChange;
 
 pub use lifecycle::parse_reason as parse_disable_reason;
 pub use view::ChannelView;
 
+use self::create::{CreateChannel, Created};
+use self::list::Filter;
+use self::pairing::{PairCodeView, QrView, RawView, parse_pair_code};
 use crate::audit::Target;
 use crate::exchange::ChannelCall;
 use crate::failure;
+use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::resources::audited_revocations;
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
+    use ErrorCode as E;
+    let lifecycle = |id, summary| {
+        Doc::new(id, summary)
+            .about("Answers the channel as it is then; what comes of it arrives as `channel.status`.")
+            .accepted::<ChannelView>()
+            .errors(&[E::InvalidLifecycleTransition, E::NoOp, E::ChannelUnavailable, E::ConcurrentModification])
+    };
     vec![
-        Route::get("/v1/channels").multi_channel().account(list::list),
-        Route::post("/v1/channels").multi_channel().plan_blocks().account(create::create),
-        Route::get("/v1/channels/{id}").channel(show),
-        Route::patch("/v1/channels/{id}").channel(patch),
-        Route::delete("/v1/channels/{id}").channel(delete),
-        Route::get("/v1/channels/{id}/qr").channel(pairing::qr),
-        Route::post("/v1/channels/{id}/pair-code").channel(pairing::pair_code),
-        Route::post("/v1/channels/{id}/connect").channel(lifecycle::connect),
-        Route::post("/v1/channels/{id}/disconnect").channel(lifecycle::disconnect),
-        Route::post("/v1/channels/{id}/restart").channel(lifecycle::restart),
-        Route::post("/v1/channels/{id}/logout").channel(lifecycle::logout),
-        Route::post("/v1/channels/{id}/disable").channel(lifecycle::disable),
-        Route::post("/v1/channels/{id}/enable").channel(lifecycle::enable),
-        Route::get("/v1/channels/{id}/status-history").channel(status_history::status_history),
+        Route::get("/v1/channels").multi_channel().account(list::list).doc(
+            Doc::new("list_channels", "List channels, the newest first")
+                .query(|query| Filter::parse(query, ListId::only()))
+                .list_or_page::<ChannelView>(),
+        ),
+        Route::post("/v1/channels").multi_channel().plan_blocks().account(create::create).doc(
+            Doc::new("create_channel", "Create a channel")
+                .body(
+                    CreateChannel::parse,
+                    json!({ "name": "Sales", "metadata": { "team": "emea" }, "issue_scoped_key": true }),
+                )
+                .created::<Created>()
+                .errors(&[E::PlanChannelLimit]),
+        ),
+        Route::get("/v1/channels/{id}").channel(show).doc(Doc::new("get_channel", "Get a channel").ok::<ChannelView>()),
+        Route::patch("/v1/channels/{id}").channel(patch).doc(
+            Doc::new("update_channel", "Change a channel's name or metadata")
+                .about("Metadata replaces what was there.")
+                .body(PatchChannel::parse, json!({ "name": "Sales EMEA" }))
+                .ok::<ChannelView>(),
+        ),
+        Route::delete("/v1/channels/{id}").channel(delete).doc(
+            Doc::new("delete_channel", "Delete a channel")
+                .about("Ends its connection and wipes its credentials.")
+                .no_content(),
+        ),
+        Route::get("/v1/channels/{id}/qr").channel(pairing::qr).doc(
+            Doc::new("get_channel_qr", "Get the QR code that pairs the channel with a phone")
+                .about("Starts the pairing, and waits up to ten seconds for a code.")
+                .query(pairing::asked)
+                .ok::<QrView>()
+                .ok::<RawView>()
+                .content("image/png")
+                .errors(&[E::NoQr, E::ChannelUnavailable, E::ConcurrentModification]),
+        ),
+        Route::post("/v1/channels/{id}/pair-code").channel(pairing::pair_code).doc(
+            Doc::new("request_pair_code", "Get a code to type on the phone")
+                .body(parse_pair_code, json!({ "phone_number": "15551234567" }))
+                .ok::<PairCodeView>()
+                .errors(&[E::PairCodeUnavailable, E::PairCodeFailed, E::ChannelUnavailable, E::ConcurrentModification]),
+        ),
+        Route::post("/v1/channels/{id}/connect")
+            .channel(lifecycle::connect)
+            .doc(lifecycle("connect_channel", "Connect a channel")),
+        Route::post("/v1/channels/{id}/disconnect")
+            .channel(lifecycle::disconnect)
+            .doc(lifecycle("disconnect_channel", "Stop a channel, and keep its credentials")),
+        Route::post("/v1/channels/{id}/restart")
+            .channel(lifecycle::restart)
+            .doc(lifecycle("restart_channel", "Restart a channel's connection")),
+        Route::post("/v1/channels/{id}/logout")
+            .channel(lifecycle::logout)
+            .doc(lifecycle("logout_channel", "Unlink a channel from its phone")),
+        Route::post("/v1/channels/{id}/disable").channel(lifecycle::disable).doc(
+            lifecycle("disable_channel", "Forbid a channel to run")
+                .optional_body(lifecycle::parse_reason, json!({ "reason": "under review" })),
+        ),
+        Route::post("/v1/channels/{id}/enable")
+            .channel(lifecycle::enable)
+            .doc(lifecycle("enable_channel", "Allow a disabled channel to run").errors(&[E::NotDisabled])),
+        Route::get("/v1/channels/{id}/status-history").channel(status_history::status_history).doc(
+            Doc::new("list_status_history", "List the changes of a channel's status, the newest first")
+                .query(|query| status_history::asked(query, ListId::only()))
+                .page::<StatusChange>(),
+        ),
     ]
 }
 
@@ -68,7 +132,7 @@ struct PatchChannel {
 }
 
 impl PatchChannel {
-    fn parse(body: &Map<String, Value>) -> Result<Self, ApiError> {
+    fn parse(body: &Body) -> Result<Self, ApiError> {
         let issues = Issues::new();
         let fields = Fields::patch(body, &issues);
         let name = fields.optional("name", rule::text(1..=120));

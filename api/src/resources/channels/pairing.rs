@@ -1,58 +1,54 @@
 //! Pairing a channel with a phone: by QR code, or by a code to type (supplement 4.2).
 
 use model::error::ApiError;
-use model::field::{Fields, rule};
+use model::field::{Body, Fields, rule};
 use model::issue::{Fault, IssueCode, Issues};
 use model::time::Timestamp;
 use salvo::http::header::ACCEPT;
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 use shard::call::{Done, Work};
 use shard::picture;
 
 use crate::exchange::ChannelCall;
 use crate::failure;
+use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Format {
+pub enum Format {
     Json,
     Png,
     Raw,
 }
 
 /// Interface 2.1.
-#[derive(Serialize)]
-struct QrView {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Qr")]
+pub struct QrView {
     qr: String,
     raw: String,
     expires_at: Timestamp,
 }
 
-#[derive(Serialize)]
-struct RawView {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RawQr")]
+pub struct RawView {
     raw: String,
     expires_at: Timestamp,
 }
 
-#[derive(Serialize)]
-struct PairCodeView {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "PairCode")]
+pub struct PairCodeView {
     code: String,
     phone_number: String,
     expires_at: Timestamp,
 }
 
 pub async fn qr(call: &mut ChannelCall) -> Outcome {
-    let query = call.query();
-    let format = query.word("format", "json, png or raw", |word| match word {
-        "json" => Some(Format::Json),
-        "png" => Some(Format::Png),
-        "raw" => Some(Format::Raw),
-        _ => None,
-    });
-    let (least, most) = picture::SIZES.into_inner();
-    let size = query.number("size", least, most).unwrap_or(picture::DEFAULT_SIZE);
-    let (format, size) = query.finish((format, size))?;
+    let (format, size) = asked(call.query())?;
     let format = format.unwrap_or_else(|| if prefers_png(call) { Format::Png } else { Format::Json });
 
     let Done::Qr(code) = call.work(Work::Qr).await? else { return Err(failure::unexpected_answer()) };
@@ -67,6 +63,19 @@ pub async fn qr(call: &mut ChannelCall) -> Outcome {
         }
     };
     Ok(reply.uncached())
+}
+
+/// The format, where the query names one, and the size of a picture.
+pub fn asked(query: Query<'_>) -> Result<(Option<Format>, usize), ApiError> {
+    let format = query.word("format", &["json", "png", "raw"], |word| match word {
+        "json" => Some(Format::Json),
+        "png" => Some(Format::Png),
+        "raw" => Some(Format::Raw),
+        _ => None,
+    });
+    let (least, most) = picture::SIZES.into_inner();
+    let size = query.number("size", least, most).unwrap_or(picture::DEFAULT_SIZE);
+    query.finish((format, size))
 }
 
 /// Without `format`, a request that asks for a picture gets one.
@@ -86,7 +95,7 @@ pub async fn pair_code(call: &mut ChannelCall) -> Outcome {
 }
 
 /// Reads `{ "phone_number", "display_name"? }`.
-fn parse_pair_code(body: &Map<String, Value>) -> Result<(String, Option<String>), ApiError> {
+pub fn parse_pair_code(body: &Body) -> Result<(String, Option<String>), ApiError> {
     let issues = Issues::new();
     let fields = Fields::new(body, &issues);
     let phone_number = fields.required("phone_number", phone_rule);
@@ -96,7 +105,7 @@ fn parse_pair_code(body: &Map<String, Value>) -> Result<(String, Option<String>)
 
 /// Digits only, 7 to 15, no `+`.
 fn phone_rule(value: &Value) -> Result<String, Fault> {
-    let text = value.as_str().ok_or_else(|| rule::wrong_type("a string"))?;
+    let text = rule::string(value, || json!({ "pattern": "^[0-9]{7,15}$" }))?;
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
         return Err(Fault::new(IssueCode::Format, "must be the digits of an international number, without +"));
     }
@@ -110,7 +119,6 @@ fn phone_rule(value: &Value) -> Result<String, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn a_phone_number_is_7_to_15_digits() {

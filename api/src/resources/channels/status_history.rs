@@ -1,12 +1,14 @@
 //! `GET /v1/channels/{id}/status-history`: newest first.
 
-use model::page::{Cursor, DEFAULT_LIMIT};
+use model::error::ApiError;
+use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use shard::call::{Done, Work};
 
 use crate::exchange::ChannelCall;
 use crate::failure;
+use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 
 /// The place of the last change of a page: its time, and the channel's version that it made.
@@ -20,11 +22,16 @@ impl Cursor for ChangeCursor {
     const KIND: &'static str = "status-history.2";
 }
 
-pub async fn status_history(call: &mut ChannelCall) -> Outcome {
-    let (query, list) = (call.query(), call.list(Some(call.channel.id.0), false));
+/// The size of the page, and where the one before ended.
+pub fn asked(query: Query<'_>, list: ListId) -> Result<(usize, Option<(Timestamp, u64)>), ApiError> {
     let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
     let before = query.cursor::<ChangeCursor>(list).map(|cursor| (cursor.before, cursor.version));
-    let (limit, before) = query.finish((limit, before))?;
+    query.finish((limit, before))
+}
+
+pub async fn status_history(call: &mut ChannelCall) -> Outcome {
+    let list = call.list(Some(call.channel.id.0), false);
+    let (limit, before) = asked(call.query(), list)?;
 
     let Done::StatusHistory(mut changes) = call.work(Work::StatusHistory { limit: limit + 1, before }).await? else {
         return Err(failure::unexpected_answer());

@@ -4,12 +4,15 @@ use model::id::{ChannelId, CustomerId};
 use model::status::Status;
 use model::time::Timestamp;
 use raft::directory::records::ChannelRecord;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use shard::call::Live;
 
 /// Interface 2.1; all fields always present.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Channel")]
 pub struct ChannelView {
     pub id: ChannelId,
     pub customer_id: CustomerId,
@@ -17,6 +20,7 @@ pub struct ChannelView {
     pub phone_number: Option<String>,
     pub status: Status,
     pub last_seen_at: Option<Timestamp>,
+    #[schemars(with = "Map<String, Value>")]
     pub metadata: Box<RawValue>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,

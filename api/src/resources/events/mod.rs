@@ -32,7 +32,7 @@ use crate::reply::{Outcome, Reply};
 use crate::route::Route;
 
 /// Where streams are opened.
-const PATH: &str = "/v1/events";
+pub const PATH: &str = "/v1/events";
 
 const CONTENT_TYPE: &str = "text/event-stream; charset=utf-8";
 
@@ -113,7 +113,7 @@ fn asked(call: &AccountCall) -> Result<(Filter, Option<EventId>), ApiError> {
     let query = call.query();
     let channels: Vec<ChannelId> = query.ids("channel_id", MOST_CHANNELS);
     let names = names(&query);
-    let chat = query.word("chat_type", "one of all, direct_only, groups_only", ChatTypeFilter::parse);
+    let chat = query.word("chat_type", ChatTypeFilter::WORDS, ChatTypeFilter::parse);
     let resume = resume(call, &query);
     let (mut channels, names, chat, resume) = query.finish((channels, names, chat.unwrap_or_default(), resume))?;
     for id in &channels {
@@ -130,7 +130,7 @@ fn names(query: &Query<'_>) -> Vec<EventName> {
     if query.text("events") == Some("*") {
         return Vec::new();
     }
-    let mut names = query.words("events", "event names", EventName::parse);
+    let mut names = query.words("events", &EventName::words(), EventName::parse);
     names.sort();
     names.dedup();
     names

@@ -26,7 +26,7 @@ pub async fn list(call: &mut ChannelCall) -> Outcome {
     let (query, of) = (call.query(), call.list(Some(call.channel.id.0), false));
     let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
     let before = query.cursor::<MediaCursor>(of).map(|cursor| cursor.before);
-    let direction = query.word("direction", "upload, inbound or outbound", |word| match word {
+    let direction = query.word("direction", &["upload", "inbound", "outbound"], |word| match word {
         "upload" => Some(MediaDirection::Upload),
         "inbound" => Some(MediaDirection::Inbound),
         "outbound" => Some(MediaDirection::Outbound),

@@ -1,10 +1,10 @@
 //! `POST /v1/channels/{id}/media` and `.../media/from-url`: bytes for later sends. No connection is needed.
 
 use model::error::ApiError;
-use model::field::{Fields, rule};
+use model::field::{Body, Fields, rule};
 use model::issue::{Fault, IssueCode, Issues};
 use model::target::LONGEST_URL;
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 use shard::call::{Done, Work};
 use shard::media::call::MediaWork;
 use shard::media::record::{MediaDirection, MediaRow};
@@ -47,7 +47,7 @@ struct Source {
 }
 
 impl Source {
-    fn parse(body: &Map<String, Value>) -> Result<Self, ApiError> {
+    fn parse(body: &Body) -> Result<Self, ApiError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let url = fields.required("url", rule::text(1..=LONGEST_URL));
@@ -83,7 +83,8 @@ fn new_row(call: &ChannelCall, spooled: &Spooled, mime_type: String, filename: O
 
 /// The rule of a MIME type in a body.
 fn mime_type(value: &Value) -> Result<String, Fault> {
-    let text = rule::text(1..=sniff::LONGEST_MIME)(value)?;
+    let wants = || json!({ "pattern": sniff::MIME_PATTERN });
+    let text = rule::described(wants, rule::text(1..=sniff::LONGEST_MIME))(value)?;
     judged_mime_type(text)
 }
 
@@ -98,7 +99,8 @@ pub fn judged_mime_type(text: String) -> Result<String, Fault> {
 
 /// The rule of a file name in a body.
 fn filename(value: &Value) -> Result<String, Fault> {
-    judged_filename(&rule::text(1..=LONGEST_FILENAME)(value)?)
+    let wants = || json!({ "format": "file-name" });
+    judged_filename(&rule::described(wants, rule::text(1..=LONGEST_FILENAME))(value)?)
 }
 
 /// The longest file name (interface 8.2).

@@ -1,6 +1,5 @@
 //! `GET /v1/messages` and `GET /v1/channels/{id}/messages` (supplement 5.3).
 
-use model::address::Address;
 use model::error::ApiError;
 use model::id::{ChannelId, MessageId, RowId};
 use model::issue::IssueCode;
@@ -83,11 +82,7 @@ impl Asked {
         only: Option<ChannelId>,
     ) -> Result<Self, ApiError> {
         let suffixes = &call.app.config.suffixes;
-        let address = |name: &str| {
-            query.parsed(name, "must be an address or the digits of a number", |text| {
-                Address::parse_or_digits(text, suffixes).ok()
-            })
-        };
+        let address = |name: &str| query.address(name, suffixes);
         let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
         let ascending = query.ascending();
         let list = call.list(only.map(|channel| channel.0), ascending);
@@ -107,7 +102,7 @@ impl Asked {
             limit: limit + 1,
             ascending,
             after: cursor.map(|cursor| (Timestamp(cursor.at), cursor.row)),
-            direction: query.word("direction", "inbound or outbound", |word| match word {
+            direction: query.word("direction", &["inbound", "outbound"], |word| match word {
                 "inbound" => Some(Direction::Inbound),
                 "outbound" => Some(Direction::Outbound),
                 _ => None,
@@ -116,9 +111,8 @@ impl Asked {
             from: address("from"),
             to: address("to"),
             participant: address("participant"),
-            types: query
-                .words("type", &TYPE_NAMES.join(","), |word| TYPE_NAMES.contains(&word).then(|| word.to_owned())),
-            statuses: query.words("status", "queued,sent,delivered,read,played,failed,received", |word| {
+            types: query.words("type", TYPE_NAMES, |word| TYPE_NAMES.contains(&word).then(|| word.to_owned())),
+            statuses: query.words("status", &MessageStatus::ALL.map(MessageStatus::as_str), |word| {
                 MessageStatus::ALL.into_iter().find(|status| status.as_str() == word)
             }),
             message_ids: message_ids.into_iter().map(|id| MessageId(id.to_owned())).collect(),
@@ -127,7 +121,7 @@ impl Asked {
             until: query.time("until"),
             has_media: query.flag("has_media"),
             without_deliveries: query
-                .word("deliveries", "none", |word| (word == "none").then_some(true))
+                .word("deliveries", &["none"], |word| (word == "none").then_some(true))
                 .unwrap_or(false),
         };
         query.finish(Self { query: asked, limit, list })

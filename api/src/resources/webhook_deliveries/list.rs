@@ -6,6 +6,7 @@ use model::id::{ChannelId, DeliveryId, EndpointId, MessageId};
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::webhook::DeliveryState;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use shard::deliveries::query::{DeliveryQuery, StatusFilter};
 
 use crate::exchange::AccountCall;
@@ -49,11 +50,16 @@ fn parse(call: &AccountCall, of: Option<EndpointId>) -> Result<(DeliveryQuery, L
     let asked = DeliveryQuery {
         endpoint: of.or_else(|| query.id("endpoint_id")),
         channel: query.id("channel_id"),
-        events: query.words("event", "event names", EventName::parse),
+        events: query.words("event", &EventName::words(), EventName::parse),
         event_id: query.text("event_id").map(str::to_owned),
         message_id: query.text("message_id").map(|id| MessageId(id.to_owned())),
         states: query.words("state", &words(DeliveryState::ALL), DeliveryState::parse),
-        http_status: query.parsed("http_status", "must be 2xx, 4xx, 5xx, none or a number", StatusFilter::parse),
+        http_status: query.parsed(
+            "http_status",
+            || json!({ "type": "string", "pattern": "^([1-5]xx|none|[1-5][0-9]{2})$" }),
+            "must be 2xx, 4xx, 5xx, none or a number",
+            StatusFilter::parse,
+        ),
         since: query.time("since"),
         until: query.time("until"),
         limit: query.limit().unwrap_or(DEFAULT_LIMIT),
@@ -63,9 +69,8 @@ fn parse(call: &AccountCall, of: Option<EndpointId>) -> Result<(DeliveryQuery, L
     query.finish((asked, list))
 }
 
-/// The words of states, as a comma list.
-pub fn words(states: &[DeliveryState]) -> String {
-    states.iter().map(|state| state.as_str()).collect::<Vec<_>>().join(",")
+pub fn words(states: &[DeliveryState]) -> Vec<&'static str> {
+    states.iter().map(|state| state.as_str()).collect()
 }
 
 async fn page(call: &AccountCall, mut query: DeliveryQuery, list: ListId) -> Outcome {

@@ -1,0 +1,214 @@
+//! Answers: successes with their headers, and errors by their codes.
+
+use std::collections::BTreeMap;
+
+use model::error::ErrorCode;
+use schemars::Schema;
+use serde_json::{Map, Value, json};
+
+use super::Parts;
+use super::doc::{Answer, Content, Cursor, binary};
+use crate::route::{Action, Route};
+
+/// The status of a definitive refusal by the network: `other` has two (supplement 1, rule 18).
+const REFUSED_BY_NETWORK: u16 = 422;
+
+/// All answers of a route, by status.
+pub fn of(route: &Route, answers: &[Answer], errors: &[ErrorCode], parts: &mut Parts) -> Map<String, Value> {
+    let mut all = Map::new();
+    for answer in answers {
+        let entry = all.entry(answer.status.as_str()).or_insert_with(|| {
+            let text = answer.status.canonical_reason().unwrap_or_default();
+            json!({ "description": text, "headers": success_headers(route) })
+        });
+        add_content(entry, &answer.content, parts);
+    }
+    for (status, codes) in by_status(errors) {
+        let name = refused(route, status, &codes, parts);
+        let reference = json!({ "$ref": format!("#/components/responses/{name}") });
+        // A probe that is not ready, say, has an answer of its own for a status of errors.
+        all.entry(status.to_string()).or_insert(reference);
+    }
+    all
+}
+
+fn add_content(answer: &mut Value, content: &Content, parts: &mut Parts) {
+    match content {
+        Content::None => {}
+        Content::Json(schema) => add_json(answer, schema(&mut parts.schemas)),
+        Content::List { row, cursor } => {
+            let row = row(&mut parts.schemas);
+            add_json(answer, list(&row, *cursor));
+        }
+        Content::Other(media_type) => {
+            let schema = if media_type.starts_with("text/") { json!({ "type": "string" }) } else { binary() };
+            answer["content"][media_type] = json!({ "schema": schema });
+        }
+    }
+}
+
+/// An answer that has more than one shape is any of them.
+fn add_json(answer: &mut Value, schema: Schema) {
+    let schema = schema.to_value();
+    let place = &mut answer["content"]["application/json"]["schema"];
+    *place = match place.take() {
+        Value::Null => schema,
+        Value::Object(mut known) if known.contains_key("anyOf") => {
+            if let Some(shapes) = known.get_mut("anyOf").and_then(Value::as_array_mut) {
+                shapes.push(schema);
+            }
+            Value::Object(known)
+        }
+        known => json!({ "anyOf": [known, schema] }),
+    };
+}
+
+fn list(row: &Schema, cursor: Cursor) -> Schema {
+    let mut list = json!({
+        "type": "object",
+        "properties": { "data": { "type": "array", "items": row } },
+        "required": ["data"],
+    });
+    if cursor != Cursor::Never {
+        list["properties"]["next_cursor"] = json!({
+            "type": ["string", "null"],
+            "description": "The `cursor` of the next page; null at the end.",
+        });
+    }
+    if cursor == Cursor::Always {
+        list["required"] = json!(["data", "next_cursor"]);
+    }
+    Schema::try_from(list).unwrap_or_default()
+}
+
+fn by_status(codes: &[ErrorCode]) -> BTreeMap<u16, Vec<ErrorCode>> {
+    let mut by_status: BTreeMap<u16, Vec<ErrorCode>> = BTreeMap::new();
+    for code in codes {
+        let also = (*code == ErrorCode::Other).then_some(REFUSED_BY_NETWORK);
+        for status in [Some(code.http_status()), also].into_iter().flatten() {
+            let known = by_status.entry(status).or_default();
+            if !known.contains(code) {
+                known.push(*code);
+            }
+        }
+    }
+    by_status
+}
+
+/// Errors of one status; routes that answer alike share the entry, whose name is returned.
+fn refused(route: &Route, status: u16, codes: &[ErrorCode], parts: &mut Parts) -> String {
+    let mut texts: Vec<&str> = codes.iter().map(|code| code.as_str()).collect();
+    texts.sort_unstable();
+    let counted = is_counted(route);
+    let kind = if counted { "" } else { ".uncounted" };
+    let name = format!("{status}{kind}.{}", texts.join("."));
+    if !parts.responses.contains_key(&name) {
+        let example = |code: &str| {
+            let error = json!({ "code": code, "message": code.replace('_', " ") });
+            (
+                code.to_owned(),
+                json!({ "value": { "error": error, "request_id": "req_0197c0de5eed7000a000c0ffee000001" } }),
+            )
+        };
+        let examples: Map<String, Value> = texts.iter().map(|code| example(code)).collect();
+        let response = json!({
+            "description": texts.iter().map(|text| format!("`{text}`")).collect::<Vec<_>>().join(", "),
+            "headers": error_headers(status, counted),
+            "content": {
+                "application/json": { "schema": { "$ref": "#/components/schemas/Error" }, "examples": examples },
+            },
+        });
+        parts.responses.insert(name.clone(), response);
+    }
+    name
+}
+
+/// Whether a bucket of an account counts the route's calls.
+fn is_counted(route: &Route) -> bool {
+    matches!(route.action, Action::Account(_) | Action::Channel(_))
+}
+
+const RATE_LIMIT: [&str; 3] = ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Scope"];
+
+fn success_headers(route: &Route) -> Value {
+    let mut headers = references(&["X-Request-Id"]);
+    if is_counted(route) {
+        headers.extend(references(&RATE_LIMIT));
+    }
+    Value::Object(headers)
+}
+
+fn error_headers(status: u16, counted: bool) -> Value {
+    let mut headers = references(&["X-Request-Id"]);
+    match status {
+        401 => headers.extend(references(&["WWW-Authenticate"])),
+        429 => headers.extend(references(&["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Scope"])),
+        _ => {}
+    }
+    if matches!(status, 429 | 503) {
+        headers.extend(references(&["Retry-After"]));
+    }
+    // What is refused before a bucket is asked, by an unconfirmed address say, has no figures.
+    if counted && matches!(status, 400 | 402 | 404 | 409 | 413 | 422 | 501) {
+        headers.extend(references(&RATE_LIMIT));
+    }
+    Value::Object(headers)
+}
+
+fn references(names: &[&str]) -> Map<String, Value> {
+    let reference = |name: &str| (name.to_owned(), json!({ "$ref": format!("#/components/headers/{name}") }));
+    names.iter().map(|name| reference(name)).collect()
+}
+
+/// The headers of answers (interface 8.1, supplement 1, rule 11).
+pub fn headers() -> Value {
+    let count = json!({ "type": "integer", "minimum": 0 });
+    json!({
+        "X-Request-Id": {
+            "description": "The id of the request, for support and logs.",
+            "required": true,
+            "schema": { "type": "string", "pattern": "^[A-Za-z0-9_-]{8,64}$" },
+        },
+        "X-RateLimit-Limit": { "description": "The capacity of the bucket that decides.", "required": true, "schema": count },
+        "X-RateLimit-Remaining": { "description": "The tokens that are left in it.", "required": true, "schema": count },
+        "X-RateLimit-Scope": {
+            "description": "Which bucket it is.",
+            "required": true,
+            "schema": { "type": "string", "enum": ["customer", "channel", "ip"] },
+        },
+        "Retry-After": {
+            "description": "After how many seconds to try again.",
+            "required": true,
+            "schema": { "type": "integer", "minimum": 1 },
+        },
+        "WWW-Authenticate": { "description": "`Bearer`.", "required": true, "schema": { "type": "string" } },
+    })
+}
+
+/// The envelope of interface 7.
+pub fn error_schema() -> Value {
+    let codes: Vec<&str> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();
+    json!({
+        "type": "object",
+        "required": ["error", "request_id"],
+        "properties": {
+            "error": {
+                "type": "object",
+                "title": "ErrorBody",
+                "required": ["code", "message"],
+                "properties": {
+                    "code": {
+                        "type": "string",
+                        "description": "What to match on. The list is open: have a default branch.",
+                        "examples": codes,
+                    },
+                    "message": { "type": "string", "description": "For people; it may change." },
+                    "details": {
+                        "description": "Facts that go with the code. With `invalid_request`, a list of issues with `path`, `code` and `message`.",
+                    },
+                },
+            },
+            "request_id": { "type": "string" },
+        },
+    })
+}

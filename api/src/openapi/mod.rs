@@ -1,0 +1,81 @@
+//! The machine-readable description of a port: OpenAPI 3.1, made of the routes' declarations (supplement 27).
+//!
+//! - [`doc`]: what a route says of itself. `operation`: one route as the document shows it.
+//! - `answers`: successes, errors and their headers. `parameters`: what stands in paths. `pages`: the two public routes.
+
+mod answers;
+mod doc;
+mod operation;
+mod pages;
+mod parameters;
+
+pub use doc::Doc;
+pub use pages::{Document, routes};
+
+use schemars::SchemaGenerator;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+
+use crate::route::Route;
+
+/// The version of the interface (interface 9, rule 1).
+const VERSION: &str = "v1";
+
+const ABOUT: &str = "\
+Every answer bears `X-Request-Id`; a caller's own (8 to 64 of `A-Z a-z 0-9 _ -`) is kept. Errors have the shape of \
+`Error`: match on `error.code`, and expect codes that are not listed here. Unknown fields of bodies and unknown \
+parameters are ignored. On 429 and 503 wait for `Retry-After`.";
+
+/// What the parts of the document share while it is made.
+struct Parts {
+    schemas: SchemaGenerator,
+    responses: Map<String, Value>,
+}
+
+/// The document of a port.
+pub fn document(title: &str, routes: &[Route]) -> Value {
+    let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
+        settings.definitions_path = "/components/schemas".into();
+        settings.meta_schema = None;
+    });
+    let mut parts = Parts { schemas: settings.into_generator(), responses: Map::new() };
+    let mut paths = Map::new();
+    for route in routes {
+        let Some(doc) = &route.doc else { continue };
+        let operation = operation::of(route, doc, &mut parts);
+        let path = paths.entry(route.path).or_insert_with(|| json!({}));
+        path[route.method.as_str().to_ascii_lowercase()] = operation;
+    }
+    let mut schemas = parts.schemas.take_definitions(true);
+    schemas.insert("Error".to_owned(), answers::error_schema());
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": title,
+            "version": VERSION,
+            "description": ABOUT,
+            "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
+        },
+        "servers": [{ "url": "/" }],
+        "tags": operation::tags(routes),
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "responses": parts.responses,
+            "headers": answers::headers(),
+            "securitySchemes": {
+                "bearer": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "An API key, or the token of a dashboard session; the operator token on the operator's port.",
+                },
+                "ticket": {
+                    "type": "apiKey",
+                    "in": "query",
+                    "name": "ticket",
+                    "description": "A ticket of POST /v1/events/tickets, for browsers. It works once.",
+                },
+            },
+        },
+    })
+}

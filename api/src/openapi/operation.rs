@@ -1,0 +1,177 @@
+//! One route as the document shows it: what it takes, what it answers, who may call.
+
+use std::collections::BTreeSet;
+
+use model::error::ErrorCode;
+use model::scope::Resource;
+use serde_json::{Map, Value, json};
+
+use super::doc::{BodyDoc, Doc};
+use super::{Parts, answers, parameters};
+use crate::route::{Action, Grant, Route, resource_of};
+
+/// An Operation Object.
+pub fn of(route: &Route, doc: &Doc, parts: &mut Parts) -> Value {
+    let errors = errors(route, doc);
+    let mut operation = json!({
+        "operationId": doc.id,
+        "summary": doc.summary,
+        "tags": [tag(route.path)],
+        "security": security(route),
+        "responses": answers::of(route, &doc.answers, &errors, parts),
+    });
+    let about = about(route, doc);
+    if !about.is_empty() {
+        operation["description"] = json!(about);
+    }
+    let parameters = parameters_of(route, doc);
+    if !parameters.is_empty() {
+        operation["parameters"] = json!(parameters);
+    }
+    if let Some(body) = &doc.body {
+        operation["requestBody"] = request_body(body);
+    }
+    operation
+}
+
+/// The text of a route, and what a key must grant.
+fn about(route: &Route, doc: &Doc) -> String {
+    let needs = match (&route.action, route.rules.grant) {
+        (Action::Public(_) | Action::Operator(_), _) => String::new(),
+        (_, Grant::Scope(resource, access)) => {
+            format!("Needs the scope `{}.{}`.", resource.as_str(), access.as_str())
+        }
+        (_, Grant::Account(_)) => "Needs an unrestricted key, or a dashboard session.".to_owned(),
+        (_, Grant::Session) => "Needs a dashboard session; a key will not do.".to_owned(),
+    };
+    [doc.about, needs.as_str()].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n\n")
+}
+
+fn security(route: &Route) -> Value {
+    match &route.action {
+        Action::Public(_) => json!([]),
+        // The one route that a browser can open without a header (supplement 23).
+        Action::Account(_) if route.path == crate::resources::EVENTS_PATH => {
+            json!([{ "bearer": [] }, { "ticket": [] }])
+        }
+        _ => json!([{ "bearer": [] }]),
+    }
+}
+
+fn parameters_of(route: &Route, doc: &Doc) -> Vec<Value> {
+    let mut all = Vec::new();
+    for name in route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')) {
+        let (schema, about) = parameters::of_path(route.path, name).unwrap_or((json!({ "type": "string" }), ""));
+        all.push(json!({ "name": name, "in": "path", "required": true, "description": about, "schema": schema }));
+    }
+    for parameter in doc.query.iter().flat_map(|query| query()) {
+        let mut shown = json!({ "name": parameter.name, "in": "query", "schema": parameter.schema });
+        if parameter.required {
+            shown["required"] = json!(true);
+        }
+        if parameter.schema["type"] == "array" {
+            shown["style"] = json!("form");
+            shown["explode"] = json!(parameter.repeated);
+        }
+        all.push(shown);
+    }
+    for header in &doc.headers {
+        all.push(json!({
+            "name": header.name, "in": "header", "description": header.about, "schema": header.schema,
+        }));
+    }
+    all
+}
+
+fn request_body(body: &BodyDoc) -> Value {
+    let mut content = Map::new();
+    for kind in &body.content {
+        let mut shown = json!({ "schema": (kind.schema)() });
+        if !kind.examples.is_empty() {
+            let named = kind.examples.iter().map(|(name, value)| ((*name).to_owned(), json!({ "value": value })));
+            shown["examples"] = Value::Object(named.collect());
+        }
+        content.insert(kind.media_type.to_owned(), shown);
+    }
+    json!({ "required": body.required, "content": content })
+}
+
+/// The route's own codes and those of its kind, each once.
+pub fn errors(route: &Route, doc: &Doc) -> Vec<ErrorCode> {
+    use ErrorCode as E;
+    let mut codes = vec![E::InternalError];
+    match &route.action {
+        Action::Public(_) => codes.push(E::RateLimited),
+        Action::Operator(_) => codes.extend([E::AuthMissing, E::AuthMalformed, E::AuthInvalid, E::WorkerAtCapacity]),
+        Action::Account(_) | Action::Channel(_) => codes.extend([
+            E::AuthMissing,
+            E::AuthMalformed,
+            E::AuthInvalid,
+            E::AuthExpired,
+            E::AuthRevoked,
+            E::AuthNoEmail,
+            E::InsufficientScope,
+            E::RateLimited,
+            E::AuthBackendUnavailable,
+            E::WorkerAtCapacity,
+        ]),
+    }
+    if matches!(route.action, Action::Channel(_)) {
+        codes.extend([E::ChannelNotFound, E::ChannelAccessDenied]);
+    }
+    if route.rules.multi_channel {
+        codes.push(E::ChannelScopedKey);
+    }
+    if route.rules.plan_blocks {
+        codes.extend([E::TrialExpired, E::PaymentOverdue]);
+    }
+    if doc.body.is_some() {
+        codes.extend([E::InvalidRequest, E::BadRequest, E::PayloadTooLarge]);
+    }
+    if doc.query.is_some() {
+        codes.push(E::InvalidRequest);
+    }
+    codes.extend(&doc.errors);
+    codes
+}
+
+/// The feature area of a path (interface 1, point 3).
+fn tag(path: &str) -> &'static str {
+    if let Some(rest) = path.strip_prefix("/v1/") {
+        match rest.split('/').next().unwrap_or_default() {
+            "account" | "auth" => return "Account",
+            "support" => return "Support",
+            "status" => return "Status",
+            "admin" => return "Operators",
+            _ => {}
+        }
+    }
+    let Some(resource) = resource_of(path) else { return "Status" };
+    match resource {
+        Resource::Channels => "Channels",
+        Resource::Messages => "Messages",
+        Resource::Media => "Media",
+        Resource::Chats => "Chats",
+        Resource::Contacts | Resource::Blacklist => "Contacts",
+        Resource::Groups => "Groups",
+        Resource::Communities => "Communities",
+        Resource::Newsletters => "Newsletters",
+        Resource::Labels => "Labels",
+        Resource::Stories => "Stories",
+        Resource::Calls => "Calls",
+        Resource::Presences => "Presence",
+        Resource::Profile => "Profile",
+        Resource::Settings => "Settings",
+        Resource::Business => "Business",
+        Resource::Webhooks => "Webhooks",
+        Resource::Keys => "API Keys",
+        Resource::Events => "Events",
+        Resource::Limits | Resource::Metrics => "Rate limits",
+    }
+}
+
+/// The tags that the routes use, each once.
+pub fn tags(routes: &[Route]) -> Value {
+    let used: BTreeSet<&str> = routes.iter().map(|route| tag(route.path)).collect();
+    used.into_iter().map(|name| json!({ "name": name })).collect()
+}

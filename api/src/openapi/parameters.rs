@@ -1,0 +1,42 @@
+//! What stands in the place of `{name}` in paths.
+
+use serde_json::{Value, json};
+
+/// The JSON Schema of a path parameter and what it is; `None` for a name that nobody has described yet.
+///
+/// A value that breaks the schema is a missing resource (supplement 31, row 36).
+pub fn of_path(path: &str, name: &str) -> Option<(Value, &'static str)> {
+    let uuid = || json!({ "type": "string", "format": "uuid" });
+    let address = || json!({ "type": "string", "minLength": 3, "pattern": "^[A-Za-z0-9_-]+@[A-Za-z0-9_.-]+$" });
+    let person = || json!({ "type": "string", "minLength": 3, "pattern": model::field::rule::ADDRESS_OR_DIGITS });
+    let text = || json!({ "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[A-Za-z0-9_.=-]+$" });
+    Some(match name {
+        "id" if path.starts_with("/v1/channels/") || path.starts_with("/v1/admin/channels/") => (uuid(), "The channel"),
+        "id" if path.starts_with("/v1/admin/nodes/") => (json!({ "type": "integer", "minimum": 1 }), "The node"),
+        "id" if path.starts_with("/v1/admin/customers/") => (uuid(), "The customer"),
+        "id" if path.starts_with("/v1/webhook-endpoints/") => (uuid(), "The webhook endpoint"),
+        "id" if path.starts_with("/v1/api-keys/") => (uuid(), "The API key"),
+        "id" if path.starts_with("/v1/support/") => (uuid(), "The ticket"),
+        "delivery_id" => (uuid(), "The webhook delivery"),
+        "media_id" => (uuid(), "The media"),
+        "user_id" => (uuid(), "The member"),
+        "ticket_id" => (uuid(), "The ticket"),
+        "message_id" => (text(), "The message, by its id in the network"),
+        "asset" => (text(), "The name of the file"),
+        "token" => (text(), "The token of a media link"),
+        "contact_id" => (person(), "The contact's address, or the digits of its number"),
+        "participant_id" => (person(), "The participant's address, or the digits of its number"),
+        "chat_id" => (person(), "The chat's address, or the digits of a contact's number"),
+        "group_id" => (address(), "The group's address"),
+        "community_id" => (address(), "The community's address"),
+        "newsletter_id" => (address(), "The newsletter's address"),
+        "invite_code" => (text(), "The invite code"),
+        "call_id" => (text(), "The call"),
+        "story_id" => (text(), "The story"),
+        "label_id" => (text(), "The label"),
+        "product_id" => (text(), "The product"),
+        "collection_id" => (text(), "The collection"),
+        "order_id" => (text(), "The order"),
+        _ => return None,
+    })
+}

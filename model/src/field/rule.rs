@@ -1,0 +1,163 @@
+//! The rules that a single value can be held against.
+//!
+//! No rule takes `null`: what it answers to `null` holds the JSON Schema of what it takes ([`Fault::wants`]), so that a
+//! rule is its own documentation. A rule that judges more than the rules below say of it is [`described`].
+
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use serde_json::{Map, Value, json};
+
+use super::Judged;
+use crate::address::{Address, Suffixes};
+use crate::issue::{Fault, IssueCode};
+use crate::target::LONGEST_URL;
+use crate::time::Timestamp;
+
+/// A value of another JSON type than `expected`, such as "a string".
+pub fn wrong_type(expected: &str) -> Fault {
+    Fault::new(IssueCode::Type, format!("must be {expected}"))
+}
+
+/// A string; `keywords` of JSON Schema say what more is wanted of it by whoever asks.
+pub fn string(value: &Value, keywords: impl FnOnce() -> Value) -> Judged<&str> {
+    value.as_str().ok_or_else(|| wrong_type("a string").wanting(json!({ "type": "string" })).also_wanting(&keywords()))
+}
+
+/// A rule with more to say of what it takes: `keywords` of JSON Schema go over those that the rule tells by itself.
+pub fn described<T>(keywords: impl Fn() -> Value, rule: impl Fn(&Value) -> Judged<T>) -> impl Fn(&Value) -> Judged<T> {
+    move |value| rule(value).map_err(|fault| if value.is_null() { fault.also_wanting(&keywords()) } else { fault })
+}
+
+/// A string whose length in Unicode scalar values lies in `length`; as received, without normalisation.
+pub fn text(length: RangeInclusive<usize>) -> impl Fn(&Value) -> Judged<String> {
+    move |value| {
+        let text = string(value, || json!({ "minLength": length.start(), "maxLength": length.end() }))?;
+        let count = text.chars().count();
+        if count < *length.start() {
+            return Err(Fault::new(IssueCode::TooShort, format!("at least {}", characters(*length.start()))));
+        }
+        if count > *length.end() {
+            return Err(Fault::new(IssueCode::TooLong, format!("at most {}", characters(*length.end()))));
+        }
+        Ok(text.to_owned())
+    }
+}
+
+fn characters(count: usize) -> String {
+    if count == 1 { "1 character".to_owned() } else { format!("{count} characters") }
+}
+
+pub fn boolean(value: &Value) -> Judged<bool> {
+    value.as_bool().ok_or_else(|| wrong_type("true or false").wanting(json!({ "type": "boolean" })))
+}
+
+/// A whole number in `range`. `1.0` counts as whole, as JSON does not tell it from `1`.
+pub fn integer(range: RangeInclusive<u64>) -> impl Fn(&Value) -> Judged<u64> {
+    move |value| {
+        let wants = || json!({ "type": "integer", "minimum": range.start(), "maximum": range.end() });
+        let whole = value.as_f64().filter(|n| n.fract() == 0.0);
+        let number = whole.ok_or_else(|| wrong_type("a whole number").wanting(wants()))?;
+        if number < *range.start() as f64 {
+            return Err(Fault::new(IssueCode::TooSmall, format!("at least {}", range.start())));
+        }
+        if number > *range.end() as f64 {
+            return Err(Fault::new(IssueCode::TooBig, format!("at most {}", range.end())));
+        }
+        Ok(value.as_u64().unwrap_or(number as u64))
+    }
+}
+
+/// A number in `range`.
+pub fn number(range: RangeInclusive<f64>) -> impl Fn(&Value) -> Judged<f64> {
+    move |value| {
+        let wants = || json!({ "type": "number", "minimum": range.start(), "maximum": range.end() });
+        let number = value.as_f64().ok_or_else(|| wrong_type("a number").wanting(wants()))?;
+        if number < *range.start() {
+            return Err(Fault::new(IssueCode::TooSmall, format!("at least {}", range.start())));
+        }
+        if number > *range.end() {
+            return Err(Fault::new(IssueCode::TooBig, format!("at most {}", range.end())));
+        }
+        Ok(number)
+    }
+}
+
+/// An absolute `http` or `https` URL of at most 2,048 characters. Whether it may be fetched is judged elsewhere.
+pub fn web_url(value: &Value) -> Judged<String> {
+    let wants = || json!({ "format": "uri", "pattern": "^[Hh][Tt][Tt][Pp][Ss]?:" });
+    let text = described(wants, text(1..=LONGEST_URL))(value)?;
+    let url = url::Url::parse(&text)
+        .map_err(|_| Fault::new(IssueCode::Format, "must be an absolute URL such as https://example.com/a"))?;
+    match url.scheme() {
+        "http" | "https" => Ok(text),
+        _ => Err(Fault::new(IssueCode::UrlScheme, "must be an http or https URL")),
+    }
+}
+
+/// An identifier of any uuid-backed kind.
+pub fn uuid<T: FromStr>(value: &Value) -> Judged<T> {
+    let text = string(value, || json!({ "format": "uuid" }))?;
+    text.parse().map_err(|_| Fault::new(IssueCode::Format, "must be a uuid"))
+}
+
+pub fn time(value: &Value) -> Judged<Timestamp> {
+    Timestamp::parse_iso(string(value, || json!({ "format": "date-time" }))?)
+        .ok_or_else(|| Fault::new(IssueCode::Format, "must be an ISO 8601 date-time such as 2026-01-01T00:00:00.000Z"))
+}
+
+/// One of a fixed set of words; `parse` knows them, `words` shows them.
+pub fn one_of<T>(words: &[&str], parse: impl Fn(&str) -> Option<T>) -> impl Fn(&Value) -> Judged<T> {
+    move |value| {
+        let text = string(value, || json!({ "enum": words }))?;
+        parse(text).ok_or_else(|| Fault::new(IssueCode::Enum, format!("must be one of {}", words.join(", "))))
+    }
+}
+
+/// What [`address`] takes, as a regular expression.
+pub const ADDRESS_OR_DIGITS: &str = "^([0-9]{3,}|[A-Za-z0-9_-]+@[A-Za-z0-9_.-]+)$";
+
+/// An address, or the bare digits of a phone.
+pub fn address(suffixes: &Suffixes) -> impl Fn(&Value) -> Judged<Address> {
+    move |value| {
+        let text = string(value, || json!({ "minLength": 3, "pattern": ADDRESS_OR_DIGITS }))?;
+        if text.chars().count() < 3 {
+            return Err(Fault::new(IssueCode::TooShort, "at least 3 characters"));
+        }
+        Address::parse_or_digits(text, suffixes).map_err(|_| {
+            let why = if text.starts_with('+') {
+                "write the number without the leading +"
+            } else {
+                "must be the digits of a number or an address <local>@<domain>"
+            };
+            Fault::new(IssueCode::Format, why)
+        })
+    }
+}
+
+/// Free-form metadata: at most 16 KiB of JSON, 50 keys, 64 characters a key (supplement 4.2).
+pub fn metadata(value: &Value) -> Judged<Map<String, Value>> {
+    const MOST_BYTES: usize = 16 * 1024;
+    const MOST_KEYS: usize = 50;
+    const LONGEST_KEY: usize = 64;
+    let wants = || {
+        json!({
+            "type": "object",
+            "maxProperties": MOST_KEYS,
+            "propertyNames": { "maxLength": LONGEST_KEY },
+            "description": "Free-form keys and values, at most 16 KiB of JSON.",
+        })
+    };
+    let map = value.as_object().ok_or_else(|| wrong_type("an object").wanting(wants()))?;
+    let too_big = |message: String| Err(Fault::new(IssueCode::TooBig, message));
+    if map.len() > MOST_KEYS {
+        return too_big(format!("at most {MOST_KEYS} keys"));
+    }
+    if map.keys().any(|key| key.chars().count() > LONGEST_KEY) {
+        return too_big(format!("keys of at most {LONGEST_KEY} characters"));
+    }
+    if value.to_string().len() > MOST_BYTES {
+        return too_big(format!("at most {MOST_BYTES} bytes of JSON"));
+    }
+    Ok(map.clone())
+}
