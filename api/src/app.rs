@@ -16,8 +16,9 @@ use crate::config::ApiConfig;
 use crate::key_use::KeyUse;
 use crate::openapi::Document;
 use crate::operator;
-use crate::pipeline::IpBuckets;
+use crate::pipeline::{CorsOrigins, IpBuckets};
 use crate::resources::{self, EventStreams, StatusSummary};
+use crate::support;
 
 pub struct App {
     pub config: ApiConfig,
@@ -29,6 +30,8 @@ pub struct App {
     pub event_streams: EventStreams,
     /// What `GET /openapi.json` shows.
     pub document: Document,
+    /// Whose scripts may read answers.
+    pub cors_origins: CorsOrigins,
     ip_buckets: Option<IpBuckets>,
 }
 
@@ -38,18 +41,21 @@ impl App {
     pub fn public(config: ApiConfig, cluster: Arc<Cluster>, closing: CancellationToken) -> Arc<Self> {
         let ip_buckets = Some(IpBuckets::new(config.limits.ip));
         let document = Document::of("Gateway", &resources::routes());
-        Self::new(config, cluster, ip_buckets, EventStreams::until(closing), document)
+        let cors_origins = config.cors_origins.clone();
+        Self::new(config, cluster, cors_origins, ip_buckets, EventStreams::until(closing), document)
     }
 
-    /// For the operator's port: nothing is counted there.
+    /// For the operator's port: nothing is counted there, and no script has any business there.
     pub fn operator(config: ApiConfig, cluster: Arc<Cluster>) -> Arc<Self> {
         let document = Document::of("Gateway, for its operators", &operator::routes());
-        Self::new(config, cluster, None, EventStreams::until(CancellationToken::new()), document)
+        let streams = EventStreams::until(CancellationToken::new());
+        Self::new(config, cluster, CorsOrigins::Nobody, None, streams, document)
     }
 
     fn new(
         config: ApiConfig,
         cluster: Arc<Cluster>,
+        cors_origins: CorsOrigins,
         ip_buckets: Option<IpBuckets>,
         event_streams: EventStreams,
         document: Document,
@@ -63,6 +69,7 @@ impl App {
             status_summary: StatusSummary::default(),
             event_streams,
             document,
+            cors_origins,
             ip_buckets,
         })
     }
@@ -83,23 +90,26 @@ impl App {
         customer.limits.channel.unwrap_or(self.config.limits.channel)
     }
 
-    /// Starts what writes beside the answers: failed authentications, times of keys' last use, messages.
+    /// Starts what goes on beside the answers: failed authentications, times of keys' last use, messages to members and
+    /// to the support.
     pub fn start_background(self: Arc<Self>) -> Background {
         let stop = CancellationToken::new();
-        let (for_failures, for_keys, for_mail) = (self.clone(), self.clone(), self);
+        let (for_failures, for_keys, for_mail, for_support) = (self.clone(), self.clone(), self.clone(), self);
         let (stop_failures, stop_keys, stop_mail) = (stop.clone(), stop.clone(), stop.clone());
+        let stop_support = stop.clone();
         let failures =
             tokio::spawn(async move { for_failures.failures.run(&for_failures.cluster, stop_failures).await });
         let key_use = tokio::spawn(async move { for_keys.key_use.run(&for_keys.cluster, stop_keys).await });
         let mail = tokio::spawn(async move { for_mail.auth.mail.run(stop_mail).await });
-        Background { stop, tasks: [failures, key_use, mail] }
+        let support = tokio::spawn(async move { support::run(&for_support, stop_support).await });
+        Background { stop, tasks: [failures, key_use, mail, support] }
     }
 }
 
 /// The tasks beside the requests.
 pub struct Background {
     stop: CancellationToken,
-    tasks: [JoinHandle<()>; 3],
+    tasks: [JoinHandle<()>; 4],
 }
 
 impl Background {

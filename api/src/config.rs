@@ -10,6 +10,8 @@ use model::limit::BucketRule;
 use model::target::TargetPolicy;
 
 use crate::auth::AuthConfig;
+use crate::pipeline::CorsOrigins;
+use crate::support::SupportConfig;
 
 /// Settings of both ports. The binary validates them; nothing here can be wrong on its own.
 #[derive(Clone)]
@@ -23,9 +25,13 @@ pub struct ApiConfig {
     pub suffixes: Suffixes,
     /// Peers whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpNet>,
+    /// Whose scripts may read answers of the public port.
+    pub cors_origins: CorsOrigins,
     pub limits: DefaultLimits,
     /// Members' way in.
     pub auth: AuthConfig,
+    /// Who hears of tickets.
+    pub support: SupportConfig,
     pub events: EventStreamConfig,
     /// Judges the URLs of webhook endpoints.
     pub target_policy: TargetPolicy,

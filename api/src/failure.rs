@@ -2,7 +2,8 @@
 
 use model::error::ApiError;
 use model::issue::{Fault, IssueCode};
-use model::time::Timestamp;
+use model::limit::LimitScope;
+use model::time::{Day, Timestamp};
 use model::webhook::endpoint::too_many_endpoints;
 use raft::directory::UpdateError;
 use raft::directory::command::{Rejection, Reply};
@@ -33,8 +34,21 @@ fn of_rejection(rejection: Rejection) -> ApiError {
         Rejection::VerificationUnknown | Rejection::SessionNotFound => ApiError::auth_invalid(),
         // Told with its time where it is known; here another request was faster.
         Rejection::SessionOver | Rejection::SessionMoved => ApiError::auth_revoked(Timestamp::now()),
+        Rejection::TicketNotFound => ApiError::not_found("ticket", ""),
+        Rejection::TicketClosed => ApiError::bad_request("the ticket is closed: open another one"),
+        Rejection::TicketUnchanged => ApiError::no_op("the ticket has that status already"),
+        Rejection::TicketFull { limit } => {
+            ApiError::bad_request(format!("a ticket has at most {limit} messages: open another one"))
+        }
+        Rejection::TicketLimit { limit } => {
+            let now = Timestamp::now();
+            let tomorrow = Timestamp::from_unix_seconds(i64::from(Day::of(now).0 + 1) * 86_400);
+            let seconds = u32::try_from(tomorrow.since(now).as_secs() + 1).unwrap_or(u32::MAX);
+            ApiError::rate_limited(LimitScope::Customer, limit, seconds)
+        }
         Rejection::AlreadyFormed
         | Rejection::NotFormed
+        | Rejection::CustomerLives
         | Rejection::EndpointDisabled
         | Rejection::ForeignStorage { .. }
         | Rejection::UnknownVersion(_)

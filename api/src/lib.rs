@@ -6,7 +6,8 @@
 //! - `projection`: how routes read what the network told of a channel, and ask it for changes.
 //! - `resources`: one module per resource of the interface; `operator`: the operator's routes.
 //! - `openapi`: the machine-readable description of both ports, made of what routes declare.
-//! - `audit`, `key_use`: what is written beside the answers, in batches.
+//! - `audit`, `key_use`: what is written beside the answers, in batches. `support`: tickets on their way to whoever answers
+//!   them.
 
 mod app;
 mod audit;
@@ -26,7 +27,10 @@ mod reply;
 mod resources;
 mod route;
 mod server;
+mod support;
 
 pub use auth::{AuthConfig, MailConfig, OidcConfig, SmtpConfig, SmtpSecurity};
 pub use config::{ApiConfig, DefaultLimits, EventStreamConfig};
+pub use pipeline::CorsOrigins;
 pub use server::{Running, ServeError, serve, serve_operator};
+pub use support::SupportConfig;

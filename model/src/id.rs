@@ -89,6 +89,10 @@ uuid_id! {
     UserId;
     /// One login of a member, and all tokens that were refreshed from it.
     SessionId;
+    /// A support ticket (supplement 26).
+    TicketId;
+    /// A message of a support ticket.
+    TicketMessageId;
 }
 
 impl DeliveryId {

@@ -25,5 +25,6 @@ pub mod session_token;
 pub mod status;
 pub mod stream_ticket;
 pub mod target;
+pub mod ticket;
 pub mod time;
 pub mod webhook;

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context;
-use api::{ApiConfig, AuthConfig, DefaultLimits, EventStreamConfig, ServeError};
+use api::{ApiConfig, AuthConfig, CorsOrigins, DefaultLimits, EventStreamConfig, ServeError, SupportConfig};
 use metrics_exporter_prometheus::PrometheusHandle;
 use model::address::Suffixes;
 use model::id::NodeId;
@@ -33,7 +33,7 @@ use shard::webhook::attempt::{AttemptConfig, Attempter};
 use shard::webhook::resolver::SystemResolver;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{Bucket, Config, Driver, MediaStore, Secret, auth};
+use crate::config::{self, Bucket, Config, Driver, MediaStore, Secret, auth, support};
 use crate::data_folder::DataFolder;
 use crate::refusal::Refusal;
 use crate::run::Configured;
@@ -118,6 +118,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
             retry_schedule: RetrySchedule::new(config.webhooks.schedule.iter().map(|delay| delay.0).collect()),
             delivery_rules: delivery_rules(&config),
             retention: retention(&config),
+            deletion_grace: config.account.deletion_grace.0,
             media: media(&config, &folder.path, media_secret),
         },
         host.clone(),
@@ -129,7 +130,8 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
 
     let close_ports = CancellationToken::new();
     tokio::spawn(telemetry::keep_metrics(metrics.clone(), close_ports.clone()));
-    let http = http(&config, auth::settings(&config.auth)?, operator_token.0, metrics);
+    let (auth, support) = (auth::settings(&config.auth)?, support::settings(&config)?);
+    let http = http(&config, auth, support, operator_token.0, metrics);
     let ports = [
         api::serve_operator(http.clone(), cluster.clone(), close_ports.clone())
             .await
@@ -363,7 +365,21 @@ fn base_url(config: &Config) -> String {
     config.api.base_url.trim_end_matches('/').to_owned()
 }
 
-fn http(config: &Config, auth: AuthConfig, operator_token: String, metrics: PrometheusHandle) -> ApiConfig {
+fn cors_origins(api: &config::Api) -> CorsOrigins {
+    match api.cors_origins.as_slice() {
+        [] => CorsOrigins::Nobody,
+        [any] if any == config::ANY_ORIGIN => CorsOrigins::Anybody,
+        origins => CorsOrigins::These(origins.to_vec()),
+    }
+}
+
+fn http(
+    config: &Config,
+    auth: AuthConfig,
+    support: SupportConfig,
+    operator_token: String,
+    metrics: PrometheusHandle,
+) -> ApiConfig {
     let rule = |bucket: Bucket| BucketRule { burst: bucket.burst, refill_per_second: bucket.refill_per_second };
     ApiConfig {
         listen: config.api.listen,
@@ -371,12 +387,14 @@ fn http(config: &Config, auth: AuthConfig, operator_token: String, metrics: Prom
         base_url: base_url(config),
         suffixes: suffixes(config),
         trusted_proxies: config.api.trusted_proxies.clone(),
+        cors_origins: cors_origins(&config.api),
         limits: DefaultLimits {
             ip: rule(config.limits.ip),
             customer: rule(config.limits.customer),
             channel: rule(config.limits.channel),
         },
         auth,
+        support,
         events: EventStreamConfig { heartbeat: config.events.heartbeat.0, max_age: config.events.max_age.0 },
         target_policy: target_policy(config),
         version: VERSION.to_owned(),

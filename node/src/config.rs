@@ -7,6 +7,7 @@ pub mod auth;
 pub mod files;
 pub mod load;
 mod media;
+pub mod support;
 #[cfg(test)]
 mod tests;
 pub mod validate;
@@ -23,6 +24,7 @@ use uuid::Uuid;
 
 pub use auth::Auth;
 pub use media::{Media, MediaBucket, MediaStore};
+pub use support::Support;
 pub use values::{HostPort, HumanDuration, Secret, Timing};
 
 /// The commented file that `gateway config example` prints.
@@ -47,6 +49,10 @@ pub struct Config {
     pub limits: Limits,
     #[serde(default)]
     pub auth: Auth,
+    #[serde(default)]
+    pub account: Account,
+    #[serde(default)]
+    pub support: Support,
     #[serde(default)]
     pub drain: Drain,
     #[serde(default)]
@@ -86,7 +92,13 @@ pub struct Api {
     /// Only from these is `X-Forwarded-For` believed.
     #[serde(default)]
     pub trusted_proxies: Vec<IpNet>,
+    /// Whose scripts may read answers, as browsers write origins; [`ANY_ORIGIN`] alone for everybody's.
+    #[serde(default)]
+    pub cors_origins: Vec<String>,
 }
+
+/// In `api.cors_origins`.
+pub const ANY_ORIGIN: &str = "*";
 
 /// `[ops]`: the operator's listener.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -248,6 +260,20 @@ impl Default for Limits {
 pub struct Bucket {
     pub burst: u32,
     pub refill_per_second: u32,
+}
+
+/// `[account]`: customers' accounts.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Account {
+    /// How long the data of a deleted account is kept (supplement 25).
+    pub deletion_grace: HumanDuration,
+}
+
+impl Default for Account {
+    fn default() -> Self {
+        Self { deletion_grace: HumanDuration(Duration::from_secs(30 * defaults::DAY)) }
+    }
 }
 
 /// `[drain]`: how a node leaves.

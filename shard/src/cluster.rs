@@ -67,6 +67,8 @@ pub struct ClusterConfig {
     pub retry_schedule: RetrySchedule,
     pub delivery_rules: DeliveryRules,
     pub retention: Retention,
+    /// How long a deleted customer's data is kept.
+    pub deletion_grace: Duration,
     pub media: MediaConfig,
 }
 
@@ -172,7 +174,7 @@ impl Cluster {
             stop: stop.clone(),
         });
         let joining = tokio::spawn(join(membership, cluster.excluded.clone(), stop.clone()));
-        let trimming = tokio::spawn(directory.clone().keep_trimmed(stop.clone()));
+        let trimming = tokio::spawn(directory.clone().keep_trimmed(config.deletion_grace, stop.clone()));
         let refreshing = tokio::spawn(directory.keep_fresh(stop.clone()));
         let gauging = tokio::spawn(keep_gauges(cluster.context.clone(), cluster.owners.clone(), stop));
         *cluster.tasks.lock() = vec![joining, refreshing, trimming, gauging];

@@ -7,7 +7,7 @@
 //! - [`scene`]: a channel, a phone and a receiver, for tests of what the network does beside messages.
 //! - [`receiver`]: a webhook receiver that can be told to fail; [`signature`] checks what it was sent.
 //! - [`stream`]: a client of the event stream.
-//! - [`media`]: uploads and links.
+//! - [`media`]: uploads and links. [`member`]: members of an account and their sessions.
 //! - [`wait`]: conditions with a deadline, in place of sleeps.
 //! - [`binary`]: where the program is, and how to run one of its commands to its end.
 //! - [`room`]: how many clusters one machine runs at once, and on which ports.
@@ -22,6 +22,7 @@ pub mod http;
 pub mod issuer;
 pub mod mailbox;
 pub mod media;
+pub mod member;
 pub mod receiver;
 pub mod room;
 pub mod scene;

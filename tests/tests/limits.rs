@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 use tests::cluster::{Cluster, Options};
-use tests::http::{Answer, Api, client};
+use tests::http::{Answer, Api, answer, client};
 use tests::tenant::Tenant;
 use tests::wait::{check, eventually, seconds};
 
@@ -252,7 +252,78 @@ async fn a_plan_that_ran_out_stops_sends_and_new_channels_but_no_reads() {
         tenant.channel("After").await;
     }
 
-    let tenant = Tenant::with(&cluster, json!({ "plan": { "channel_limit": 2 } })).await;
+    plan_caps_channels(&cluster).await;
+}
+
+/// Every kind of route, and whether a plan that ran out blocks it (interface 4.2, rule 8). `{channel}` stands for a
+/// channel. What is not blocked may fail for another reason.
+const BY_PLAN: &[(&str, &str, bool)] = &[
+    ("POST", "/v1/channels", true),
+    ("POST", "/v1/channels/{channel}/messages", true),
+    ("GET", "/v1/channels", false),
+    ("GET", "/v1/channels/{channel}", false),
+    ("PATCH", "/v1/channels/{channel}", false),
+    ("GET", "/v1/channels/{channel}/qr", false),
+    ("POST", "/v1/channels/{channel}/pair-code", false),
+    ("POST", "/v1/channels/{channel}/connect", false),
+    ("POST", "/v1/channels/{channel}/disconnect", false),
+    ("POST", "/v1/channels/{channel}/restart", false),
+    ("POST", "/v1/channels/{channel}/logout", false),
+    ("POST", "/v1/channels/{channel}/disable", false),
+    ("POST", "/v1/channels/{channel}/enable", false),
+    ("GET", "/v1/channels/{channel}/status-history", false),
+    ("GET", "/v1/channels/{channel}/messages", false),
+    ("GET", "/v1/channels/{channel}/stories", false),
+    ("GET", "/v1/channels/{channel}/media", false),
+    ("POST", "/v1/channels/{channel}/media/from-url", false),
+    ("GET", "/v1/messages", false),
+    ("GET", "/v1/webhook-endpoints", false),
+    ("POST", "/v1/webhook-endpoints", false),
+    ("GET", "/v1/webhook-deliveries", false),
+    ("GET", "/v1/api-keys", false),
+    ("POST", "/v1/api-keys", false),
+    ("GET", "/v1/limits", false),
+    ("GET", "/v1/metrics", false),
+    ("GET", "/v1/account", false),
+    ("PATCH", "/v1/account", false),
+    ("GET", "/v1/account/usage", false),
+    ("GET", "/v1/account/audit-log", false),
+    ("POST", "/v1/events/tickets", false),
+    ("DELETE", "/v1/channels/{channel}", false),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_that_ran_out_blocks_what_the_interface_names_and_nothing_else() {
+    let cluster = Cluster::shared().await;
+    let past = "2026-01-01T00:00:00.000Z";
+    let cases = [
+        (json!({ "trial_ends_at": past }), "trial_expired", "trial"),
+        (json!({ "overdue_since": past }), "payment_overdue", "past_due"),
+    ];
+    for (plan, code, status) in cases {
+        let tenant = Tenant::new(&cluster).await;
+        let channel = tenant.channel("Before").await;
+        let operator = cluster.operator(cluster.node_ids()[0], &tenant.client);
+        let customer = format!("/v1/admin/customers/{}", tenant.customer_id);
+        operator.patch(&customer, json!({ "plan": plan })).await.expect(200);
+        let api = tenant.api(cluster.node_ids()[1]);
+        assert_eq!(api.get("/v1/account").await.expect(200)["plan"]["status"], status);
+        for (method, path, is_blocked) in BY_PLAN {
+            let path = path.replace("{channel}", &channel);
+            let request = api.request(method.parse().unwrap(), &path);
+            let request = if *method == "GET" { request } else { request.json(&json!({})) };
+            let said = answer(request).await;
+            if *is_blocked {
+                said.expect_error(402, code);
+            } else {
+                assert!(!matches!(said.status, 402 | 404), "{method} {path}: {} {}", said.status, said.text());
+            }
+        }
+    }
+}
+
+async fn plan_caps_channels(cluster: &Cluster) {
+    let tenant = Tenant::with(cluster, json!({ "plan": { "channel_limit": 2 } })).await;
     let (first, _) = (tenant.channel("One").await, tenant.channel("Two").await);
     for node in cluster.node_ids() {
         let answer = tenant.api(node).post("/v1/channels", json!({ "name": "Three" })).await;
@@ -261,7 +332,7 @@ async fn a_plan_that_ran_out_stops_sends_and_new_channels_but_no_reads() {
     tenant.any().delete(&format!("/v1/channels/{first}")).await.expect(204);
     tenant.channel("Three").await;
     // Ten at once for one place: the cap holds over all nodes.
-    let tenant = Tenant::with(&cluster, json!({ "plan": { "channel_limit": 1 } })).await;
+    let tenant = Tenant::with(cluster, json!({ "plan": { "channel_limit": 1 } })).await;
     let calls = (0..9).map(|n| {
         let api = tenant.api(cluster.node_ids()[n % cluster.node_ids().len()]);
         async move { api.post("/v1/channels", json!({ "name": "Race" })).await.status }

@@ -2,16 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-#[path = "sessions/member.rs"]
-mod member;
 #[path = "sessions/tokens_of_an_issuer.rs"]
 mod tokens_of_an_issuer;
 
-use member::{Member, PASSWORD, email, login};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tests::cluster::{Cluster, Options};
 use tests::http::{answer, client, string, time, uuid};
+use tests::member::{self, Member, PASSWORD, email, login};
 use tests::tenant::Tenant;
 use tests::wait::{eventually, seconds};
 

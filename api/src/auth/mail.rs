@@ -1,4 +1,4 @@
-//! Messages to members, over SMTP. Requests do not wait for a mail server: messages go through a bounded queue, and one
+//! Messages to members and to the support, over SMTP. Requests do not wait for a mail server: messages go through a bounded queue, and one
 //! that is lost, as when the process ends, can be asked for again.
 
 use std::time::Duration;
@@ -145,33 +145,44 @@ impl Mailer {
     /// Sends what is queued until the stop.
     pub async fn run(&self, stop: CancellationToken) {
         let Some(mut waiting) = self.waiting.lock().take() else { return };
-        let server = match &self.config {
-            MailConfig::Smtp(config) => match (config.transport(), config.sender()) {
-                (Ok(transport), Ok(sender)) => Some((transport, sender)),
-                (Err(error), _) | (_, Err(error)) => {
-                    tracing::error!(%error, "messages cannot be sent");
-                    None
-                }
-            },
-            _ => None,
-        };
+        let server = self.server();
         while let Some(Some(mail)) = stop.run_until_cancelled(waiting.recv()).await {
-            match (&server, &self.config) {
-                (Some((transport, sender)), _) => {
-                    let sending = send(transport, sender, &mail);
-                    let sent = stop.run_until_cancelled(sending).await.unwrap_or(false);
-                    let outcome = if sent { "sent" } else { "failed" };
-                    metrics::counter!("gateway_mails_total", "outcome" => outcome).increment(1);
-                }
-                (None, MailConfig::Log) => {
-                    tracing::info!(
-                        to = mail.to,
-                        subject = mail.subject,
-                        text = mail.text,
-                        "a message, had it a server"
-                    );
-                }
-                (None, _) => tracing::error!("a message was dropped: no mail server is configured"),
+            stop.run_until_cancelled(self.send(server.as_ref(), &mail)).await;
+        }
+    }
+
+    /// Sends a message now. Says whether it was taken.
+    pub async fn deliver(&self, to: &str, subject: String, text: String) -> bool {
+        self.send(self.server().as_ref(), &Mail { to: to.to_owned(), subject, text }).await
+    }
+
+    /// The way to the mail server, and who writes. None where there is none.
+    fn server(&self) -> Option<(AsyncSmtpTransport<Tokio1Executor>, Mailbox)> {
+        let MailConfig::Smtp(config) = &self.config else { return None };
+        match (config.transport(), config.sender()) {
+            (Ok(transport), Ok(sender)) => Some((transport, sender)),
+            (Err(error), _) | (_, Err(error)) => {
+                tracing::error!(%error, "messages cannot be sent");
+                None
+            }
+        }
+    }
+
+    async fn send(&self, server: Option<&(AsyncSmtpTransport<Tokio1Executor>, Mailbox)>, mail: &Mail) -> bool {
+        match (server, &self.config) {
+            (Some((transport, sender)), _) => {
+                let sent = send(transport, sender, mail).await;
+                let outcome = if sent { "sent" } else { "failed" };
+                metrics::counter!("gateway_mails_total", "outcome" => outcome).increment(1);
+                sent
+            }
+            (None, MailConfig::Log) => {
+                tracing::info!(to = mail.to, subject = mail.subject, text = mail.text, "a message, had it a server");
+                true
+            }
+            (None, _) => {
+                tracing::error!("a message was dropped: no mail server is configured");
+                false
             }
         }
     }

@@ -1,9 +1,10 @@
-//! The operator's port: customers and their members, channels of all customers, nodes, metrics (supplement 28.6 and 31, rows 14 and 15).
+//! The operator's port: customers and their members, channels of all customers, nodes, metrics, support tickets (supplement 28.6 and 31, rows 14 and 15).
 
 mod channels;
 mod customers;
 mod metrics;
 mod nodes;
+mod tickets;
 mod users;
 
 use crate::openapi;
@@ -17,6 +18,7 @@ pub fn routes() -> Vec<Route> {
     routes.extend(users::routes());
     routes.extend(channels::routes());
     routes.extend(nodes::routes());
+    routes.extend(tickets::routes());
     routes.extend(metrics::routes());
     routes.extend(openapi::routes());
     routes

@@ -3,11 +3,14 @@
 //! request id → per-IP bucket → key → customer bucket → \[channel bucket\] → scope → channel lookup → key binding → plan
 //! → handler (body, then work).
 //!
+//! A browser's question whether a script may ask (`OPTIONS`) is answered after the per-IP bucket.
+//!
 //! The channel's token is taken at the channel's owner together with the work; where a check fails before, it is taken
 //! alone, and its refusal goes first. So a caller sees the order above, and a send costs one call to the owner.
 
 mod authentication;
 mod client;
+mod cors;
 mod ip_bucket;
 pub mod rate;
 
@@ -28,6 +31,7 @@ use tracing::{Instrument, Span, field};
 
 pub use authentication::{Address, caller, fresh_directory, key_caller};
 pub use client::client_of;
+pub use cors::CorsOrigins;
 pub use ip_bucket::{IpBuckets, network_of};
 
 use crate::app::App;
@@ -36,6 +40,7 @@ use crate::exchange::{AccountCall, ChannelCall, ChannelToken, Exchange, Operator
 use crate::reply::{Outcome, Reply};
 use crate::resources::ticket;
 use crate::route::{Action, Endpoint, Grant, PathRoutes, Route, Rules};
+use cors::Judgement;
 use rate::RateHeaders;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -69,12 +74,15 @@ impl Gate {
         Self { app, paths: None }
     }
 
-    async fn answer(&self, exchange: Exchange) -> Answered {
+    async fn answer(&self, exchange: Exchange, origin: &Judgement) -> Answered {
         if let Err(level) = self.app.take_from_address(exchange.client.ip, exchange.now) {
             let refused = rate::refusal(LimitScope::Ip, &level);
             return Answered { outcome: Err(refused), rate: Some(RateHeaders::new(LimitScope::Ip, &level)) };
         }
         let Some(paths) = &self.paths else { return Answered::uncounted(Err(ApiError::route_not_found())) };
+        if let Some(preflight) = origin.preflight(&exchange.http, paths) {
+            return Answered::uncounted(Ok(preflight));
+        }
         let Some(route) = paths.find(exchange.http.method()) else {
             // Told with `Allow` in [`Gate::handle`].
             return Answered::uncounted(Err(ApiError::route_not_found()));
@@ -213,6 +221,7 @@ impl Handler for Gate {
         let started = Instant::now();
         let request_id = request_id_of(request);
         let method = request.method().clone();
+        let origin = self.app.cors_origins.judge(request);
         let path = self.paths.as_ref().map_or("", |paths| paths.path);
         let exchange = Exchange {
             app: self.app.clone(),
@@ -227,7 +236,7 @@ impl Handler for Gate {
         let span = tracing::info_span!(
             "request", request_id = %request_id, %method, path, customer = field::Empty,
         );
-        let Answered { outcome, rate } = self.answer(exchange).instrument(span.clone()).await;
+        let Answered { outcome, rate } = self.answer(exchange, &origin).instrument(span.clone()).await;
         let refused = outcome.as_ref().err().map(|error| error.code.as_str()).unwrap_or_default();
         let mut reply = outcome.unwrap_or_else(|error| Reply::error(&error, &request_id));
         if let Some(paths) = self.paths.as_ref().filter(|paths| paths.find(&method).is_none())
@@ -241,6 +250,8 @@ impl Handler for Gate {
         if let Ok(value) = HeaderValue::from_str(&request_id.0) {
             reply = reply.with(REQUEST_ID, value);
         }
+
+        reply = origin.write(reply);
 
         let (status, elapsed) = (reply.status.as_u16(), started.elapsed());
         span.in_scope(|| {

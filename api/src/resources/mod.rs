@@ -12,6 +12,7 @@ mod media;
 mod messages;
 mod metrics;
 mod stubs;
+pub mod tickets;
 mod webhook_deliveries;
 mod webhook_endpoints;
 mod webhook_probe;
@@ -45,6 +46,7 @@ pub fn routes() -> Vec<Route> {
     routes.extend(metrics::routes());
     routes.extend(account::routes());
     routes.extend(auth::routes());
+    routes.extend(tickets::routes());
     routes.extend(stubs::routes());
     routes.extend(health::routes());
     routes.extend(openapi::routes());
@@ -54,4 +56,25 @@ pub fn routes() -> Vec<Route> {
 /// The routes that both ports have.
 pub fn health_routes() -> Vec<Route> {
     health::probes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Interface 4.2, rule 8: sends, stories, presence updates, new channels.
+    const BLOCKED: [(&str, &str); 4] = [
+        ("POST", "/v1/channels"),
+        ("POST", "/v1/channels/{id}/messages"),
+        ("POST", "/v1/channels/{id}/stories"),
+        ("POST", "/v1/channels/{id}/presences"),
+    ];
+
+    #[test]
+    fn a_plan_that_ran_out_blocks_what_the_interface_names_and_nothing_else() {
+        for route in routes() {
+            let is_named = BLOCKED.contains(&(route.method.as_str(), route.path));
+            assert_eq!(route.rules.plan_blocks, is_named, "{} {}", route.method, route.path);
+        }
+    }
 }

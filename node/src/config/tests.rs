@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 
-use super::{Auth, Config, Driver, EXAMPLE, LogFormat, Timing, files, load, validate};
+use super::{Auth, Config, Driver, EXAMPLE, LogFormat, Support, Timing, files, load, validate};
 use crate::pki::Authority;
 use crate::refusal::Refusal;
 
@@ -37,6 +37,7 @@ fn the_example_is_valid_and_shows_the_defaults() {
     all.webhooks.ca_file = None;
     all.media.s3 = None;
     all.auth = Auth::default();
+    all.support = Support::default();
     assert_eq!(toml::to_string(&all).unwrap(), toml::to_string(&config).unwrap());
 }
 
@@ -103,6 +104,13 @@ fn what_is_wrong_is_named_in_one_line_with_what_to_do() {
         (listen, "listen = \"0.0.0.0:8081\"", &["ops.listen", "another listener"]),
         ("base_url = \"https://gateway.example.com\"", "base_url = \"gateway\"", &["api.base_url", "http"]),
         (listen, "listen = \"0.0.0.0:8080\"\ntrusted_proxies = [\"10.0.0.0/64\"]", &["api.trusted_proxies"]),
+        ("# cors_origins = []", "cors_origins = [\"app.example.com\"]", &["api.cors_origins", "app.example.com"]),
+        ("# cors_origins = []", "cors_origins = [\"https://app.example.com/\"]", &["api.cors_origins"]),
+        ("# cors_origins = []", "cors_origins = [\"*\", \"https://app.example.com\"]", &["api.cors_origins", "alone"]),
+        ("# forward_url = ", "forward_url = \"helpdesk\" #", &["support.forward_url", "https://"]),
+        ("# forward_url = ", "email = \"help@example.com\" #", &["support.email", "auth.mail.host"]),
+        ("# forward_url = ", "email = \"help\" #", &["support.email", "no e-mail address"]),
+        ("# deletion_grace = ", "deletion_grace = \"0s\" #", &["account.deletion_grace"]),
         ("token_file = \"/etc/gateway/operator.token\"", "token = \"short\"", &["ops.token", "16"]),
         ("token_file = \"/etc/gateway/operator.token\"", "", &["ops.token"]),
         ("cluster_id = \"6f1f", "cluster_id = \"zzzz", &["cluster.cluster_id"]),

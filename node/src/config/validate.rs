@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use model::seal::MasterKey;
 use shard::media::token::LONGEST_LIFE;
+use url::Url;
 
-use super::{Bucket, Config, Media, MediaBucket, MediaStore, Timing, auth};
+use super::{ANY_ORIGIN, Bucket, Config, Media, MediaBucket, MediaStore, Timing, auth, support};
 use crate::refusal::Refusal;
 
 /// Shorter operator tokens could be guessed.
@@ -37,6 +38,7 @@ pub fn validate(config: &Config) -> Result<(), Refusal> {
     }
     history(config)?;
     auth::settings(&config.auth)?;
+    support::settings(config)?;
     ensure(
         config.drain.initial_wait.0 <= Duration::from_secs(600),
         "drain.initial_wait",
@@ -44,6 +46,13 @@ pub fn validate(config: &Config) -> Result<(), Refusal> {
         "give a shorter one",
     )?;
     let second = Duration::from_secs(1);
+    // By then the shards have wiped the channels.
+    ensure(
+        config.account.deletion_grace.0 >= second,
+        "account.deletion_grace",
+        "is under a second",
+        "30d is what customers are told",
+    )?;
     ensure(config.events.heartbeat.0 >= second, "events.heartbeat", "is under a second", "give a longer one")?;
     ensure(config.events.max_age.0 >= second, "events.max_age", "is under a second", "give a longer one")?;
     config
@@ -81,6 +90,7 @@ fn listeners(config: &Config) -> Result<(), Refusal> {
         )?;
     }
     ensure(is_http_url(&config.api.base_url), "api.base_url", "is no http or https URL", "write https://host[:port]")?;
+    cors_origins(&config.api.cors_origins)?;
     match (&config.ops.token, &config.ops.token_file) {
         (Some(_), Some(_)) => Err(Refusal::new("ops.token_file", "is given beside ops.token", "keep one of the two")),
         (None, None) => Err(Refusal::new("ops.token_file", "is missing", "set it, or ops.token")),
@@ -96,6 +106,22 @@ fn listeners(config: &Config) -> Result<(), Refusal> {
 pub fn operator_token(subject: &str, token: &str) -> Result<(), Refusal> {
     let well_formed = token.len() >= SHORTEST_TOKEN && token.bytes().all(|byte| byte.is_ascii_graphic());
     ensure(well_formed, subject, "is not 16 or more visible ASCII characters", "make one with: openssl rand -hex 24")
+}
+
+/// Origins are compared letter for letter with what a browser sends.
+fn cors_origins(origins: &[String]) -> Result<(), Refusal> {
+    let is_alone = origins.len() == 1 && origins[0] == ANY_ORIGIN;
+    let is_origin = |text: &String| {
+        let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        url.is_some_and(|url| url.origin().ascii_serialization() == *text)
+    };
+    match origins.iter().find(|origin| !is_origin(origin)).filter(|_| !is_alone) {
+        None => Ok(()),
+        Some(wrong) => {
+            let problem = format!("has \"{wrong}\", which no browser sends as an origin");
+            Err(Refusal::new("api.cors_origins", problem, "write https://app.example.com, or \"*\" alone"))
+        }
+    }
 }
 
 fn is_http_url(text: &str) -> bool {

@@ -9,8 +9,8 @@ use super::folder::{Folder, Plan, write_private};
 use crate::cli::{LimitArgs, UpArgs};
 use crate::config::auth::{Auth, Mail};
 use crate::config::{
-    Api, Bucket, Cluster, Config, Drain, Driver, Events, History, HostPort, HumanDuration, Limits, Log, Media, Member,
-    Network, Node, Ops, Peer, Secrets, Timing, Webhooks,
+    Account, Api, Bucket, Cluster, Config, Drain, Driver, Events, History, HostPort, HumanDuration, Limits, Log, Media,
+    Member, Network, Node, Ops, Peer, Secrets, Support, Timing, Webhooks,
 };
 use crate::config::{load, validate};
 
@@ -44,6 +44,7 @@ fn of_node(folder: &Folder, plan: Plan, args: &UpArgs, node: NodeId) -> Config {
             listen: ports.api(node),
             base_url: args.base_url.clone().unwrap_or_else(|| url(1)),
             trusted_proxies: Vec::new(),
+            cors_origins: Vec::new(),
         },
         ops: Ops { listen: ports.ops(node), token: None, token_file: Some(folder.operator_token_file()) },
         peer: Peer {
@@ -72,6 +73,8 @@ fn of_node(folder: &Folder, plan: Plan, args: &UpArgs, node: NodeId) -> Config {
         media: Media::default(),
         limits: limits(&args.limits),
         auth: Auth { signup: true, mail: Mail { to_log: true, ..Mail::default() }, ..Auth::default() },
+        account: Account::default(),
+        support: Support::default(),
         drain: Drain { initial_wait: HumanDuration(Duration::ZERO) },
         events: Events::default(),
         history: History::default(),

@@ -14,6 +14,7 @@ use super::records::{
     AuditEntry, ChannelRecord, ClusterRecord, CustomerRecord, DisabledReason, EndpointRecord, KeyRecord, NodeRecord,
     PlacementRecord,
 };
+use super::support::{TicketCommand, TicketRecord};
 use super::users::{SessionRecord, UserCommand, UserRecord};
 
 /// A command on its way into the log. The proposer mints the id and the times; a repeat of an id that was applied
@@ -53,6 +54,11 @@ pub enum Command {
     },
     DeleteCustomer {
         id: CustomerId,
+    },
+    /// Removes what is left of a deleted customer, a bounded number of records at a time.
+    PurgeCustomer {
+        id: CustomerId,
+        most: usize,
     },
 
     CreateKey(KeyRecord),
@@ -103,6 +109,8 @@ pub enum Command {
 
     /// Members and sessions.
     Users(UserCommand),
+    /// Support tickets.
+    Tickets(TicketCommand),
     /// Somebody watches the event stream of a customer: until then, owners keep its events for it. The later time wins.
     Streamed {
         customer: CustomerId,
@@ -158,6 +166,7 @@ pub enum Reply {
     Endpoint(EndpointRecord),
     User(UserRecord),
     Session(SessionRecord),
+    Ticket(Box<TicketRecord>),
     /// Whether there is more to forget.
     Trimmed {
         more: bool,
@@ -177,6 +186,8 @@ pub enum Rejection {
     ForeignStorage { node: NodeId, known: Uuid },
     #[error("no such customer")]
     CustomerNotFound,
+    #[error("the customer is not deleted")]
+    CustomerLives,
     #[error("no such key")]
     KeyNotFound,
     #[error("the key is revoked already")]
@@ -205,6 +216,16 @@ pub enum Rejection {
     SessionOver,
     #[error("the session has moved on to another token")]
     SessionMoved,
+    #[error("no such ticket")]
+    TicketNotFound,
+    #[error("the ticket is closed")]
+    TicketClosed,
+    #[error("the ticket has that status already")]
+    TicketUnchanged,
+    #[error("a ticket has at most {limit} messages")]
+    TicketFull { limit: u32 },
+    #[error("an account opens at most {limit} tickets a day")]
+    TicketLimit { limit: u32 },
     #[error("the command is of a newer version ({0}) than this node understands")]
     UnknownVersion(u8),
     #[error("the command cannot be read")]

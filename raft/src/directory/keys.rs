@@ -1,6 +1,6 @@
 //! The directory's keys: a prefix byte, then the record's own id, so that a prefix scan reads a table.
 
-use model::id::{AuditId, CustomerId, NodeId, ShardId};
+use model::id::{AuditId, CustomerId, NodeId, ShardId, TicketId, TicketMessageId};
 use model::time::Timestamp;
 use uuid::Uuid;
 
@@ -17,6 +17,11 @@ const USER: u8 = b'm';
 const SESSION: u8 = b's';
 const STREAMED: u8 = b't';
 const AUDIT: u8 = b'a';
+const TICKET: u8 = b'h';
+const TICKET_OF: u8 = b'i';
+const TICKET_MESSAGE: u8 = b'j';
+const TICKET_BOOK: u8 = b'l';
+const TICKET_FORWARD: u8 = b'f';
 const APPLIED: u8 = b'r';
 const APPLIED_ORDER: u8 = b'o';
 
@@ -89,6 +94,69 @@ pub fn audit_before(key: &[u8], before: Timestamp) -> Option<(Vec<u8>, Option<Ve
     let end = [&[AUDIT][..], customer.as_bytes(), &before.0.max(0).to_be_bytes()].concat();
     let next = customer.as_u128().checked_add(1).map(|next| [&[AUDIT][..], &next.to_be_bytes()].concat());
     Some((end, next))
+}
+
+/// Tickets sort by their time, which their ids begin with.
+pub fn ticket(id: TicketId) -> Vec<u8> {
+    [&[TICKET], &id.as_bytes()[..]].concat()
+}
+
+/// The tickets of all customers that are older than one.
+pub fn tickets(before: Option<TicketId>) -> (Vec<u8>, Vec<u8>) {
+    (vec![TICKET], before.map_or(vec![TICKET + 1], ticket))
+}
+
+/// A ticket among those of its customer.
+pub fn ticket_of(customer: CustomerId, id: TicketId) -> Vec<u8> {
+    [&[TICKET_OF], &customer.as_bytes()[..], &id.as_bytes()[..]].concat()
+}
+
+/// The tickets of a customer that are older than one.
+pub fn tickets_of(customer: CustomerId, before: Option<TicketId>) -> (Vec<u8>, Vec<u8>) {
+    let prefix = [&[TICKET_OF], &customer.as_bytes()[..]].concat();
+    let end = before.map_or_else(|| [prefix.as_slice(), &[u8::MAX; 17]].concat(), |id| ticket_of(customer, id));
+    (prefix, end)
+}
+
+/// The ticket that a key ends with.
+pub fn ticket_at_end(key: &[u8]) -> Option<TicketId> {
+    key.last_chunk().map(|bytes| TicketId::from_bytes(*bytes))
+}
+
+/// The messages of a ticket, in their order.
+pub fn ticket_message(ticket: TicketId, id: TicketMessageId) -> Vec<u8> {
+    [&[TICKET_MESSAGE], &ticket.as_bytes()[..], &id.as_bytes()[..]].concat()
+}
+
+pub fn ticket_messages(ticket: TicketId) -> (Vec<u8>, Vec<u8>) {
+    let prefix = [&[TICKET_MESSAGE], &ticket.as_bytes()[..]].concat();
+    let end = [prefix.as_slice(), &[u8::MAX; 17]].concat();
+    (prefix, end)
+}
+
+/// The message that a key ends with.
+pub fn ticket_message_at_end(key: &[u8]) -> Option<TicketMessageId> {
+    key.last_chunk().map(|bytes| TicketMessageId::from_bytes(*bytes))
+}
+
+/// A customer's count of tickets.
+pub fn ticket_book(customer: CustomerId) -> Vec<u8> {
+    [&[TICKET_BOOK], &customer.as_bytes()[..]].concat()
+}
+
+/// A message that the support is to hear of, by its time.
+pub fn ticket_forward(message: TicketMessageId, ticket: TicketId) -> Vec<u8> {
+    [&[TICKET_FORWARD], &message.as_bytes()[..], &ticket.as_bytes()[..]].concat()
+}
+
+pub fn ticket_forwards() -> (Vec<u8>, Vec<u8>) {
+    (vec![TICKET_FORWARD], vec![TICKET_FORWARD + 1])
+}
+
+/// What [`ticket_forward`] was made of.
+pub fn parse_ticket_forward(key: &[u8]) -> Option<(TicketMessageId, TicketId)> {
+    let message = TicketMessageId::from_bytes(key.get(1..17)?.try_into().ok()?);
+    Some((message, TicketId::from_bytes(key.get(17..33)?.try_into().ok()?)))
 }
 
 /// The reply to an applied proposal, for repeats of it.

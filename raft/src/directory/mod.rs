@@ -1,7 +1,7 @@
 //! The directory: the one state machine that every node replicates whole (design section 6).
 //!
 //! - [`records`]: what it holds. [`users`]: of it, members and their sessions. [`command`]: what can be asked of it.
-//! - [`health`]: of it, how endpoints answer.
+//! - [`health`]: of it, how endpoints answer. [`support`]: of it, support tickets.
 //! - [`state`]: the pure function from state and command to reply; `machine` puts it behind Raft.
 //! - [`Directory`]: the handle that the rest of the node uses: reads from memory, updates through the leader, and
 //!   knows how old its copy may be.
@@ -15,6 +15,7 @@ mod machine;
 pub mod records;
 mod retention;
 pub mod state;
+pub mod support;
 #[cfg(test)]
 mod tests;
 pub mod users;

@@ -29,15 +29,34 @@ const STEP_PAUSE: Duration = Duration::from_secs(1);
 const STEP_PATIENCE: Duration = Duration::from_secs(10);
 
 impl Directory {
-    /// Forgets what is old while this node leads the directory, until cancelled.
-    pub async fn keep_trimmed(self: Arc<Self>, stop: CancellationToken) {
-        let mut ticks = tokio::time::interval(LOOK_EVERY);
+    /// Forgets what is old while this node leads the directory, until cancelled. Customers go when they have been
+    /// deleted for `grace`.
+    pub async fn keep_trimmed(self: Arc<Self>, grace: Duration, stop: CancellationToken) {
+        let mut ticks = tokio::time::interval(LOOK_EVERY.min(grace));
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-            while self.leads() && self.trim_step().await {
+            while self.leads() && (self.trim_step().await || self.purge_step(grace).await) {
                 if stop.run_until_cancelled(tokio::time::sleep(STEP_PAUSE)).await.is_none() {
                     return;
                 }
+            }
+        }
+    }
+
+    /// Removes a part of a customer whose grace is over. Says whether there was one, and it went well.
+    async fn purge_step(&self, grace: Duration) -> bool {
+        let end = before(Timestamp::now(), grace);
+        let Some(id) = self.read(|state| state.deleted_before(end)) else { return false };
+        match self.update(Command::PurgeCustomer { id, most: STEP }, Vec::new(), Instant::now() + STEP_PATIENCE).await {
+            Ok(reply) => {
+                if matches!(reply, Reply::Trimmed { more: false }) {
+                    tracing::info!(customer = %id, "a deleted customer's data is removed");
+                }
+                true
+            }
+            Err(error) => {
+                tracing::warn!(customer = %id, %error, "a deleted customer's data could not be removed yet");
+                false
             }
         }
     }

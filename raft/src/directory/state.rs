@@ -1,6 +1,8 @@
 //! The directory's state in memory, and the pure function that a command is: state and command in, reply and change out.
 
+mod purge;
 mod retention;
+mod support;
 mod users;
 
 use std::cmp::Reverse;
@@ -246,6 +248,8 @@ impl DirectoryState {
                 Ok(Reply::Done)
             }
 
+            Command::PurgeCustomer { id, most } => self.purge_customer(id, most, store, changes),
+
             Command::CreateKey(key) => {
                 self.live_customer(key.customer_id)?;
                 if let Some(channel) = key.channel_id {
@@ -349,11 +353,7 @@ impl DirectoryState {
             }
             Command::DeleteEndpoint { customer, id } => {
                 self.endpoint_of(customer, id)?;
-                store.delete(&keys::ENDPOINTS.key(id.as_bytes()));
-                self.endpoints.remove(&id);
-                if let Some(ids) = self.endpoints_of.get_mut(&customer) {
-                    ids.remove(&id);
-                }
+                self.remove_endpoint(customer, id, store);
                 changes.push(Change::Endpoint(id));
                 Ok(Reply::Done)
             }
@@ -385,6 +385,7 @@ impl DirectoryState {
             }
 
             Command::Users(command) => self.run_users(command, at, store, changes),
+            Command::Tickets(command) => self.run_tickets(command, at, store),
             Command::Streamed { customer, until } => {
                 self.live_customer(customer)?;
                 self.stream_until(customer, until, at, store);
@@ -463,6 +464,14 @@ impl DirectoryState {
     fn put_endpoint(&mut self, endpoint: EndpointRecord, store: &mut dyn State) {
         store.put(&keys::ENDPOINTS.key(endpoint.id.as_bytes()), &encode(&endpoint));
         self.index_endpoint(endpoint);
+    }
+
+    fn remove_endpoint(&mut self, customer: CustomerId, id: EndpointId, store: &mut dyn State) {
+        store.delete(&keys::ENDPOINTS.key(id.as_bytes()));
+        self.endpoints.remove(&id);
+        if let Some(ids) = self.endpoints_of.get_mut(&customer) {
+            ids.remove(&id);
+        }
     }
 
     fn put_channel(&mut self, channel: ChannelRecord, store: &mut dyn State) {

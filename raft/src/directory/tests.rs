@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod support;
 mod users;
 
 use std::sync::Arc;
@@ -299,6 +300,7 @@ enum Step {
     Endpoint(usize),
     DeleteEndpoint(usize),
     DeleteCustomer(usize),
+    PurgeCustomer(usize),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -311,6 +313,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => any::<usize>().prop_map(Step::Endpoint),
         2 => any::<usize>().prop_map(Step::DeleteEndpoint),
         1 => any::<usize>().prop_map(Step::DeleteCustomer),
+        2 => any::<usize>().prop_map(Step::PurgeCustomer),
     ];
     prop::collection::vec(step, 0..60)
 }
@@ -382,6 +385,7 @@ proptest! {
                     pick(&endpoints, k).map(|(customer, id)| Command::DeleteEndpoint { customer, id })
                 }
                 Step::DeleteCustomer(k) => pick(&customers, k).map(|id| Command::DeleteCustomer { id }),
+                Step::PurgeCustomer(k) => pick(&customers, k).map(|id| Command::PurgeCustomer { id, most: 2 }),
             };
             if let Some(command) = command {
                 // Refusals are part of the game.

@@ -9,7 +9,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tests::cluster::Cluster;
 use tests::http::{string, try_answer};
-use tests::receiver::Receiver;
+use tests::receiver::{Received, Receiver};
 use tests::tenant::{Paired, Tenant, number, text, wait_status};
 use tests::wait::{check, eventually, seconds};
 
@@ -143,6 +143,7 @@ impl Storm {
         }
         self.prove_ledger(faults).await;
         self.prove_events().await;
+        self.prove_usage().await;
         self.prove_links().await;
     }
 
@@ -193,6 +194,25 @@ impl Storm {
             let distinct: HashSet<_> = seen.values().flatten().collect();
             assert_eq!(distinct.len(), seen.len(), "no two events share an id");
         }
+    }
+
+    /// What the customer is told it used is what the network and the receiver saw.
+    async fn prove_usage(&self) {
+        let (api, simulator) = (self.tenant.any(), self.tenant.simulator());
+        let inbound = self.inbound.lock().unwrap().len() as u64;
+        eventually("the usage is exact", HEALED, async || {
+            let events: HashSet<_> = self.receiver.received().iter().map(Received::event_id).collect();
+            let days = api.get("/v1/account/usage").await.expect(200);
+            let sum = |figure: &str| {
+                days["data"].as_array().into_iter().flatten().filter_map(|day| day[figure].as_u64()).sum::<u64>()
+            };
+            let told = [sum("sent"), sum("received"), sum("webhook_deliveries")];
+            let ledger = simulator.ledger().await;
+            let ours = ledger.iter().filter(|row| self.channels.iter().any(|channel| row["from"] == channel.address()));
+            let seen = [ours.count() as u64, inbound, events.len() as u64];
+            check(told == seen, format!("told of {told:?}, seen {seen:?}"))
+        })
+        .await;
     }
 
     async fn prove_links(&self) {

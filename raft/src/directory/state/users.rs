@@ -122,6 +122,26 @@ impl Users {
         users.into_iter().for_each(|user| self.revoke_all(user, at, store, changes));
     }
 
+    /// Removes members of a customer with their sessions, at most `most`. Says how many members that were.
+    pub(super) fn forget_customer(
+        &mut self,
+        customer: CustomerId,
+        most: usize,
+        store: &mut dyn State,
+        changes: &mut Vec<Change>,
+    ) -> usize {
+        let users: Vec<Arc<UserRecord>> = self.of_customer(customer).take(most).cloned().collect();
+        for user in &users {
+            for session in self.sessions_of(user.id) {
+                self.remove_session(&session, store);
+                changes.push(Change::Session(session.id));
+            }
+            self.remove(user, store);
+            changes.push(Change::User(user.id));
+        }
+        users.len()
+    }
+
     pub fn has_session_before(&self, end: Timestamp) -> bool {
         self.sessions.values().any(|session| session.expires_at < end)
     }

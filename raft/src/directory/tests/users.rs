@@ -31,7 +31,7 @@ fn audit(customer_id: Option<CustomerId>, time: i64) -> AuditEntry {
 
 const LATER: Timestamp = Timestamp(1_000_000);
 
-fn user(customer: CustomerId, email: &str) -> UserRecord {
+pub(super) fn user(customer: CustomerId, email: &str) -> UserRecord {
     UserRecord {
         id: UserId::random(),
         customer_id: customer,
@@ -45,7 +45,7 @@ fn user(customer: CustomerId, email: &str) -> UserRecord {
     }
 }
 
-fn session(user: &UserRecord) -> SessionRecord {
+pub(super) fn session(user: &UserRecord) -> SessionRecord {
     SessionRecord {
         id: SessionId::new(),
         customer_id: user.customer_id,

@@ -1,10 +1,10 @@
 //! A member of a test's own.
 
+use crate::cluster::Cluster;
+use crate::http::{Api, string};
+use crate::tenant::{Tenant, number};
+use crate::wait::{eventually, seconds};
 use serde_json::{Value, json};
-use tests::cluster::Cluster;
-use tests::http::{Api, string};
-use tests::tenant::{Tenant, number};
-use tests::wait::{eventually, seconds};
 
 pub const PASSWORD: &str = "correct horse battery";
 
@@ -27,6 +27,11 @@ impl Member {
 
     pub async fn unconfirmed(tenant: &Tenant, role: &str) -> Self {
         Self::with(tenant, json!({ "role": role, "email_verified": false })).await
+    }
+
+    /// Logs in and calls a node as this member.
+    pub async fn session(&self, api: &Api) -> Api {
+        api.with_key(&string(&login(api, &self.email, PASSWORD).await["access_token"]))
     }
 
     async fn with(tenant: &Tenant, more: Value) -> Self {

@@ -1,0 +1,84 @@
+//! Support tickets of all customers: `/v1/admin/support/tickets`, where they are answered and closed.
+
+use model::id::{CustomerId, TicketMessageId};
+use model::page::ListId;
+use model::ticket::{Author, parse_answer, parse_status};
+use raft::directory::support::{TicketCommand, TicketMessage, TicketRecord};
+use serde::Serialize;
+
+use crate::exchange::{Exchange, OperatorCall};
+use crate::reply::{List, Outcome, Reply};
+use crate::resources::tickets::{Conversation, MessageView, Page, TicketView, find, update};
+use crate::route::Route;
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/admin/support/tickets").operator(list),
+        Route::get("/v1/admin/support/tickets/{id}").operator(show),
+        Route::patch("/v1/admin/support/tickets/{id}").operator(patch),
+        Route::post("/v1/admin/support/tickets/{id}/messages").operator(answer),
+    ]
+}
+
+/// A ticket, whose it is, and the request that it is about.
+#[derive(Serialize)]
+pub struct OwnedTicket {
+    #[serde(flatten)]
+    ticket: TicketView,
+    customer: CustomerView,
+    request_id: Option<String>,
+}
+
+#[derive(Serialize)]
+struct CustomerView {
+    id: CustomerId,
+    /// `null` when the account's data is removed.
+    name: Option<String>,
+}
+
+impl OwnedTicket {
+    pub fn of(exchange: &Exchange, ticket: &TicketRecord) -> Self {
+        let id = ticket.customer_id;
+        let customers = exchange.cluster().directory();
+        let name = customers.read(|state| state.customers.get(&id).map(|customer| customer.name.clone()));
+        Self {
+            ticket: TicketView::from(ticket),
+            customer: CustomerView { id, name },
+            request_id: ticket.request_id.clone(),
+        }
+    }
+}
+
+async fn list(call: &mut OperatorCall) -> Outcome {
+    let query = call.query();
+    let customer: Option<CustomerId> = query.id("customer_id");
+    let page = Page::asked(&query, ListId::only());
+    let (customer, page) = query.finish((customer, page))?;
+    let (tickets, next) = page.read(call, customer).await?;
+    Ok(Reply::ok(&List::page(tickets.iter().map(|ticket| OwnedTicket::of(call, ticket)).collect(), next)))
+}
+
+async fn show(call: &mut OperatorCall) -> Outcome {
+    let ticket = find(call).await?;
+    Ok(Reply::ok(&Conversation::of(call, ticket.id, OwnedTicket::of(call, &ticket)).await?))
+}
+
+/// Sets the status; that of a closed ticket too, so that it can be opened again.
+async fn patch(call: &mut OperatorCall) -> Outcome {
+    let body = call.object().await?;
+    let status = parse_status(&body)?;
+    let ticket = find(call).await?.id;
+    let ticket = update(call, TicketCommand::SetStatus { ticket, status }).await?;
+    Ok(Reply::ok(&OwnedTicket::of(call, &ticket)))
+}
+
+/// An answer; it is the customer's turn then, unless the body says otherwise.
+async fn answer(call: &mut OperatorCall) -> Outcome {
+    let body = call.object().await?;
+    let (message, status) = parse_answer(&body)?;
+    let ticket = find(call).await?.id;
+    let message = TicketMessage { id: TicketMessageId::new(), author: Author::Support, message, created_at: call.now };
+    let say = TicketCommand::Say { ticket, customer: None, message: message.clone(), status, forward: false };
+    update(call, say).await?;
+    Ok(Reply::created(&MessageView::from(message)))
+}

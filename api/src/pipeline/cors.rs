@@ -1,0 +1,114 @@
+//! Lets scripts of the configured origins read answers (supplement 1, rule 20). Off unless origins are configured.
+//!
+//! Credentials are bearer tokens, which a browser never adds by itself, so no answer allows credentials.
+
+use salvo::Request;
+use salvo::http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, ORIGIN, VARY,
+};
+use salvo::http::{HeaderValue, Method, StatusCode};
+
+use crate::reply::Reply;
+use crate::route::PathRoutes;
+
+/// What scripts may read of an answer beside its body.
+const EXPOSED: HeaderValue =
+    HeaderValue::from_static("X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Scope, Retry-After");
+
+/// What scripts may send.
+const ACCEPTED: HeaderValue = HeaderValue::from_static(
+    "Authorization, Content-Type, If-Match, If-None-Match, Last-Event-ID, Range, X-Request-Id",
+);
+
+/// How long a browser may keep the answer to a preflight: ten minutes, so that a changed configuration is soon known.
+const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
+
+/// Whose scripts may read answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum CorsOrigins {
+    #[default]
+    Nobody,
+    Anybody,
+    /// As browsers write them: `https://app.example.com`.
+    These(Vec<String>),
+}
+
+impl CorsOrigins {
+    /// What answers to this request say of its origin. The value is that of the header, when it is allowed.
+    pub fn judge(&self, request: &Request) -> Judgement {
+        let origin = request.headers().get(ORIGIN);
+        let allowed = match self {
+            Self::Nobody => return Judgement { varies: false, allowed: None },
+            Self::Anybody => origin.map(|_| HeaderValue::from_static("*")),
+            Self::These(origins) => {
+                origin.filter(|origin| origins.iter().any(|known| known.as_bytes() == origin.as_bytes())).cloned()
+            }
+        };
+        Judgement { varies: matches!(self, Self::These(_)), allowed }
+    }
+}
+
+/// What becomes of one request.
+pub struct Judgement {
+    /// Whether the answer depends on the origin, so that caches must tell origins apart.
+    varies: bool,
+    allowed: Option<HeaderValue>,
+}
+
+impl Judgement {
+    /// The answer to a browser that asks whether a script may make a request; `None` for every other request.
+    pub fn preflight(&self, request: &Request, paths: &PathRoutes) -> Option<Reply> {
+        let asks = request.method() == Method::OPTIONS && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD);
+        let methods = HeaderValue::from_str(&paths.allowed()).ok()?;
+        (asks && self.allowed.is_some()).then(|| {
+            Reply::empty(StatusCode::NO_CONTENT)
+                .with(ACCESS_CONTROL_ALLOW_METHODS, methods)
+                .with(ACCESS_CONTROL_ALLOW_HEADERS, ACCEPTED)
+                .with(ACCESS_CONTROL_MAX_AGE, MAX_AGE)
+        })
+    }
+
+    /// Says in an answer who may read it.
+    pub fn write(self, mut reply: Reply) -> Reply {
+        if self.varies {
+            reply = reply.with(VARY, HeaderValue::from_static("Origin"));
+        }
+        match self.allowed {
+            Some(origin) => {
+                reply.with(ACCESS_CONTROL_ALLOW_ORIGIN, origin).with(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED)
+            }
+            None => reply,
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_origin_that_is_configured_letter_for_letter_is_allowed() {
+        let these = CorsOrigins::These(vec!["https://app.example.com".to_owned()]);
+        let table = [
+            (&CorsOrigins::Nobody, Some("https://app.example.com"), None, false),
+            (&CorsOrigins::Anybody, Some("https://any.example"), Some("*"), false),
+            (&CorsOrigins::Anybody, None, None, false),
+            (&these, Some("https://app.example.com"), Some("https://app.example.com"), true),
+            (&these, Some("https://app.example.com.evil.example"), None, true),
+            (&these, Some("http://app.example.com"), None, true),
+            (&these, Some("null"), None, true),
+            (&these, None, None, true),
+        ];
+        for (origins, origin, allowed, varies) in table {
+            let mut request = Request::new();
+            if let Some(origin) = origin {
+                request.headers_mut().insert(ORIGIN, origin.parse().unwrap());
+            }
+            let judged = origins.judge(&request);
+            let told = judged.allowed.as_ref().map(|value| value.to_str().unwrap());
+            assert_eq!((told, judged.varies), (allowed, varies), "{origins:?} {origin:?}");
+        }
+    }
+}

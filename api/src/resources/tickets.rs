@@ -1,0 +1,239 @@
+//! `/v1/support/tickets` (supplement 26): for members with a dashboard session.
+
+use model::error::ApiError;
+use model::id::{ChannelId, CustomerId, TicketId, TicketMessageId};
+use model::page::{Cursor, DEFAULT_LIMIT, ListId};
+use model::ticket::{Author, Category, NewTicket, Priority, TicketStatus, parse_message};
+use model::time::Timestamp;
+use raft::directory::Directory;
+use raft::directory::command::{Command, Reply as Updated};
+use raft::directory::support::{TicketCommand, TicketMessage, TicketRecord};
+use serde::{Deserialize, Serialize};
+
+use crate::exchange::{AccountCall, Exchange};
+use crate::failure;
+use crate::query::Query;
+use crate::reply::{List, Outcome, Reply};
+use crate::route::Route;
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/support/tickets").session().account(list),
+        Route::post("/v1/support/tickets").session().account(create),
+        Route::get("/v1/support/tickets/{id}").session().account(show),
+        Route::post("/v1/support/tickets/{id}/messages").session().account(say),
+    ]
+}
+
+/// Supplement 26.
+#[derive(Serialize)]
+pub struct TicketView {
+    id: TicketId,
+    number: u32,
+    subject: String,
+    category: Category,
+    priority: Priority,
+    status: TicketStatus,
+    channel_id: Option<ChannelId>,
+    created_by: String,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+}
+
+impl From<&TicketRecord> for TicketView {
+    fn from(ticket: &TicketRecord) -> Self {
+        Self {
+            id: ticket.id,
+            number: ticket.number,
+            subject: ticket.subject.clone(),
+            category: ticket.category,
+            priority: ticket.priority,
+            status: ticket.status,
+            channel_id: ticket.channel_id,
+            created_by: ticket.created_by.clone(),
+            created_at: ticket.created_at,
+            updated_at: ticket.updated_at,
+        }
+    }
+}
+
+#[derive(Serialize)]
+pub struct MessageView {
+    id: TicketMessageId,
+    author: Author,
+    message: String,
+    created_at: Timestamp,
+}
+
+impl From<TicketMessage> for MessageView {
+    fn from(message: TicketMessage) -> Self {
+        let TicketMessage { id, author, message, created_at } = message;
+        Self { id, author, message, created_at }
+    }
+}
+
+/// A ticket, in the way in which its reader sees it, with what was written.
+#[derive(Serialize)]
+pub struct Conversation<T> {
+    #[serde(flatten)]
+    ticket: T,
+    messages: Vec<MessageView>,
+}
+
+impl<T> Conversation<T> {
+    /// # Errors
+    /// `internal_error` when the store cannot be read.
+    pub async fn of(exchange: &Exchange, id: TicketId, ticket: T) -> Result<Self, ApiError> {
+        let messages = read(exchange, move |directory| directory.ticket_messages(id)).await?;
+        Ok(Self { ticket, messages: messages.into_iter().map(MessageView::from).collect() })
+    }
+}
+
+/// The last ticket of a page.
+#[derive(Serialize, Deserialize)]
+struct TicketCursor {
+    id: TicketId,
+}
+
+impl Cursor for TicketCursor {
+    const KIND: &'static str = "tickets.1";
+}
+
+/// The page that a query asks for.
+pub struct Page {
+    of: ListId,
+    limit: usize,
+    status: Option<TicketStatus>,
+    after: Option<TicketId>,
+}
+
+impl Page {
+    pub fn asked(query: &Query<'_>, of: ListId) -> Self {
+        Self {
+            of,
+            limit: query.limit().unwrap_or(DEFAULT_LIMIT),
+            status: query.word("status", "open, waiting, solved or closed", TicketStatus::parse),
+            after: query.cursor::<TicketCursor>(of).map(|cursor| cursor.id),
+        }
+    }
+
+    /// The newest tickets of a customer, or of all.
+    ///
+    /// # Errors
+    /// `internal_error` when the store cannot be read.
+    pub async fn read(
+        self,
+        exchange: &Exchange,
+        customer: Option<CustomerId>,
+    ) -> Result<(Vec<TicketRecord>, Option<String>), ApiError> {
+        let Self { of, limit, status, after } = self;
+        let one_more = move |directory: &Directory| directory.tickets(customer, status, after, limit + 1);
+        let mut tickets = read(exchange, one_more).await?;
+        let more = tickets.len() > limit;
+        tickets.truncate(limit);
+        let last = tickets.last().filter(|_| more);
+        let next = last.map(|ticket| TicketCursor { id: ticket.id }.encode(of));
+        Ok((tickets, next))
+    }
+}
+
+/// Reads where other requests need not wait for it: tickets lie on disk.
+///
+/// # Errors
+/// `internal_error` when the store cannot be read.
+pub async fn read<T: Send + 'static>(
+    exchange: &Exchange,
+    reading: impl FnOnce(&Directory) -> T + Send + 'static,
+) -> Result<T, ApiError> {
+    let app = exchange.app.clone();
+    let read = tokio::task::spawn_blocking(move || reading(app.cluster.directory()));
+    read.await.map_err(|error| failure::internal("tickets could not be read", &error))
+}
+
+/// The ticket of the path, of whichever account.
+///
+/// # Errors
+/// `not_found`.
+pub async fn find(exchange: &Exchange) -> Result<TicketRecord, ApiError> {
+    let missing = || ApiError::not_found("ticket", exchange.parameter("id"));
+    let id: TicketId = exchange.id("id").ok_or_else(missing)?;
+    read(exchange, move |directory| directory.ticket(id)).await?.ok_or_else(missing)
+}
+
+/// Changes a ticket.
+///
+/// # Errors
+/// The code of the interface for the rejection, or 503 while no leader answers.
+pub async fn update(exchange: &Exchange, command: TicketCommand) -> Result<TicketRecord, ApiError> {
+    match exchange.change(Command::Tickets(command), Vec::new()).await? {
+        Updated::Ticket(ticket) => Ok(*ticket),
+        other => Err(failure::unexpected_reply(&other)),
+    }
+}
+
+async fn find_own(call: &AccountCall) -> Result<TicketRecord, ApiError> {
+    let ticket = find(call).await?;
+    if ticket.customer_id == call.customer_id() {
+        Ok(ticket)
+    } else {
+        Err(ApiError::not_found("ticket", call.parameter("id")))
+    }
+}
+
+async fn list(call: &mut AccountCall) -> Outcome {
+    let query = call.query();
+    let page = Page::asked(&query, call.list(None, false));
+    let page = query.finish(page)?;
+    let (tickets, next) = page.read(call, Some(call.customer_id())).await?;
+    Ok(Reply::ok(&List::page(tickets.iter().map(TicketView::from).collect(), next)))
+}
+
+async fn create(call: &mut AccountCall) -> Outcome {
+    let body = call.object().await?;
+    let NewTicket { subject, message, category, priority, channel_id, request_id } = NewTicket::parse(&body)?;
+    if let Some(id) = channel_id {
+        call.own_channel(id)?;
+    }
+    let created_by = call.caller.require_session()?.email.clone();
+    let message = TicketMessage { id: TicketMessageId::new(), author: Author::Customer, message, created_at: call.now };
+    let ticket = TicketRecord {
+        id: TicketId::new(),
+        customer_id: call.customer_id(),
+        number: 0,
+        subject,
+        category,
+        priority,
+        status: TicketStatus::Open,
+        channel_id,
+        request_id,
+        created_by,
+        created_at: call.now,
+        updated_at: call.now,
+        messages: 0,
+    };
+    let forward = call.app.config.support.hears();
+    let ticket = update(call, TicketCommand::Open { ticket, message, forward }).await?;
+    Ok(Reply::created(&TicketView::from(&ticket)))
+}
+
+async fn show(call: &mut AccountCall) -> Outcome {
+    let ticket = find_own(call).await?;
+    Ok(Reply::ok(&Conversation::of(call, ticket.id, TicketView::from(&ticket)).await?))
+}
+
+/// Whatever the support had made of the ticket, unless it closed it, is open again.
+async fn say(call: &mut AccountCall) -> Outcome {
+    let body = call.object().await?;
+    let message = parse_message(&body)?;
+    let ticket = find_own(call).await?.id;
+    let message = TicketMessage { id: TicketMessageId::new(), author: Author::Customer, message, created_at: call.now };
+    let say = TicketCommand::Say {
+        ticket,
+        customer: Some(call.customer_id()),
+        message: message.clone(),
+        status: TicketStatus::Open,
+        forward: call.app.config.support.hears(),
+    };
+    update(call, say).await?;
+    Ok(Reply::created(&MessageView::from(message)))
+}

@@ -1,0 +1,197 @@
+//! Support tickets: their words, and the bodies that make and answer them (supplement 26).
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::error::ApiError;
+use crate::field::{Body, Fields, Judged, rule};
+use crate::id::ChannelId;
+use crate::issue::Issues;
+
+/// Tickets that an account may open on one day of UTC.
+pub const TICKETS_PER_DAY: u32 = 10;
+
+/// Messages that one ticket holds.
+pub const MESSAGES_PER_TICKET: u32 = 200;
+
+/// Declares an enum of words that the interface writes in lower case.
+macro_rules! words {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$more:meta])* $variant:ident = $word:literal,)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum $name {
+            $($(#[$more])* $variant,)*
+        }
+
+        impl $name {
+            /// As a body or a query may give them.
+            pub const WORDS: &[&str] = &[$($word),*];
+
+            pub fn parse(text: &str) -> Option<Self> {
+                match text {
+                    $($word => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
+        }
+    )*};
+}
+
+words! {
+    /// What a ticket is about.
+    Category {
+        Connection = "connection",
+        Delivery = "delivery",
+        Webhooks = "webhooks",
+        Billing = "billing",
+        Other = "other",
+    }
+
+    Priority {
+        Low = "low",
+        Normal = "normal",
+        Urgent = "urgent",
+    }
+
+    /// Whose turn it is.
+    TicketStatus {
+        /// The support's.
+        Open = "open",
+        /// The customer's.
+        Waiting = "waiting",
+        /// Nobody's, unless the customer writes again.
+        Solved = "solved",
+        /// Nobody's for good: no message is taken any more.
+        Closed = "closed",
+    }
+
+    /// Who wrote a message of a ticket.
+    Author {
+        Customer = "customer",
+        Support = "support",
+    }
+}
+
+/// The text of a message.
+fn message(value: &Value) -> Judged<String> {
+    rule::text(1..=5000)(value)
+}
+
+/// The body of a new ticket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewTicket {
+    pub subject: String,
+    pub message: String,
+    pub category: Category,
+    pub priority: Priority,
+    pub channel_id: Option<ChannelId>,
+    /// Of the call that went wrong.
+    pub request_id: Option<String>,
+}
+
+impl NewTicket {
+    pub fn parse(body: &Body) -> Result<Self, ApiError> {
+        let issues = Issues::new();
+        let fields = Fields::new(body, &issues);
+        let subject = fields.required("subject", rule::text(1..=160));
+        let message = fields.required("message", message);
+        let category = fields.optional("category", rule::one_of(Category::WORDS, Category::parse));
+        let priority = fields.optional("priority", rule::one_of(Priority::WORDS, Priority::parse));
+        let channel_id = fields.optional("channel_id", rule::uuid);
+        let request_id = fields.optional("request_id", rule::text(1..=64));
+        issues.finish(|| {
+            Some(Self {
+                subject: subject?,
+                message: message?,
+                category: category.unwrap_or(Category::Other),
+                priority: priority.unwrap_or(Priority::Normal),
+                channel_id,
+                request_id,
+            })
+        })
+    }
+}
+
+/// Reads `{ "message" }`, another message of a ticket.
+pub fn parse_message(body: &Body) -> Result<String, ApiError> {
+    let issues = Issues::new();
+    let message = Fields::new(body, &issues).required("message", message);
+    issues.finish(|| message)
+}
+
+/// Reads `{ "message", "status"? }`, the support's answer and whose turn it is then.
+pub fn parse_answer(body: &Body) -> Result<(String, TicketStatus), ApiError> {
+    let issues = Issues::new();
+    let fields = Fields::new(body, &issues);
+    let message = fields.required("message", message);
+    let status = fields.optional("status", status);
+    issues.finish(|| Some((message?, status.unwrap_or(TicketStatus::Waiting))))
+}
+
+/// Reads `{ "status" }`.
+pub fn parse_status(body: &Body) -> Result<TicketStatus, ApiError> {
+    let issues = Issues::new();
+    let status = Fields::patch(body, &issues).required("status", status);
+    issues.finish(|| status)
+}
+
+fn status(value: &Value) -> Judged<TicketStatus> {
+    rule::one_of(TicketStatus::WORDS, TicketStatus::parse)(value)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn parse(body: Value) -> Result<NewTicket, ApiError> {
+        NewTicket::parse(body.try_into().unwrap())
+    }
+
+    #[test]
+    fn a_ticket_needs_a_subject_and_a_message_and_has_a_place_for_more() {
+        let ticket = parse(json!({ "subject": "Help", "message": "It does not work" })).unwrap();
+        assert_eq!((ticket.category, ticket.priority), (Category::Other, Priority::Normal));
+        let id = ChannelId::random();
+        let body = json!({
+            "subject": "s", "message": "m", "category": "webhooks", "priority": "urgent",
+            "channel_id": id.to_string(), "request_id": "req_1",
+        });
+        let ticket = parse(body).unwrap();
+        assert_eq!((ticket.category, ticket.priority), (Category::Webhooks, Priority::Urgent));
+        assert_eq!((ticket.channel_id, ticket.request_id.as_deref()), (Some(id), Some("req_1")));
+    }
+
+    #[test]
+    fn wrong_bodies_name_their_fields() {
+        let table = [
+            (json!({ "message": "m" }), "subject", "required"),
+            (json!({ "subject": "s".repeat(161), "message": "m" }), "subject", "too_long"),
+            (json!({ "subject": "s", "message": "m".repeat(5001) }), "message", "too_long"),
+            (json!({ "subject": "s", "message": "m", "category": "x" }), "category", "enum"),
+            (json!({ "subject": "s", "message": "m", "priority": 1 }), "priority", "type"),
+            (json!({ "subject": "s", "message": "m", "channel_id": "7" }), "channel_id", "format"),
+        ];
+        for (body, path, code) in table {
+            let details = parse(body).unwrap_err().details.unwrap();
+            assert_eq!((&details[0]["path"], &details[0]["code"]), (&json!([path]), &json!(code)));
+        }
+    }
+
+    #[test]
+    fn every_word_is_written_as_it_is_read() {
+        for word in TicketStatus::WORDS {
+            assert_eq!(serde_json::to_value(TicketStatus::parse(word).unwrap()).unwrap(), json!(word));
+        }
+        for word in Category::WORDS {
+            assert_eq!(serde_json::to_value(Category::parse(word).unwrap()).unwrap(), json!(word));
+        }
+        for word in Priority::WORDS {
+            assert_eq!(serde_json::to_value(Priority::parse(word).unwrap()).unwrap(), json!(word));
+        }
+        assert_eq!(serde_json::to_value(Author::Customer).unwrap(), Author::WORDS[0]);
+        assert_eq!(Author::parse("support"), Some(Author::Support));
+    }
+}

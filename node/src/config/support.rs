@@ -1,0 +1,45 @@
+//! `[support]`: who hears of support tickets (supplement 26).
+
+use api::SupportConfig;
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use super::{Config, Secret};
+use crate::refusal::Refusal;
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Support {
+    /// Gets each message as a POST of JSON. Helpdesks put secrets into such URLs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forward_url: Option<Secret>,
+    /// Gets each message by `auth.mail`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub email: Option<String>,
+}
+
+/// What the HTTP side is told, judged by itself.
+///
+/// # Errors
+/// A [`Refusal`] that names the key.
+pub fn settings(config: &Config) -> Result<SupportConfig, Refusal> {
+    let refused = |key, problem: &str, remedy: &str| Err(Refusal::new(key, problem, remedy));
+    match (&config.support.forward_url, &config.support.email) {
+        (None, None) => Ok(SupportConfig::Nobody),
+        (Some(_), Some(_)) => refused("support.email", "is given beside support.forward_url", "keep one of the two"),
+        (Some(url), None) => match Url::parse(&url.0).ok().filter(|url| matches!(url.scheme(), "http" | "https")) {
+            Some(_) => Ok(SupportConfig::Url(url.0.clone())),
+            None => refused("support.forward_url", "is no http or https URL", "write https://your.helpdesk/..."),
+        },
+        (None, Some(address)) => {
+            let Some(address) = model::member::fold_email(address) else {
+                return refused("support.email", "is no e-mail address", "write support@example.com");
+            };
+            let mail = &config.auth.mail;
+            if mail.host.is_none() && !mail.to_log {
+                return refused("support.email", "needs a mail server", "set auth.mail.host");
+            }
+            Ok(SupportConfig::Email(address))
+        }
+    }
+}
