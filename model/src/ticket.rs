@@ -1,5 +1,6 @@
 //! Support tickets: their words, and the bodies that make and answer them (supplement 26).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -18,7 +19,7 @@ pub const MESSAGES_PER_TICKET: u32 = 200;
 macro_rules! words {
     ($($(#[$doc:meta])* $name:ident { $($(#[$more:meta])* $variant:ident = $word:literal,)* })*) => {$(
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
         #[serde(rename_all = "snake_case")]
         pub enum $name {
             $($(#[$more])* $variant,)*
@@ -147,7 +148,7 @@ mod tests {
     use serde_json::json;
 
     fn parse(body: Value) -> Result<NewTicket, ApiError> {
-        NewTicket::parse(body.try_into().unwrap())
+        NewTicket::parse(&body.try_into().unwrap())
     }
 
     #[test]

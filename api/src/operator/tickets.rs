@@ -1,27 +1,52 @@
 //! Support tickets of all customers: `/v1/admin/support/tickets`, where they are answered and closed.
 
+use model::error::{ApiError, ErrorCode};
 use model::id::{CustomerId, TicketMessageId};
 use model::page::ListId;
 use model::ticket::{Author, parse_answer, parse_status};
 use raft::directory::support::{TicketCommand, TicketMessage, TicketRecord};
+use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 
 use crate::exchange::{Exchange, OperatorCall};
+use crate::openapi::Doc;
+use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::resources::tickets::{Conversation, MessageView, Page, TicketView, find, update};
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
+    use ErrorCode as E;
     vec![
-        Route::get("/v1/admin/support/tickets").operator(list),
-        Route::get("/v1/admin/support/tickets/{id}").operator(show),
-        Route::patch("/v1/admin/support/tickets/{id}").operator(patch),
-        Route::post("/v1/admin/support/tickets/{id}/messages").operator(answer),
+        Route::get("/v1/admin/support/tickets").operator(list).doc(
+            Doc::new("list_all_tickets", "List the support tickets of all customers, the newest first")
+                .query(asked)
+                .page::<OwnedTicket>(),
+        ),
+        Route::get("/v1/admin/support/tickets/{id}").operator(show).doc(
+            Doc::new("get_any_ticket", "Get a support ticket with its messages")
+                .ok::<Conversation<OwnedTicket>>()
+                .errors(&[E::NotFound]),
+        ),
+        Route::patch("/v1/admin/support/tickets/{id}").operator(patch).doc(
+            Doc::new("set_ticket_status", "Set the status of a support ticket")
+                .body(parse_status, json!({ "status": "closed" }))
+                .ok::<OwnedTicket>()
+                .errors(&[E::NotFound, E::NoOp]),
+        ),
+        Route::post("/v1/admin/support/tickets/{id}/messages").operator(answer).doc(
+            Doc::new("answer_ticket", "Answer a support ticket")
+                .about("It is the customer's turn then (`waiting`), unless the body says otherwise.")
+                .body(parse_answer, json!({ "message": "Please try again now." }))
+                .created::<MessageView>()
+                .errors(&[E::NotFound]),
+        ),
     ]
 }
 
 /// A ticket, whose it is, and the request that it is about.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct OwnedTicket {
     #[serde(flatten)]
     ticket: TicketView,
@@ -29,7 +54,7 @@ pub struct OwnedTicket {
     request_id: Option<String>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct CustomerView {
     id: CustomerId,
     /// `null` when the account's data is removed.
@@ -49,11 +74,15 @@ impl OwnedTicket {
     }
 }
 
+/// The one customer whose tickets are asked for, and the page.
+fn asked(query: Query<'_>) -> Result<(Option<CustomerId>, Page), ApiError> {
+    let customer = query.id("customer_id");
+    let page = Page::read_query(&query, ListId::only());
+    query.finish((customer, page))
+}
+
 async fn list(call: &mut OperatorCall) -> Outcome {
-    let query = call.query();
-    let customer: Option<CustomerId> = query.id("customer_id");
-    let page = Page::asked(&query, ListId::only());
-    let (customer, page) = query.finish((customer, page))?;
+    let (customer, page) = asked(call.query())?;
     let (tickets, next) = page.read(call, customer).await?;
     Ok(Reply::ok(&List::page(tickets.iter().map(|ticket| OwnedTicket::of(call, ticket)).collect(), next)))
 }

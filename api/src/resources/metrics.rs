@@ -3,18 +3,33 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use model::error::{ApiError, ErrorCode};
 use model::id::ChannelId;
 use model::status::Status;
 use model::time::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 use shard::usage::{AccountFigures, Hour, Latencies};
 
 use crate::exchange::AccountCall;
+use crate::openapi::Doc;
+use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
-    vec![Route::get("/v1/metrics").multi_channel().account(show)]
+    vec![
+        Route::get("/v1/metrics").multi_channel().account(show).doc(
+            Doc::new("get_metrics", "Get how the channels of the account do")
+                .about(
+                    "Counts are of the window, which begins with a whole hour: see `since`. `channels`, `queued` and `retrying` \
+                     are as of now. A latency is null while there is nothing to tell of.",
+                )
+                .query(asked)
+                .ok::<MetricsView>()
+                .errors(&[ErrorCode::ChannelNotFound]),
+        ),
+    ]
 }
 
 /// How far back the figures reach.
@@ -44,7 +59,7 @@ impl Window {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct MetricsView {
     window: &'static str,
     /// When the window begins.
@@ -57,13 +72,13 @@ struct MetricsView {
     media_bytes: u64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct MessagesView {
     outbound: OutboundView,
     inbound: u64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct OutboundView {
     sent: u64,
     /// At this moment.
@@ -71,7 +86,7 @@ struct OutboundView {
     failed: u64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct WebhooksView {
     delivered: u64,
     /// At this moment.
@@ -81,7 +96,7 @@ struct WebhooksView {
 }
 
 /// `null` while there is nothing to tell of.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct LatencyView {
     p50: Option<u64>,
     p95: Option<u64>,
@@ -95,11 +110,15 @@ impl From<&Latencies> for LatencyView {
     }
 }
 
-async fn show(call: &mut AccountCall) -> Outcome {
-    let query = call.query();
+/// The window, and the one channel that is asked for.
+fn asked(query: Query<'_>) -> Result<(Window, Option<ChannelId>), ApiError> {
     let window = query.word("window", &["1h", "24h", "7d", "30d"], Window::parse).unwrap_or(DEFAULT_WINDOW);
     let only: Option<ChannelId> = query.id("channel_id");
-    let (window, only) = query.finish((window, only))?;
+    query.finish((window, only))
+}
+
+async fn show(call: &mut AccountCall) -> Outcome {
+    let (window, only) = asked(call.query())?;
     let (customer, context) = (call.customer_id(), call.context());
     let live: Vec<ChannelId> = match only {
         Some(id) => vec![call.own_channel(id)?.id],

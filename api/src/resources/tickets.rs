@@ -1,6 +1,6 @@
 //! `/v1/support/tickets` (supplement 26): for members with a dashboard session.
 
-use model::error::ApiError;
+use model::error::{ApiError, ErrorCode};
 use model::id::{ChannelId, CustomerId, TicketId, TicketMessageId};
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::ticket::{Author, Category, NewTicket, Priority, TicketStatus, parse_message};
@@ -8,25 +8,52 @@ use model::time::Timestamp;
 use raft::directory::Directory;
 use raft::directory::command::{Command, Reply as Updated};
 use raft::directory::support::{TicketCommand, TicketMessage, TicketRecord};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::exchange::{AccountCall, Exchange};
 use crate::failure;
+use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
+    use ErrorCode as E;
     vec![
-        Route::get("/v1/support/tickets").session().account(list),
-        Route::post("/v1/support/tickets").session().account(create),
-        Route::get("/v1/support/tickets/{id}").session().account(show),
-        Route::post("/v1/support/tickets/{id}/messages").session().account(say),
+        Route::get("/v1/support/tickets").session().account(list).doc(
+            Doc::new("list_tickets", "List the account's support tickets, the newest first")
+                .query(|query| Page::asked(query, ListId::only()))
+                .page::<TicketView>(),
+        ),
+        Route::post("/v1/support/tickets").session().account(create).doc(
+            Doc::new("create_ticket", "Ask for help")
+                .about("An account opens at most ten tickets on a day of UTC.")
+                .body(
+                    NewTicket::parse,
+                    json!({ "subject": "No messages", "message": "None since noon", "category": "delivery" }),
+                )
+                .created::<TicketView>()
+                .errors(&[E::ChannelNotFound]),
+        ),
+        Route::get("/v1/support/tickets/{id}").session().account(show).doc(
+            Doc::new("get_ticket", "Get a support ticket with its messages")
+                .ok::<Conversation<TicketView>>()
+                .errors(&[E::NotFound]),
+        ),
+        Route::post("/v1/support/tickets/{id}/messages").session().account(say).doc(
+            Doc::new("add_ticket_message", "Write another message of a support ticket")
+                .about("Opens the ticket again, unless it is closed: then it is refused with `bad_request`.")
+                .body(parse_message, json!({ "message": "It began after an update" }))
+                .created::<MessageView>()
+                .errors(&[E::NotFound]),
+        ),
     ]
 }
 
 /// Supplement 26.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct TicketView {
     id: TicketId,
     number: u32,
@@ -57,7 +84,7 @@ impl From<&TicketRecord> for TicketView {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct MessageView {
     id: TicketMessageId,
     author: Author,
@@ -73,7 +100,7 @@ impl From<TicketMessage> for MessageView {
 }
 
 /// A ticket, in the way in which its reader sees it, with what was written.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct Conversation<T> {
     #[serde(flatten)]
     ticket: T,
@@ -108,11 +135,19 @@ pub struct Page {
 }
 
 impl Page {
-    pub fn asked(query: &Query<'_>, of: ListId) -> Self {
+    /// # Errors
+    /// `invalid_request`.
+    pub fn asked(query: Query<'_>, of: ListId) -> Result<Self, ApiError> {
+        let page = Self::read_query(&query, of);
+        query.finish(page)
+    }
+
+    /// As [`asked`](Self::asked), beside other parameters.
+    pub fn read_query(query: &Query<'_>, of: ListId) -> Self {
         Self {
             of,
             limit: query.limit().unwrap_or(DEFAULT_LIMIT),
-            status: query.word("status", "open, waiting, solved or closed", TicketStatus::parse),
+            status: query.word("status", TicketStatus::WORDS, TicketStatus::parse),
             after: query.cursor::<TicketCursor>(of).map(|cursor| cursor.id),
         }
     }
@@ -181,9 +216,7 @@ async fn find_own(call: &AccountCall) -> Result<TicketRecord, ApiError> {
 }
 
 async fn list(call: &mut AccountCall) -> Outcome {
-    let query = call.query();
-    let page = Page::asked(&query, call.list(None, false));
-    let page = query.finish(page)?;
+    let page = Page::asked(call.query(), call.list(None, false))?;
     let (tickets, next) = page.read(call, Some(call.customer_id())).await?;
     Ok(Reply::ok(&List::page(tickets.iter().map(TicketView::from).collect(), next)))
 }

@@ -29,7 +29,7 @@ pub fn routes() -> Vec<Route> {
         Route::get("/v1/account").multi_channel().account(show),
         Route::patch("/v1/account").multi_channel().account(patch),
         Route::delete("/v1/account").multi_channel().session().account(delete),
-        Route::get("/v1/account/usage").multi_channel().account(usage::show),
+        Route::get("/v1/account/usage").multi_channel().account(usage::show).doc(usage::doc()),
         Route::get("/v1/account/members").multi_channel().session().account(members),
         Route::get("/v1/account/audit-log").multi_channel().account(audit_log::list),
     ]

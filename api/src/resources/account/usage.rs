@@ -3,12 +3,14 @@
 use model::error::ApiError;
 use model::id::ChannelId;
 use model::issue::{Fault, IssueCode};
-use model::time::Day;
+use model::time::{Day, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 use shard::usage::{Counts, DayUsage};
 
 use crate::exchange::AccountCall;
+use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 
@@ -22,8 +24,8 @@ const DEFAULT_DAYS: u32 = 30;
 const MOST_ROWS: usize = 20_000;
 
 /// A day of the account, or of one of its channels.
-#[derive(Serialize)]
-struct UsageView {
+#[derive(Serialize, JsonSchema)]
+pub struct UsageView {
     date: Day,
     channel_id: Option<ChannelId>,
     sent: u64,
@@ -32,6 +34,16 @@ struct UsageView {
     media_bytes: u64,
     /// Those that reached their endpoint.
     webhook_deliveries: u64,
+}
+
+pub fn doc() -> Doc {
+    Doc::new("get_account_usage", "Get what the account has used, by day or by day and channel")
+        .about(
+            "Days are those of UTC, both ends included, 93 at most; without `from` and `to` the last 30. By day, each day of \
+             the range has a row; by channel, only those on which the channel was used. Deleted channels count.",
+        )
+        .query(|query| Asked::read(query, Day::of(Timestamp::now())))
+        .list::<UsageView>()
 }
 
 impl From<DayUsage> for UsageView {
