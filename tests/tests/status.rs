@@ -54,7 +54,8 @@ async fn the_summary_and_the_probes_tell_of_a_dead_node_and_of_one_that_leaves()
 
     // One that leaves says so while it still answers.
     let id = leaving.to_string();
-    let stop = cluster.command(&["dev", "stop", &id]);
+    let stop = ["dev", "stop", &id];
+    let stop = cluster.command(&stop);
     let watch = async {
         let answer = eventually("the node is not ready", seconds(20), async || {
             let answer = at(leaving).get("/readyz").await;
