@@ -10,6 +10,9 @@ use crate::time::Timestamp;
 /// The most bytes that an upload, a fetched URL or a received file has: 25 MB (interface 8.2).
 pub const LARGEST_MEDIA: u64 = 25 * 1024 * 1024;
 
+/// The most bytes of a picture of a profile, a group or a newsletter: 5 MB (supplement 7).
+pub const LARGEST_PICTURE: u64 = 5 * 1024 * 1024;
+
 /// The bytes of a message, as the message names them. Whether they are stored, and where, is the media's own record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Media {
@@ -126,8 +129,13 @@ impl ApiError {
 
     /// `size_bytes` is what is known of the size: the announced one, or as much as was read.
     pub fn media_too_large(size_bytes: u64) -> Self {
-        Self::new(ErrorCode::MediaTooLarge, format!("media may have at most {LARGEST_MEDIA} bytes"))
-            .with_details(json!({ "limit_bytes": LARGEST_MEDIA, "size_bytes": size_bytes }))
+        Self::media_too_large_over(LARGEST_MEDIA, size_bytes)
+    }
+
+    /// As [`Self::media_too_large`], where another limit holds.
+    pub fn media_too_large_over(limit_bytes: u64, size_bytes: u64) -> Self {
+        Self::new(ErrorCode::MediaTooLarge, format!("media may have at most {limit_bytes} bytes here"))
+            .with_details(json!({ "limit_bytes": limit_bytes, "size_bytes": size_bytes }))
     }
 
     /// `http_status` goes with [`FetchReason::HttpStatus`].

@@ -36,8 +36,9 @@ pub async fn run(control: SocketAddr, network: SocketAddr, qr_time_scale: f64) -
     let listener = TcpListener::bind(control).await.map_err(|error| cannot_listen("--control", control, &error))?;
     let acceptor = TcpAcceptor::try_from(listener).map_err(|error| cannot_listen("--control", control, &error))?;
     let control = acceptor.local_addr()?;
-    let simulator =
-        Simulator::start(network, qr_time_scale).await.map_err(|error| cannot_listen("--network", network, &error))?;
+    let simulator = Simulator::start(network, control, qr_time_scale)
+        .await
+        .map_err(|error| cannot_listen("--network", network, &error))?;
     tracing::info!(%control, network = %simulator.network_address(), "the simulator runs");
     serve(acceptor, &simulator).await?;
     simulator.shutdown().await;

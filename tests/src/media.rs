@@ -19,6 +19,20 @@ pub fn png(length: usize, seed: u64) -> Vec<u8> {
     bytes
 }
 
+/// A picture that can be decoded, as a PNG.
+pub fn picture(width: u32, height: u32) -> Vec<u8> {
+    let mut bytes = std::io::Cursor::new(Vec::new());
+    let picture = image::RgbImage::from_fn(width, height, |x, y| image::Rgb([x as u8, y as u8, 99]));
+    picture.write_to(&mut bytes, image::ImageFormat::Png).expect("a picture can be written to memory");
+    bytes.into_inner()
+}
+
+/// The size of a JPEG in pixels.
+pub fn jpeg_size(bytes: &[u8]) -> (u32, u32) {
+    let picture = image::load_from_memory_with_format(bytes, image::ImageFormat::Jpeg).expect("a JPEG");
+    (picture.width(), picture.height())
+}
+
 /// Bytes of no kind that repeat nowhere.
 pub fn noise(length: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(2).wrapping_add(0x9e37_79b9_7f4a_7c15) | 1;

@@ -2,8 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use reqwest::Method;
+use reqwest::header::CONTENT_TYPE;
 use serde_json::{Value, json};
-use tests::http::string;
+use tests::http::{Answer, answer, string};
+use tests::media::{jpeg_size, noise, picture, upload};
 use tests::scene::{Scene, assert_has};
 use tests::tenant::{address, number, pair};
 use tests::wait::eventually;
@@ -219,4 +222,62 @@ async fn bad_bodies_and_unknown_groups_are_refused_by_name() {
     let body = json!({ "action": "ban", "participants": [scene.peer] });
     api.post(&format!("{path}/12@g.example/participants"), body).await.expect_issue(&json!(["action"]), "enum");
     api.patch(&format!("{path}/12@g.example/settings"), json!({})).await.expect_issue(&json!([]), "empty");
+}
+
+#[tokio::test]
+async fn a_group_gets_a_picture_as_bytes_or_by_its_url() {
+    let scene = Scene::begin().await;
+    let group = Group::create(&scene).await;
+    let (api, path) = (&scene.api, group.path("/picture"));
+    let put = async |kind: &str, bytes: Vec<u8>| -> Answer {
+        answer(api.request(Method::PUT, &path).header(CONTENT_TYPE, kind).body(bytes)).await
+    };
+    api.delete(&path).await.expect_error(409, "no_op");
+    let set = put("image/png", picture(300, 200)).await.expect(200);
+    let url = string(&set["picture_url"]);
+    let sizes = async |url: &str| {
+        let sim = scene.simulator.api();
+        let path = url.strip_prefix(sim.base()).unwrap();
+        let (full, preview) = (sim.get(path).await, sim.get(&format!("{path}/preview")).await);
+        assert_eq!((full.status, full.content_type()), (200, Some("image/jpeg")));
+        [jpeg_size(&full.body), jpeg_size(&preview.body)]
+    };
+    assert_eq!(sizes(&url).await, [(640, 640), (96, 96)]);
+
+    // By a URL: the one that the network gave, and one of the gateway's own links.
+    let again = api.put(&path, json!({ "picture_url": url })).await.expect(200);
+    assert_ne!(again["picture_url"], url.as_str());
+    let media = upload(api, &scene.channel.id, "image/png", picture(50, 50)).await;
+    let set = api.put(&path, json!({ "picture_url": media["url"] })).await.expect(200);
+    assert_eq!(sizes(&string(&set["picture_url"])).await, [(640, 640), (96, 96)]);
+    assert_eq!(api.delete(&path).await.status, 204);
+    api.delete(&path).await.expect_error(409, "no_op");
+
+    put("image/png", noise(500, 1)).await.expect_issue(&json!(["file"]), "format");
+    put("image/gif", picture(9, 9)).await.expect_error(400, "bad_request");
+    let large = put("image/jpeg", noise(5 * 1024 * 1024 + 1, 1)).await.expect_error(413, "media_too_large");
+    assert_eq!(large["limit_bytes"], 5 * 1024 * 1024);
+    let media = upload(api, &scene.channel.id, "text/plain", b"no picture".to_vec()).await;
+    let body = json!({ "picture_url": media["url"] });
+    api.put(&path, body).await.expect_issue(&json!(["picture_url"]), "format");
+    api.put(&path, json!({})).await.expect_issue(&json!(["picture_url"]), "required");
+    let inside = json!({ "picture_url": "http://169.254.169.254/x" });
+    api.put(&path, inside).await.expect_error(400, "media_fetch_blocked");
+
+    // Only admins change a group that says so; whoever is in it may otherwise.
+    let body = json!({ "subject": "Theirs", "participants": [scene.channel.number] });
+    let sim = scene.simulator.api();
+    let theirs =
+        Group { scene: &scene, id: string(&sim.post(&scene.phone_path("/groups"), body).await.expect(201)["id"]) };
+    scene.event("group.created", "added", |data| data["group"]["id"] == theirs.id.as_str()).await;
+    api.put(&theirs.path("/picture"), json!({ "picture_url": url_of(&scene, &theirs).await })).await.expect(200);
+    sim.patch(&theirs.peers("/settings"), json!({ "restrict": true })).await.expect(200);
+    let refused = api.delete(&theirs.path("/picture")).await;
+    assert_eq!(refused.expect_error(422, "other")["upstream_code"], 403);
+}
+
+/// The URL of a picture that the peer's phone gives a group.
+async fn url_of(scene: &Scene, group: &Group<'_>) -> Value {
+    let request = scene.simulator.api().request(Method::PUT, &group.peers("/picture")).body(picture(9, 9));
+    answer(request).await.expect(200)["picture_url"].clone()
 }

@@ -28,6 +28,8 @@ pub fn routes() -> Vec<Route> {
         Route::get("/v1/channels/{id}/groups/{group_id}").channel(show),
         Route::put("/v1/channels/{id}/groups/{group_id}/subject").channel(set_subject),
         Route::put("/v1/channels/{id}/groups/{group_id}/description").channel(set_description),
+        Route::put("/v1/channels/{id}/groups/{group_id}/picture").channel(set_picture),
+        Route::delete("/v1/channels/{id}/groups/{group_id}/picture").channel(remove_picture),
         Route::patch("/v1/channels/{id}/groups/{group_id}/settings").channel(change_settings),
         Route::post("/v1/channels/{id}/groups/{group_id}/participants").channel(change_participants),
         Route::get("/v1/channels/{id}/groups/{group_id}/invite").channel(invite),
@@ -137,6 +139,27 @@ async fn set_description(call: &mut ChannelCall) -> Outcome {
     let body = call.object().await?;
     let description = parse_one(&body, "description", rule::text(0..=2048))?;
     change(call, GroupChanges { description: Some(description), ..GroupChanges::default() }).await
+}
+
+/// `{ "picture_url": URI }`
+#[derive(Serialize)]
+struct ShownPicture {
+    picture_url: String,
+}
+
+async fn set_picture(call: &mut ChannelCall) -> Outcome {
+    let picture = Some(call.picture().await?);
+    let group = group_id(call)?;
+    match call.operate(GroupOperation::SetPicture { group, picture }).await? {
+        GroupAnswer::Picture { picture_url: Some(picture_url) } => Ok(Reply::ok(&ShownPicture { picture_url })),
+        _ => Err(failure::unexpected_answer()),
+    }
+}
+
+async fn remove_picture(call: &mut ChannelCall) -> Outcome {
+    let group = group_id(call)?;
+    call.operate(GroupOperation::SetPicture { group, picture: None }).await?;
+    Ok(Reply::no_content())
 }
 
 /// Reads the settings body (interface 2.7).

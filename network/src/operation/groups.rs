@@ -4,6 +4,8 @@ use model::address::Address;
 use model::group::{Group, GroupChanges, GroupPreview, JoinRequest, Joined, ParticipantAction, ParticipantResult};
 use serde::{Deserialize, Serialize};
 
+use super::picture::Picture;
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum GroupOperation {
     /// All groups that the channel is in.
@@ -19,6 +21,11 @@ pub enum GroupOperation {
     Change {
         group: Address,
         changes: GroupChanges,
+    },
+    /// `None` takes the picture away.
+    SetPicture {
+        group: Address,
+        picture: Option<Picture>,
     },
     Participants {
         group: Address,
@@ -60,6 +67,7 @@ pub enum GroupAnswer {
     Groups(Vec<Group>),
     Group(Group),
     Created { group: Group, participants_result: Vec<ParticipantResult> },
+    Picture { picture_url: Option<String> },
     Participants(Vec<ParticipantResult>),
     Invite { invite_code: String },
     Preview(GroupPreview),

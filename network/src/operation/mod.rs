@@ -6,6 +6,7 @@
 //! `areas!`.
 
 pub mod groups;
+pub mod picture;
 
 use serde::{Deserialize, Serialize};
 

@@ -68,7 +68,8 @@ struct Line {
 
 impl World {
     async fn new() -> Self {
-        let simulator = Simulator::start("127.0.0.1:0".parse().unwrap(), 1.0).await.unwrap();
+        let simulator =
+            Simulator::start("127.0.0.1:0".parse().unwrap(), "127.0.0.1:1".parse().unwrap(), 1.0).await.unwrap();
         let world = Self { simulator, store: Arc::default() };
         for number in [CHANNEL, FRIEND] {
             world.register(number, PhoneSettings::default());

@@ -164,6 +164,12 @@ impl Simulator {
         self.shared.with(|engine, now| engine.set_newsletter_admin(now, number, id, whom, admin))
     }
 
+    /// The JPEG of a picture, or of its preview.
+    pub fn picture(&self, id: &str, preview: bool) -> Result<::bytes::Bytes, ControlError> {
+        let picture = self.shared.with(|engine, _| engine.picture(id, preview));
+        picture.ok_or_else(|| ControlError::NotFound("there is no such picture".into()))
+    }
+
     /// The phone's number becomes known to the channels of `to`.
     pub fn disclose(&self, phone: &str, to: &str) -> Result<(), ControlError> {
         let number = number(phone)?;

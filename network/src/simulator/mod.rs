@@ -60,14 +60,15 @@ struct Core {
 }
 
 impl Simulator {
-    /// Starts the server for nodes on `network`; `qr_time_scale` multiplies the life of QR texts and pair codes.
+    /// Starts the server for nodes on `network`; `control` is where the control API will be reached, `qr_time_scale`
+    /// multiplies the life of QR texts and pair codes.
     ///
     /// # Errors
     /// An address that cannot be listened on, or a scale that makes no sense.
-    pub async fn start(network: SocketAddr, qr_time_scale: f64) -> io::Result<Self> {
+    pub async fn start(network: SocketAddr, control: SocketAddr, qr_time_scale: f64) -> io::Result<Self> {
         faults::check_time_scale(qr_time_scale).map_err(|text| io::Error::new(io::ErrorKind::InvalidInput, text))?;
         let listener = TcpListener::bind(network).await?;
-        let engine = Engine::new(rand::random(), qr_time_scale);
+        let engine = Engine::new(rand::random(), format!("http://{control}"), qr_time_scale);
         let shared = Arc::new(Shared {
             core: Mutex::new(Core { engine, outlets: HashMap::new(), links: HashMap::new() }),
             earlier: Notify::new(),

@@ -227,7 +227,8 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn a_node_that_writes_faster_than_it_reads_is_slowed_and_not_cut() {
         const SENDS: usize = 2 * QUEUE;
-        let simulator = Simulator::start("127.0.0.1:0".parse().unwrap(), 1.0).await.unwrap();
+        let simulator =
+            Simulator::start("127.0.0.1:0".parse().unwrap(), "127.0.0.1:1".parse().unwrap(), 1.0).await.unwrap();
         let (mut frames, mut sink) = logged_in(&simulator).await;
         let writer = tokio::spawn(async move {
             for n in 0..SENDS {
@@ -256,7 +257,8 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn bytes_that_are_no_frames_end_the_connection_and_its_sessions() {
-        let simulator = Simulator::start("127.0.0.1:0".parse().unwrap(), 1.0).await.unwrap();
+        let simulator =
+            Simulator::start("127.0.0.1:0".parse().unwrap(), "127.0.0.1:1".parse().unwrap(), 1.0).await.unwrap();
         let (mut frames, mut sink) = logged_in(&simulator).await;
         sink.write_all(&[0xFF; 64]).await.unwrap();
         assert!(!matches!(frames.next::<NetworkFrame>().await, Ok(Some(_))));

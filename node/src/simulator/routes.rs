@@ -51,6 +51,8 @@ pub fn router(simulator: &Simulator) -> Router {
         .push(Router::with_path("logins").get(routes.to(logins)))
         .push(Router::with_path("stats").get(routes.to(stats)))
         .push(Router::with_path("accepted").get(routes.to(accepted)))
+        .push(Router::with_path("pictures/{picture}").get(routes.to(picture)))
+        .push(Router::with_path("pictures/{picture}/preview").get(routes.to(preview)))
         .push(Router::with_path("reset").post(routes.to(reset)))
         .push(Router::with_path("healthz").get(routes.to(healthz)))
         .push(Router::with_path("{**rest}").goal(routes.to(nothing_here)))
@@ -198,6 +200,14 @@ async fn change_faults(call: Call) -> Outcome {
 
 async fn clear_faults(call: Call) -> Outcome {
     Answer::ok(&call.simulator.clear_faults())
+}
+
+async fn picture(call: Call) -> Outcome {
+    Answer::jpeg(call.simulator.picture(call.param("picture"), false)?)
+}
+
+async fn preview(call: Call) -> Outcome {
+    Answer::jpeg(call.simulator.picture(call.param("picture"), true)?)
 }
 
 async fn reset(call: Call) -> Outcome {

@@ -8,7 +8,7 @@
 //! - [`record`], [`command`], [`apply`]: the rows, in the shard's state machine.
 //! - [`call`], [`desk`]: what is asked of a channel's owner. [`trim`]: retention, at the owner.
 //! - [`blobs`]: the bytes. [`spool`], [`sniff`]: on their way in. [`fetch`]: from a URL,
-//!   `outbound`: for a send, and `voice`: made a voice note for it.
+//!   `outbound`: for a send, and `voice`: made a voice note for it; [`picture`]: made fit for a profile or a group.
 //! - [`token`]: links. [`store`]: all of it for the floors above, with [`gate`] for what crosses nodes.
 
 pub(crate) mod apply;
@@ -19,6 +19,7 @@ pub(crate) mod desk;
 pub mod fetch;
 mod gate;
 mod outbound;
+pub mod picture;
 pub mod record;
 pub mod sniff;
 pub mod spool;

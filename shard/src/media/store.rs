@@ -13,6 +13,7 @@ use raft::directory::Directory;
 
 use super::blobs::{BlobError, Blobs, BlobsConfig};
 use super::fetch::Fetcher;
+use super::picture::Cutter;
 use super::record::MediaRow;
 use super::spool::{Spool, SpoolError, Spooled};
 use super::token::{Token, TokenKeys};
@@ -39,6 +40,7 @@ pub struct MediaStore {
     pub blobs: Arc<Blobs>,
     pub fetcher: Fetcher,
     pub(super) converter: Converter,
+    pub(super) cutter: Cutter,
     directory: Arc<Directory>,
     secrets: Arc<Secrets>,
     /// Known once the cluster is formed.
@@ -57,8 +59,8 @@ impl MediaStore {
         secrets: Arc<Secrets>,
     ) -> Self {
         let MediaConfig { retention, link_life, base_url, .. } = config;
-        let (converter, keys) = (Converter::new(), OnceLock::new());
-        Self { blobs, fetcher, converter, directory, secrets, keys, retention, link_life, base_url }
+        let (converter, cutter, keys) = (Converter::new(), Cutter::new(), OnceLock::new());
+        Self { blobs, fetcher, converter, cutter, directory, secrets, keys, retention, link_life, base_url }
     }
 
     /// How long a channel's media is kept.

@@ -43,7 +43,8 @@ pub fn check(operation: &GroupOperation, rows: &Rows<'_>, context: &Context<'_>)
             Some(_) => Err(ApiError::no_op("the channel is not in the group")),
             None => Err(not_found(group)),
         },
-        GroupOperation::Participants { group, .. }
+        GroupOperation::SetPicture { group, .. }
+        | GroupOperation::Participants { group, .. }
         | GroupOperation::Invite { group }
         | GroupOperation::RevokeInvite { group }
         | GroupOperation::JoinRequests { group }
@@ -60,6 +61,9 @@ pub fn refusal(operation: &GroupOperation, refused: &Refused) -> Option<ApiError
         (GroupOperation::Show { group }, NOT_FOUND) => Some(not_found(group)),
         (GroupOperation::Preview { invite_code } | GroupOperation::Join { invite_code }, NOT_FOUND) => {
             Some(ApiError::not_found("group_invite", invite_code))
+        }
+        (GroupOperation::SetPicture { picture: None, .. }, CONFLICT) => {
+            Some(ApiError::no_op("the group has no picture"))
         }
         (GroupOperation::Join { .. }, CONFLICT) => Some(ApiError::no_op("the channel is in the group already")),
         _ => None,

@@ -2,6 +2,7 @@
 
 mod link;
 mod list;
+mod picture;
 mod range;
 mod receive;
 mod upload;

@@ -268,6 +268,7 @@ impl Engine {
         self.newsletters = Default::default();
         self.ledger = Default::default();
         self.media = Default::default();
+        self.pictures = Default::default();
         self.logins.clear();
         self.answered.clear();
         self.stats = Stats::default();

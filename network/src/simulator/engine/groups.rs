@@ -8,6 +8,7 @@ use model::address::{Address, Suffixes};
 use model::group::{GroupChanges, ParticipantAction, ParticipantStatus, Rank};
 use model::time::Timestamp;
 
+use super::pictures::PictureId;
 use super::rules::{BAD_REQUEST, CONFLICT, FORBIDDEN, NOT_FOUND, Refusal};
 use crate::simulator::number::Number;
 
@@ -37,6 +38,7 @@ pub struct Group {
     pub id: GroupId,
     pub subject: String,
     pub description: Option<String>,
+    pub picture: Option<PictureId>,
     pub invite_code: String,
     /// Who waits to be let in, and since when.
     pub requests: Vec<(Number, Timestamp)>,
@@ -112,13 +114,18 @@ impl Group {
         ParticipantStatus::Ok
     }
 
+    /// A member who may change what the group shows of itself, or why not.
+    pub fn check_may_edit(&self, by: Number) -> Result<(), Refusal> {
+        let rank = self.rank_of(by).ok_or(NOT_A_MEMBER)?;
+        if rank.is_admin() || !self.restrict { Ok(()) } else { Err(NOT_AN_ADMIN) }
+    }
+
     /// Takes over what differs, and says what did.
     pub fn change(&mut self, by: Number, changes: GroupChanges) -> Result<GroupChanges, Refusal> {
-        let rank = self.rank_of(by).ok_or(NOT_A_MEMBER)?;
+        self.check_may_edit(by)?;
         let GroupChanges { announce, restrict, member_add_mode, join_approval_mode, .. } = changes;
-        let admins_own = [announce, restrict, member_add_mode, join_approval_mode].iter().any(Option::is_some);
-        if !rank.is_admin() && (admins_own || self.restrict) {
-            return Err(NOT_AN_ADMIN);
+        if [announce, restrict, member_add_mode, join_approval_mode].iter().any(Option::is_some) {
+            self.check_admin(by)?;
         }
         if changes.subject.as_ref().is_some_and(|subject| !(1..=100).contains(&subject.chars().count())) {
             return Err(BAD_SUBJECT);
@@ -224,6 +231,7 @@ impl Groups {
             id,
             subject: subject.to_owned(),
             description: None,
+            picture: None,
             invite_code,
             requests: Vec::new(),
             created_at: now,

@@ -8,7 +8,7 @@
 //! - [`pairing`]: QR texts, pair codes, links, credentials.
 //! - [`traffic`]: sends, acceptance, delivery, receipts; [`rules`]: what is refused; [`reading`]: what phones do with
 //!   what reached them.
-//! - [`media`]: bytes that come with messages.
+//! - [`media`]: bytes that come with messages; [`pictures`]: those of groups, newsletters and profiles.
 //! - [`operations`]: what is asked beside sending, and the notices of it; [`groups`], [`newsletters`]: members and
 //!   rules.
 //! - [`control`], [`gatherings`], [`inbox`], [`writing`]: what the control API asks.
@@ -25,6 +25,7 @@ mod message;
 pub mod newsletters;
 mod operations;
 mod pairing;
+mod pictures;
 mod reading;
 mod rules;
 mod sessions;
@@ -50,6 +51,7 @@ use self::media::MediaStore;
 pub use self::media::{Granted, MediaRefusal};
 use self::message::Messages;
 use self::newsletters::Newsletters;
+use self::pictures::Pictures;
 use self::sessions::{LoginRecord, NodeLink};
 use self::subscriber::Subscriber;
 use self::timers::Timers;
@@ -105,6 +107,8 @@ enum Later {
 pub struct Engine {
     rng: StdRng,
     suffixes: Suffixes,
+    /// Where the control API is reached; without a trailing slash.
+    control_url: String,
     /// Holds unless a fault says otherwise.
     base_time_scale: f64,
     /// Tells this run's inbound items from those of any other.
@@ -120,6 +124,7 @@ pub struct Engine {
     newsletters: Newsletters,
     ledger: Ledger,
     media: MediaStore,
+    pictures: Pictures,
     /// Every login; `login_seq` is the position plus 1.
     logins: Vec<LoginRecord>,
     /// Answers to operations, by who asked and the id of the question.
@@ -131,12 +136,13 @@ pub struct Engine {
 }
 
 impl Engine {
-    pub fn new(seed: [u8; 32], qr_time_scale: f64) -> Self {
+    pub fn new(seed: [u8; 32], control_url: String, qr_time_scale: f64) -> Self {
         let mut rng = StdRng::from_seed(seed);
         let item_tag = format!("{:08x}", rng.random::<u32>());
         Self {
             rng,
             suffixes: Suffixes::simulated(),
+            control_url,
             base_time_scale: qr_time_scale,
             item_tag,
             items: 0,
@@ -149,6 +155,7 @@ impl Engine {
             newsletters: Newsletters::default(),
             ledger: Ledger::default(),
             media: MediaStore::default(),
+            pictures: Pictures::default(),
             logins: Vec::new(),
             answered: HashMap::new(),
             stats: Stats::default(),

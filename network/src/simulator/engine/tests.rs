@@ -39,7 +39,7 @@ struct World {
 impl World {
     fn new() -> Self {
         let mut world = Self {
-            engine: Engine::new([7; 32], 1.0),
+            engine: Engine::new([7; 32], "http://control.example".into(), 1.0),
             now: Timestamp(1_700_000_000_000),
             heard: HashMap::new(),
             disconnected: Vec::new(),

@@ -3,9 +3,12 @@
 use std::future::Future;
 use std::pin::Pin;
 
+use bytes::Bytes;
+use network::operation::picture::Picture;
 use network::simulator::Simulator;
 use network::simulator::answers::ControlError;
 use salvo::http::StatusCode;
+use salvo::http::header::{CONTENT_TYPE, HeaderValue};
 use salvo::prelude::{Depot, FlowCtrl, Request, Response, Text};
 use salvo::{Handler, async_trait};
 use serde::Serialize;
@@ -30,8 +33,13 @@ pub type Outcome = Result<Answer, ControlError>;
 
 pub struct Answer {
     status: StatusCode,
-    /// JSON; written at once, so that fields stand in the order in which they are declared.
-    body: Option<String>,
+    body: Option<Body>,
+}
+
+enum Body {
+    /// Written at once, so that fields stand in the order in which they are declared.
+    Json(String),
+    Jpeg(Bytes),
 }
 
 impl Call {
@@ -42,6 +50,15 @@ impl Call {
     /// The body, which may be left out.
     pub fn body_or_default<T: DeserializeOwned + Default>(&self) -> Result<T, ControlError> {
         if self.body.is_empty() { Ok(T::default()) } else { self.body() }
+    }
+
+    /// The body as a picture, which a phone has cut itself: it is taken as it is.
+    pub fn picture(&self) -> Result<Picture, ControlError> {
+        let bytes = Bytes::from(self.body.clone());
+        if bytes.is_empty() {
+            return Err(ControlError::Invalid("the body must be the bytes of a JPEG".into()));
+        }
+        Ok(Picture { full: bytes.clone(), preview: bytes })
     }
 
     /// What stands in the path where a route has `{name}`; empty where there is none.
@@ -68,11 +85,15 @@ impl Call {
 impl Answer {
     pub fn json(status: StatusCode, body: &impl Serialize) -> Outcome {
         let body = serde_json::to_string(body).map_err(|error| ControlError::Invalid(error.to_string()))?;
-        Ok(Self { status, body: Some(body) })
+        Ok(Self { status, body: Some(Body::Json(body)) })
     }
 
     pub fn ok(body: &impl Serialize) -> Outcome {
         Self::json(StatusCode::OK, body)
+    }
+
+    pub fn jpeg(bytes: Bytes) -> Outcome {
+        Ok(Self { status: StatusCode::OK, body: Some(Body::Jpeg(bytes)) })
     }
 
     pub fn done() -> Outcome {
@@ -129,11 +150,17 @@ impl Handler for Route {
                 ControlError::Invalid(_) => StatusCode::BAD_REQUEST,
                 ControlError::NotFound(_) => StatusCode::NOT_FOUND,
             };
-            Answer { status, body: Some(json!({ "error": error.to_string() }).to_string()) }
+            Answer { status, body: Some(Body::Json(json!({ "error": error.to_string() }).to_string())) }
         });
         response.status_code(answer.status);
-        if let Some(body) = answer.body {
-            response.render(Text::Json(body));
+        match answer.body {
+            Some(Body::Json(body)) => response.render(Text::Json(body)),
+            Some(Body::Jpeg(bytes)) => {
+                response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("image/jpeg"));
+                // It cannot fail: nothing has been written before.
+                let _ = response.write_body(bytes);
+            }
+            None => {}
         }
     }
 }

@@ -17,6 +17,7 @@ pub fn routes(routes: &Routes<'_>) -> Router {
         .push(Router::with_path("subject").put(routes.to(change)))
         .push(Router::with_path("description").put(routes.to(change)))
         .push(Router::with_path("settings").patch(routes.to(change)))
+        .push(Router::with_path("picture").put(routes.to(set_picture)).delete(routes.to(remove_picture)))
         .push(Router::with_path("participants").post(routes.to(change_participants)))
         .push(Router::with_path("invite").get(routes.to(invite)).delete(routes.to(revoke_invite)))
         .push(Router::with_path("join-requests").get(routes.to(join_requests)).post(routes.to(decide_requests)))
@@ -45,6 +46,8 @@ fn answer(answer: GroupAnswer) -> Outcome {
         GroupAnswer::Created { group, participants_result } => {
             Answer::json(StatusCode::CREATED, &Created { group, participants_result })
         }
+        GroupAnswer::Picture { picture_url: Some(picture_url) } => Answer::ok(&json!({ "picture_url": picture_url })),
+        GroupAnswer::Picture { picture_url: None } => Answer::done(),
         GroupAnswer::Participants(results) => Answer::ok(&json!({ "participants": results })),
         GroupAnswer::Invite { invite_code } => Answer::ok(&json!({ "invite_code": invite_code })),
         GroupAnswer::Preview(preview) => Answer::ok(&preview),
@@ -89,6 +92,15 @@ async fn show(call: Call) -> Outcome {
 async fn change(call: Call) -> Outcome {
     let changes: GroupChanges = call.body()?;
     run(&call, GroupOperation::Change { group: group(&call)?, changes })
+}
+
+async fn set_picture(call: Call) -> Outcome {
+    let picture = Some(call.picture()?);
+    run(&call, GroupOperation::SetPicture { group: group(&call)?, picture })
+}
+
+async fn remove_picture(call: Call) -> Outcome {
+    run(&call, GroupOperation::SetPicture { group: group(&call)?, picture: None })
 }
 
 #[derive(Deserialize)]

@@ -10,8 +10,10 @@ use rand::RngExt;
 
 use crate::notice::{GroupNews, News};
 use crate::operation::groups::{GroupAnswer, GroupOperation};
+use crate::operation::picture::Picture;
 use crate::simulator::engine::Engine;
 use crate::simulator::engine::groups::{Group, GroupId, NO_SUCH_GROUP};
+use crate::simulator::engine::pictures::NO_PICTURE;
 use crate::simulator::engine::rules::Refusal;
 use crate::simulator::number::Number;
 
@@ -35,6 +37,9 @@ impl Engine {
                     self.tell_members(now, id, Some(by), |_, _| GroupNews::Changed(changed.clone()));
                 }
                 self.group_of(by, id).map(GroupAnswer::Group)
+            }
+            GroupOperation::SetPicture { group, picture } => {
+                self.set_group_picture(by, self.named_group(&group)?, picture)
             }
             GroupOperation::Participants { group, action, participants } => {
                 let id = self.named_group(&group)?;
@@ -78,6 +83,18 @@ impl Engine {
                 self.decide_requests(now, by, id, approve, participants)
             }
         }
+    }
+
+    fn set_group_picture(&mut self, by: Number, id: GroupId, picture: Option<Picture>) -> Result<GroupAnswer, Refusal> {
+        let group = self.groups.get_mut(id)?;
+        group.check_may_edit(by)?;
+        let before = group.picture.take();
+        if before.is_none() && picture.is_none() {
+            return Err(NO_PICTURE);
+        }
+        let picture = self.replace_picture(before, picture);
+        self.groups.get_mut(id)?.picture.clone_from(&picture);
+        Ok(GroupAnswer::Picture { picture_url: picture.map(|id| self.picture_url(&id)) })
     }
 
     fn create_group(

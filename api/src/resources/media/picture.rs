@@ -1,0 +1,56 @@
+//! Pictures of profiles, groups and newsletters in a request (supplement 7): named by a URL, or the body itself.
+
+use model::error::ApiError;
+use model::field::{Body, Fields, rule};
+use model::issue::Issues;
+use network::operation::picture::Picture;
+use salvo::http::header::CONTENT_TYPE;
+use shard::media::sniff;
+
+use super::receive;
+use crate::exchange::ChannelCall;
+
+/// The field that names a picture.
+pub const PICTURE_URL: &str = "picture_url";
+
+/// What the body of a picture may be.
+const FORMATS: [&str; 3] = ["image/jpeg", "image/png", "image/webp"];
+
+/// Reads `{ "picture_url": URI }`.
+pub fn parse_source(body: &Body) -> Result<String, ApiError> {
+    let issues = Issues::new();
+    let url = Fields::new(body, &issues).required(PICTURE_URL, rule::web_url);
+    issues.finish(|| url)
+}
+
+impl ChannelCall {
+    /// Fetches the picture that a body names as `picture_url`, and makes it fit for the network.
+    ///
+    /// # Errors
+    /// `media_fetch_failed`, `media_fetch_blocked`, `media_too_large` above 5 MB, `invalid_request` for what is no
+    /// picture.
+    pub async fn fetch_picture(&mut self, url: &str) -> Result<Picture, ApiError> {
+        // Before 5 MB are taken in, not after.
+        self.settle().await?;
+        self.cluster().picture_at(url, PICTURE_URL, &self.context()).await
+    }
+
+    /// The picture of a body that is one itself, or names one as `picture_url`.
+    ///
+    /// # Errors
+    /// As [`Self::fetch_picture`], and `bad_request` for a body that is neither.
+    pub async fn picture(&mut self) -> Result<Picture, ApiError> {
+        let kind = self.http.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        if !kind.starts_with("image/") {
+            let url = parse_source(&self.object().await?)?;
+            return self.fetch_picture(&url).await;
+        }
+        if !FORMATS.contains(&sniff::essence(kind)) {
+            return Err(ApiError::bad_request(format!("send a picture as {}", FORMATS.join(", "))));
+        }
+        self.settle().await?;
+        let app = self.app.clone();
+        let received = receive::file(&mut self.http, app.cluster.media()).await?;
+        self.cluster().picture_of(received.spooled, "file").await
+    }
+}
