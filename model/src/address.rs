@@ -8,6 +8,10 @@ use serde::{Deserialize, Serialize};
 /// The domain of linked-device addresses; the same on every network.
 pub const LID_SUFFIX: &str = "lid";
 
+/// The domain of broadcast lists, and the one among them that stories go to; the same on every network.
+pub const BROADCAST_SUFFIX: &str = "broadcast";
+const STORIES: &str = "status";
+
 /// The most digits a recipient's number may have (interface 8.2).
 pub const MAX_DIGITS: usize = 15;
 
@@ -105,6 +109,16 @@ impl Address {
             LID_SUFFIX => AddressKind::Lid,
             _ => AddressKind::Unknown,
         }
+    }
+
+    /// Whether it stands for the stories of all contacts.
+    pub fn is_stories(&self) -> bool {
+        self.is_broadcast() && self.local() == STORIES
+    }
+
+    /// Whether it is a list that a sender writes to at once.
+    pub fn is_broadcast(&self) -> bool {
+        self.domain() == BROADCAST_SUFFIX
     }
 
     pub fn is_lid(&self) -> bool {

@@ -22,6 +22,7 @@ pub mod scope;
 pub mod seal;
 pub mod send;
 pub mod session_token;
+pub mod settings;
 pub mod status;
 pub mod stream_ticket;
 pub mod target;

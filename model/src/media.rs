@@ -71,7 +71,7 @@ pub enum MediaState {
     Failed,
     /// Its retention has passed.
     Gone,
-    /// The channel does not store it.
+    /// The channel does not fetch it by itself.
     Skipped,
 }
 

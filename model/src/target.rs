@@ -133,6 +133,59 @@ pub fn judge_url(text: &str, policy: &TargetPolicy) -> Result<Target, Blocked> {
     Ok(Target { url, host })
 }
 
+/// A proxy that a channel's connections may go through, as far as its URL can tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proxy {
+    /// With its password, if it has one.
+    pub url: String,
+    /// With [`MASK`] in the place of the password.
+    pub shown: String,
+}
+
+/// What stands in the place of a password that must not be shown.
+pub const MASK: &str = "***";
+
+impl Proxy {
+    /// Whether it is what a read showed: its password is not known here.
+    pub fn is_masked(&self) -> bool {
+        self.url == self.shown && self.shown.contains(&format!(":{MASK}@"))
+    }
+}
+
+/// Judges the URL of a proxy: `http`, `https` or `socks5`, a host that may be called, and maybe a user and a password.
+/// Whoever connects judges the addresses that a name resolves to.
+pub fn judge_proxy(text: &str, policy: &TargetPolicy) -> Result<Proxy, Blocked> {
+    let malformed = || malformed("parse", "must be a URL such as socks5://user:password@proxy.example.com:1080");
+    let (scheme, rest) = text.split_once("://").ok_or_else(malformed)?;
+    let scheme = scheme.to_ascii_lowercase();
+    if !matches!(scheme.as_str(), "http" | "https" | "socks5") {
+        let message = "must start with http://, https:// or socks5://";
+        return Err(Blocked { code: IssueCode::UrlScheme, reason: "scheme", message });
+    }
+    // The parser knows the hosts of web URLs alone, and hides their default ports.
+    let port = Url::parse(&format!("socks5://{rest}")).map_err(|_| malformed())?.port();
+    let as_web = Url::parse(&format!("https://{rest}")).map_err(|_| malformed())?;
+    let mut bare = as_web.clone();
+    if bare.set_username("").and_then(|()| bare.set_password(None)).is_err() || bare.path() != "/" {
+        return Err(malformed());
+    }
+    if bare.query().is_some() || bare.fragment().is_some() {
+        return Err(malformed());
+    }
+    let strict = TargetPolicy { allow_http: false, ..policy.clone() };
+    let host = judge_url(bare.as_str(), &strict)?.url.host_str().unwrap_or_default().to_owned();
+    let with = |password: Option<&str>| {
+        let user = match (as_web.username(), password) {
+            ("", None) => String::new(),
+            (user, None) => format!("{user}@"),
+            (user, Some(password)) => format!("{user}:{password}@"),
+        };
+        let port = port.map(|port| format!(":{port}")).unwrap_or_default();
+        format!("{scheme}://{user}{host}{port}")
+    };
+    Ok(Proxy { url: with(as_web.password()), shown: with(as_web.password().map(|_| MASK)) })
+}
+
 fn judged_address(ip: IpAddr, policy: &TargetPolicy) -> Result<TargetHost, Blocked> {
     judge_ip(ip, policy).map(|()| TargetHost::Address(ip)).map_err(|reason| blocked(reason, NOT_PUBLIC))
 }

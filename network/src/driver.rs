@@ -39,6 +39,8 @@ pub struct OpenSession {
     /// Checked before opening, before each write, and while idle: the session is cut once it has passed.
     pub fence: Fence,
     pub purpose: Purpose,
+    /// The URL of the proxy that all of the session's bytes go through, with its password.
+    pub proxy: Option<String>,
     /// The channel's credentials and protocol state.
     pub auth: Arc<dyn AuthStore>,
     /// Where the session reports. Bounded: a driver has at most [`EVENT_WINDOW`] unacknowledged items in it. What finds
@@ -56,7 +58,11 @@ pub enum Purpose {
     /// With the stored credentials.
     Login,
     /// Without any: QR texts and pair codes, then, once paired, login in the same session.
-    Pair { device_name: String },
+    Pair {
+        device_name: String,
+        /// Whether the phone is asked for all of its history.
+        full_history: bool,
+    },
 }
 
 /// A live, or opening, connection of one channel.

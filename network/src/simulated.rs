@@ -127,12 +127,12 @@ impl Attempts {
 #[async_trait]
 impl Network for SimulatedNetwork {
     async fn open(&self, open: OpenSession) -> Result<Arc<dyn Session>, OpenError> {
-        let OpenSession { fence, purpose, auth, events, .. } = open;
+        let OpenSession { fence, purpose, proxy, auth, events, .. } = open;
         if !fence.is_live() {
             return Err(OpenError::Fenced);
         }
         let opening = match purpose {
-            Purpose::Pair { device_name } => Opening::Pair { device_name, auth },
+            Purpose::Pair { device_name, full_history } => Opening::Pair { device_name, full_history, auth },
             Purpose::Login => match auth.get(CREDENTIALS).await {
                 Ok(Some(credentials)) => Opening::Login { credentials: credentials.into() },
                 Ok(None) => return Ok(stillborn(&events, "no credentials are stored".into())),
@@ -145,7 +145,7 @@ impl Network for SimulatedNetwork {
         if !fence.is_live() {
             return Err(OpenError::Fenced);
         }
-        let session = connection.open(fence, events, opening)?;
+        let session = connection.open(fence, events, opening, proxy)?;
         Ok(Arc::new(SessionHandle::new(session)))
     }
 }

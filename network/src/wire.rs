@@ -21,7 +21,7 @@ use crate::driver::{EndReason, Identity, InboundItem, ItemId, Outbound, PairCode
 use crate::operation::{Answer, Operation, Refused};
 
 /// Grows when a frame changes its meaning; both sides come from one build, so a mismatch is a mistake worth naming.
-pub const WIRE_VERSION: u16 = 5;
+pub const WIRE_VERSION: u16 = 6;
 
 /// Larger frames are refused: nothing that travels here comes near it.
 pub const MAX_FRAME: usize = 4 * 1024 * 1024;
@@ -38,6 +38,11 @@ pub enum NodeFrame {
         node: NodeId,
     },
     Pong,
+    /// Says through which proxy a session that opens next comes: what a network would see of it, were it not simulated.
+    Via {
+        session: SessionNumber,
+        proxy: String,
+    },
     /// Logs a session in with stored credentials.
     Login {
         session: SessionNumber,
@@ -49,6 +54,7 @@ pub enum NodeFrame {
         session: SessionNumber,
         epoch: Epoch,
         device_name: String,
+        full_history: bool,
     },
     PairCode {
         session: SessionNumber,

@@ -42,9 +42,6 @@ use crate::telemetry;
 /// As `/healthz` and the `User-Agent` of webhooks show it.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What a phone shows in its list of linked devices.
-const DEVICE_NAME: &str = "Gateway";
-
 /// Threads of the runtime on which peers and Raft run apart from requests. Heartbeats need little; two threads keep
 /// one slow task from holding them up.
 const RAFT_THREADS: usize = 2;
@@ -112,7 +109,6 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
             secrets: Secrets::new(master_key),
             network: driver(&config).await?,
             suffixes: suffixes(&config),
-            device_name: DEVICE_NAME.to_owned(),
             session_starts_per_second: config.network.session_starts_per_second,
             attempter: Attempter::new(attempts, SystemResolver).context("webhooks.ca_file")?,
             retry_schedule: RetrySchedule::new(config.webhooks.schedule.iter().map(|delay| delay.0).collect()),

@@ -75,8 +75,8 @@ pub async fn to(owner: &Arc<Owner>, call: Call) -> Answer {
         Ask::MessageDeliveries { channels, message } => {
             let (reader, retention) = (owner.reader.clone(), owner.node.retention.clone());
             let running = owner.node.deliveries.running().clone();
-            let oldest = move |channel| retention.of(channel).oldest(now);
             let reading = tokio::task::spawn_blocking(move || {
+                let oldest = |channel| retention.oldest_shown(&reader, channel, now);
                 history::deliveries::of_message(&reader, &channels, &message, oldest, &running)
             });
             match reading.await {
@@ -88,9 +88,12 @@ pub async fn to(owner: &Arc<Owner>, call: Call) -> Answer {
             let reader = owner.reader.clone();
             // A page may read many rows from disk; the calls of others must not wait for it.
             let retention = owner.node.retention.clone();
-            let oldest = move |channel| retention.of(channel).oldest(now);
             let budget = history::Budget::before(deadline);
-            let page = tokio::task::spawn_blocking(move || history::page(&reader, &query, oldest, budget)).await;
+            let page = tokio::task::spawn_blocking(move || {
+                let oldest = |channel| retention.oldest_shown(&reader, channel, now);
+                history::page(&reader, &query, oldest, budget)
+            });
+            let page = page.await;
             match page {
                 Ok(page) => done(Done::History(page)),
                 Err(_) => Answer::Result { channel_level: None, result: Err(ApiError::internal_error()) },

@@ -24,6 +24,7 @@ use crate::media::call::{MediaPage, MediaWork};
 use crate::media::record::MediaRow;
 use crate::projection::read::Read;
 use crate::records::{DeliveryRow, StatusChange};
+use crate::settings::{ChangeSettings, Changed};
 use crate::stream::{StreamAsk, StreamDone, StreamedEvent};
 use crate::usage::{UsageAsk, UsageDone};
 
@@ -114,6 +115,8 @@ pub enum Work {
     },
     /// Rows of the projection, in every status.
     Read(Read),
+    /// Other settings, in every status.
+    ChangeSettings(ChangeSettings),
     /// The directory has deleted the channel: end its session and wipe it.
     Forget,
     /// Changes before a place: a time, and the version that the change there made.
@@ -182,6 +185,7 @@ pub enum Done {
     /// A row of the projection as it is stored.
     Row(Option<Bytes>),
     Rows(Vec<Bytes>),
+    Settings(Changed),
     History(Page),
     MessageDeliveries(Vec<MessageDeliveries>),
     Stream(StreamDone),

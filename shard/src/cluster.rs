@@ -60,8 +60,6 @@ pub struct ClusterConfig {
     pub secrets: Secrets,
     pub network: Arc<dyn Network>,
     pub suffixes: Suffixes,
-    /// What phones show for a linked channel.
-    pub device_name: String,
     pub session_starts_per_second: u32,
     pub attempter: Attempter,
     pub retry_schedule: RetrySchedule,
@@ -143,7 +141,6 @@ impl Cluster {
             network: config.network,
             secrets,
             suffixes: config.suffixes,
-            device_name: config.device_name,
             pacer: Pacer::new(config.session_starts_per_second),
             slots: Slots::new(config.membership.own.max_channels),
             deliveries,

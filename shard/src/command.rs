@@ -70,6 +70,8 @@ pub enum Command {
     /// What the network told of the channel's world, as rows to write, and the events of it. The owner has compared it with
     /// what stood there.
     Project { channel: ChannelId, customer: CustomerId, writes: Vec<ProjectedWrite>, events: Vec<NewEvent> },
+    /// Other settings, as an encoded `SettingsRow`; nothing happens unless the version is the expected one.
+    ChangeSettings { channel: ChannelId, customer: CustomerId, expect: Timestamp, row: Bytes },
     /// Credentials and protocol state, sealed. Deletes of keys that do not exist are fine.
     Auth { channel: ChannelId, customer: CustomerId, writes: Vec<AuthWrite> },
     /// What becomes of deliveries.

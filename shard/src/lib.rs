@@ -29,6 +29,7 @@ pub mod records;
 pub mod retention;
 pub mod router;
 pub mod secrets;
+pub mod settings;
 pub mod stream;
 mod telemetry;
 pub mod usage;

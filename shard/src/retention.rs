@@ -3,11 +3,16 @@
 use std::time::Duration;
 
 use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId};
+use model::settings::Settings;
 use model::time::Timestamp;
+use raft::machine::View;
 use serde::{Deserialize, Serialize};
 
 use crate::history::Place;
+use crate::settings::SettingsRow;
 use crate::usage::Hour;
+
+const DAY: Duration = Duration::from_secs(86_400);
 
 /// What the deployment says.
 #[derive(Clone, Debug)]
@@ -91,13 +96,19 @@ impl Trim {
 }
 
 impl Retention {
-    /// What holds for a channel. One that settles its own retention is asked for here.
-    pub fn of(&self, _channel: ChannelId) -> Keep {
+    /// What holds for a channel with these settings. Where the deployment stores no bodies, no channel does.
+    pub fn of(&self, settings: &Settings) -> Keep {
+        let history = settings.history_retention_days.map_or(self.history, |days| DAY * days);
         Keep {
-            history: self.history,
-            bodies: self.store_bodies && !self.history.is_zero(),
-            envelopes: self.envelopes.max(self.history),
+            history,
+            bodies: self.store_bodies && settings.store_bodies && !history.is_zero(),
+            envelopes: self.envelopes.max(history),
         }
+    }
+
+    /// From when on a channel's messages are shown; `None` shows none.
+    pub fn oldest_shown(&self, view: &dyn View, channel: ChannelId, now: Timestamp) -> Option<Timestamp> {
+        self.of(&SettingsRow::of(view, channel).settings).oldest(now)
     }
 }
 

@@ -38,7 +38,7 @@ const TABLE: &[(ErrorCode, Provoked)] = &[
     (ErrorCode::PairCodeFailed, By("a_network_that_refuses_pair_codes_is_told_apart")),
     (ErrorCode::NoQr, By("every_lifecycle_call_answers_as_the_status_demands")),
     (ErrorCode::NotDisabled, By("every_lifecycle_call_answers_as_the_status_demands")),
-    (ErrorCode::ConcurrentModification, NotYet("only settings take If-Match (supplement 19)")),
+    (ErrorCode::ConcurrentModification, By("settings_change_and_are_reset_in_every_status")),
     (ErrorCode::NotConnected, By("every_lifecycle_call_answers_as_the_status_demands")),
     (ErrorCode::PlanChannelLimit, By("a_plan_that_ran_out_stops_sends_and_new_channels_but_no_reads")),
     (ErrorCode::RateLimited, By("a_customer_has_its_burst_over_all_nodes_together_and_is_told_what_is_left")),

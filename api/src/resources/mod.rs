@@ -11,6 +11,7 @@ mod limits;
 mod media;
 mod messages;
 mod metrics;
+mod settings;
 mod stubs;
 pub mod tickets;
 mod webhook_deliveries;
@@ -37,6 +38,7 @@ pub fn routes() -> Vec<Route> {
     routes.extend(messages::routes());
     routes.extend(media::routes());
     routes.extend(groups::routes());
+    routes.extend(settings::routes());
     routes.extend(webhook_endpoints::routes());
     routes.extend(webhook_probe::routes());
     routes.extend(webhook_deliveries::routes());

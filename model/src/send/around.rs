@@ -15,6 +15,8 @@ const MOST_MENTIONS: usize = 1024;
 /// Mentions everybody in the group.
 const ALL: &str = "all";
 
+const PREVIEW: &str = "link_preview";
+
 /// The longest time until a message disappears: a year, in seconds.
 const LONGEST_EXPIRATION: u64 = 366 * 24 * 3600;
 
@@ -26,9 +28,19 @@ pub struct SendAround {
     pub quoted: Option<MessageKey>,
     pub mentions: Vec<Address>,
     pub mentions_all: bool,
-    pub link_preview: Option<LinkPreview>,
+    pub preview: AskedPreview,
     /// Seconds.
     pub ephemeral_expiration: Option<u32>,
+}
+
+/// Whether a text shows what its first link leads to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub enum AskedPreview {
+    /// As the channel's settings say.
+    #[default]
+    Usual,
+    Off,
+    Shown(LinkPreview),
 }
 
 /// Reads the fields that the type has; others mean nothing (supplement 1, rule 10).
@@ -41,7 +53,7 @@ pub fn read(kind: &str, fields: &Fields<'_>, to: Option<AddressKind>, suffixes: 
         read_mentions(fields, to, suffixes, &mut around);
     }
     if kind == "text" {
-        around.link_preview = read_preview(fields);
+        around.preview = read_preview(fields);
     }
     let expiration = fields.optional("ephemeral_expiration", rule::integer(0..=LONGEST_EXPIRATION));
     around.ephemeral_expiration = expiration.and_then(|seconds| u32::try_from(seconds).ok()).filter(|s| *s > 0);
@@ -64,30 +76,42 @@ fn read_mentions(fields: &Fields<'_>, to: Option<AddressKind>, suffixes: &Suffix
 }
 
 /// The preview of the first link in the text. Nothing is fetched for it: it shows what the caller gives, and the link.
-fn read_preview(fields: &Fields<'_>) -> Option<LinkPreview> {
-    const KEY: &str = "link_preview";
-    let wanted = fields.get(KEY)?;
-    let url = fields.get("text").and_then(Value::as_str).and_then(first_link);
-    let bare = |url: &str| LinkPreview { url: url.to_owned(), title: None, description: None, image_url: None };
+fn read_preview(fields: &Fields<'_>) -> AskedPreview {
+    let preview = match fields.get(PREVIEW) {
+        None => return AskedPreview::Usual,
+        Some(wanted) => asked_preview(fields, wanted),
+    };
+    preview.map_or(AskedPreview::Off, AskedPreview::Shown)
+}
+
+fn asked_preview(fields: &Fields<'_>, wanted: &Value) -> Option<LinkPreview> {
+    let text = fields.get("text").and_then(Value::as_str).unwrap_or_default();
     match wanted {
         Value::Bool(false) => None,
         // A text without a link has nothing to preview.
-        Value::Bool(true) => url.map(bare),
+        Value::Bool(true) => bare_preview(text),
         Value::Object(_) => {
-            let given = fields.object(KEY)?;
+            let given = fields.object(PREVIEW)?;
             let title = given.optional("title", rule::text(0..=255));
             let description = given.optional("description", rule::text(0..=1024));
             let image_url = given.optional("image_url", rule::web_url);
-            if url.is_none() {
-                fields.refuse(KEY, Fault::new(IssueCode::Conflict, "the text contains no link"));
+            let bare = bare_preview(text);
+            if bare.is_none() {
+                fields.refuse(PREVIEW, Fault::new(IssueCode::Conflict, "the text contains no link"));
             }
-            Some(LinkPreview { title, description, image_url, ..bare(url?) })
+            Some(LinkPreview { title, description, image_url, ..bare? })
         }
         _ => {
-            fields.refuse(KEY, rule::wrong_type("true, false or an object"));
+            fields.refuse(PREVIEW, rule::wrong_type("true, false or an object"));
             None
         }
     }
+}
+
+/// The preview of a text's first link that shows the link alone.
+pub fn bare_preview(text: &str) -> Option<LinkPreview> {
+    let url = first_link(text)?.to_owned();
+    Some(LinkPreview { url, title: None, description: None, image_url: None })
 }
 
 /// The first `http` or `https` link in a text, without the punctuation that ends its sentence.

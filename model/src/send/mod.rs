@@ -11,7 +11,7 @@ mod content;
 mod media;
 mod target;
 
-pub use self::around::SendAround;
+pub use self::around::{AskedPreview, SendAround, bare_preview};
 pub use self::media::{MediaKind, MediaSend, MediaSource};
 use crate::address::{Address, AddressKind, Suffixes};
 use crate::error::ApiError;

@@ -357,7 +357,11 @@ fn what_stands_around_a_send_is_read() {
         (json!({ "title": "T", "description": "D" }), Some((Some("T"), Some("D")))),
     ];
     for (asked, expected) in previews {
-        let preview = group(json!({ "link_preview": asked })).link_preview;
+        let preview = match group(json!({ "link_preview": asked })).preview {
+            AskedPreview::Shown(preview) => Some(preview),
+            AskedPreview::Off => None,
+            AskedPreview::Usual => panic!("{asked} is an answer"),
+        };
         let url = preview.as_ref().map(|preview| preview.url.as_str());
         assert_eq!(url, expected.map(|_| "https://example.com/a"));
         let given = preview.as_ref().map(|preview| (preview.title.as_deref(), preview.description.as_deref()));

@@ -123,6 +123,7 @@ impl Connection {
         fence: Fence,
         events: mpsc::Sender<SessionEvent>,
         opening: Opening,
+        proxy: Option<String>,
     ) -> Result<Arc<SimulatedSession>, OpenError> {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let (session, first) = SimulatedSession::new(number, fence.clone(), events, Arc::clone(self), opening);
@@ -133,6 +134,9 @@ impl Connection {
             }
             roster.sessions.insert(number, Arc::clone(&session));
             roster.fences.entry(fence.key()).or_insert_with(|| (fence, HashSet::new())).1.insert(number);
+        }
+        if let Some(proxy) = proxy {
+            self.tell(Some(&session), &NodeFrame::Via { session: number, proxy });
         }
         self.tell(Some(&session), &first);
         Ok(session)

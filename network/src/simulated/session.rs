@@ -41,7 +41,7 @@ const BACKLOG: usize = 4_096;
 /// How a session begins.
 pub enum Opening {
     Login { credentials: Bytes },
-    Pair { device_name: String, auth: Arc<dyn AuthStore> },
+    Pair { device_name: String, full_history: bool, auth: Arc<dyn AuthStore> },
 }
 
 pub struct SimulatedSession {
@@ -102,9 +102,9 @@ impl SimulatedSession {
             Opening::Login { credentials } => {
                 (Phase::LoggingIn, None, NodeFrame::Login { session: number, epoch, credentials })
             }
-            Opening::Pair { device_name, auth } => {
+            Opening::Pair { device_name, full_history, auth } => {
                 let pairing = Box::new(Pairing { auth, linked: None, code: None });
-                (Phase::Pairing, Some(pairing), NodeFrame::Pair { session: number, epoch, device_name })
+                (Phase::Pairing, Some(pairing), NodeFrame::Pair { session: number, epoch, device_name, full_history })
             }
         };
         let state =

@@ -98,6 +98,7 @@ impl World {
             node: 1,
             fence: fence.clone(),
             purpose,
+            proxy: None,
             auth: Arc::clone(&self.store) as Arc<dyn AuthStore>,
             events: sender,
         };
@@ -110,7 +111,8 @@ impl World {
 
     /// Pairs the channel and returns its first session, logged in.
     async fn pair(&self, network: &SimulatedNetwork, fence: &Fence) -> Line {
-        let mut line = self.open(network, fence, Purpose::Pair { device_name: "Gateway".into() }).await;
+        let mut line =
+            self.open(network, fence, Purpose::Pair { device_name: "Gateway".into(), full_history: false }).await;
         let raw = line.qr().await;
         self.simulator.link(CHANNEL, LinkBy::Raw(raw)).await.unwrap();
         assert!(matches!(line.next().await, SessionEvent::Paired(who) if who.phone_number == CHANNEL));
@@ -228,7 +230,8 @@ async fn a_channel_pairs_sends_and_receives() {
 async fn a_pair_code_is_asked_for_and_typed() {
     let world = World::new().await;
     let network = world.network(1);
-    let mut line = world.open(&network, &fence(1), Purpose::Pair { device_name: "Gateway".into() }).await;
+    let mut line =
+        world.open(&network, &fence(1), Purpose::Pair { device_name: "Gateway".into(), full_history: false }).await;
     line.qr().await;
     let refused = line.session.pair_code("19999999999", "Gateway").await;
     assert!(matches!(refused, Err(PairCodeError::Refused { code: 404, .. })), "{refused:?}");
@@ -244,7 +247,8 @@ async fn a_pairing_that_cannot_be_stored_links_no_device() {
     let world = World::new().await;
     let network = world.network(1);
     world.store.refuse.store(true, Ordering::Release);
-    let mut line = world.open(&network, &fence(1), Purpose::Pair { device_name: "Gateway".into() }).await;
+    let mut line =
+        world.open(&network, &fence(1), Purpose::Pair { device_name: "Gateway".into(), full_history: false }).await;
     let raw = line.qr().await;
     assert!(world.simulator.link(CHANNEL, LinkBy::Raw(raw)).await.is_err());
     assert!(matches!(line.ended().await, EndReason::Transport(_)));
@@ -255,7 +259,8 @@ async fn a_pairing_that_cannot_be_stored_links_no_device() {
 async fn nothing_is_sent_before_the_login_and_without_credentials_there_is_none() {
     let world = World::new().await;
     let network = world.network(1);
-    let mut line = world.open(&network, &fence(1), Purpose::Pair { device_name: "Gateway".into() }).await;
+    let mut line =
+        world.open(&network, &fence(1), Purpose::Pair { device_name: "Gateway".into(), full_history: false }).await;
     line.qr().await;
     assert!(matches!(line.send("A").await, Err(SessionError::NotLoggedIn)));
     let mut line = world.open(&network, &fence(1), Purpose::Login).await;
@@ -339,7 +344,8 @@ async fn sessions_are_cut_when_their_fence_passes_and_others_live_on() {
     let network = world.network(1);
     let (passing, lasting) = (fence(1), fence(1));
     let mut line = world.pair(&network, &passing).await;
-    let mut other = world.open(&network, &lasting, Purpose::Pair { device_name: "Other".into() }).await;
+    let mut other =
+        world.open(&network, &lasting, Purpose::Pair { device_name: "Other".into(), full_history: false }).await;
     other.qr().await;
     let revoked = Instant::now();
     passing.revoke();

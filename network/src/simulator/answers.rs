@@ -127,6 +127,9 @@ pub struct Phone {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PhoneDevice {
     pub id: u32,
+    pub name: String,
+    /// Whether it asked for all of the phone's history when it was linked.
+    pub full_history: bool,
     pub linked_at: Timestamp,
     pub channel_session: Option<ChannelSession>,
 }
@@ -147,6 +150,8 @@ pub struct SessionRow {
     pub epoch: Epoch,
     pub login_seq: u64,
     pub since: Timestamp,
+    /// Through which the session comes.
+    pub proxy: Option<String>,
 }
 
 /// How a logged-in session came to its end.

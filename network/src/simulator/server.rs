@@ -203,7 +203,7 @@ mod tests {
         let (source, mut sink) = stream.into_split();
         let mut frames = FrameReader::new(source);
         let hello = NodeFrame::Hello { version: WIRE_VERSION, node: 1 };
-        let pair = NodeFrame::Pair { session: 1, epoch: 1, device_name: String::new() };
+        let pair = NodeFrame::Pair { session: 1, epoch: 1, device_name: String::new(), full_history: false };
         sink.write_all(&[encode(&hello).unwrap(), encode(&pair).unwrap()].concat()).await.unwrap();
         assert_eq!(frames.next().await.unwrap(), Some(NetworkFrame::Welcome));
         let SessionFrame::Qr { raw, .. } = next(&mut frames).await else { panic!("no QR text") };

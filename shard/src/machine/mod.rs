@@ -5,6 +5,7 @@ mod forget;
 mod inbound;
 mod project;
 mod receipts;
+mod settings;
 mod trim;
 mod usage;
 
@@ -101,6 +102,9 @@ impl Apply<'_> {
                 Reply::Done
             }
             Command::Project { channel, customer, writes, events } => self.project(channel, customer, writes, events),
+            Command::ChangeSettings { channel, customer, expect, row } => {
+                self.change_settings(channel, customer, expect, &row)
+            }
             Command::Auth { channel, customer, writes } => self.auth(channel, customer, writes),
             Command::Delivery(command) => self.delivery(command),
             Command::Media(command) => self.media(command),

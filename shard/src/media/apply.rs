@@ -31,10 +31,13 @@ pub fn command(state: &mut dyn State, command: MediaCommand) -> Reply {
             true
         }),
         MediaCommand::GivenUp { channel, id, state: given_up } => change(state, channel, id, |row| {
-            if row.deleted || row.state != MediaState::Pending {
+            if row.deleted || !row.may_come() {
                 return false;
             }
             row.state = given_up;
+            if given_up == MediaState::Skipped {
+                row.handle = None;
+            }
             true
         }),
         MediaCommand::AtNetwork { channel, id, handle, expires_at } => change(state, channel, id, |row| {

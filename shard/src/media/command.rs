@@ -15,7 +15,7 @@ pub enum MediaCommand {
     /// The bytes are kept. Nothing happens when they were already, or when the media was deleted. `expires_at` starts
     /// the retention anew, for bytes that were fetched again.
     Ready { channel: ChannelId, id: MediaId, stored: StoredBytes, expires_at: Option<Timestamp> },
-    /// The bytes will not come: `failed`, `skipped` or `gone`. Nothing happens unless it is `pending`.
+    /// The bytes will not come: `failed`, `skipped` or `gone`. Nothing happens unless they might.
     GivenUp { channel: ChannelId, id: MediaId, state: MediaState },
     /// The network keeps the bytes too, under this name.
     AtNetwork { channel: ChannelId, id: MediaId, handle: MediaHandle, expires_at: Option<Timestamp> },

@@ -17,6 +17,7 @@ use crate::call::Done;
 use crate::command::{Command, Reply};
 use crate::keys;
 use crate::owner::{NotOwner, Owner};
+use crate::settings::SettingsRow;
 
 /// How often media that somebody waits for is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -43,10 +44,14 @@ pub async fn work(
 ) -> Result<Result<Done, ApiError>, NotOwner> {
     let done = |row: Option<MediaRow>| Ok(Ok(Done::Media(row.map(Box::new))));
     match work {
-        MediaWork::Add(row) => match commit(owner, MediaCommand::Add(row.clone())).await? {
-            Reply::Forgotten => Ok(Err(ApiError::channel_not_found())),
-            _ => done(Some(*row)),
-        },
+        MediaWork::Add(mut row) => {
+            let settings = SettingsRow::of(&owner.reader, channel).settings;
+            row.kept_for_at_most(owner.node.media.retention_of(&settings));
+            match commit(owner, MediaCommand::Add(row.clone())).await? {
+                Reply::Forgotten => Ok(Err(ApiError::channel_not_found())),
+                _ => done(Some(*row)),
+            }
+        }
         MediaWork::Get(id) => done(find(owner, customer, channel, id)),
         MediaWork::Await(id) => done(wait(owner, customer, channel, id, deadline).await?),
         MediaWork::List { limit, before, direction } => {
@@ -83,12 +88,12 @@ async fn wait(
     deadline: Instant,
 ) -> Result<Option<MediaRow>, NotOwner> {
     let until = deadline.checked_sub(WAY_BACK).unwrap_or(deadline);
-    if find(owner, customer, channel, id).is_some_and(|row| row.state == MediaState::Pending) {
+    if find(owner, customer, channel, id).is_some_and(|row| row.may_come()) {
         owner.fetch_soon(customer, channel, id).await;
     }
     loop {
         let row = find(owner, customer, channel, id);
-        if row.as_ref().is_none_or(|row| row.state != MediaState::Pending) || Instant::now() >= until {
+        if row.as_ref().is_none_or(|row| !row.may_come()) || Instant::now() >= until {
             return Ok(row);
         }
         tokio::select! {

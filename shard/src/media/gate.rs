@@ -52,12 +52,10 @@ impl Cluster {
         };
         match row.state {
             MediaState::Ready => Ok(row),
-            MediaState::Pending => {
+            _ if row.may_come() => {
                 Err(ApiError::new(ErrorCode::WorkerAtCapacity, "the media is still on its way; try again"))
             }
-            MediaState::Gone | MediaState::Failed | MediaState::Skipped => {
-                Err(ApiError::media_gone((!row.deleted).then_some(row.expires_at)))
-            }
+            _ => Err(ApiError::media_gone((!row.deleted).then_some(row.expires_at))),
         }
     }
 

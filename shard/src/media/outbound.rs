@@ -49,7 +49,7 @@ impl Cluster {
         } else {
             (spooled, filename, None)
         };
-        let retention = media.retention(channel);
+        let retention = media.retention();
         let row = MediaRow::new(customer, channel, MediaDirection::Outbound, mime_type, Timestamp::now(), retention)
             .with_bytes(spooled.stored(None));
         let row = MediaRow { duration_seconds, ..row };

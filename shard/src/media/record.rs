@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use model::id::{ChannelId, CustomerId, MediaId};
-use model::media::{MediaHandle, MediaRef, MediaState, Sha256Hex};
+use model::media::{LARGEST_MEDIA, MediaHandle, MediaRef, MediaState, Sha256Hex};
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -88,6 +88,19 @@ impl MediaRow {
             deleted: false,
             due_at: expires_at,
         }
+    }
+
+    /// Kept for no longer than that from its receipt on.
+    pub fn kept_for_at_most(&mut self, retention: Duration) {
+        self.expires_at = self.expires_at.min(self.created_at.plus(retention));
+        self.due_at = self.due_at.min(self.expires_at);
+    }
+
+    /// Whether bytes that are not here may still come, when somebody asks for them: those that are on their way, and
+    /// those that the channel does not fetch by itself.
+    pub fn may_come(&self) -> bool {
+        let skipped = self.state == MediaState::Skipped && self.handle.is_some();
+        self.state == MediaState::Pending || (skipped && self.size.is_none_or(|size| size <= LARGEST_MEDIA))
     }
 
     /// With bytes that are kept.

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use model::error::ApiError;
 use model::id::{ChannelId, CustomerId, MediaId, ShardId, Slot};
-use model::media::{MediaRef, MediaState, Sha256Hex};
+use model::media::{LARGEST_MEDIA, MediaRef, MediaState, Sha256Hex};
+use model::settings::Settings;
 use model::time::Timestamp;
 use network::driver::ByteStream;
 use raft::directory::Directory;
@@ -19,6 +20,8 @@ use super::spool::{Spool, SpoolError, Spooled};
 use super::token::{Token, TokenKeys};
 use super::voice::Converter;
 use crate::secrets::Secrets;
+
+const DAY: Duration = Duration::from_secs(86_400);
 
 /// The path under which links are served.
 pub const LINK_PATH: &str = "/v1/media/";
@@ -63,9 +66,19 @@ impl MediaStore {
         Self { blobs, fetcher, converter, cutter, directory, secrets, keys, retention, link_life, base_url }
     }
 
-    /// How long a channel's media is kept.
-    pub fn retention(&self, _channel: ChannelId) -> Duration {
+    /// How long media is kept where its channel does not keep it for less.
+    pub fn retention(&self) -> Duration {
         self.retention
+    }
+
+    /// The same in whole days.
+    pub fn retention_days(&self) -> u64 {
+        self.retention.as_secs() / DAY.as_secs()
+    }
+
+    /// How long the media of a channel with these settings is kept.
+    pub fn retention_of(&self, settings: &Settings) -> Duration {
+        settings.media_retention_days.map_or(self.retention, |days| self.retention.min(DAY * days))
     }
 
     /// A temporary file to stream bytes of unknown length into; see [`Blobs::spool`].
@@ -127,9 +140,14 @@ impl MediaStore {
         shown
     }
 
-    /// Puts a fresh link into what is shown of media. What has no bytes and never will has none.
+    /// Puts a fresh link into what is shown of media. What has no bytes and never will has none; what the channel does not
+    /// fetch by itself is fetched when the link is asked for.
     pub fn link_shown(&self, shown: &mut MediaRef, customer: CustomerId, channel: ChannelId) {
-        let linked = matches!(shown.state, MediaState::Ready | MediaState::Pending);
+        let linked = match shown.state {
+            MediaState::Ready | MediaState::Pending => true,
+            MediaState::Skipped => shown.size_bytes.is_none_or(|size| size <= LARGEST_MEDIA),
+            MediaState::Failed | MediaState::Gone => false,
+        };
         shown.url = shown.id.filter(|_| linked).and_then(|id| self.link_to(id, customer, channel).ok());
     }
 

@@ -34,6 +34,7 @@ use crate::history::Direction;
 use crate::keys;
 use crate::projection::Projected;
 use crate::records::{ChannelRow, MessageRow, OutboxEntry, decode};
+use crate::settings::SettingsRow;
 
 /// How many pieces of work wait for a channel; a caller beyond waits itself.
 pub const MAILBOX: usize = 64;
@@ -108,6 +109,7 @@ pub(super) struct PairCodeAsked {
 pub(super) struct Channel {
     pub owner: Arc<Owner>,
     pub row: ChannelRow,
+    pub settings: SettingsRow,
     pub running: Option<Running>,
     pub outbox: Outbox,
     pub qr: Option<QrCode>,
@@ -166,9 +168,11 @@ impl Channel {
     pub fn load(owner: Arc<Owner>, id: ChannelId, customer: CustomerId) -> Self {
         let row =
             owner.reader.get(&keys::channel(id)).map_or_else(|| ChannelRow::new(id, customer), |row| decode(&row));
+        let settings = SettingsRow::of(&owner.reader, id);
         let mut channel = Self {
             owner,
             row,
+            settings,
             running: None,
             outbox: Outbox::default(),
             qr: None,

@@ -214,6 +214,7 @@ fn events_of(command: &Command) -> &[NewEvent] {
         | Command::Emit(event) => std::slice::from_ref(event),
         Command::AcceptSend { .. }
         | Command::Auth { .. }
+        | Command::ChangeSettings { .. }
         | Command::Delivery(_)
         | Command::Trim(_)
         | Command::Forget { .. }

@@ -4,7 +4,8 @@ use model::error::ApiError;
 use model::id::{MediaId, MessageId};
 use model::issue::{Fault, IssueCode};
 use model::media::MediaState;
-use model::message::{Content, MessageKey, Quoted, Surroundings};
+use model::message::{Content, LinkPreview, MessageKey, Quoted, Surroundings};
+use model::send::{AskedPreview, bare_preview};
 use model::time::Timestamp;
 use raft::machine::View;
 
@@ -23,6 +24,13 @@ pub struct Composed {
     pub media: Option<Box<MediaRow>>,
 }
 
+fn first_link_of(content: &Content) -> Option<LinkPreview> {
+    match content {
+        Content::Text { text } if text.contains("://") => bare_preview(text),
+        _ => None,
+    }
+}
+
 impl Channel {
     /// # Errors
     /// `message_not_found` for a message to forward that this channel has not stored, `invalid_request` for one that
@@ -30,7 +38,11 @@ impl Channel {
     pub fn compose(&self, send: &Send) -> Result<Composed, ApiError> {
         let (content, media, forwarded) = match &send.body {
             SendBody::Content(content) => (content.clone(), None, false),
-            SendBody::Media { content, media } => (content.clone(), Some(media.clone()), false),
+            SendBody::Media { content, media } => {
+                let mut media = media.clone();
+                media.kept_for_at_most(self.media_retention());
+                (content.clone(), Some(media), false)
+            }
             SendBody::Forward(key) => {
                 let mut content = self.forwarded(key)?;
                 let media = self.media_again(&mut content)?;
@@ -38,12 +50,17 @@ impl Channel {
             }
         };
         let asked = send.around.clone();
+        let link_preview = match asked.preview {
+            AskedPreview::Shown(preview) => Some(preview),
+            AskedPreview::Usual if self.settings.settings.link_preview => first_link_of(&content),
+            AskedPreview::Usual | AskedPreview::Off => None,
+        };
         let around = Surroundings {
             quoted: asked.quoted.map(|key| self.quoted(key)),
             mentions: asked.mentions,
             mentions_all: asked.mentions_all,
             forwarded,
-            link_preview: asked.link_preview,
+            link_preview,
             ephemeral_expiration: asked.ephemeral_expiration,
             recovered: false,
         };
@@ -62,7 +79,7 @@ impl Channel {
         if before.deleted || (before.kept().is_none() && before.live_handle(now).is_none()) {
             return Err(ApiError::media_gone(Some(before.expires_at)));
         }
-        let expires_at = now.plus(self.owner.node.media.retention(self.row.id));
+        let expires_at = now.plus(self.media_retention());
         let state = if before.kept().is_some() { MediaState::Ready } else { MediaState::Pending };
         let row = MediaRow {
             id: MediaId::new(),

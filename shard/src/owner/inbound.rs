@@ -122,7 +122,8 @@ impl Channel {
             created_at: now,
         };
         self.settle_addresses(turn, &mut row);
-        let sent = Some(sent_payload(&row, SendSource::Device, at));
+        let told = self.settings.settings.emit_device_sent;
+        let sent = told.then(|| sent_payload(&row, SendSource::Device, at));
         let payloads = sent.into_iter().chain(reaction_payload(&row, Sender::phone(own), true, at));
         let of_network = |payload| self.network_event(row.message_id.as_str(), "", at, payload, about(&row), now);
         let events = payloads.map(of_network).collect();

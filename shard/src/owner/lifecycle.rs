@@ -270,11 +270,22 @@ impl Channel {
     /// Opens a session for the status that the channel is in.
     pub async fn open_session(&mut self) -> Result<(), Lost> {
         let purpose = match self.row.status {
-            Status::Qr => Purpose::Pair { device_name: self.owner.node.device_name.clone() },
+            Status::Qr => {
+                let settings = &self.settings.settings;
+                Purpose::Pair { device_name: settings.device_name.clone(), full_history: settings.sync_full_history }
+            }
             Status::Connecting | Status::Reconnecting => Purpose::Login,
             _ => return Ok(()),
         };
         self.end_session();
+        let proxy = match self.proxy() {
+            Ok(proxy) => proxy,
+            Err(error) => {
+                // Without its proxy it must not go out, and trying again does not help.
+                tracing::error!(channel = %self.row.id, %error, "no session is opened");
+                return self.go_on(Trigger::AuthState).await;
+            }
+        };
         let Some(slot) = self.owner.node.slots.take() else {
             if self.row.status == Status::Qr {
                 self.start_at = Some(Instant::now() + SLOT_RETRY);
@@ -289,6 +300,7 @@ impl Channel {
             node: self.owner.node.node,
             fence: self.owner.fence.clone(),
             purpose,
+            proxy,
             auth: self.owner.auth_store(self.row.id, self.row.customer),
             events: sender,
         };
@@ -474,6 +486,7 @@ impl Channel {
                 Ok(Ok(Worked::Done(Done::Nothing)))
             }
             Work::CheckSend { to } => Ok(self.check_send(&to).map(|()| Worked::Done(Done::Nothing))),
+            Work::ChangeSettings(ask) => self.change_settings(ask, call_id).await,
             Work::StatusHistory { limit, before } => {
                 let (from, to) = keys::status_changes(self.row.id, before);
                 let rows = self.owner.reader.scan_back(&from, &to, limit);

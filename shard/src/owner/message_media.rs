@@ -44,7 +44,7 @@ impl Owner {
             row.map(|row| decode::<MediaRow>(&row)).filter(|row| !row.deleted)
         };
         let Some(row) = find() else { return Ok(Err(ApiError::media_gone(None))) };
-        if matches!(row.state, MediaState::Ready | MediaState::Skipped) {
+        if row.state == MediaState::Ready || (row.state == MediaState::Skipped && !row.may_come()) {
             return Ok(Ok(Done::Media(Some(Box::new(row)))));
         }
         let (ended, end) = oneshot::channel();

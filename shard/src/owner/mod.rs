@@ -1,8 +1,8 @@
 //! The owner of a shard: the leader's side of it, alive for one term.
 //!
 //! - [`Owner`]: what is shared by the tasks of one ownership, and the calls that other nodes make.
-//! - `channel`: one channel's task; `lifecycle`, `sends`, `compose`, `inbound` and
-//!   `receipts` are its parts.
+//! - `channel`: one channel's task; `lifecycle`, `sends`, `compose`, `inbound`, `settings`
+//!   and `receipts` are its parts.
 //! - [`committer`]: the way into the shard's log. [`hosting`]: begins and ends ownerships.
 
 pub mod auth;
@@ -20,6 +20,7 @@ pub mod outbox;
 pub mod pace;
 mod receipts;
 mod sends;
+mod settings;
 mod transfers;
 mod trim;
 
@@ -64,6 +65,7 @@ use crate::records::{ChannelRow, decode};
 use crate::retention::Retention;
 use crate::router::Router;
 use crate::secrets::Secrets;
+use crate::settings::SettingsRow;
 use crate::stream::Streams;
 
 /// How long a caller waits for the network's acceptance before the send counts as queued (interface 8.2).
@@ -82,7 +84,6 @@ pub struct NodeContext {
     pub network: Arc<dyn Network>,
     pub secrets: Arc<Secrets>,
     pub suffixes: Suffixes,
-    pub device_name: String,
     pub pacer: Pacer,
     pub slots: Arc<Slots>,
     pub deliveries: Deliveries,
@@ -238,7 +239,7 @@ impl Owner {
                 {
                     return Ok(Err(ApiError::pair_code_failed(None)));
                 }
-                let name = display_name.unwrap_or_else(|| self.node.device_name.clone());
+                let name = display_name.unwrap_or_else(|| SettingsRow::of(&self.reader, channel).settings.device_name);
                 match tokio::time::timeout(PAIR_CODE_PATIENCE, session.pair_code(&phone_number, &name)).await {
                     Ok(Ok(code)) => {
                         // The channel's task may have ended meanwhile, and its minute with it.

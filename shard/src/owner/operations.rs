@@ -216,7 +216,7 @@ impl Channel {
         let (writes, told) = self.with_context(now, |context| {
             let mut rows = Rows::new(&self.owner.reader, self.row.id, &mut turn);
             let told = change(&mut rows, context);
-            (rows.into_writes(), told)
+            (rows.into_writes(), self.wanted(told))
         });
         if writes.is_empty() && told.is_empty() {
             return Ok(());
@@ -233,7 +233,7 @@ impl Channel {
         let (writes, told) = self.with_context(at, |context| {
             let mut rows = Rows::new(&self.owner.reader, self.row.id, &mut turn.projected);
             let told = projection::take(&notice, &mut rows, context);
-            (rows.into_writes(), told)
+            (rows.into_writes(), self.wanted(told))
         });
         if writes.is_empty() && told.is_empty() {
             return;
@@ -246,6 +246,12 @@ impl Channel {
         let events = told.into_iter().enumerate().map(event).collect();
         let (channel, customer) = (self.row.id, self.row.customer);
         turn.commands.push(Command::Project { channel, customer, writes, events });
+    }
+
+    /// What is left of events once those of conversations that the channel ignores are gone.
+    fn wanted(&self, mut told: Vec<Told>) -> Vec<Told> {
+        told.retain(|told| !told.chat.as_ref().is_some_and(|chat| self.ignores_chat(chat)));
+        told
     }
 
     fn with_context<T>(&self, at: Timestamp, work: impl FnOnce(&Context<'_>) -> T) -> T {

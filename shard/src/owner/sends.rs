@@ -68,7 +68,7 @@ impl Channel {
 
     /// A message as it is stored: without its body where the channel keeps none.
     pub fn new_message(&self, row: &MessageRow) -> NewMessage {
-        if self.owner.node.retention.of(self.row.id).bodies {
+        if self.keep().bodies {
             return NewMessage::of(row);
         }
         let mut envelope = row.clone();

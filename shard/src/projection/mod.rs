@@ -30,6 +30,8 @@ pub enum Kind {
     /// Which areas were fetched whole since the pairing.
     Synced = 1,
     Group = 2,
+    /// What the customer has settled for the channel; see `crate::settings`.
+    Settings = 60,
 }
 
 /// What the functions of an area know of the channel.

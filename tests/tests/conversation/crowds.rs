@@ -100,6 +100,7 @@ async fn members_are_heard_and_refused_by_their_rank() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn newsletters_are_written_and_read() {
     let talk = Conversation::begin().await;
+    talk.settle(json!({ "ignore_newsletters": false })).await;
     let made = async |owner: &str, reader: &str| {
         let path = format!("/phones/{owner}/newsletters");
         let made = talk.simulator.api().post(&path, json!({ "name": "News" })).await.expect(201);

@@ -142,6 +142,7 @@ async fn an_undecryptable_message_is_told_of_again_once_it_can_be_read() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_channels_own_phone_writes_is_sent_by_the_device() {
     let talk = Conversation::begin().await;
+    talk.settle(json!({ "emit_device_sent": true })).await;
     let own = &talk.channel.number;
     let id = talk.write(own, json!({ "type": "text", "to": talk.peer, "text": "from my pocket" })).await;
     let sent = talk.event("message.sent", &id).await;

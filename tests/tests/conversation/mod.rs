@@ -49,6 +49,11 @@ impl Conversation {
         Self { tenant, api, simulator, receiver, channel, peer }
     }
 
+    /// Changes the channel's settings.
+    async fn settle(&self, settings: Value) {
+        self.api.patch(&self.channel.path("/settings"), settings).await.expect(200);
+    }
+
     /// Sends, waits until the network has accepted it, and gives the message id.
     async fn send(&self, body: Value) -> String {
         let answer = self.api.post(&self.channel.path("/messages"), body).await.expect(202);

@@ -74,7 +74,7 @@ async fn store(call: &mut ChannelCall, received: Received) -> Outcome {
 }
 
 fn new_row(call: &ChannelCall, spooled: &Spooled, mime_type: String, filename: Option<String>) -> MediaRow {
-    let retention = call.cluster().media().retention(call.channel.id);
+    let retention = call.cluster().media().retention();
     let (customer, channel) = (call.customer_id(), call.channel.id);
     let mut row = MediaRow::new(customer, channel, MediaDirection::Upload, mime_type, call.now, retention);
     row.filename = filename;

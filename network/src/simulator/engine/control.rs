@@ -5,7 +5,7 @@ use model::time::Timestamp;
 
 use super::sessions::{FOREIGN_NODE, LoginRecord};
 use super::subscriber::{Ban, Device, Kept, Standing, Subscriber};
-use super::{ControlError, Engine, Holder, LoginEnd};
+use super::{ControlError, Engine, Holder, LoginEnd, SessionId};
 use crate::driver::EndReason;
 use crate::simulator::answers::{
     AcceptedRow, ChannelSession, LedgerQuery, List, LoginRow, LoginsQuery, Phone, PhoneDevice, PhoneSettings,
@@ -152,12 +152,15 @@ impl Engine {
     pub fn sessions(&self, query: &SessionsQuery) -> Result<List<SessionRow>, ControlError> {
         let only = query.number.as_deref().map(|number| self.parse_peer(number)).transpose()?;
         let chosen = self.subscribers.values().filter(|s| only.is_none_or(|only| only == s.number));
-        let live = chosen.flat_map(|s| s.devices.iter()).filter_map(|device| self.login_of(device));
-        let mut logins: Vec<usize> = live.collect();
+        let live = chosen.flat_map(|s| s.devices.iter()).filter_map(|device| {
+            let session = device.live?;
+            Some((self.live(session)?.login, session))
+        });
+        let mut logins: Vec<(usize, SessionId)> = live.collect();
         let total = logins.len();
         logins.sort_unstable();
         logins.truncate(page_size(query.limit));
-        let rows = logins.into_iter().filter_map(|login| {
+        let rows = logins.into_iter().filter_map(|(login, session)| {
             let record = self.logins.get(login)?;
             Some(SessionRow {
                 number: record.number.to_string(),
@@ -166,6 +169,7 @@ impl Engine {
                 epoch: record.epoch,
                 login_seq: login as u64 + 1,
                 since: record.at,
+                proxy: self.proxy_of(session).cloned(),
             })
         });
         Ok(List { data: rows.collect(), total })
@@ -299,6 +303,8 @@ impl Engine {
     fn show(&self, subscriber: &Subscriber) -> Phone {
         let devices = subscriber.linked().map(|device| PhoneDevice {
             id: device.id,
+            name: device.link_as.name.clone(),
+            full_history: device.link_as.full_history,
             linked_at: device.linked_at,
             channel_session: self
                 .login_of(device)

@@ -51,6 +51,7 @@ use self::media::MediaStore;
 pub use self::media::{Granted, MediaRefusal};
 use self::message::Messages;
 use self::newsletters::Newsletters;
+use self::pairing::LinkAs;
 use self::pictures::Pictures;
 use self::sessions::{LoginRecord, NodeLink};
 use self::subscriber::Subscriber;
@@ -209,7 +210,10 @@ impl Engine {
             // Media is handled beside the engine, which is only asked about it.
             NodeFrame::Hello { .. } | NodeFrame::Pong | NodeFrame::Transfer { .. } => {}
             NodeFrame::Login { session, epoch, credentials } => self.login(now, at(session), epoch, credentials),
-            NodeFrame::Pair { session, epoch, device_name } => self.pair(now, at(session), epoch, device_name),
+            NodeFrame::Via { session, proxy } => self.comes_via(at(session), proxy),
+            NodeFrame::Pair { session, epoch, device_name, full_history } => {
+                self.pair(now, at(session), epoch, LinkAs { name: device_name, full_history });
+            }
             NodeFrame::PairCode { session, phone } => self.pair_code(now, at(session), &phone),
             NodeFrame::Stored { session } => self.stored(now, at(session)),
             NodeFrame::Send { session, message } => self.send(now, at(session), *message),

@@ -41,6 +41,15 @@ pub struct Unpaired {
     raw: Option<String>,
     code: Option<ShownCode>,
     link: Option<PendingLink>,
+    link_as: LinkAs,
+}
+
+/// What a device says of itself when it is linked.
+#[derive(Clone, Debug)]
+pub struct LinkAs {
+    /// For people alone.
+    pub name: String,
+    pub full_history: bool,
 }
 
 #[derive(Debug)]
@@ -60,13 +69,13 @@ struct PendingLink {
 }
 
 impl Engine {
-    /// Opens a session without credentials. The device's name is for people alone.
-    pub(super) fn pair(&mut self, now: Timestamp, id: SessionId, epoch: Epoch, _device_name: String) {
+    /// Opens a session without credentials.
+    pub(super) fn pair(&mut self, now: Timestamp, id: SessionId, epoch: Epoch, link_as: LinkAs) {
         let Some(link) = self.links.get_mut(&id.connection) else { return };
         if link.sessions.contains_key(&id.number) {
             return;
         }
-        let phase = Phase::Unpaired(Box::new(Unpaired { raw: None, code: None, link: None }));
+        let phase = Phase::Unpaired(Box::new(Unpaired { raw: None, code: None, link: None, link_as }));
         link.sessions.insert(id.number, Session { epoch, phase });
         self.show_qr(now, id, 1);
     }
@@ -209,13 +218,16 @@ impl Engine {
 
     /// The node has stored the credentials: from here the device exists.
     pub(super) fn stored(&mut self, now: Timestamp, id: SessionId) {
-        let Some(link) = self.unpaired(id).and_then(|unpaired| unpaired.link.take()) else { return };
+        let Some(unpaired) = self.unpaired(id) else { return };
+        let link_as = unpaired.link_as.clone();
+        let Some(link) = unpaired.link.take() else { return };
         let Some(subscriber) = self.subscribers.get_mut(&link.number) else {
             self.answer_link(link.ticket, Err(ControlError::NotFound("the phone was deleted".into())));
             return self.refuse_pairing(now, id, 404, "the number is not registered");
         };
         subscriber.devices.push(Device {
             id: link.device,
+            link_as,
             secret: link.secret,
             linked_at: now,
             standing: Standing::Linked,

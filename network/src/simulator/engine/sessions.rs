@@ -19,6 +19,8 @@ use crate::wire::{NetworkFrame, SessionFrame, SessionNumber};
 pub struct NodeLink {
     pub node: NodeId,
     pub sessions: HashMap<SessionNumber, Session>,
+    /// Through which proxies sessions come; of those that come through one.
+    pub proxies: HashMap<SessionNumber, String>,
 }
 
 #[derive(Debug)]
@@ -73,7 +75,7 @@ impl Engine {
             self.effects.push(Effect::Disconnect { connection });
             return;
         }
-        self.links.insert(connection, NodeLink { node, sessions: HashMap::new() });
+        self.links.insert(connection, NodeLink { node, sessions: HashMap::new(), proxies: HashMap::new() });
         self.effects.push(Effect::Send { connection, frame: NetworkFrame::Welcome });
     }
 
@@ -181,9 +183,9 @@ impl Engine {
 
     /// Ends a session, whatever its phase; the node hears `reason`, when there is one to tell.
     pub(super) fn end_session(&mut self, now: Timestamp, id: SessionId, end: LoginEnd, reason: Option<EndReason>) {
-        let Some(session) = self.links.get_mut(&id.connection).and_then(|link| link.sessions.remove(&id.number)) else {
-            return;
-        };
+        let Some(link) = self.links.get_mut(&id.connection) else { return };
+        link.proxies.remove(&id.number);
+        let Some(session) = link.sessions.remove(&id.number) else { return };
         match session.phase {
             Phase::Live(live) => {
                 self.stats.sessions -= 1;
@@ -264,6 +266,17 @@ impl Engine {
             let frame = NetworkFrame::Session { session: session.number, frame };
             self.effects.push(Effect::Send { connection: session.connection, frame });
         }
+    }
+
+    /// A session that is about to open comes through a proxy.
+    pub(super) fn comes_via(&mut self, id: SessionId, proxy: String) {
+        if let Some(link) = self.links.get_mut(&id.connection) {
+            link.proxies.insert(id.number, proxy);
+        }
+    }
+
+    pub(super) fn proxy_of(&self, id: SessionId) -> Option<&String> {
+        self.links.get(&id.connection)?.proxies.get(&id.number)
     }
 
     pub(super) fn session(&self, id: SessionId) -> Option<&Session> {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::SessionId;
 use super::mailbox::Mailbox;
 use super::message::{Chat, Message};
+use super::pairing::LinkAs;
 use crate::driver::{Identity, InboundItem, InboundKind, InboundMessage, ItemId, Receipt, ReceiptStatus};
 use crate::notice::Notice;
 use crate::simulator::answers::PhoneSettings;
@@ -48,6 +49,7 @@ pub struct Ban {
 #[derive(Debug)]
 pub struct Device {
     pub id: u32,
+    pub link_as: LinkAs,
     pub secret: [u8; 32],
     pub linked_at: Timestamp,
     pub standing: Standing,

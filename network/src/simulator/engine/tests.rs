@@ -99,7 +99,10 @@ impl World {
 
     fn start_pairing(&mut self, connection: ConnectionId) -> SessionId {
         let session = self.number_session(connection);
-        self.frame(connection, NodeFrame::Pair { session: session.number, epoch: 1, device_name: "Gateway".into() });
+        self.frame(
+            connection,
+            NodeFrame::Pair { session: session.number, epoch: 1, device_name: "Gateway".into(), full_history: false },
+        );
         session
     }
 

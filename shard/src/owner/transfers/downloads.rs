@@ -251,8 +251,7 @@ impl Channel {
             (Some(row), None) => {
                 let (channel, gone) = (self.row.id, row.state == MediaState::Gone);
                 // Bytes that had been deleted once are kept anew.
-                let retention = self.owner.node.media.retention(channel);
-                let expires_at = gone.then(|| Timestamp::now().plus(retention));
+                let expires_at = gone.then(|| Timestamp::now().plus(self.media_retention()));
                 let command = match (result, given_up) {
                     (Ok(stored), _) => MediaCommand::Ready { channel, id, stored, expires_at },
                     (Err(_), state) => {

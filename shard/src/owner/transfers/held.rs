@@ -16,7 +16,7 @@ use crate::command::Command;
 use crate::history::Direction;
 use crate::media::command::MediaCommand;
 use crate::media::record::{MediaDirection, MediaRow};
-use crate::owner::channel::{Channel, Turn};
+use crate::owner::channel::{After, Channel, Turn};
 
 /// How long an event waits for the bytes of its message (supplement 8.4).
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -31,6 +31,10 @@ pub struct Held {
 impl Channel {
     /// Adds an item to the turn, or holds it back.
     pub fn take_or_hold(&mut self, turn: &mut Turn, mut item: InboundItem) {
+        if self.ignores(&item.kind) {
+            turn.after.push(After::Acknowledge(item.id));
+            return;
+        }
         if matches!(item.kind, InboundKind::Receipt(_) | InboundKind::Notice(_)) {
             return self.take_inbound(turn, item);
         }
@@ -90,9 +94,10 @@ impl Channel {
         if known.is_some_and(|row| !matches!(row.content, Content::Undecryptable { .. })) {
             return None;
         }
+        let fetched = self.settings.settings.downloads(&message.content);
         let media = message.content.media_mut()?;
         let (customer, channel) = (self.row.customer, self.row.id);
-        let retention = self.owner.node.media.retention(channel);
+        let retention = self.media_retention();
         let mime_type = media.mime_type.clone();
         let mut row = MediaRow::new(customer, channel, MediaDirection::Inbound, mime_type, Timestamp::now(), retention);
         row.size = media.size_bytes;
@@ -107,7 +112,7 @@ impl Channel {
         media.id = Some(row.id);
         if row.handle.is_none() {
             row.state = MediaState::Failed;
-        } else if row.size.is_some_and(|size| size > LARGEST_MEDIA) {
+        } else if !fetched || row.size.is_some_and(|size| size > LARGEST_MEDIA) {
             row.state = MediaState::Skipped;
         } else {
             self.transfers.downloads.want(row.clone());

@@ -20,6 +20,7 @@ use crate::owner::Owner;
 use crate::owner::committer::Lost;
 use crate::records::{ChannelRow, MessageRow, decode};
 use crate::retention::Trim;
+use crate::settings::SettingsRow;
 
 /// Rows that one step names.
 const STEP: usize = 200;
@@ -99,7 +100,8 @@ async fn trim_all(owner: &Arc<Owner>, marks: &mut Marks) -> Result<(), Lost> {
 }
 
 async fn trim_channel(owner: &Arc<Owner>, channel: ChannelId, marks: &mut Marks) -> Result<(), Lost> {
-    let keep = owner.node.retention.of(channel);
+    let settings = read(owner, move |view| SettingsRow::of(view, channel)).await?.settings;
+    let keep = owner.node.retention.of(&settings);
     let now = Timestamp::now();
     let settled = now.minus(OUTBOX_LIFE);
     let mut mark = marks.of.get(&channel).copied().unwrap_or_default();

@@ -134,7 +134,7 @@ proptest! {
             let frame = match kind {
                 0 => NodeFrame::Hello { version: WIRE_VERSION, node: connection },
                 1 => NodeFrame::Login { session, epoch: session, credentials: credentials.clone() },
-                2 => NodeFrame::Pair { session, epoch: 1, device_name: String::new() },
+                2 => NodeFrame::Pair { session, epoch: 1, device_name: String::new(), full_history: false },
                 3 => NodeFrame::PairCode { session, phone: CHANNEL.into() },
                 4 => NodeFrame::Stored { session },
                 5 => NodeFrame::Acknowledge { session, item: ItemId(format!("x-{session}")) },

@@ -1,0 +1,116 @@
+//! A channel's settings (supplement 19): kept by the gateway alone, so that they change in every status.
+
+use bytes::Bytes;
+use model::error::{ApiError, ErrorCode};
+use model::field::Change;
+use model::settings::{Settings, SettingsPatch};
+use model::target::{Proxy, TargetPolicy};
+use model::time::Timestamp;
+use salvo::http::header::IF_MATCH;
+use salvo::http::{HeaderName, HeaderValue};
+use serde_json::json;
+use shard::call::{Done, Work};
+use shard::settings::{ChangeSettings, NewSettings, SealedProxy, SettingsRow, proxy_purpose};
+
+use crate::exchange::ChannelCall;
+use crate::failure;
+use crate::openapi::Doc;
+use crate::reply::{Outcome, Reply};
+use crate::route::Route;
+
+/// Says that a change takes effect at the next connection.
+const RESTART_REQUIRED: HeaderName = HeaderName::from_static("x-gateway-restart-required");
+
+pub fn routes() -> Vec<Route> {
+    use ErrorCode as E;
+    let changes = |doc: Doc| {
+        doc.header(
+            "If-Match",
+            "The `updated_at` that was read, in quotes: the settings change only if they are still those.",
+            json!({ "type": "string", "examples": ["\"2026-01-01T00:00:00.000Z\""] }),
+        )
+        .ok::<Settings>()
+        .errors(&[E::NoOp, E::ConcurrentModification])
+    };
+    vec![
+        Route::get("/v1/channels/{id}/settings")
+            .channel(show)
+            .doc(Doc::new("get_settings", "Get a channel's settings").ok::<Settings>()),
+        Route::patch("/v1/channels/{id}/settings").channel(patch).doc(changes(
+            Doc::new("update_settings", "Change a channel's settings")
+                .about(
+                    "Fields that are left out stay. Another `proxy_url` takes effect at the next connection; the answer \
+                     then has the header `X-Gateway-Restart-Required: true`.",
+                )
+                .body(
+                    |body| SettingsPatch::parse(body, 365, &TargetPolicy::strict()),
+                    json!({ "reject_calls": true, "reject_call_message": "Please write instead." }),
+                ),
+        )),
+        Route::delete("/v1/channels/{id}/settings")
+            .channel(reset)
+            .doc(changes(Doc::new("reset_settings", "Give a channel the default settings"))),
+    ]
+}
+
+async fn show(call: &mut ChannelCall) -> Outcome {
+    let row = call.find::<SettingsRow>("").await?.unwrap_or_default();
+    Ok(Reply::ok(&shown(row.settings, call)))
+}
+
+async fn patch(call: &mut ChannelCall) -> Outcome {
+    let body = call.object().await?;
+    let most_media_days = call.cluster().media().retention_days();
+    let SettingsPatch { change, proxy } = SettingsPatch::parse(&body, most_media_days, &call.app.config.target_policy)?;
+    let proxy = match proxy {
+        Change::Keep => Change::Keep,
+        Change::To(None) => Change::To(None),
+        Change::To(Some(proxy)) => Change::To(Some(sealed(call, proxy)?)),
+    };
+    settle(call, NewSettings::Patched { change: Box::new(change), proxy }).await
+}
+
+async fn reset(call: &mut ChannelCall) -> Outcome {
+    settle(call, NewSettings::Defaults).await
+}
+
+async fn settle(call: &mut ChannelCall, to: NewSettings) -> Outcome {
+    let expect = expected(call)?;
+    let Done::Settings(changed) = call.work(Work::ChangeSettings(ChangeSettings { expect, to })).await? else {
+        return Err(failure::unexpected_answer());
+    };
+    let reply = Reply::ok(&shown(*changed.settings, call));
+    Ok(if changed.proxy { reply.with(RESTART_REQUIRED, HeaderValue::from_static("true")) } else { reply })
+}
+
+/// Settings that were never changed are as old as their channel.
+fn shown(settings: Settings, call: &ChannelCall) -> Settings {
+    let never = settings.updated_at == Timestamp::default();
+    Settings { updated_at: if never { call.channel.created_at } else { settings.updated_at }, ..settings }
+}
+
+/// The version that `If-Match` names (supplement 31, row 27), as the owner knows it.
+///
+/// # Errors
+/// `concurrent_modification` for what is no quoted time: nothing was ever read that it could match.
+fn expected(call: &ChannelCall) -> Result<Option<Timestamp>, ApiError> {
+    let Some(header) = call.http.headers().get(IF_MATCH) else { return Ok(None) };
+    let text = header.to_str().unwrap_or_default().trim();
+    if text == "*" {
+        return Ok(None);
+    }
+    let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+    let at = quoted.and_then(Timestamp::parse_iso).ok_or_else(|| ApiError::concurrent_modification("settings"))?;
+    Ok(Some(if at == call.channel.created_at { Timestamp::default() } else { at }))
+}
+
+/// What was given as it is shown has no password to seal.
+fn sealed(call: &ChannelCall, proxy: Proxy) -> Result<SealedProxy, ApiError> {
+    if proxy.is_masked() {
+        return Ok(SealedProxy { shown: proxy.shown, sealed: None });
+    }
+    let (customer, purpose) = (&call.caller.customer, proxy_purpose(call.channel.id));
+    let sealed = call.cluster().secrets().seal(customer, &purpose, proxy.url.as_bytes());
+    let sealed = sealed.map_err(|error| failure::internal("a proxy cannot be sealed", &error))?;
+    Ok(SealedProxy { shown: proxy.shown, sealed: Some(Bytes::from(sealed)) })
+}

@@ -1,0 +1,338 @@
+//! A channel's settings (supplement 19): the same from the store to the answer, and what a patch does to them.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::error::ApiError;
+use crate::field::{Body, Change, Fields, Judged, rule};
+use crate::issue::{Fault, IssueCode, Issues};
+use crate::media::LARGEST_MEDIA;
+use crate::message::Content;
+use crate::target::{Proxy, TargetPolicy, judge_proxy};
+use crate::time::Timestamp;
+
+/// The longest pause between two sends, in milliseconds.
+const LONGEST_DELAY_MS: u64 = 60_000;
+
+/// Declares the settings that are stored as they are given: name, type and default; and what a patch may change.
+macro_rules! settings {
+    ($($(#[$about:meta])* $field:ident: $type:ty = $default:expr;)*) => {
+        /// Every field is always present.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(default)]
+        pub struct Settings {
+            $($(#[$about])* pub $field: $type,)*
+            /// Through which the channel's sessions go; with `***` in the place of its password. Takes effect at the
+            /// next connection.
+            pub proxy_url: Option<String>,
+            /// When they were last changed: what `If-Match` names.
+            pub updated_at: Timestamp,
+        }
+
+        impl Default for Settings {
+            fn default() -> Self {
+                Self { $($field: $default,)* proxy_url: None, updated_at: Timestamp::default() }
+            }
+        }
+
+        /// What a patch changes. The proxy goes another way: its password is sealed before it travels.
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct SettingsChange {
+            $(pub $field: Change<$type>,)*
+        }
+
+        impl SettingsChange {
+            pub fn apply(self, settings: &mut Settings) {
+                $(self.$field.apply(&mut settings.$field);)*
+            }
+        }
+    };
+}
+
+settings! {
+    /// Calls are rejected as they come in.
+    reject_calls: bool = false;
+    /// What is written to a caller who was rejected.
+    reject_call_message: Option<String> = None;
+    /// What is written in groups is acknowledged, and neither stored nor told.
+    ignore_groups: bool = false;
+    ignore_stories: bool = true;
+    ignore_newsletters: bool = true;
+    ignore_broadcasts: bool = true;
+    /// Senders are told at once that their message was read.
+    mark_read_on_receive: bool = false;
+    presence_on_connect: ConnectPresence = ConnectPresence::Unavailable;
+    /// The channel is shown as available for as long as it is connected.
+    always_online: bool = false;
+    /// Whether media is fetched as it comes in, and not only when it is asked for.
+    auto_download_media: bool = true;
+    auto_download_types: BTreeSet<DownloadType> = DownloadType::ALL.into_iter().collect();
+    auto_download_max_bytes: u64 = LARGEST_MEDIA;
+    /// Days; `null` for what the deployment keeps.
+    media_retention_days: Option<u32> = None;
+    /// Days; 0 stores nothing, `null` is what the deployment keeps.
+    history_retention_days: Option<u32> = None;
+    /// Whether messages are stored with their bodies, and not as metadata only.
+    store_bodies: bool = true;
+    /// Whether the phone is asked for all of its history at the next pairing.
+    sync_full_history: bool = false;
+    /// Whether `message.sent` tells of what the channel's own phone wrote.
+    emit_device_sent: bool = false;
+    /// Between two sends, in milliseconds; drawn anew for each.
+    send_delay_ms: Option<SendDelay> = None;
+    /// Whether the chat shows typing before a text arrives.
+    simulate_typing: bool = false;
+    /// Whether texts that do not say so themselves show a preview of their first link.
+    link_preview: bool = true;
+    /// The name of the linked device on the phone, from the next pairing on.
+    device_name: String = "Gateway".to_owned();
+}
+
+/// What the channel shows itself as when it has connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ConnectPresence {
+    Available,
+    Unavailable,
+    /// Nothing is said.
+    None,
+}
+
+impl ConnectPresence {
+    const WORDS: [&'static str; 3] = ["available", "unavailable", "none"];
+
+    fn parse(word: &str) -> Option<Self> {
+        match word {
+            "available" => Some(Self::Available),
+            "unavailable" => Some(Self::Unavailable),
+            "none" => Some(Self::None),
+            _ => None,
+        }
+    }
+}
+
+/// A kind of media that may be fetched as it comes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DownloadType {
+    Image,
+    Video,
+    Audio,
+    Document,
+    Sticker,
+}
+
+impl DownloadType {
+    pub const ALL: [Self; 5] = [Self::Image, Self::Video, Self::Audio, Self::Document, Self::Sticker];
+
+    const WORDS: [&'static str; 5] = ["image", "video", "audio", "document", "sticker"];
+
+    fn parse(word: &str) -> Option<Self> {
+        let place = Self::WORDS.iter().position(|known| *known == word)?;
+        Self::ALL.get(place).copied()
+    }
+
+    /// The kind of a message's media.
+    fn of(content: &Content) -> Option<Self> {
+        match content {
+            Content::Image { .. } => Some(Self::Image),
+            Content::Video { .. } => Some(Self::Video),
+            Content::Audio { .. } => Some(Self::Audio),
+            Content::Document { .. } => Some(Self::Document),
+            Content::Sticker { .. } => Some(Self::Sticker),
+            _ => None,
+        }
+    }
+}
+
+/// The bounds of the pause between two sends, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SendDelay {
+    pub min: u32,
+    pub max: u32,
+}
+
+impl Settings {
+    /// Whether the media of a message is to be fetched as it comes in. One of unknown size is.
+    pub fn downloads(&self, content: &Content) -> bool {
+        let size = content.media().and_then(|media| media.size_bytes);
+        self.auto_download_media
+            && DownloadType::of(content).is_none_or(|kind| self.auto_download_types.contains(&kind))
+            && size.is_none_or(|size| size <= self.auto_download_max_bytes)
+    }
+}
+
+/// A patch as it came in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SettingsPatch {
+    pub change: SettingsChange,
+    pub proxy: Change<Option<Proxy>>,
+}
+
+impl SettingsPatch {
+    /// `most_media_days` is how long the deployment keeps media; `policy` judges where a proxy may stand.
+    ///
+    /// # Errors
+    /// `invalid_request` with all that is wrong.
+    pub fn parse(body: &Body, most_media_days: u64, policy: &TargetPolicy) -> Result<Self, ApiError> {
+        let issues = Issues::new();
+        let fields = Fields::patch(body, &issues);
+        let flag = |key| fields.optional(key, rule::boolean).into();
+        let days = |key, range| {
+            let days = fields.nullable(key, rule::integer(range));
+            days.map(|days| days.and_then(|days| u32::try_from(days).ok())).into()
+        };
+        let download_type = rule::one_of(&DownloadType::WORDS, DownloadType::parse);
+        let types = fields.list("auto_download_types", DownloadType::ALL.len(), download_type);
+        let change = SettingsChange {
+            reject_calls: flag("reject_calls"),
+            reject_call_message: fields.nullable("reject_call_message", rule::text(1..=1024)).into(),
+            ignore_groups: flag("ignore_groups"),
+            ignore_stories: flag("ignore_stories"),
+            ignore_newsletters: flag("ignore_newsletters"),
+            ignore_broadcasts: flag("ignore_broadcasts"),
+            mark_read_on_receive: flag("mark_read_on_receive"),
+            presence_on_connect: fields
+                .optional("presence_on_connect", rule::one_of(&ConnectPresence::WORDS, ConnectPresence::parse))
+                .into(),
+            always_online: flag("always_online"),
+            auto_download_media: flag("auto_download_media"),
+            auto_download_types: types.map(BTreeSet::from_iter).into(),
+            auto_download_max_bytes: fields
+                .optional("auto_download_max_bytes", rule::integer(0..=LARGEST_MEDIA))
+                .into(),
+            media_retention_days: days("media_retention_days", 1..=most_media_days.clamp(1, 365)),
+            history_retention_days: days("history_retention_days", 0..=365),
+            store_bodies: flag("store_bodies"),
+            sync_full_history: flag("sync_full_history"),
+            emit_device_sent: flag("emit_device_sent"),
+            send_delay_ms: read_delay(&fields).into(),
+            simulate_typing: flag("simulate_typing"),
+            link_preview: flag("link_preview"),
+            device_name: fields.optional("device_name", rule::text(1..=32)).into(),
+        };
+        let proxy = fields.nullable("proxy_url", proxy(policy)).into();
+        issues.finish(|| Some(Self { change, proxy }))
+    }
+}
+
+fn read_delay(fields: &Fields<'_>) -> Option<Option<SendDelay>> {
+    let Some(given) = fields.nullable_object("send_delay_ms")? else { return Some(None) };
+    let bound = |key| given.required(key, rule::integer(0..=LONGEST_DELAY_MS)).and_then(|ms| u32::try_from(ms).ok());
+    let (min, max) = (bound("min"), bound("max"));
+    let (min, max) = (min?, max?);
+    if max < min {
+        given.refuse("max", Fault::new(IssueCode::Conflict, "must not be below min"));
+        return None;
+    }
+    Some(Some(SendDelay { min, max }))
+}
+
+fn proxy(policy: &TargetPolicy) -> impl Fn(&Value) -> Judged<Proxy> {
+    move |value| {
+        let text = rule::string(value, || json!({ "format": "uri", "pattern": "^(https?|socks5)://" }))?;
+        judge_proxy(text, policy).map_err(Fault::from)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use crate::media::Media;
+
+    fn parse(body: Value) -> Result<SettingsPatch, ApiError> {
+        SettingsPatch::parse(&Body::try_from(body).unwrap(), 14, &TargetPolicy::strict())
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_interface() {
+        let expected = json!({
+            "reject_calls": false, "reject_call_message": null, "ignore_groups": false, "ignore_stories": true,
+            "ignore_newsletters": true, "ignore_broadcasts": true, "mark_read_on_receive": false,
+            "presence_on_connect": "unavailable", "always_online": false, "auto_download_media": true,
+            "auto_download_types": ["image", "video", "audio", "document", "sticker"],
+            "auto_download_max_bytes": 26_214_400, "media_retention_days": null, "history_retention_days": null,
+            "store_bodies": true, "sync_full_history": false, "emit_device_sent": false, "send_delay_ms": null,
+            "simulate_typing": false, "link_preview": true, "device_name": "Gateway", "proxy_url": null,
+            "updated_at": "1970-01-01T00:00:00.000Z",
+        });
+        assert_eq!(serde_json::to_value(Settings::default()).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_was_stored_before_a_setting_came_to_be_has_its_default() {
+        let settings: Settings = serde_json::from_value(json!({ "reject_calls": true })).unwrap();
+        assert_eq!(settings, Settings { reject_calls: true, ..Settings::default() });
+    }
+
+    #[test]
+    fn each_bound_is_told_by_name() {
+        let table = [
+            (json!({}), "[] empty"),
+            (json!({ "reject_calls": "yes" }), "[reject_calls] type"),
+            (json!({ "reject_call_message": "x".repeat(1025) }), "[reject_call_message] too_long"),
+            (json!({ "presence_on_connect": "away" }), "[presence_on_connect] enum"),
+            (json!({ "auto_download_types": [] }), "[auto_download_types] empty"),
+            (json!({ "auto_download_types": ["image", "story"] }), "[auto_download_types,1] enum"),
+            (json!({ "auto_download_max_bytes": 26_214_401 }), "[auto_download_max_bytes] too_big"),
+            (json!({ "media_retention_days": 0 }), "[media_retention_days] too_small"),
+            (json!({ "media_retention_days": 15 }), "[media_retention_days] too_big"),
+            (json!({ "history_retention_days": 366 }), "[history_retention_days] too_big"),
+            (json!({ "store_bodies": null }), "[store_bodies] type"),
+            (json!({ "send_delay_ms": 5 }), "[send_delay_ms] type"),
+            (json!({ "send_delay_ms": { "min": 5 } }), "[send_delay_ms,max] required"),
+            (json!({ "send_delay_ms": { "min": 5, "max": 4 } }), "[send_delay_ms,max] conflict"),
+            (json!({ "send_delay_ms": { "min": 0, "max": 60_001 } }), "[send_delay_ms,max] too_big"),
+            (json!({ "device_name": "" }), "[device_name] too_short"),
+            (json!({ "device_name": "x".repeat(33) }), "[device_name] too_long"),
+            (json!({ "proxy_url": "ftp://example.com" }), "[proxy_url] url_scheme"),
+            (json!({ "proxy_url": "socks5://10.0.0.1:1080" }), "[proxy_url] url_blocked"),
+            (json!({ "proxy_url": "http://example.com/path" }), "[proxy_url] format"),
+        ];
+        for (body, expected) in table {
+            let details = parse(body.clone()).unwrap_err().details.unwrap();
+            let found = format!("{} {}", details[0]["path"], details[0]["code"]).replace('"', "");
+            assert_eq!(found, expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_patch_changes_what_it_names_and_nothing_else() {
+        let body = json!({
+            "send_delay_ms": { "min": 100, "max": 200 }, "auto_download_types": ["video", "image", "video"],
+            "reject_call_message": "later", "history_retention_days": 0,
+        });
+        let mut settings = Settings { reject_calls: true, ..Settings::default() };
+        parse(body).unwrap().change.apply(&mut settings);
+        let expected = Settings {
+            reject_calls: true,
+            reject_call_message: Some("later".into()),
+            auto_download_types: [DownloadType::Image, DownloadType::Video].into(),
+            history_retention_days: Some(0),
+            send_delay_ms: Some(SendDelay { min: 100, max: 200 }),
+            ..Settings::default()
+        };
+        assert_eq!(settings, expected);
+        parse(json!({ "send_delay_ms": null })).unwrap().change.apply(&mut settings);
+        assert_eq!(settings.send_delay_ms, None);
+    }
+
+    #[test]
+    fn media_is_fetched_as_it_comes_by_type_and_size() {
+        let picture =
+            |size_bytes| Content::Image { media: Media { size_bytes, ..Media::of_type("image/png") }, caption: None };
+        let settings = Settings { auto_download_max_bytes: 10, ..Settings::default() };
+        assert!(settings.downloads(&picture(Some(10))) && settings.downloads(&picture(None)));
+        assert!(!settings.downloads(&picture(Some(11))));
+        let settings = Settings { auto_download_types: [DownloadType::Audio].into(), ..Settings::default() };
+        assert!(!settings.downloads(&picture(Some(1))));
+        assert!(settings.downloads(&Content::Audio { media: Media::of_type("audio/ogg") }));
+        let settings = Settings { auto_download_media: false, ..Settings::default() };
+        assert!(!settings.downloads(&picture(Some(1))));
+    }
+}

@@ -1,0 +1,158 @@
+//! A channel's settings at its owner: how they change, and what else follows from a change at once.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use model::address::{Address, AddressKind};
+use model::error::ApiError;
+use model::field::Change;
+use model::issue::{Fault, IssueCode};
+use model::settings::Settings;
+use model::time::Timestamp;
+use network::driver::InboundKind;
+use uuid::Uuid;
+
+use super::channel::{Channel, Worked};
+use super::committer::Lost;
+use crate::call::Done;
+use crate::command::{Command, Reply};
+use crate::records::encode;
+use crate::retention::Keep;
+use crate::settings::{ChangeSettings, Changed, NewSettings, SealedProxy, SettingsRow, proxy_purpose};
+
+/// Why a channel's proxy cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the channel's proxy cannot be opened")]
+pub struct UnreadableProxy;
+
+impl Channel {
+    /// How long the channel's messages are kept, and how much of them.
+    pub fn keep(&self) -> Keep {
+        self.owner.node.retention.of(&self.settings.settings)
+    }
+
+    /// How long the channel's media is kept.
+    pub fn media_retention(&self) -> Duration {
+        self.owner.node.media.retention_of(&self.settings.settings)
+    }
+
+    /// Whether the channel wants to know nothing of an item (supplement 19). Receipts tell of what it sent itself, and
+    /// notices keep true what it can be asked for: see [`ignores_chat`](Self::ignores_chat) for what is told of them.
+    pub fn ignores(&self, item: &InboundKind) -> bool {
+        match item {
+            InboundKind::Message(message) | InboundKind::OwnMessage(message) => self.ignores_chat(&message.chat),
+            InboundKind::Receipt(_) | InboundKind::LidDisclosed { .. } | InboundKind::Notice(_) => false,
+        }
+    }
+
+    /// Whether nothing is to be told of a conversation.
+    pub fn ignores_chat(&self, chat: &Address) -> bool {
+        let settings = &self.settings.settings;
+        match chat.kind(&self.owner.node.suffixes) {
+            AddressKind::Group => settings.ignore_groups,
+            AddressKind::Newsletter => settings.ignore_newsletters,
+            _ if chat.is_stories() => settings.ignore_stories,
+            _ if chat.is_broadcast() => settings.ignore_broadcasts,
+            AddressKind::Phone | AddressKind::Lid | AddressKind::Unknown => false,
+        }
+    }
+
+    pub(super) async fn change_settings(
+        &mut self,
+        ask: ChangeSettings,
+        call_id: Uuid,
+    ) -> Result<Result<Worked, ApiError>, Lost> {
+        let before = &self.settings;
+        if let Some((_, proxy)) = before.changed_by.filter(|(call, _)| *call == call_id) {
+            return Ok(Ok(changed(&before.settings, proxy)));
+        }
+        if ask.expect.is_some_and(|expected| expected != before.version()) {
+            return Ok(Err(ApiError::concurrent_modification("settings")));
+        }
+        let (mut row, proxy) = match self.applied(ask.to) {
+            Ok(applied) => applied,
+            Err(error) => return Ok(Err(error)),
+        };
+        if row.settings == before.settings && !proxy {
+            return Ok(Err(ApiError::no_op("the settings are so already")));
+        }
+        // Two changes within a millisecond have two versions.
+        row.settings.updated_at = Timestamp::now().max(Timestamp(before.version().0 + 1));
+        row.changed_by = Some((call_id, proxy));
+        let command = Command::ChangeSettings {
+            channel: self.row.id,
+            customer: self.row.customer,
+            expect: before.version(),
+            row: Bytes::from(encode(&row)),
+        };
+        match self.commit(command).await? {
+            Reply::Done => {}
+            Reply::Forgotten => return Ok(Err(ApiError::channel_not_found())),
+            // Only this task changes them, so that another version means another owner.
+            _ => return Err(Lost),
+        }
+        self.settings = row;
+        Ok(Ok(changed(&self.settings.settings, proxy)))
+    }
+
+    /// The row that is asked for, and whether its proxy is another one.
+    fn applied(&self, to: NewSettings) -> Result<(SettingsRow, bool), ApiError> {
+        let mut row = self.settings.clone();
+        let updated_at = row.version();
+        match to {
+            NewSettings::Defaults => {
+                let proxy = row.proxy.is_some();
+                let settings = Settings { updated_at, ..Settings::default() };
+                Ok((SettingsRow { settings, ..SettingsRow::default() }, proxy))
+            }
+            NewSettings::Patched { change, proxy } => {
+                change.apply(&mut row.settings);
+                let proxy = match proxy {
+                    Change::Keep => false,
+                    Change::To(proxy) => self.set_proxy(&mut row, proxy)?,
+                };
+                Ok((row, proxy))
+            }
+        }
+    }
+
+    /// Says whether the proxy is another one.
+    fn set_proxy(&self, row: &mut SettingsRow, to: Option<SealedProxy>) -> Result<bool, ApiError> {
+        let Some(SealedProxy { shown, sealed }) = to else {
+            row.settings.proxy_url = None;
+            return Ok(row.proxy.take().is_some());
+        };
+        let as_shown = row.settings.proxy_url.as_ref() == Some(&shown);
+        let Some(sealed) = sealed else {
+            let why = "write the proxy's password; *** only stands for it in answers";
+            return if as_shown { Ok(false) } else { Err(Fault::new(IssueCode::Format, why).at(&["proxy_url"])) };
+        };
+        // Sealing the same twice gives different bytes.
+        let same = as_shown && self.opened(&sealed).is_ok_and(|new| self.proxy().is_ok_and(|old| old == Some(new)));
+        if same {
+            return Ok(false);
+        }
+        row.settings.proxy_url = Some(shown);
+        row.proxy = Some(sealed);
+        Ok(true)
+    }
+
+    /// The URL of the proxy that the channel's sessions go through, with its password.
+    ///
+    /// # Errors
+    /// When it cannot be opened. Nothing may then go out past it.
+    pub(super) fn proxy(&self) -> Result<Option<String>, UnreadableProxy> {
+        self.settings.proxy.as_ref().map(|sealed| self.opened(sealed)).transpose()
+    }
+
+    fn opened(&self, sealed: &Bytes) -> Result<String, UnreadableProxy> {
+        let (customer, node) = (self.row.customer, &self.owner.node);
+        let record = node.directory.read(|state| state.customers.get(&customer).cloned()).ok_or(UnreadableProxy)?;
+        let opened = node.secrets.open(&record, &proxy_purpose(self.row.id), sealed).map_err(|_| UnreadableProxy)?;
+        String::from_utf8(opened).map_err(|_| UnreadableProxy)
+    }
+}
+
+fn changed(settings: &Settings, proxy: bool) -> Worked {
+    Worked::Done(Done::Settings(Changed { settings: Box::new(settings.clone()), proxy }))
+}
