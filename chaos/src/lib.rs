@@ -6,10 +6,12 @@
 //! - [`sends`]: durable sends a second, closed loop.
 //! - [`failover`]: from the kill of an owner to the first accepted send of each of its channels.
 //! - [`waiting`]: what deliveries that wait cost the sends beside them.
+//! - [`healthy`]: how soon an endpoint that is well hears of an event meanwhile.
 //! - [`report`]: tables for people, JSON for programs.
 
 pub mod connection;
 pub mod failover;
+pub mod healthy;
 pub mod report;
 pub mod sends;
 pub mod target;

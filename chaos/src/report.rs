@@ -7,7 +7,7 @@ use crate::waiting::Phase;
 /// The heading of a table of levels.
 pub fn levels_heading() -> String {
     format!(
-        "{:>8} {:>10} {:>9} {:>9} {:>9} {:>8} {:>7} {:>12} {:>9} {:>9} {:>9}",
+        "{:>8} {:>10} {:>9} {:>9} {:>9} {:>8} {:>7} {:>12} {:>9} {:>9} {:>9} {:>7}",
         "senders",
         "accepted/s",
         "p50 ms",
@@ -18,15 +18,16 @@ pub fn levels_heading() -> String {
         "fsyncs/send",
         "cpu node",
         "cpu sim",
-        "cpu cli"
+        "cpu cli",
+        "else %"
     )
 }
 
-/// One line of it; processor times are milliseconds a send.
+/// One line of it; processor times are milliseconds a send, but for the part of the machine that others took.
 pub fn level(level: &Level) -> String {
     let fsyncs = level.fsyncs_per_send.map_or_else(|| "-".to_owned(), |fsyncs| format!("{fsyncs:.2}"));
     format!(
-        "{:>8} {:>10.0} {:>9.2} {:>9.2} {:>9.2} {:>8} {:>7} {:>12} {:>9.3} {:>9.3} {:>9.3}",
+        "{:>8} {:>10.0} {:>9.2} {:>9.2} {:>9.2} {:>8} {:>7} {:>12} {:>9.3} {:>9.3} {:>9.3} {:>7.0}",
         level.senders,
         level.accepted_per_second,
         level.p50_ms,
@@ -38,17 +39,28 @@ pub fn level(level: &Level) -> String {
         level.cpu_ms_per_send.nodes,
         level.cpu_ms_per_send.simulator,
         level.cpu_ms_per_send.client,
+        level.cpu_elsewhere * 100.0,
     )
 }
 
 /// The line of a phase: the middle of its levels.
 pub fn phase(phase: &Phase) -> String {
-    let mut speeds: Vec<f64> = phase.levels.iter().map(|level| level.accepted_per_second).collect();
-    speeds.sort_by(f64::total_cmp);
-    let median = speeds.get(speeds.len() / 2).copied().unwrap_or_default();
+    let median = |of: fn(&Level) -> f64| {
+        let mut values: Vec<f64> = phase.levels.iter().map(of).collect();
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied().unwrap_or_default()
+    };
     format!(
-        "{:>8}: {:>7} deliveries due, {median:>6.0} sends/s (median), nodes {:?} MiB",
-        phase.name, phase.deliveries_due, phase.node_mib
+        "{:>12}: {:>7} deliveries due, {:>6.0} sends/s, {:.3} ms of the nodes each (medians); a healthy endpoint hears \
+         after {:.0} ms, p99 {:.0}; {} attempts; nodes {:?} MiB",
+        phase.name,
+        phase.deliveries_due,
+        median(|level| level.accepted_per_second),
+        median(|level| level.cpu_ms_per_send.nodes),
+        phase.webhook.p50_ms,
+        phase.webhook.p99_ms,
+        phase.attempts,
+        phase.node_mib
     )
 }
 

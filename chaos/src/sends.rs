@@ -39,6 +39,8 @@ pub struct Level {
     /// Of all nodes together.
     pub fsyncs_per_send: Option<f64>,
     pub cpu_ms_per_send: Cpu,
+    /// The part of the machine's processor time that others took meanwhile.
+    pub cpu_elsewhere: f64,
 }
 
 /// Processor time for one accepted send.
@@ -111,6 +113,7 @@ pub async fn measure(
             simulator: per_send(used.simulator),
             client: per_send(used.client),
         },
+        cpu_elsewhere: used.elsewhere(),
     })
 }
 

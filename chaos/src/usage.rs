@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use tests::cluster::Dev;
 use tests::http::{Api, client, try_answer};
 
@@ -11,6 +11,9 @@ const TICKS_PER_SECOND: u64 = 100;
 
 /// The histogram whose count is the number of synced log batches, one fsync each.
 const FSYNCS: &str = "raft_log_sync_seconds_count";
+
+/// The counter of attempts at webhook deliveries.
+const ATTEMPTS: &str = "gateway_webhook_attempts_total";
 
 /// Totals since the processes started.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,6 +24,15 @@ pub struct Usage {
     pub client: Duration,
     /// None when the nodes do not tell.
     pub fsyncs: Option<u64>,
+    /// All cores of the machine: busy with anything, and altogether.
+    pub machine: Machine,
+}
+
+/// Processor time of a machine's cores.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Machine {
+    pub busy: Duration,
+    pub whole: Duration,
 }
 
 impl Usage {
@@ -35,6 +47,7 @@ impl Usage {
             usage.nodes += cpu(node.pid)?;
         }
         usage.fsyncs = fsyncs(dev).await;
+        usage.machine = machine()?;
         Ok(usage)
     }
 
@@ -45,7 +58,17 @@ impl Usage {
             simulator: self.simulator.saturating_sub(earlier.simulator),
             client: self.client.saturating_sub(earlier.client),
             fsyncs: self.fsyncs.zip(earlier.fsyncs).map(|(now, then)| now.saturating_sub(then)),
+            machine: Machine {
+                busy: self.machine.busy.saturating_sub(earlier.machine.busy),
+                whole: self.machine.whole.saturating_sub(earlier.machine.whole),
+            },
         }
+    }
+
+    /// The part of the machine that was busy with something else: figures taken beside it say little.
+    pub fn elsewhere(&self) -> f64 {
+        let own = self.nodes + self.simulator + self.client;
+        self.machine.busy.saturating_sub(own).as_secs_f64() / self.machine.whole.as_secs_f64().max(f64::EPSILON)
     }
 }
 
@@ -61,6 +84,21 @@ pub fn resident_mib(pid: i32) -> anyhow::Result<u64> {
     Ok(kib / 1_024)
 }
 
+/// What all cores have done since the machine started.
+fn machine() -> anyhow::Result<Machine> {
+    let stat = std::fs::read_to_string("/proc/stat").context("/proc/stat")?;
+    let line = stat.lines().find_map(|line| line.strip_prefix("cpu ")).context("no sum of all cores")?;
+    // user, nice, system, idle, iowait, irq, softirq, steal; guests are counted in user already.
+    let fields: Vec<u64> = line.split_whitespace().filter_map(|field| field.parse().ok()).take(8).collect();
+    let [_, _, _, idle, iowait, ..] = fields[..] else { bail!("/proc/stat: {line}") };
+    let whole: u64 = fields.iter().sum();
+    Ok(Machine { busy: ticks(whole - idle - iowait), whole: ticks(whole) })
+}
+
+fn ticks(count: u64) -> Duration {
+    Duration::from_millis(count * 1_000 / TICKS_PER_SECOND)
+}
+
 /// User and system time of a process.
 fn cpu(pid: i32) -> anyhow::Result<Duration> {
     let path = format!("/proc/{pid}/stat");
@@ -68,19 +106,29 @@ fn cpu(pid: i32) -> anyhow::Result<Duration> {
     // The name in parentheses may hold spaces; utime and stime are the 12th and 13th field after it.
     let (_, rest) = stat.rsplit_once(')').context("no process name")?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
-    let ticks = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok());
-    let (user, system) = ticks(11).zip(ticks(12)).with_context(|| format!("{path}: {stat}"))?;
-    Ok(Duration::from_millis((user + system) * 1_000 / TICKS_PER_SECOND))
+    let field = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok());
+    let (user, system) = field(11).zip(field(12)).with_context(|| format!("{path}: {stat}"))?;
+    Ok(ticks(user + system))
 }
 
 async fn fsyncs(dev: &Dev) -> Option<u64> {
+    counted(dev, FSYNCS).await
+}
+
+/// How many attempts at deliveries the nodes have made; none when they do not tell.
+pub async fn attempts(dev: &Dev) -> Option<u64> {
+    counted(dev, ATTEMPTS).await
+}
+
+/// The sum of a metric over its labels and the nodes.
+async fn counted(dev: &Dev, metric: &str) -> Option<u64> {
     let client = client();
     let mut total = None;
     for node in &dev.nodes {
         let operator = Api::new(client.clone(), &node.ops, Some(&dev.operator_token));
         let answer = try_answer(operator.request(reqwest::Method::GET, "/metrics")).await.ok()?;
         let text = answer.text();
-        let lines = text.lines().filter(|line| line.starts_with(FSYNCS));
+        let lines = text.lines().filter(|line| line.starts_with(metric));
         for value in lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()) {
             *total.get_or_insert(0) += value as u64;
         }

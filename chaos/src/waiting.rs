@@ -1,25 +1,31 @@
-//! What deliveries that wait cost the sends beside them: sends a second before, with so many deliveries due at receivers
-//! that are down, and after these were given up.
+//! What deliveries that wait cost the sends beside them, and the webhooks of others: before there are any, with so many
+//! due at receivers that are down, while these take them again, and after what was left was given up.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use tests::http::{Api, client};
+use tests::receiver::Receiver;
+use tokio_util::sync::CancellationToken;
 
+use crate::healthy::{Healthy, Latency, number_of};
 use crate::sends::{self, Level};
 use crate::target::{Channel, FIRST_RECIPIENT, Target};
 use crate::usage;
 
-/// Channels whose events go to receivers that are down, and the endpoints of each: fifty in all, which is an account's
-/// limit.
-const VICTIMS: usize = 10;
-const ENDPOINTS: usize = 5;
+/// Channels whose events go to receivers that are down, and the endpoints of each: with the one that is well fifty in all,
+/// which is an account's limit.
+const VICTIMS: usize = 7;
+const ENDPOINTS: usize = 7;
 
 /// The most messages that the simulator is asked to write in one call.
 const WRITTEN_AT_ONCE: usize = 1_000;
+
+/// So many requests show that the receivers are called again.
+const BACK: usize = 1_000;
 
 /// Until all deliveries are there.
 const FILL: Duration = Duration::from_secs(600);
@@ -31,6 +37,10 @@ pub struct Phase {
     pub deliveries_due: u64,
     /// Resident memory of each node.
     pub node_mib: Vec<u64>,
+    /// Attempts that the nodes made during the phase.
+    pub attempts: u64,
+    /// What an endpoint that is well heard meanwhile.
+    pub webhook: Latency,
     pub levels: Vec<Level>,
 }
 
@@ -44,23 +54,36 @@ pub struct Plan {
     pub length: Duration,
 }
 
-/// Measures the three phases; `tell` hears of each level and of what goes on between.
+/// Measures the four phases; `tell` hears of each level and of what goes on between.
 ///
 /// # Errors
 /// When a step is answered otherwise than it should, or the deliveries do not come in time.
 pub async fn measure(target: &Target, plan: Plan, tell: impl Fn(&str)) -> anyhow::Result<Vec<Phase>> {
-    tell(&format!("pairing {} channels", plan.channels + VICTIMS));
-    let mut channels = target.channels(plan.channels + VICTIMS, false).await?;
-    let victims = channels.split_off(plan.channels);
-    let channels = Arc::new(channels);
+    tell(&format!("pairing {} channels", plan.channels + VICTIMS + 1));
+    let mut channels = target.channels(plan.channels + VICTIMS + 1, false).await?;
+    let mut victims = channels.split_off(plan.channels);
     let api = Api::new(client(), &target.dev.nodes[0].api, Some(&target.dev.api_key));
+    let well = victims.pop().context("one channel more was paired")?;
+    let bench = Bench {
+        target,
+        plan,
+        channels: Arc::new(channels),
+        healthy: Healthy::prepare(&target.dev, &api, &well).await?,
+    };
 
-    let mut phases = vec![phase("before", target, &channels, plan, 0, &tell).await?];
-    let endpoints = endpoints(&api, &victims).await?;
+    let mut phases = vec![bench.phase("before", 0, &tell).await?];
+    let port = free_port()?;
+    let endpoints = endpoints(&api, &victims, port).await?;
     tell(&format!("making {} deliveries", plan.jobs));
-    write(target, &api, &victims, plan.jobs / ENDPOINTS).await?;
+    write(target, &api, &victims, plan.jobs.div_ceil(ENDPOINTS)).await?;
     let due = filled(&api, &endpoints, plan.jobs as u64).await?;
-    phases.push(phase("waiting", target, &channels, plan, due, &tell).await?);
+    phases.push(bench.phase("waiting", due, &tell).await?);
+    let receiver = Receiver::start_at(port).await;
+    tell("the receivers are back");
+    while receiver.received().len() < BACK {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    phases.push(bench.phase("coming back", due_at(&api, &endpoints).await?, &tell).await?);
     for endpoint in &endpoints {
         let path = format!("/v1/webhook-deliveries?endpoint_id={endpoint}&state=pending,retrying,paused");
         let answer = api.delete(&path).await;
@@ -69,37 +92,59 @@ pub async fn measure(target: &Target, plan: Plan, tell: impl Fn(&str)) -> anyhow
     while due_at(&api, &endpoints).await? > 0 {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    phases.push(phase("after", target, &channels, plan, 0, &tell).await?);
+    phases.push(bench.phase("after", 0, &tell).await?);
     Ok(phases)
 }
 
-async fn phase(
-    name: &'static str,
-    target: &Target,
-    channels: &Arc<Vec<Channel>>,
+/// What is the same in all phases.
+struct Bench<'a> {
+    target: &'a Target,
     plan: Plan,
-    deliveries_due: u64,
-    tell: &impl Fn(&str),
-) -> anyhow::Result<Phase> {
-    tell(&format!("{name}: {deliveries_due} deliveries due"));
-    let mut levels = Vec::new();
-    for _ in 0..plan.rounds {
-        let level = sends::measure(target, channels, plan.senders, plan.length).await?;
-        tell(&crate::report::level(&level));
-        levels.push(level);
+    channels: Arc<Vec<Channel>>,
+    healthy: Healthy,
+}
+
+impl Bench<'_> {
+    async fn phase(&self, name: &'static str, deliveries_due: u64, tell: &impl Fn(&str)) -> anyhow::Result<Phase> {
+        tell(&format!("{name}: {deliveries_due} deliveries due"));
+        let dev = &self.target.dev;
+        let before = usage::attempts(dev).await.unwrap_or_default();
+        let stop = CancellationToken::new();
+        let (levels, webhook) = tokio::join!(
+            async {
+                let levels = self.levels(tell).await;
+                stop.cancel();
+                levels
+            },
+            self.healthy.measure(stop.clone())
+        );
+        let attempts = usage::attempts(dev).await.unwrap_or_default().saturating_sub(before);
+        let node_mib = dev.nodes.iter().map(|node| usage::resident_mib(node.pid)).collect::<anyhow::Result<_>>()?;
+        Ok(Phase { name, deliveries_due, node_mib, attempts, webhook: webhook?, levels: levels? })
     }
-    let node_mib = target.dev.nodes.iter().map(|node| usage::resident_mib(node.pid)).collect::<anyhow::Result<_>>()?;
-    Ok(Phase { name, deliveries_due, node_mib, levels })
+
+    async fn levels(&self, tell: &impl Fn(&str)) -> anyhow::Result<Vec<Level>> {
+        let mut levels = Vec::new();
+        for _ in 0..self.plan.rounds {
+            let level = sends::measure(self.target, &self.channels, self.plan.senders, self.plan.length).await?;
+            tell(&crate::report::level(&level));
+            levels.push(level);
+        }
+        Ok(levels)
+    }
+}
+
+fn free_port() -> anyhow::Result<u16> {
+    Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
 /// Endpoints at a port on which nobody listens.
-async fn endpoints(api: &Api, victims: &[Channel]) -> anyhow::Result<Vec<String>> {
-    let free = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+async fn endpoints(api: &Api, victims: &[Channel], port: u16) -> anyhow::Result<Vec<String>> {
     let mut ids = Vec::new();
     for victim in victims {
         for n in 0..ENDPOINTS {
             let body = json!({
-                "url": format!("http://{free}/{n}"), "events": ["message.received"], "channel_id": victim.id,
+                "url": format!("http://127.0.0.1:{port}/{n}"), "events": ["message.received"], "channel_id": victim.id,
             });
             let made = api.post("/v1/webhook-endpoints", body).await;
             ensure!(made.status == 201, "an endpoint was answered {}: {}", made.status, made.text());
@@ -114,8 +159,7 @@ async fn write(target: &Target, api: &Api, victims: &[Channel], messages: usize)
     let simulator = Api::new(client(), &target.dev.simulator, None);
     let mut numbers = Vec::new();
     for victim in victims {
-        let row: Value = api.get(&format!("/v1/channels/{}", victim.id)).await.json();
-        numbers.push(row["phone_number"].as_str().context("a connected channel has a number")?.to_owned());
+        numbers.push(number_of(api, victim).await?);
     }
     let mut left = messages;
     for number in numbers.iter().cycle() {

@@ -114,7 +114,12 @@ impl Drop for Server {
 impl Receiver {
     /// Starts one on a free port of 127.0.0.1; it answers 200 until it is told otherwise.
     pub async fn start() -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port is free");
+        Self::start_at(0).await
+    }
+
+    /// Starts one on a port of 127.0.0.1, where none was before.
+    pub async fn start_at(port: u16) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", port)).await.expect("the port is free");
         let address = listener.local_addr().expect("a bound socket has an address");
         let rule: Rule = Box::new(|_| Reply::Status(200));
         let shared = Arc::new(Shared { received: Mutex::default(), rule: Mutex::new(rule) });
