@@ -11,6 +11,10 @@ pub fn describe() {
         "gateway_webhook_backlog",
         "Webhook deliveries that this node knows to wait (pending) or attempts (in_flight)."
     );
+    describe_gauge!(
+        "gateway_webhook_pace",
+        "Attempts a second that this node makes at most at deliveries that have waited."
+    );
     describe_counter!(
         "gateway_channel_transitions_total",
         "Moves of the channels' status machine, by origin, target and reason."

@@ -20,7 +20,9 @@ use super::command::DeliveryCommand;
 use super::gate::Gate;
 use super::health::{self, Health};
 use super::home::{Report, Ruling, own_places};
-use super::lane::{Job, Lane};
+use super::lane::{Job, Lane, Start};
+use super::leftover::Leftover;
+use super::pace::{Pace, STARTS_A_TURN};
 use super::{DeliveryRules, ToEngine};
 use crate::call::{Answer, Ask, CALL_VERSION, Call, Done};
 use crate::command::{Command, Reply};
@@ -44,6 +46,8 @@ pub(super) struct Engine {
     owners: HashMap<ShardId, Arc<Owner>>,
     lanes: HashMap<EndpointId, HashMap<ShardId, Lane>>,
     gates: HashMap<EndpointId, Gate>,
+    pace: Pace,
+    leftover: Leftover,
     health: Health,
     attempts: JoinSet<Finished>,
     /// The attempts that run, by their tasks: one that panics names no more than that.
@@ -61,6 +65,14 @@ struct Started {
     answered: bool,
 }
 
+/// What came of a look at an endpoint.
+struct Pumped {
+    /// How many more attempts it would take.
+    room: usize,
+    /// Something is due, and waits for the pace of the node.
+    later: bool,
+}
+
 /// What the directory says of an endpoint.
 struct Standing {
     /// Places of this node's own.
@@ -76,8 +88,11 @@ impl Engine {
         directory: Arc<Directory>,
         to_self: mpsc::UnboundedSender<ToEngine>,
     ) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             means,
+            pace: Pace::new(cores, Instant::now()),
+            leftover: Leftover::new(cores),
             health: Health::new(rules.note_every),
             rules,
             directory,
@@ -105,6 +120,7 @@ impl Engine {
         loop {
             let now = Timestamp::now();
             let wait = self.agenda.first().map_or(Duration::from_secs(3600), |(due, _)| due.since(now));
+            let turn = self.pace.wake_after(Instant::now());
             let mut touched = HashSet::new();
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -139,11 +155,13 @@ impl Engine {
                     }
                 },
                 () = tokio::time::sleep(wait), if !self.agenda.is_empty() => {}
+                () = tokio::time::sleep(turn.unwrap_or_default()), if turn.is_some() => {}
             }
             let now = Timestamp::now();
             let due = self.agenda.iter().take_while(|(due, _)| *due <= now).map(|(_, endpoint)| *endpoint);
             touched.extend(due);
-            touched.into_iter().for_each(|endpoint| self.pump(endpoint, now));
+            touched.into_iter().for_each(|endpoint| self.pump(endpoint, now, 0));
+            self.take_turns(now);
         }
     }
 
@@ -153,6 +171,7 @@ impl Engine {
         let waiting: usize = self.lanes.values().flat_map(HashMap::values).map(Lane::known).sum();
         backlog("pending").set(waiting as f64);
         backlog("in_flight").set(self.attempts.len() as f64);
+        metrics::gauge!("gateway_webhook_pace").set(self.pace.rate());
         let notes = self.health.take(Instant::now());
         if !notes.is_empty() {
             tokio::spawn(health::note(self.directory.clone(), notes, self.rules.disable));
@@ -187,7 +206,7 @@ impl Engine {
                 if self.is_current(shard, epoch) {
                     let lanes = self.lanes.entry(job.endpoint).or_default();
                     touched.insert(job.endpoint);
-                    lanes.entry(shard).or_insert_with(|| Lane::empty(job.endpoint)).add(job);
+                    lanes.entry(shard).or_insert_with(|| Lane::empty(job.endpoint)).announced(job);
                 }
             }
             ToEngine::Reread(shard, epoch, endpoint) => {
@@ -264,8 +283,23 @@ impl Engine {
         })
     }
 
-    /// Starts what is due at an endpoint, as far as it takes more, and plans when to look again.
-    fn pump(&mut self, endpoint: EndpointId, now: Timestamp) {
+    /// Lets the endpoints that wait for the pace of the node go on, one after the other.
+    fn take_turns(&mut self, now: Timestamp) {
+        if !self.pace.has_queue() {
+            return;
+        }
+        let leftover = &mut self.leftover;
+        self.pace.set(Instant::now(), || leftover.measure());
+        while self.pace.has_start(Instant::now())
+            && let Some(endpoint) = self.pace.next()
+        {
+            self.pump(endpoint, now, STARTS_A_TURN);
+        }
+    }
+
+    /// Starts what is due at an endpoint, as far as it takes more, and plans when to look again. `paced`: how many of the
+    /// starts may be such as take the pace of the node; what needs more waits for its turn.
+    fn pump(&mut self, endpoint: EndpointId, now: Timestamp, paced: usize) {
         if let Some(planned) = self.planned.remove(&endpoint) {
             self.agenda.remove(&(planned, endpoint));
         }
@@ -276,7 +310,10 @@ impl Engine {
         let Standing { own, called } = self.standing(endpoint);
         let instant = Instant::now();
         let room = self.gates.entry(endpoint).or_default().room(own, called.is_some(), instant);
-        let room = self.start_due(endpoint, room, now);
+        let Pumped { room, later } = self.start_due(endpoint, room, now, paced);
+        if later {
+            self.pace.wait(endpoint);
+        }
 
         let next_due = self.lanes.get(&endpoint).and_then(|lanes| lanes.values().filter_map(Lane::next_due).min());
         let waiting = room == 0 && next_due.is_some_and(|due| due <= now);
@@ -292,8 +329,8 @@ impl Engine {
             });
         }
         // With all places taken, or the rest waiting for its turn in a conversation, the next answer looks again; what is
-        // not due yet is looked at in its time, be it only to ask for a probe then.
-        let next_start = next_due.filter(|due| *due > now || (room > 0 && gate.running() == 0));
+        // not due yet is looked at in its time, be it only to ask for a probe then; what waits for the pace has its turn.
+        let next_start = next_due.filter(|due| *due > now || (room > 0 && gate.running() == 0 && !later));
         let look_at = gate.look_at(waiting).filter(|_| called.is_some());
         let look_at = look_at.map(|at| now.plus(at.saturating_duration_since(instant).max(Duration::from_millis(1))));
         if let Some(next) = [next_start, look_at].into_iter().flatten().min() {
@@ -305,11 +342,12 @@ impl Engine {
         }
     }
 
-    /// Starts up to `room` attempts, one of each lane in turn, so that no shard waits for another's. Says how much room
-    /// is left.
-    fn start_due(&mut self, endpoint: EndpointId, mut room: usize, now: Timestamp) -> usize {
-        let Some(lanes) = self.lanes.get_mut(&endpoint) else { return room };
+    /// Starts up to `room` attempts, one of each lane in turn, so that no shard waits for another's.
+    fn start_due(&mut self, endpoint: EndpointId, mut room: usize, now: Timestamp, mut paced: usize) -> Pumped {
+        let mut later = false;
+        let Some(lanes) = self.lanes.get_mut(&endpoint) else { return Pumped { room, later } };
         let gate = self.gates.entry(endpoint).or_default();
+        let instant = Instant::now();
         let mut found = true;
         while found {
             found = false;
@@ -319,7 +357,19 @@ impl Engine {
                 if room == 0 {
                     continue;
                 }
-                let Some(job) = lane.take_due(now) else { continue };
+                let may_start = || {
+                    let may = paced > 0 && self.pace.take(instant);
+                    paced -= usize::from(may);
+                    may
+                };
+                let job = match lane.start_due(now, may_start) {
+                    Start::Job(job) => job,
+                    Start::NothingDue => continue,
+                    Start::Later => {
+                        later = true;
+                        continue;
+                    }
+                };
                 (room, found) = (room - 1, true);
                 gate.begin();
                 let attempt = attempt::run(self.means.clone(), owner.clone(), job.clone(), self.to_self.clone());
@@ -331,7 +381,8 @@ impl Engine {
         if lanes.is_empty() {
             self.lanes.remove(&endpoint);
         }
-        room
+        // With no room left, the next answer looks again.
+        Pumped { room, later: later && room > 0 }
     }
 
     /// An endpoint that was switched on again gets what was paused for it.

@@ -14,6 +14,10 @@ use crate::keys;
 const KEPT: usize = 1024;
 const READ: usize = 512;
 
+/// How many starts are owed to events that came in, at most: what a receiver that was slow for a moment has missed. More
+/// is a backlog.
+const OWED: usize = 64;
+
 /// Below this, the next ones are read.
 const LOW: usize = 128;
 
@@ -25,6 +29,15 @@ pub struct Job {
     pub due: Timestamp,
     /// Set while the first attempt is still to come: those of one conversation run in order.
     pub chat: Option<Address>,
+}
+
+/// What a lane has to start.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Start {
+    Job(Job),
+    NothingDue,
+    /// A job is due, and has to wait for the pace of the node.
+    Later,
 }
 
 type Place = (Timestamp, DeliveryId);
@@ -39,6 +52,9 @@ pub struct Lane {
     horizon: Option<Place>,
     running: HashSet<DeliveryId>,
     running_chats: HashSet<Address>,
+    /// Starts that wait for nobody, one for each event that came in: so a lane keeps up with its events, however slowly
+    /// the node attempts what has waited.
+    owed: usize,
 }
 
 impl Lane {
@@ -56,6 +72,7 @@ impl Lane {
             horizon: None,
             running: HashSet::new(),
             running_chats: HashSet::new(),
+            owed: 0,
         }
     }
 
@@ -67,6 +84,12 @@ impl Lane {
     pub fn reread(&mut self) {
         self.waiting.clear();
         self.horizon = Some((Timestamp(0), DeliveryId::from_bytes([0; 16])));
+    }
+
+    /// Takes a job that came with an event just now.
+    pub fn announced(&mut self, job: Job) {
+        self.owed = OWED.min(self.owed + 1);
+        self.add(job);
     }
 
     /// Takes a job that was just written.
@@ -101,12 +124,24 @@ impl Lane {
         self.waiting.extend(new.map(|place| (place, None)));
     }
 
-    /// Takes the next job that is due, leaving those whose conversation has an attempt under way.
-    pub fn take_due(&mut self, now: Timestamp) -> Option<Job> {
+    /// Takes the next job that is due, if it may start: by what is owed to the lane, or else when `may_start` says so.
+    pub fn start_due(&mut self, now: Timestamp, may_start: impl FnOnce() -> bool) -> Start {
+        let Some(place) = self.find_due(now) else { return Start::NothingDue };
+        if self.owed == 0 && !may_start() {
+            return Start::Later;
+        }
+        self.owed = self.owed.saturating_sub(1);
+        self.take(place).map_or(Start::NothingDue, Start::Job)
+    }
+
+    /// The next job that is due, leaving those whose conversation has an attempt under way.
+    fn find_due(&self, now: Timestamp) -> Option<Place> {
         let free = |chat: &Option<Address>| chat.as_ref().is_none_or(|chat| !self.running_chats.contains(chat));
-        let (place, _) =
-            self.waiting.range(..=(now, DeliveryId::from_bytes([u8::MAX; 16]))).find(|(_, chat)| free(chat))?;
-        let (due, delivery) = *place;
+        let due = self.waiting.range(..=(now, DeliveryId::from_bytes([u8::MAX; 16])));
+        due.into_iter().find(|(_, chat)| free(chat)).map(|(place, _)| *place)
+    }
+
+    fn take(&mut self, (due, delivery): Place) -> Option<Job> {
         let chat = self.waiting.remove(&(due, delivery))?;
         self.running.insert(delivery);
         if let Some(chat) = &chat {
@@ -153,6 +188,28 @@ mod tests {
         Job { endpoint, delivery: DeliveryId::random(), due: Timestamp(due), chat }
     }
 
+    fn take_due(lane: &mut Lane, now: Timestamp) -> Option<Job> {
+        match lane.start_due(now, || true) {
+            Start::Job(job) => Some(job),
+            Start::NothingDue | Start::Later => None,
+        }
+    }
+
+    #[test]
+    fn what_comes_in_starts_at_once_and_what_has_waited_asks() {
+        let endpoint = EndpointId::random();
+        let mut lane = Lane::empty(endpoint);
+        let now = Timestamp(10);
+        lane.add(job(endpoint, 1, None));
+        assert_eq!(lane.start_due(now, || false), Start::Later);
+        // The oldest goes first; an event that comes in lets one of them go.
+        lane.announced(job(endpoint, 2, None));
+        assert!(matches!(lane.start_due(now, || panic!("one is owed")), Start::Job(Job { due: Timestamp(1), .. })));
+        assert_eq!(lane.start_due(now, || false), Start::Later);
+        assert!(matches!(lane.start_due(now, || true), Start::Job(_)));
+        assert_eq!(lane.start_due(now, || panic!("nothing is due")), Start::NothingDue);
+    }
+
     #[test]
     fn first_attempts_of_one_conversation_run_one_after_the_other() {
         let endpoint = EndpointId::random();
@@ -160,11 +217,11 @@ mod tests {
         let jobs = [job(endpoint, 1, Some("1@s")), job(endpoint, 2, Some("1@s")), job(endpoint, 3, Some("2@s"))];
         jobs.iter().for_each(|job| lane.add(job.clone()));
         let now = Timestamp(10);
-        assert_eq!(lane.take_due(now).as_ref(), Some(&jobs[0]));
-        assert_eq!(lane.take_due(now).as_ref(), Some(&jobs[2]));
-        assert_eq!(lane.take_due(now), None);
+        assert_eq!(take_due(&mut lane, now).as_ref(), Some(&jobs[0]));
+        assert_eq!(take_due(&mut lane, now).as_ref(), Some(&jobs[2]));
+        assert_eq!(take_due(&mut lane, now), None);
         lane.answered(&jobs[0]);
-        assert_eq!(lane.take_due(now).as_ref(), Some(&jobs[1]));
+        assert_eq!(take_due(&mut lane, now).as_ref(), Some(&jobs[1]));
     }
 
     #[test]
@@ -172,9 +229,9 @@ mod tests {
         let endpoint = EndpointId::random();
         let mut lane = Lane::empty(endpoint);
         lane.add(job(endpoint, 100, None));
-        assert_eq!(lane.take_due(Timestamp(99)), None);
+        assert_eq!(take_due(&mut lane, Timestamp(99)), None);
         assert_eq!(lane.next_due(), Some(Timestamp(100)));
-        assert!(lane.take_due(Timestamp(100)).is_some());
+        assert!(take_due(&mut lane, Timestamp(100)).is_some());
     }
 
     proptest! {
@@ -203,7 +260,7 @@ mod tests {
             let mut last = Timestamp(0);
             loop {
                 lane.fill(&state);
-                let Some(job) = lane.take_due(Timestamp(i64::MAX)) else { break };
+                let Some(job) = take_due(&mut lane, Timestamp(i64::MAX)) else { break };
                 prop_assert!(job.due >= last);
                 last = job.due;
                 prop_assert!(expected.remove(&job.delivery));

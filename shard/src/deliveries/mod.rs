@@ -2,6 +2,7 @@
 //!
 //! - [`lane`]: what waits for one endpoint in one shard. [`engine`]: the task that runs attempts when they are due.
 //! - `attempt`: one attempt from the stored delivery to the committed outcome. `running`: which ones are in flight.
+//! - `pace`: how fast what has waited is attempted. `leftover`: what the processors have to spare.
 //! - `gate`: how much may run at an endpoint. [`home`]: what is counted for it over the whole cluster. `health`: what
 //!   the directory is told of it.
 //! - `command`: what the state machine is asked. `query`, `view`: lists, details, figures. `sweep`: work on many.
@@ -15,6 +16,8 @@ mod gate;
 mod health;
 pub mod home;
 mod lane;
+mod leftover;
+mod pace;
 pub mod query;
 mod reach;
 pub mod running;
