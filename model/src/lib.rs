@@ -4,6 +4,7 @@
 
 pub mod address;
 pub mod api_key;
+pub mod call;
 pub mod customer;
 pub mod error;
 pub mod event;

@@ -3,6 +3,7 @@
 //! [`News`].
 
 use model::address::Address;
+use model::call::CallEnd;
 use model::group::{AddedReason, Group, GroupChanges, GroupOrigin, RemovedReason};
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,7 @@ pub struct Notice {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum News {
     Group { group: Address, news: GroupNews },
+    Call { call: String, news: CallNews },
 }
 
 /// What became of a group that the channel is in.
@@ -42,5 +44,24 @@ pub enum GroupNews {
     },
     Demoted {
         participants: Vec<Address>,
+    },
+}
+
+/// What became of a call to the channel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum CallNews {
+    Offered {
+        from: Address,
+        is_video: bool,
+        /// Whose members are called.
+        group: Option<Address>,
+        /// The channel was away.
+        offline: bool,
+    },
+    Over {
+        reason: CallEnd,
+        /// This device of the number rejected it.
+        here: bool,
+        duration_seconds: Option<u32>,
     },
 }

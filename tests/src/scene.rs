@@ -33,7 +33,12 @@ impl Scene {
 
     /// The channel's own phone is registered with `more`, such as `{ "business": true }`.
     pub async fn with(more: Value) -> Self {
-        let tenant = Tenant::new(&Cluster::shared().await).await;
+        Self::on(&Cluster::shared().await, more).await
+    }
+
+    /// On a cluster of the test's own.
+    pub async fn on(cluster: &Cluster, more: Value) -> Self {
+        let tenant = Tenant::new(cluster).await;
         let receiver = Receiver::start().await;
         tenant.endpoint(&receiver.url("/"), &["*"], json!({})).await;
         let simulator = tenant.simulator();
@@ -46,6 +51,11 @@ impl Scene {
         let other = tenant.cluster.node_ids().into_iter().find(|node| *node != owner).unwrap_or(owner);
         let api = tenant.api(other);
         Self { tenant, api, simulator, receiver, channel, peer }
+    }
+
+    /// The node that owns the channel.
+    pub async fn owner(&self) -> u64 {
+        self.tenant.owner(self.tenant.cluster.running_node(), &self.channel.id).await.node
     }
 
     pub fn path(&self, rest: &str) -> String {

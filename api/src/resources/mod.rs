@@ -3,6 +3,7 @@
 mod account;
 mod api_keys;
 mod auth;
+mod calls;
 mod channels;
 mod events;
 mod groups;
@@ -38,6 +39,7 @@ pub fn routes() -> Vec<Route> {
     routes.extend(messages::routes());
     routes.extend(media::routes());
     routes.extend(groups::routes());
+    routes.extend(calls::routes());
     routes.extend(settings::routes());
     routes.extend(webhook_endpoints::routes());
     routes.extend(webhook_probe::routes());

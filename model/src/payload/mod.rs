@@ -1,9 +1,11 @@
 //! What the events say: the `data` of each (supplement 24), and which chats an endpoint hears of.
 
+mod calls;
 mod groups;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::calls::{CallOffered, CallTerminated};
 pub use self::groups::{GroupCreated, GroupMembers, GroupUpdated, MembersReason};
 
 use crate::address::Address;
@@ -368,6 +370,8 @@ pub enum Payload {
     GroupParticipantRemoved(GroupMembers),
     GroupAdminPromoted(GroupMembers),
     GroupAdminDemoted(GroupMembers),
+    CallOffered(CallOffered),
+    CallTerminated(CallTerminated),
 }
 
 impl Payload {
@@ -388,6 +392,8 @@ impl Payload {
             Self::GroupParticipantRemoved(_) => EventName::GroupParticipantRemoved,
             Self::GroupAdminPromoted(_) => EventName::GroupAdminPromoted,
             Self::GroupAdminDemoted(_) => EventName::GroupAdminDemoted,
+            Self::CallOffered(_) => EventName::CallOffered,
+            Self::CallTerminated(_) => EventName::CallTerminated,
         }
     }
 
@@ -397,6 +403,8 @@ impl Payload {
             Self::MessageSent(data) => ChatType::of(data.chat.is_group),
             Self::MessageReaction(data) => ChatType::of(data.chat.is_group),
             Self::MessageStatus(data) => ChatType::of(data.is_group),
+            Self::CallOffered(data) => ChatType::of(data.is_group),
+            Self::CallTerminated(data) => ChatType::of(data.is_group),
             Self::ChannelConnected(_)
             | Self::ChannelDisconnected(_)
             | Self::ChannelStatus(_)

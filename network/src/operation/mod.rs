@@ -5,23 +5,27 @@
 //! its caller is answered. A new area is a module here, a variant of [`Operation`] and of [`Answer`], and a line of
 //! `areas!`.
 
+pub mod calls;
 pub mod groups;
 pub mod picture;
 
 use serde::{Deserialize, Serialize};
 
+use self::calls::{CallAnswer, CallOperation};
 use self::groups::{GroupAnswer, GroupOperation};
 
 /// A question of any area.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Operation {
     Groups(GroupOperation),
+    Calls(CallOperation),
 }
 
 /// The answer to an [`Operation`] of the same area.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Answer {
     Groups(GroupAnswer),
+    Calls(CallAnswer),
 }
 
 /// The network's refusal: for good, with its code and text (supplement 1, rule 18).
@@ -56,7 +60,6 @@ macro_rules! areas {
         impl Area for $operation {
             type Answer = $answer;
 
-            #[allow(unreachable_patterns, reason = "while there is one area")]
             fn answer(answer: Answer) -> Option<$answer> {
                 match answer {
                     Answer::$area(answer) => Some(answer),
@@ -69,4 +72,5 @@ macro_rules! areas {
 
 areas! {
     Groups: GroupOperation => GroupAnswer;
+    Calls: CallOperation => CallAnswer;
 }

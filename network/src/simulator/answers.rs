@@ -3,7 +3,9 @@
 //! - [`writing`]: what a phone writes.
 //! - [`inbox`]: what reached it.
 //! - [`gatherings`]: groups and newsletters.
+//! - [`calls`]: calls that phones make and get.
 
+pub mod calls;
 pub mod gatherings;
 pub mod inbox;
 pub mod writing;

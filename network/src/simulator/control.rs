@@ -7,6 +7,7 @@ use model::id::MessageId;
 use model::time::Timestamp;
 use tokio::sync::oneshot;
 
+use super::answers::calls::{NewCall, ShownCall};
 use super::answers::gatherings::{NewNewsletter, ShownNewsletter};
 use super::answers::{
     AcceptedRow, ControlError, InboxQuery, InboxRow, LedgerQuery, LinkBy, List, LoginRow, LoginsQuery, Phone,
@@ -135,6 +136,29 @@ impl Simulator {
     /// An address, or the digits of a number.
     pub fn address(&self, text: &str) -> Result<Address, ControlError> {
         self.shared.with(|engine, _| engine.parse_address(text))
+    }
+
+    /// The phone calls a number or a group; returns the call's id.
+    pub fn begin_call(&self, phone: &str, body: &NewCall) -> Result<String, ControlError> {
+        let number = number(phone)?;
+        self.shared.with(|engine, now| engine.begin_call(now, number, body))
+    }
+
+    pub fn calls(&self, phone: &str) -> Result<Vec<ShownCall>, ControlError> {
+        let number = number(phone)?;
+        self.shared.with(|engine, _| engine.phone_calls(number))
+    }
+
+    /// The phone picks up.
+    pub fn accept_call(&self, phone: &str, id: &str) -> Result<(), ControlError> {
+        let number = number(phone)?;
+        self.shared.with(|engine, now| engine.accept_call(now, number, id))
+    }
+
+    /// The phone rejects a call that rings, or ends one.
+    pub fn hang_up(&self, phone: &str, id: &str) -> Result<(), ControlError> {
+        let number = number(phone)?;
+        self.shared.with(|engine, now| engine.hang_up(now, number, id))
     }
 
     pub fn create_newsletter(&self, phone: &str, body: &NewNewsletter) -> Result<ShownNewsletter, ControlError> {

@@ -1,6 +1,7 @@
 //! The routes of the control API: one line each says what is parsed, what is called and how it is answered.
 
 mod call;
+mod calls;
 mod gatherings;
 mod groups;
 
@@ -35,6 +36,7 @@ pub fn router(simulator: &Simulator) -> Router {
         .push(Router::with_path("react").post(routes.to(react)))
         .push(Router::with_path("disclose").post(routes.to(disclose)))
         .push(groups::routes(&routes))
+        .push(calls::routes(&routes))
         .push(gatherings::newsletters(&routes));
     let phones = Router::with_path("phones")
         .push(Router::new().post(routes.to(register)))

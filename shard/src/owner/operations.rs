@@ -169,8 +169,8 @@ impl Channel {
             projection::check(&operation, &Rows::new(&self.owner.reader, self.row.id, &mut turn), context)
         });
         match checked {
-            // What is there already may be what this very call has done.
-            Err(error) if !(again && error.code == ErrorCode::NoOp) => {
+            // What is there already, or gone, may be what this very call has done.
+            Err(error) if !(again && matches!(error.code, ErrorCode::NoOp | ErrorCode::NotFound)) => {
                 if let Some(asked) = self.operations.0.remove(&id) {
                     asked.answer(Err(error));
                 }

@@ -8,13 +8,14 @@
 //! An area is a module here with those functions, and a line in each of the three. An entity is a type of `model` with a
 //! [`Kind`] of its own.
 
+mod calls;
 mod groups;
 pub mod read;
 mod rows;
 
 use model::address::{Address, Suffixes};
 use model::error::ApiError;
-use model::payload::Payload;
+use model::payload::{Payload, Sender};
 use model::time::Timestamp;
 use network::notice::{News, Notice};
 use network::operation::groups::GroupOperation;
@@ -30,6 +31,7 @@ pub enum Kind {
     /// Which areas were fetched whole since the pairing.
     Synced = 1,
     Group = 2,
+    Call = 40,
     /// What the customer has settled for the channel; see `crate::settings`.
     Settings = 60,
 }
@@ -54,6 +56,15 @@ impl Context<'_> {
 
     pub fn best_all(&self, addresses: &[Address]) -> Vec<Address> {
         addresses.iter().map(|address| self.best(address)).collect()
+    }
+
+    /// Somebody as the author of an event.
+    pub fn sender(&self, address: &Address) -> Sender {
+        match self.best(address) {
+            known if !address.is_lid() => Sender::phone(known),
+            known if known.is_lid() => Sender::unresolved(known),
+            phone => Sender::resolved(address.clone(), phone),
+        }
     }
 
     /// Whether an address is the channel itself.
@@ -95,6 +106,7 @@ pub fn to_sync() -> Vec<(&'static str, Operation)> {
 pub fn check(operation: &Operation, rows: &Rows<'_>, context: &Context<'_>) -> Result<(), ApiError> {
     match operation {
         Operation::Groups(operation) => groups::check(operation, rows, context),
+        Operation::Calls(operation) => calls::check(operation, rows, context),
     }
 }
 
@@ -106,6 +118,8 @@ pub fn absorb(operation: &Operation, answer: &Answer, rows: &mut Rows<'_>, conte
             groups::absorb(operation, answer, rows, context);
             Vec::new()
         }
+        // An answer of another area, or one that changes nothing.
+        _ => Vec::new(),
     }
 }
 
@@ -113,6 +127,7 @@ pub fn absorb(operation: &Operation, answer: &Answer, rows: &mut Rows<'_>, conte
 pub fn refusal(operation: &Operation, refused: &Refused) -> ApiError {
     let narrower = match operation {
         Operation::Groups(operation) => groups::refusal(operation, refused),
+        Operation::Calls(operation) => calls::refusal(operation, refused),
     };
     narrower.unwrap_or_else(|| ApiError::upstream_refused(u32::from(refused.code), &refused.text))
 }
@@ -122,5 +137,6 @@ pub fn take(notice: &Notice, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<
     let actor = notice.actor.as_ref().map(|actor| context.best(actor));
     match &notice.news {
         News::Group { group, news } => groups::take(group, news, actor, rows, context),
+        News::Call { call, news } => calls::take(call, news, rows, context),
     }
 }

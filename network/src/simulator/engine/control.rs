@@ -270,6 +270,7 @@ impl Engine {
         self.messages = Default::default();
         self.groups = Default::default();
         self.newsletters = Default::default();
+        self.calls = Default::default();
         self.ledger = Default::default();
         self.media = Default::default();
         self.pictures = Default::default();

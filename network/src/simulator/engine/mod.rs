@@ -10,10 +10,11 @@
 //!   what reached them.
 //! - [`media`]: bytes that come with messages; [`pictures`]: those of groups, newsletters and profiles.
 //! - [`operations`]: what is asked beside sending, and the notices of it; [`groups`], [`newsletters`]: members and
-//!   rules.
+//!   rules; [`calls`]: who is called.
 //! - [`control`], [`gatherings`], [`inbox`], [`writing`]: what the control API asks.
 //! - [`subscriber`], [`message`], [`mailbox`], [`ledger`]: the state.
 
+mod calls;
 mod control;
 mod gatherings;
 pub mod groups;
@@ -45,6 +46,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use uuid::Uuid;
 
+use self::calls::Calls;
 use self::groups::Groups;
 use self::ledger::Ledger;
 use self::media::MediaStore;
@@ -103,6 +105,7 @@ enum Later {
     Login { session: SessionId },
     Answer(Box<InFlight>),
     AutoRead { number: Number, position: u64 },
+    CallTimeout { id: String },
 }
 
 pub struct Engine {
@@ -123,6 +126,7 @@ pub struct Engine {
     messages: Messages,
     groups: Groups,
     newsletters: Newsletters,
+    calls: Calls,
     ledger: Ledger,
     media: MediaStore,
     pictures: Pictures,
@@ -154,6 +158,7 @@ impl Engine {
             messages: Messages::default(),
             groups: Groups::default(),
             newsletters: Newsletters::default(),
+            calls: Calls::default(),
             ledger: Ledger::default(),
             media: MediaStore::default(),
             pictures: Pictures::default(),
@@ -185,6 +190,7 @@ impl Engine {
                 Later::Login { session } => self.admit(due, session),
                 Later::Answer(in_flight) => self.judge(due, *in_flight),
                 Later::AutoRead { number, position } => self.auto_read(due, number, position),
+                Later::CallTimeout { id } => self.call_timeout(due, &id),
             }
         }
     }

@@ -3,6 +3,7 @@
 //! A phone does through the control API what a device does through its session: both end in [`Engine::perform`]. Whom a
 //! change concerns gets a notice, the devices of its author too.
 
+mod calls;
 mod groups;
 
 use model::time::Timestamp;
@@ -30,7 +31,8 @@ impl Engine {
         let result = match self.answered.get(&asked) {
             Some(answer) => answer.clone(),
             None => {
-                let result = self.perform(now, live.number, operation).map(Box::new).map_err(Refused::from);
+                let result =
+                    self.perform(now, live.number, Some(live.device), operation).map(Box::new).map_err(Refused::from);
                 if self.answered.len() >= REMEMBERED {
                     self.answered.clear();
                 }
@@ -62,11 +64,19 @@ impl Engine {
     ) -> Result<Answer, ControlError> {
         self.advance(now);
         self.subscriber(number)?;
-        Ok(self.perform(now, number, operation)?)
+        Ok(self.perform(now, number, None, operation)?)
     }
 
-    fn perform(&mut self, now: Timestamp, by: Number, operation: Operation) -> Result<Answer, Refusal> {
+    /// `device` is the one that asks; `None` when the phone does.
+    fn perform(
+        &mut self,
+        now: Timestamp,
+        by: Number,
+        device: Option<u32>,
+        operation: Operation,
+    ) -> Result<Answer, Refusal> {
         match operation {
+            Operation::Calls(operation) => self.call_operation(now, by, device, operation).map(Answer::from),
             Operation::Groups(operation) => self.group_operation(now, by, operation).map(Answer::from),
         }
     }

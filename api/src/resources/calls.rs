@@ -1,0 +1,50 @@
+//! Calls (supplement 18): rejecting them. Listing and accepting are stubs.
+
+use model::address::{Address, Suffixes};
+use model::error::{ApiError, ErrorCode};
+use model::field::{Body, Fields, rule};
+use model::issue::Issues;
+use network::operation::calls::CallOperation;
+use serde_json::json;
+
+use crate::exchange::ChannelCall;
+use crate::openapi::Doc;
+use crate::reply::{Outcome, Reply};
+use crate::route::Route;
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::post("/v1/channels/{id}/calls/{call_id}/reject").channel(reject).doc(
+            Doc::new("reject_call", "Reject a call that rings")
+                .optional_body(|body| RejectCall::parse(body, &Suffixes::simulated()), json!({ "from": "15551234567" }))
+                .no_content()
+                .errors(&[
+                    ErrorCode::NotFound,
+                    ErrorCode::NotConnected,
+                    ErrorCode::ChannelUnavailable,
+                    ErrorCode::Other,
+                ]),
+        ),
+    ]
+}
+
+/// Who calls; known to the gateway itself for two minutes after the call was offered.
+struct RejectCall {
+    from: Option<Address>,
+}
+
+impl RejectCall {
+    fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, ApiError> {
+        let issues = Issues::new();
+        let from = Fields::new(body, &issues).optional("from", rule::address(suffixes));
+        issues.finish(|| Some(Self { from }))
+    }
+}
+
+async fn reject(call: &mut ChannelCall) -> Outcome {
+    let body = call.optional_object().await?;
+    let RejectCall { from } = RejectCall::parse(&body, &call.app.config.suffixes)?;
+    let call_id = call.parameter("call_id").to_owned();
+    call.operate(CallOperation::Reject { call_id, from }).await?;
+    Ok(Reply::no_content())
+}

@@ -1,0 +1,19 @@
+//! Inbound calls (supplement 18): the gateway hears of them and can reject them.
+
+use serde::{Deserialize, Serialize};
+
+/// Why a call is over for the channel (`call.terminated`, supplement 24).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallEnd {
+    /// By the channel: its phone or the gateway.
+    Rejected,
+    /// Nobody answered.
+    Timeout,
+    /// On the channel's own phone.
+    AcceptedElsewhere,
+    /// A call of a group that took place without the channel.
+    Ended,
+    /// The caller gave up before anybody answered.
+    Cancelled,
+}

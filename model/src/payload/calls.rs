@@ -1,0 +1,41 @@
+//! `call.*` events (supplement 24).
+
+use serde::Serialize;
+
+use super::Sender;
+use crate::address::Address;
+use crate::call::CallEnd;
+
+/// Somebody calls the channel.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CallOffered {
+    pub call_id: String,
+    /// The caller.
+    #[serde(flatten)]
+    pub sender: Sender,
+    pub is_video: bool,
+    pub is_group: bool,
+    pub group_id: Option<Address>,
+    /// Offered while the channel was away.
+    pub offline: bool,
+    /// Unix seconds.
+    pub timestamp: i64,
+}
+
+/// A call is over for the channel.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CallTerminated {
+    pub call_id: String,
+    /// The caller.
+    #[serde(flatten)]
+    pub sender: Sender,
+    pub reason: CallEnd,
+    pub rejected_by_gateway: bool,
+    /// How long it was spoken, where it took place.
+    pub duration_seconds: Option<u32>,
+    /// Unix seconds.
+    pub timestamp: i64,
+    /// For the filter by chats.
+    #[serde(skip)]
+    pub is_group: bool,
+}

@@ -1,0 +1,43 @@
+//! Calls that a phone makes and gets.
+
+use network::operation::calls::CallOperation;
+use network::simulator::answers::calls::NewCall;
+use salvo::http::StatusCode;
+use salvo::prelude::Router;
+use serde_json::json;
+
+use super::call::{Answer, Call, Outcome, Routes};
+
+pub fn routes(routes: &Routes<'_>) -> Router {
+    let call = Router::with_path("{call}")
+        .push(Router::new().delete(routes.to(hang_up)))
+        .push(Router::with_path("accept").post(routes.to(accept)))
+        .push(Router::with_path("reject").post(routes.to(reject)));
+    Router::with_path("calls").push(Router::new().get(routes.to(list)).post(routes.to(begin))).push(call)
+}
+
+async fn begin(call: Call) -> Outcome {
+    let call_id = call.simulator.begin_call(&call.phone, &call.body::<NewCall>()?)?;
+    Answer::json(StatusCode::CREATED, &json!({ "call_id": call_id }))
+}
+
+async fn list(call: Call) -> Outcome {
+    let calls = call.simulator.calls(&call.phone)?;
+    Answer::ok(&json!({ "total": calls.len(), "data": calls }))
+}
+
+async fn hang_up(call: Call) -> Outcome {
+    call.simulator.hang_up(&call.phone, call.param("call"))?;
+    Answer::done()
+}
+
+async fn accept(call: Call) -> Outcome {
+    call.simulator.accept_call(&call.phone, call.param("call"))?;
+    Answer::done()
+}
+
+async fn reject(call: Call) -> Outcome {
+    let call_id = call.param("call").to_owned();
+    call.simulator.operate(&call.phone, CallOperation::Reject { call_id, from: None })?;
+    Answer::done()
+}
