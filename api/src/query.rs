@@ -35,7 +35,6 @@ pub struct Parameter {
     pub repeated: bool,
 }
 
-#[allow(dead_code, reason = "the routes that need the rest are to be documented")]
 impl<'a> Query<'a> {
     pub fn of(request: &'a Request) -> Self {
         Self { request: Some(request), issues: Issues::new(), outline: None }
@@ -68,13 +67,17 @@ impl<'a> Query<'a> {
         });
     }
 
-    /// All values of a parameter that may be repeated, at most `most`.
+    /// All values of a parameter that may be repeated, at most `most`; none is empty.
     pub fn texts(&self, name: &str, most: usize) -> Vec<&'a str> {
-        self.note_repeated(name, most, json!({ "type": "string" }));
+        self.note_repeated(name, most, json!({ "type": "string", "minLength": 1 }));
         let values = self.request.and_then(|request| request.queries().get_vec(name));
         let texts: Vec<&str> = values.into_iter().flatten().map(String::as_str).collect();
         if texts.len() > most {
             self.refuse(name, IssueCode::TooMany, &format!("at most {most} times"));
+            return Vec::new();
+        }
+        if texts.iter().any(|text| text.is_empty()) {
+            self.refuse(name, IssueCode::Empty, "must not be empty");
             return Vec::new();
         }
         texts
@@ -84,6 +87,17 @@ impl<'a> Query<'a> {
     pub fn text(&self, name: &str) -> Option<&'a str> {
         self.note(name, || json!({ "type": "string" }));
         self.value(name)
+    }
+
+    /// As [`text`](Self::text), with at most so many characters.
+    pub fn text_up_to(&self, name: &str, longest: usize) -> Option<&'a str> {
+        self.note(name, || json!({ "type": "string", "maxLength": longest }));
+        let text = self.value(name)?;
+        if text.chars().count() > longest {
+            self.refuse(name, IssueCode::TooLong, &format!("has at most {longest} characters"));
+            return None;
+        }
+        Some(text)
     }
 
     fn value(&self, name: &str) -> Option<&'a str> {

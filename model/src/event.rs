@@ -3,6 +3,7 @@
 use std::fmt;
 
 use hmac::{Hmac, KeyInit, Mac};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use ulid::Ulid;
@@ -21,7 +22,7 @@ pub const LARGEST_ENVELOPE: usize = 256 * 1024;
 macro_rules! event_names {
     ($($name:ident $text:literal,)*) => {
         /// The event names of interface 6.2.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
         pub enum EventName {
             $(#[serde(rename = $text)] $name,)*
         }
@@ -84,8 +85,9 @@ impl fmt::Display for EventName {
 }
 
 /// `evt_` and a ULID: the key by which receivers drop repeats.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
+#[schemars(inline)]
 pub struct EventId(String);
 
 /// What names an inbound item of the network, so that a replay of it gets the same [`EventId`].

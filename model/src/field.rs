@@ -124,6 +124,13 @@ impl<'a> Fields<'a> {
         self.outline.is_some() || self.map.contains_key(key)
     }
 
+    /// Says what a field takes, where its rules cannot; `schema` is JSON Schema.
+    pub fn tell(&self, key: &str, schema: impl FnOnce() -> Value) {
+        if let Some(outline) = &self.outline {
+            outline.tell(key, schema());
+        }
+    }
+
     /// The value as it is, without a rule.
     pub fn get(&self, key: &str) -> Option<&'a Value> {
         self.map.get(key)

@@ -1,5 +1,6 @@
 //! Token buckets (interface 8.1): exact whole-number arithmetic on a clock that is passed in.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
@@ -37,7 +38,7 @@ impl LimitScope {
 }
 
 /// Capacity and refill of a bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BucketRule {
     /// The most tokens that a bucket holds.

@@ -1,5 +1,6 @@
 //! Media: the bytes that come with a message, or were uploaded to be sent (supplement 8).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -52,8 +53,9 @@ impl Media {
 }
 
 /// A SHA-256 in 64 lower-case hex characters.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
+#[schemars(inline, extend("pattern" = "^[0-9a-f]{64}$"))]
 pub struct Sha256Hex(pub String);
 
 /// The network's name of uploaded bytes.
@@ -62,7 +64,7 @@ pub struct Sha256Hex(pub String);
 pub struct MediaHandle(pub String);
 
 /// Whether the bytes can be had (supplement 8.4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MediaState {
     Ready,
@@ -76,7 +78,7 @@ pub enum MediaState {
 }
 
 /// Media as events and history show it (supplement 8.4); every field always present.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MediaRef {
     pub id: Option<MediaId>,
     /// A signed link.

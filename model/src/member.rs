@@ -1,5 +1,6 @@
 //! Members of an account: what a dashboard session may do by its role (supplement 21.5).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::scope::{Access, Resource, Scope, Scopes};
@@ -12,7 +13,7 @@ use crate::scope::{Access, Resource, Scope, Scopes};
 /// | `member` | everything but `keys.write` | reads |
 /// | `admin` | everything | changes it |
 /// | `owner` | everything | changes and deletes it |
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     Viewer,

@@ -2,6 +2,7 @@
 //!
 //! Stored records and the driver carry these types; the interface's JSON shapes are made from them at the edge.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::address::Address;
@@ -9,7 +10,7 @@ use crate::id::MessageId;
 use crate::media::Media;
 
 /// Names an existing message (interface 2.2).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MessageKey {
     pub id: MessageId,
     /// Whether the channel itself sent it.

@@ -53,6 +53,20 @@ impl Timestamp {
     }
 }
 
+impl JsonSchema for Day {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Day".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "format": "date" })
+    }
+}
+
 impl JsonSchema for Timestamp {
     fn inline_schema() -> bool {
         true
@@ -113,20 +127,6 @@ impl Day {
 
     pub fn minus(self, days: u32) -> Self {
         Self(self.0.saturating_sub(days))
-    }
-}
-
-impl JsonSchema for Day {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Day".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "format": "date" })
     }
 }
 

@@ -14,6 +14,7 @@ use model::status::{Reason, Status, Trigger};
 use model::time::Timestamp;
 use model::webhook::DeliveryState;
 use network::operation::{Answer as NetworkAnswer, Operation};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -233,7 +234,7 @@ pub struct Sent {
     pub to: Address,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SentStatus {
     Sent,
@@ -241,7 +242,8 @@ pub enum SentStatus {
 }
 
 /// A delivery as a history row shows it (supplement 5.4).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "MessageDelivery")]
 pub struct DeliveryView {
     pub id: DeliveryId,
     pub endpoint_id: EndpointId,

@@ -302,7 +302,7 @@ pub struct BegunAttempt {
 }
 
 /// Why an attempt was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AttemptTrigger {
     Scheduled,

@@ -7,6 +7,7 @@ use model::id::SessionId;
 use model::session_token::{EmailToken, RefreshToken};
 use model::time::Timestamp;
 use raft::directory::users::{SessionRecord, UserRecord, Verification};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::access;
@@ -23,7 +24,8 @@ const LONGEST_LIFE: Duration = Duration::from_secs(180 * 24 * 3600);
 const VERIFICATION_LIFE: Duration = Duration::from_secs(24 * 3600);
 
 /// The answer to a login and to a refresh.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Tokens")]
 pub struct TokensView {
     access_token: String,
     expires_in: u64,

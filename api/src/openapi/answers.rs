@@ -40,6 +40,9 @@ fn add_content(answer: &mut Value, content: &Content, parts: &mut Parts) {
             let row = row(&mut parts.schemas);
             add_json(answer, list(&row, *cursor));
         }
+        Content::Error => {
+            answer["content"]["application/json"] = json!({ "schema": { "$ref": "#/components/schemas/Error" } });
+        }
         Content::Other(media_type) => {
             let schema = if media_type.starts_with("text/") { json!({ "type": "string" }) } else { binary() };
             answer["content"][media_type] = json!({ "schema": schema });

@@ -28,6 +28,8 @@ pub struct Doc {
     pub(super) headers: Vec<HeaderDoc>,
     pub(super) answers: Vec<Answer>,
     pub(super) errors: Vec<ErrorCode>,
+    /// A public route that reads the caller's token by itself.
+    pub(super) bearer: bool,
 }
 
 /// A request's body.
@@ -64,6 +66,8 @@ pub(super) enum Content {
         row: fn(&mut SchemaGenerator) -> Schema,
         cursor: Cursor,
     },
+    /// The envelope of an error.
+    Error,
     /// Bytes or text of this type.
     Other(&'static str),
 }
@@ -81,7 +85,6 @@ fn json_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-#[allow(dead_code, reason = "the routes that need the rest are to be documented")]
 impl Doc {
     /// `id` in snake case, unique over all routes; `summary` is what the call does, in the imperative.
     pub fn new(id: &'static str, summary: &'static str) -> Self {
@@ -94,6 +97,7 @@ impl Doc {
             headers: Vec::new(),
             answers: Vec::new(),
             errors: Vec::new(),
+            bearer: false,
         }
     }
 
@@ -203,9 +207,24 @@ impl Doc {
         self.answer(status, Content::Other(media_type))
     }
 
+    /// The error envelope under a status that no code has.
+    pub fn refusal(self, status: StatusCode) -> Self {
+        self.answer(status, Content::Error)
+    }
+
     fn answer(mut self, status: StatusCode, content: Content) -> Self {
         self.answers.push(Answer { status, content });
         self
+    }
+
+    /// A public route that reads the caller's token by itself.
+    pub fn bearer(self) -> Self {
+        Self { bearer: true, ..self }
+    }
+
+    /// The network has a part in it (supplement 1, rules 15, 17 and 18).
+    pub fn on_network(self) -> Self {
+        self.errors(&[ErrorCode::NotConnected, ErrorCode::ChannelUnavailable, ErrorCode::Other])
     }
 
     /// The codes of this route's own. Those of its kind (key, limits, body, channel, plan) come by themselves; `other`

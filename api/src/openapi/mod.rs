@@ -12,8 +12,10 @@ mod parameters;
 pub use doc::Doc;
 pub use pages::{Document, routes};
 
+use schemars::Schema;
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
 use serde_json::{Map, Value, json};
 
 use crate::route::Route;
@@ -37,6 +39,7 @@ pub fn document(title: &str, routes: &[Route]) -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
         settings.definitions_path = "/components/schemas".into();
         settings.meta_schema = None;
+        settings.transforms.push(Box::new(RecursiveTransform(fold_words)));
     });
     let mut parts = Parts { schemas: settings.into_generator(), responses: Map::new() };
     let mut paths = Map::new();
@@ -79,3 +82,22 @@ pub fn document(title: &str, routes: &[Route]) -> Value {
         },
     })
 }
+
+/// Words that are documented one by one are a choice of constants, which generated clients make much of: one list of them
+/// reads better.
+fn fold_words(schema: &mut Schema) {
+    let Some(Value::Array(choices)) = schema.get("oneOf") else { return };
+    let word = |choice: &Value| match (choice.get("const"), choice.get("enum")) {
+        (Some(word @ Value::String(_)), None) => Some(vec![word.clone()]),
+        (None, Some(Value::Array(words))) if words.iter().all(Value::is_string) => Some(words.clone()),
+        _ => None,
+    };
+    let words: Option<Vec<Vec<Value>>> = choices.iter().map(word).collect();
+    let Some(words) = words else { return };
+    schema.remove("oneOf");
+    schema.insert("type".to_owned(), json!("string"));
+    schema.insert("enum".to_owned(), json!(words.concat()));
+}
+
+#[cfg(test)]
+mod tests;

@@ -17,7 +17,7 @@ pub fn of(route: &Route, doc: &Doc, parts: &mut Parts) -> Value {
         "operationId": doc.id,
         "summary": doc.summary,
         "tags": [tag(route.path)],
-        "security": security(route),
+        "security": security(route, doc),
         "responses": answers::of(route, &doc.answers, &errors, parts),
     });
     let about = about(route, doc);
@@ -47,9 +47,9 @@ fn about(route: &Route, doc: &Doc) -> String {
     [doc.about, needs.as_str()].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n\n")
 }
 
-fn security(route: &Route) -> Value {
+fn security(route: &Route, doc: &Doc) -> Value {
     match &route.action {
-        Action::Public(_) => json!([]),
+        Action::Public(_) if !doc.bearer => json!([]),
         // The one route that a browser can open without a header (supplement 23).
         Action::Account(_) if route.path == crate::resources::EVENTS_PATH => {
             json!([{ "bearer": [] }, { "ticket": [] }])

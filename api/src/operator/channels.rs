@@ -2,32 +2,56 @@
 
 use std::sync::Arc;
 
-use model::error::ApiError;
+use model::error::{ApiError, ErrorCode};
 use model::id::{ChannelId, CustomerId, Epoch, NodeId, ShardId, Slot};
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::status::Trigger;
 use raft::directory::command::Command;
 use raft::directory::records::{AuditEntry, ChannelRecord};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use shard::call::{Done, Live, Work};
 
 use crate::audit::Target;
 use crate::exchange::OperatorCall;
 use crate::failure;
+use crate::openapi::Doc;
+use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::resources::ChannelView;
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
+    use ErrorCode as E;
     vec![
-        Route::get("/v1/admin/channels").operator(list),
-        Route::get("/v1/admin/channels/{id}").operator(show),
-        Route::post("/v1/admin/channels/{id}/disable").operator(disable),
-        Route::post("/v1/admin/channels/{id}/enable").operator(enable),
+        Route::get("/v1/admin/channels").operator(list).doc(
+            Doc::new("list_all_channels", "List the channels of all customers, the newest first")
+                .query(asked)
+                .page::<PlacedChannel>(),
+        ),
+        Route::get("/v1/admin/channels/{id}").operator(show).doc(
+            Doc::new("get_placed_channel", "Get a channel and its place in the cluster")
+                .ok::<PlacedChannel>()
+                .errors(&[E::ChannelNotFound]),
+        ),
+        Route::post("/v1/admin/channels/{id}/disable").operator(disable).doc(
+            Doc::new("disable_any_channel", "Forbid a channel to run")
+                .optional_body(crate::resources::parse_disable_reason, json!({ "reason": "abuse" }))
+                .accepted::<PlacedChannel>()
+                .errors(&[E::ChannelNotFound, E::NoOp, E::ConcurrentModification]),
+        ),
+        Route::post("/v1/admin/channels/{id}/enable").operator(enable).doc(
+            Doc::new("enable_any_channel", "Allow a disabled channel to run").accepted::<PlacedChannel>().errors(&[
+                E::ChannelNotFound,
+                E::NotDisabled,
+                E::ConcurrentModification,
+            ]),
+        ),
     ]
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct PlacedChannel {
     #[serde(flatten)]
     channel: ChannelView,
@@ -59,12 +83,16 @@ impl Cursor for ChannelCursor {
     const KIND: &'static str = "admin-channels.1";
 }
 
-async fn list(call: &mut OperatorCall) -> Outcome {
-    let query = call.query();
+/// The size of the page, whose channels, and where the page before ended.
+fn asked(query: Query<'_>) -> Result<(usize, Option<CustomerId>, Option<ChannelId>), ApiError> {
     let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
-    let customer: Option<CustomerId> = query.id("customer_id");
+    let customer = query.id("customer_id");
     let after = query.cursor::<ChannelCursor>(ListId::only()).map(|cursor| cursor.id);
-    let (limit, customer, after) = query.finish((limit, customer, after))?;
+    query.finish((limit, customer, after))
+}
+
+async fn list(call: &mut OperatorCall) -> Outcome {
+    let (limit, customer, after) = asked(call.query())?;
 
     let mut channels: Vec<Arc<ChannelRecord>> = call.cluster().directory().read(|state| {
         let live = state.channels.values().filter(|channel| channel.deleted_at.is_none());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::future::try_join_all;
 use model::customer::{ChangeCustomer, CreateCustomer};
-use model::error::ApiError;
+use model::error::{ApiError, ErrorCode};
 use model::field::Change;
 use model::id::CustomerId;
 use model::limit::BucketRule;
@@ -12,41 +12,64 @@ use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::time::Timestamp;
 use raft::directory::command::{Command, CustomerChange, Reply as Updated};
 use raft::directory::records::CustomerRecord;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::app::App;
 use crate::audit::Target;
 use crate::exchange::{Exchange, OperatorCall};
 use crate::failure;
+use crate::openapi::Doc;
+use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::resources::{AccountView, IssuedKey, NewKey, audited_revocations};
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
+    use ErrorCode as E;
     vec![
-        Route::get("/v1/admin/customers").operator(list),
-        Route::post("/v1/admin/customers").operator(create),
-        Route::get("/v1/admin/customers/{id}").operator(show),
-        Route::patch("/v1/admin/customers/{id}").operator(patch),
-        Route::delete("/v1/admin/customers/{id}").operator(delete),
+        Route::get("/v1/admin/customers")
+            .operator(list)
+            .doc(Doc::new("list_customers", "List customers, the newest first").query(asked).page::<CustomerView>()),
+        Route::post("/v1/admin/customers").operator(create).doc(
+            Doc::new("create_customer", "Create a customer with its first key")
+                .body(CreateCustomer::parse, json!({ "name": "Acme", "plan": { "channel_limit": 5 } }))
+                .created::<CreatedView>(),
+        ),
+        Route::get("/v1/admin/customers/{id}")
+            .operator(show)
+            .doc(Doc::new("get_customer", "Get a customer").ok::<CustomerView>().errors(&[E::NotFound])),
+        Route::patch("/v1/admin/customers/{id}").operator(patch).doc(
+            Doc::new("update_customer", "Change a customer, its plan or its limits")
+                .body(ChangeCustomer::parse, json!({ "plan": { "overdue_since": null } }))
+                .ok::<CustomerView>()
+                .errors(&[E::NotFound]),
+        ),
+        Route::delete("/v1/admin/customers/{id}")
+            .operator(delete)
+            .doc(Doc::new("delete_customer", "Delete a customer").accepted::<CustomerView>().errors(&[E::NotFound])),
     ]
 }
 
 /// The account, and the buckets that it has at present.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Customer")]
 struct CustomerView {
     #[serde(flatten)]
     account: AccountView,
     limits: LimitsView,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "CustomerLimits")]
 struct LimitsView {
     customer: BucketRule,
     channel: BucketRule,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "CreatedCustomer")]
 struct CreatedView {
     #[serde(flatten)]
     customer: CustomerView,
@@ -75,11 +98,15 @@ impl Cursor for CustomerCursor {
     const KIND: &'static str = "customers.1";
 }
 
-async fn list(call: &mut OperatorCall) -> Outcome {
-    let query = call.query();
+/// The size of the page, and where the one before ended.
+fn asked(query: Query<'_>) -> Result<(usize, Option<(Timestamp, CustomerId)>), ApiError> {
     let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
     let after = query.cursor::<CustomerCursor>(ListId::only()).map(|cursor| (cursor.created_at, cursor.id));
-    let (limit, after) = query.finish((limit, after))?;
+    query.finish((limit, after))
+}
+
+async fn list(call: &mut OperatorCall) -> Outcome {
+    let (limit, after) = asked(call.query())?;
 
     let place = |customer: &CustomerRecord| (customer.created_at, customer.id);
     let mut customers: Vec<Arc<CustomerRecord>> = call.cluster().directory().read(|state| {

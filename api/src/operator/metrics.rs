@@ -1,14 +1,22 @@
 //! `GET /metrics`: Prometheus text. No token, since the port is private and the text holds no tenant's data.
 
 use crate::exchange::Exchange;
+use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::route::Route;
 
+/// The format of Prometheus.
+const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
 pub fn routes() -> Vec<Route> {
-    vec![Route::get("/metrics").public(text)]
+    vec![
+        Route::get("/metrics")
+            .public(text)
+            .doc(Doc::new("get_prometheus_metrics", "Get the node's figures as Prometheus reads them").content(TEXT)),
+    ]
 }
 
 async fn text(exchange: &mut Exchange) -> Outcome {
     let text = (exchange.app.config.metrics_text)();
-    Ok(Reply::content("text/plain; version=0.0.4; charset=utf-8", text))
+    Ok(Reply::content(TEXT, text))
 }

@@ -3,22 +3,30 @@
 use model::id::ShardId;
 use model::time::Timestamp;
 use raft::directory::records::NodeRecord;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::exchange::OperatorCall;
+use crate::openapi::Doc;
 use crate::reply::{List, Outcome, Reply};
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
-    vec![Route::get("/v1/admin/nodes").operator(list)]
+    vec![
+        Route::get("/v1/admin/nodes")
+            .operator(list)
+            .doc(Doc::new("list_nodes", "List the members of the cluster").list::<NodeView>()),
+    ]
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Node")]
 struct NodeView {
     id: u64,
     address: String,
     /// `null` while the node does not answer, as are all that only it knows.
     version: Option<String>,
+    #[schemars(extend("enum" = ["ready", "draining", "down"]))]
     state: &'static str,
     zone: Option<String>,
     weight: u32,

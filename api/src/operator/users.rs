@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::error::ApiError;
+use model::error::{ApiError, ErrorCode};
 use model::field::{Body, Change, Fields, rule};
 use model::id::{CustomerId, UserId};
 use model::issue::Issues;
@@ -11,25 +11,44 @@ use model::member::Role;
 use model::time::Timestamp;
 use raft::directory::command::{Command, Reply as Updated};
 use raft::directory::users::{UserChange, UserCommand, UserRecord};
+use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 
 use crate::audit::Target;
 use crate::exchange::OperatorCall;
 use crate::failure;
+use crate::openapi::Doc;
 use crate::reply::{List, Outcome, Reply};
 use crate::resources::{email, new_password};
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
+    use ErrorCode as E;
     vec![
-        Route::get("/v1/admin/customers/{id}/users").operator(list),
-        Route::post("/v1/admin/customers/{id}/users").operator(create),
-        Route::patch("/v1/admin/customers/{id}/users/{user_id}").operator(patch),
-        Route::delete("/v1/admin/customers/{id}/users/{user_id}").operator(delete),
+        Route::get("/v1/admin/customers/{id}/users")
+            .operator(list)
+            .doc(Doc::new("list_users", "List a customer's members").list::<UserView>().errors(&[E::NotFound])),
+        Route::post("/v1/admin/customers/{id}/users").operator(create).doc(
+            Doc::new("create_user", "Make a member of a customer")
+                .body(CreateUser::parse, json!({ "email": "ann@example.com", "password": "correct horse battery" }))
+                .created::<UserView>()
+                .errors(&[E::NotFound, E::BadRequest]),
+        ),
+        Route::patch("/v1/admin/customers/{id}/users/{user_id}").operator(patch).doc(
+            Doc::new("update_user", "Change a member's role or password")
+                .body(PatchUser::parse, json!({ "role": "admin" }))
+                .ok::<UserView>()
+                .errors(&[E::NotFound]),
+        ),
+        Route::delete("/v1/admin/customers/{id}/users/{user_id}")
+            .operator(delete)
+            .doc(Doc::new("delete_user", "Remove a member").no_content().errors(&[E::NotFound])),
     ]
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "User")]
 struct UserView {
     id: UserId,
     customer_id: CustomerId,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::api_key::ApiKey;
-use model::error::ApiError;
+use model::error::{ApiError, ErrorCode};
 use model::field::{Body, Fields, Judged, rule};
 use model::id::{ChannelId, CustomerId, KeyId};
 use model::issue::{Fault, IssueCode, Issues};
@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use crate::audit::Target;
 use crate::exchange::{AccountCall, Exchange};
 use crate::failure;
+use crate::openapi::Doc;
 use crate::reply::{List, Outcome, Reply};
 use crate::route::Route;
 
@@ -29,12 +30,38 @@ const LONGEST_LIFE: Duration = Duration::from_secs(5 * 366 * 24 * 3600);
 const MOST_SCOPES: usize = 128;
 
 pub fn routes() -> Vec<Route> {
+    use ErrorCode as E;
     vec![
-        Route::post("/v1/api-keys").account(create),
-        Route::get("/v1/api-keys").account(list),
-        Route::get("/v1/api-keys/{id}").account(show),
-        Route::patch("/v1/api-keys/{id}").account(patch),
-        Route::delete("/v1/api-keys/{id}").account(revoke),
+        Route::post("/v1/api-keys").account(create).doc(
+            Doc::new("create_api_key", "Issue an API key")
+                .about("The secret is shown in this answer alone.")
+                .body(
+                    |body| CreateKey::parse(body, Timestamp(0)),
+                    json!({ "name": "reader", "scopes": ["messages.read", "media.*"] }),
+                )
+                .created::<IssuedKey>()
+                .errors(&[E::ChannelNotFound, E::ChannelAccessDenied, E::ChannelScopedKey]),
+        ),
+        Route::get("/v1/api-keys").account(list).doc(
+            Doc::new("list_api_keys", "List API keys")
+                .query(|query| query.flag("include_revoked"))
+                .list::<ApiKeyView>(),
+        ),
+        Route::get("/v1/api-keys/{id}")
+            .account(show)
+            .doc(Doc::new("get_api_key", "Get an API key").ok::<ApiKeyView>().errors(&[E::NotFound])),
+        Route::patch("/v1/api-keys/{id}").account(patch).doc(
+            Doc::new("rename_api_key", "Rename an API key")
+                .body(parse_rename, json!({ "name": "reader of the dashboard" }))
+                .ok::<ApiKeyView>()
+                .errors(&[E::NotFound]),
+        ),
+        Route::delete("/v1/api-keys/{id}").account(revoke).doc(
+            Doc::new("revoke_api_key", "Revoke an API key")
+                .about("Once this is answered, no node accepts the key.")
+                .no_content()
+                .errors(&[E::NotFound, E::NoOp]),
+        ),
     ]
 }
 

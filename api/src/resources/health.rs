@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use model::time::Timestamp;
 use parking_lot::Mutex;
 use salvo::http::StatusCode;
+use schemars::JsonSchema;
 use serde::Serialize;
 use shard::cluster::Readiness;
 
 use crate::exchange::Exchange;
+use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::route::Route;
 
@@ -17,16 +19,27 @@ const SUMMARY_MILLIS: i64 = 5_000;
 
 pub fn routes() -> Vec<Route> {
     let mut routes = probes();
-    routes.push(Route::get("/v1/status/summary").public(summary));
+    routes.push(
+        Route::get("/v1/status/summary")
+            .public(summary)
+            .doc(Doc::new("get_status_summary", "See how the gateway does as a whole").ok::<Summary>()),
+    );
     routes
 }
 
 /// What a supervisor asks; on both ports.
 pub fn probes() -> Vec<Route> {
-    vec![Route::get("/healthz").public(healthz), Route::get("/readyz").public(readyz)]
+    vec![
+        Route::get("/healthz").public(healthz).doc(Doc::new("get_health", "See whether the node lives").ok::<Health>()),
+        Route::get("/readyz").public(readyz).doc(
+            Doc::new("get_readiness", "See whether the node takes requests")
+                .ok::<Ready>()
+                .json::<Ready>(StatusCode::SERVICE_UNAVAILABLE),
+        ),
+    ]
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Health {
     status: &'static str,
     version: String,
@@ -39,8 +52,10 @@ async fn healthz(exchange: &mut Exchange) -> Outcome {
     Ok(Reply::ok(&Health { status: "ok", version, node: exchange.cluster().node() }))
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Readiness")]
 struct Ready {
+    #[schemars(extend("enum" = ["ready", "not_ready"]))]
     status: &'static str,
     checks: BTreeMap<&'static str, &'static str>,
 }
@@ -72,22 +87,26 @@ pub struct StatusSummary {
     last: Mutex<Option<Summary>>,
 }
 
-#[derive(Clone, Serialize)]
+#[derive(Clone, Serialize, JsonSchema)]
+#[schemars(rename = "StatusSummary")]
 struct Summary {
+    #[schemars(extend("enum" = ["operational", "degraded", "outage"]))]
     status: &'static str,
     components: Vec<Component>,
     nodes: Nodes,
     updated_at: Timestamp,
 }
 
-#[derive(Clone, Serialize)]
+#[derive(Clone, Serialize, JsonSchema)]
 struct Component {
+    #[schemars(extend("enum" = COMPONENTS))]
     name: &'static str,
+    #[schemars(extend("enum" = ["operational", "degraded", "outage"]))]
     status: &'static str,
     since: Timestamp,
 }
 
-#[derive(Clone, Serialize)]
+#[derive(Clone, Serialize, JsonSchema)]
 struct Nodes {
     ready: usize,
     total: usize,

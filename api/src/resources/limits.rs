@@ -1,28 +1,42 @@
 //! `GET /v1/limits`: the buckets as they stand after this call (interface 2.9 and 8.1, rule 7).
 
+use model::error::ErrorCode;
 use model::id::ChannelId;
 use model::limit::BucketLevel;
 use model::time::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::exchange::AccountCall;
+use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
-    vec![Route::get("/v1/limits").account(show)]
+    vec![
+        Route::get("/v1/limits").account(show).doc(
+            Doc::new("get_limits", "See how many calls are left")
+                .about("`per_channel` is of the channel that the query names, or that the key is bound to.")
+                .query(|query| query.id::<ChannelId>("channel_id"))
+                .ok::<LimitsView>()
+                .errors(&[ErrorCode::ChannelNotFound, ErrorCode::ChannelAccessDenied]),
+        ),
+    ]
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Limits")]
 struct LimitsView {
     per_customer: BucketView,
     per_channel: Option<BucketView>,
     channel_id: Option<ChannelId>,
     /// Keys have no bucket of their own.
+    #[schemars(with = "()")]
     per_key: Option<BucketView>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "BucketLevel")]
 struct BucketView {
     limit: u32,
     remaining: u32,

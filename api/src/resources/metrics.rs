@@ -60,7 +60,9 @@ impl Window {
 }
 
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Metrics")]
 struct MetricsView {
+    #[schemars(extend("enum" = WINDOWS.map(|window| window.word)))]
     window: &'static str,
     /// When the window begins.
     since: Timestamp,
@@ -73,12 +75,14 @@ struct MetricsView {
 }
 
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "MessageMetrics")]
 struct MessagesView {
     outbound: OutboundView,
     inbound: u64,
 }
 
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "OutboundMetrics")]
 struct OutboundView {
     sent: u64,
     /// At this moment.
@@ -87,6 +91,7 @@ struct OutboundView {
 }
 
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "WebhookMetrics")]
 struct WebhooksView {
     delivered: u64,
     /// At this moment.
@@ -97,6 +102,7 @@ struct WebhooksView {
 
 /// `null` while there is nothing to tell of.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Latencies")]
 struct LatencyView {
     p50: Option<u64>,
     p95: Option<u64>,
@@ -110,10 +116,10 @@ impl From<&Latencies> for LatencyView {
     }
 }
 
-/// The window, and the one channel that is asked for.
+/// The window, and the one channel that is asked about.
 fn asked(query: Query<'_>) -> Result<(Window, Option<ChannelId>), ApiError> {
-    let window = query.word("window", &["1h", "24h", "7d", "30d"], Window::parse).unwrap_or(DEFAULT_WINDOW);
-    let only: Option<ChannelId> = query.id("channel_id");
+    let window = query.word("window", &WINDOWS.map(|window| window.word), Window::parse).unwrap_or(DEFAULT_WINDOW);
+    let only = query.id("channel_id");
     query.finish((window, only))
 }
 

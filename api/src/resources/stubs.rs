@@ -1,17 +1,24 @@
 //! Declared stubs: they authenticate, cost their tokens, and answer 501 (interface 4.1 and 9, rule 5).
 
-use model::error::ApiError;
+use model::error::{ApiError, ErrorCode};
 
 use crate::exchange::ChannelCall;
+use crate::openapi::Doc;
 use crate::reply::Outcome;
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/channels/{id}/stories").channel(list_stories),
-        Route::get("/v1/channels/{id}/calls").channel(list_calls),
-        Route::post("/v1/channels/{id}/calls/{call_id}/accept").channel(accept_call),
+        Route::get("/v1/channels/{id}/stories").channel(list_stories).doc(stub("list_stories", "List stories")),
+        Route::get("/v1/channels/{id}/calls").channel(list_calls).doc(stub("list_calls", "List calls")),
+        Route::post("/v1/channels/{id}/calls/{call_id}/accept")
+            .channel(accept_call)
+            .doc(stub("accept_call", "Accept a call")),
     ]
+}
+
+fn stub(id: &'static str, summary: &'static str) -> Doc {
+    Doc::new(id, summary).about("Declared, and not there yet: it answers 501.").errors(&[ErrorCode::NotImplemented])
 }
 
 async fn list_stories(_: &mut ChannelCall) -> Outcome {

@@ -3,21 +3,25 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::error::ApiError;
+use model::error::{ApiError, ErrorCode};
 use model::field::Change;
 use model::id::{ChannelId, CustomerId, EndpointId};
 use model::payload::ChatTypeFilter;
+use model::target::TargetPolicy;
 use model::time::Timestamp;
 use model::webhook::{ChangeEndpoint, CreateEndpoint, EventFilter, StaticHeaders};
 use raft::directory::command::{Command, EndpointChange, Reply as Updated, SealedHeaders};
 use raft::directory::health::EndpointHealth;
 use raft::directory::records::{DisabledReason, EndpointRecord};
+use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 use shard::secrets::{headers_purpose, secret_purpose};
 
 use crate::audit::Target;
 use crate::exchange::AccountCall;
 use crate::failure;
+use crate::openapi::Doc;
 use crate::reply::{List, Outcome, Reply};
 use crate::route::Route;
 
@@ -25,18 +29,53 @@ use crate::route::Route;
 const MASK: &str = "***";
 
 pub fn routes() -> Vec<Route> {
+    use ErrorCode as E;
     vec![
-        Route::get("/v1/webhook-endpoints").account(list),
-        Route::post("/v1/webhook-endpoints").account(create),
-        Route::get("/v1/webhook-endpoints/{id}").account(show),
-        Route::patch("/v1/webhook-endpoints/{id}").account(patch),
-        Route::delete("/v1/webhook-endpoints/{id}").account(delete),
-        Route::get("/v1/webhook-endpoints/{id}/signing-secret").account(signing_secret),
+        Route::get("/v1/webhook-endpoints")
+            .account(list)
+            .doc(Doc::new("list_webhook_endpoints", "List webhook endpoints").list::<EndpointView>()),
+        Route::post("/v1/webhook-endpoints").account(create).doc(
+            Doc::new("create_webhook_endpoint", "Create a webhook endpoint")
+                .about("Without `channel_id` it gets the events of all channels. `events` are names, or `*` alone.")
+                .body(
+                    |body| CreateEndpoint::parse(body, &TargetPolicy::strict()),
+                    json!({ "url": "https://example.com/hook", "events": ["message.received", "message.status"] }),
+                )
+                .created::<CreatedView>()
+                .errors(&[E::ChannelNotFound, E::ChannelAccessDenied, E::ChannelScopedKey]),
+        ),
+        Route::get("/v1/webhook-endpoints/{id}").account(show).doc(
+            Doc::new("get_webhook_endpoint", "Get a webhook endpoint")
+                .ok::<EndpointView>()
+                .errors(&[E::WebhookEndpointNotFound]),
+        ),
+        Route::patch("/v1/webhook-endpoints/{id}").account(patch).doc(
+            Doc::new("update_webhook_endpoint", "Change a webhook endpoint")
+                .about("`signing_secret` null goes back to the account's default secret.")
+                .body(
+                    |body| ChangeEndpoint::parse(body, &TargetPolicy::strict()),
+                    json!({ "events": ["*"], "enabled": true }),
+                )
+                .ok::<EndpointView>()
+                .errors(&[E::WebhookEndpointNotFound]),
+        ),
+        Route::delete("/v1/webhook-endpoints/{id}").account(delete).doc(
+            Doc::new("delete_webhook_endpoint", "Delete a webhook endpoint")
+                .no_content()
+                .errors(&[E::WebhookEndpointNotFound]),
+        ),
+        Route::get("/v1/webhook-endpoints/{id}/signing-secret").account(signing_secret).doc(
+            Doc::new("get_signing_secret", "Get the secret that signs an endpoint's deliveries")
+                .about("Each reading of it is on record.")
+                .ok::<SecretView>()
+                .errors(&[E::WebhookEndpointNotFound]),
+        ),
     ]
 }
 
 /// Interface 2.8.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "WebhookEndpoint")]
 struct EndpointView {
     id: EndpointId,
     customer_id: CustomerId,
@@ -77,14 +116,16 @@ impl EndpointView {
 }
 
 /// The create answer alone echoes the secret that was given.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "CreatedWebhookEndpoint")]
 struct CreatedView {
     #[serde(flatten)]
     endpoint: EndpointView,
     signing_secret: Option<String>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "SigningSecret")]
 struct SecretView {
     signing_secret: String,
     is_default: bool,

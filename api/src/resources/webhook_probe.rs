@@ -1,14 +1,15 @@
 //! Trying out a receiver: by URL, or as a stored endpoint (supplement 20.7). Nothing is stored or tried again.
 
 use bytes::Bytes;
-use model::error::ApiError;
+use model::error::{ApiError, ErrorCode};
 use model::event::{EventId, TEST_EVENT, test_envelope};
 use model::id::{ChannelId, EndpointId};
 use model::issue::Fault;
-use model::target::judge_url;
+use model::target::{TargetPolicy, judge_url};
 use model::webhook::Outcome as Ended;
 use model::webhook::endpoint::parse_probe;
 use raft::directory::records::EndpointRecord;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 use shard::webhook::attempt::{AttemptOutcome, AttemptRequest};
@@ -18,31 +19,45 @@ use uuid::Uuid;
 use super::webhook_endpoints;
 use crate::exchange::AccountCall;
 use crate::failure;
+use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::post("/v1/webhook-endpoints/test").multi_channel().account(of_url),
-        Route::post("/v1/webhook-endpoints/{id}/test").account(of_endpoint),
+        Route::post("/v1/webhook-endpoints/test").multi_channel().account(of_url).doc(
+            Doc::new("test_webhook_url", "Try out a URL with a signed request")
+                .body(|body| parse_probe(body, &TargetPolicy::strict()), json!({ "url": "https://example.com/hook" }))
+                .ok::<ProbeView>(),
+        ),
+        Route::post("/v1/webhook-endpoints/{id}/test").account(of_endpoint).doc(
+            Doc::new("test_webhook_endpoint", "Try out an endpoint with a signed request")
+                .ok::<ProbeView>()
+                .errors(&[ErrorCode::WebhookEndpointNotFound, ErrorCode::InvalidRequest]),
+        ),
     ]
 }
 
 /// Interface 2.8. `status` is the upstream's status on the one route, and the word of `outcome` on the other.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "TestResult")]
 struct ProbeView {
     ok: bool,
+    #[schemars(extend("enum" = ["success", "failure"]))]
     outcome: &'static str,
+    #[schemars(extend("type" = ["string", "integer"]))]
     status: Value,
     http_status: u16,
     latency_ms: u64,
     elapsed_ms: u64,
+    #[schemars(extend("enum" = ["endpoint", "gateway_default"]))]
     signed_with: &'static str,
     endpoint_id: Option<EndpointId>,
     error: Option<ProbeError>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "TestError")]
 struct ProbeError {
     code: &'static str,
     message: String,

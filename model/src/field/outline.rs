@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Map, Value, json};
 
-use super::Judged;
+use super::{Judged, rule};
 
 /// One object of a body. The fields that a parser asks for note themselves here.
 #[derive(Debug, Default)]
@@ -57,9 +57,13 @@ impl Outline {
     }
 
     /// A field of which the rule says what it takes when it is asked about `null`.
-    pub fn note<T>(&self, key: &str, times: Times, nullable: bool, rule: impl FnOnce(&Value) -> Judged<T>) {
-        let wants = rule(&Value::Null).err().and_then(|fault| fault.wants().cloned());
-        self.put(key, Noted { what: What::Value(wants.unwrap_or(Value::Bool(true))), times, nullable });
+    pub fn note<T>(&self, key: &str, times: Times, nullable: bool, judge: impl FnOnce(&Value) -> Judged<T>) {
+        self.put(key, Noted { what: What::Value(rule::wants(judge)), times, nullable });
+    }
+
+    /// A field of which the parser itself says what it takes.
+    pub fn tell(&self, key: &str, schema: Value) {
+        self.put(key, Noted { what: What::Value(schema), times: Times::Once, nullable: false });
     }
 
     /// A field with fields of its own, which note themselves in what is returned.

@@ -24,6 +24,11 @@ pub fn string(value: &Value, keywords: impl FnOnce() -> Value) -> Judged<&str> {
     value.as_str().ok_or_else(|| wrong_type("a string").wanting(json!({ "type": "string" })).also_wanting(&keywords()))
 }
 
+/// The JSON Schema of what a rule takes.
+pub fn wants<T>(rule: impl FnOnce(&Value) -> Judged<T>) -> Value {
+    rule(&Value::Null).err().and_then(|fault| fault.wants().cloned()).unwrap_or(Value::Bool(true))
+}
+
 /// A rule with more to say of what it takes: `keywords` of JSON Schema go over those that the rule tells by itself.
 pub fn described<T>(keywords: impl Fn() -> Value, rule: impl Fn(&Value) -> Judged<T>) -> impl Fn(&Value) -> Judged<T> {
     move |value| rule(value).map_err(|fault| if value.is_null() { fault.also_wanting(&keywords()) } else { fault })

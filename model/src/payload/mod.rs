@@ -3,6 +3,7 @@
 mod calls;
 mod groups;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::calls::{CallOffered, CallTerminated};
@@ -449,7 +450,7 @@ impl ChatType {
 }
 
 /// An endpoint's `chat_type_filter`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ChatTypeFilter {
     #[default]

@@ -1,7 +1,7 @@
 //! What stands around a send: quote, mentions, preview, disappearing (supplement 28.2).
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::target;
 use crate::address::{Address, AddressKind, Suffixes};
@@ -64,6 +64,7 @@ fn read_mentions(fields: &Fields<'_>, to: Option<AddressKind>, suffixes: &Suffix
     const KEY: &str = "mentions";
     // `None` stands for everybody.
     let one = |value: &Value| if value == ALL { Ok(None) } else { rule::address(suffixes)(value).map(Some) };
+    let one = rule::described(|| json!({ "pattern": "^(all|[0-9]{3,}|[A-Za-z0-9_-]+@[A-Za-z0-9_.-]+)$" }), one);
     let Some(mentioned) = fields.list(KEY, MOST_MENTIONS, one) else { return };
     if to.is_some_and(|to| to != AddressKind::Group) {
         fields.refuse(KEY, Fault::new(IssueCode::Conflict, "only in a group can somebody be mentioned"));
@@ -77,6 +78,18 @@ fn read_mentions(fields: &Fields<'_>, to: Option<AddressKind>, suffixes: &Suffix
 
 /// The preview of the first link in the text. Nothing is fetched for it: it shows what the caller gives, and the link.
 fn read_preview(fields: &Fields<'_>) -> AskedPreview {
+    fields.tell(PREVIEW, || {
+        let text = |longest: usize| json!({ "type": "string", "maxLength": longest });
+        let shown = json!({
+            "type": "object",
+            "properties": {
+                "title": text(255),
+                "description": text(1024),
+                "image_url": rule::wants(rule::web_url),
+            },
+        });
+        json!({ "anyOf": [{ "type": "boolean" }, shown] })
+    });
     let preview = match fields.get(PREVIEW) {
         None => return AskedPreview::Usual,
         Some(wanted) => asked_preview(fields, wanted),

@@ -46,6 +46,15 @@ fn read_location(fields: &Fields<'_>) -> Option<Content> {
 fn read_poll(fields: &Fields<'_>) -> Option<Content> {
     let name = fields.required("name", rule::text(1..=255));
     let options = fields.required_list("options", MOST_OPTIONS, rule::text(1..=100));
+    fields.tell("options", || {
+        json!({
+            "type": "array",
+            "items": rule::wants(rule::text(1..=100)),
+            "minItems": FEWEST_OPTIONS,
+            "maxItems": MOST_OPTIONS,
+            "uniqueItems": true,
+        })
+    });
     let selectable = if fields.has("selectable_count") {
         fields.optional("selectable_count", rule::integer(1..=MOST_OPTIONS as u64))
     } else {

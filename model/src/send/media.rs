@@ -103,8 +103,9 @@ pub fn kind(kind: &str, fields: &Fields<'_>) -> Option<MediaKind> {
 pub fn read(kind: MediaKind, fields: &Fields<'_>) -> Option<MediaSend> {
     let url = fields.required("media_url", rule::web_url);
     let declared = rule::text(1..=255);
-    let mime_type = if kind == MediaKind::Sticker && !fields.has("mime_type") {
-        Some(STICKER_TYPE.to_owned())
+    let mime_type = if kind == MediaKind::Sticker {
+        let given = fields.optional("mime_type", declared);
+        if fields.has("mime_type") { given } else { Some(STICKER_TYPE.to_owned()) }
     } else {
         fields.required("mime_type", declared)
     };

@@ -9,10 +9,12 @@
 mod around;
 mod content;
 mod media;
+mod schema;
 mod target;
 
 pub use self::around::{AskedPreview, SendAround, bare_preview};
 pub use self::media::{MediaKind, MediaSend, MediaSource};
+pub use self::schema::schema;
 use crate::address::{Address, AddressKind, Suffixes};
 use crate::error::ApiError;
 use crate::field::{Body, Fields, rule};
@@ -87,20 +89,32 @@ impl SendRequest {
             return Err(issues.into_error());
         };
 
+        let read = Parts::read(kind, &top, &fields, suffixes);
+        issues.finish(|| Some(Self { to: read.to?, content: read.content?, around: read.around, client_ref }))
+    }
+}
+
+/// What is read of a type; a part that is missing or broken has its issue.
+struct Parts {
+    to: Option<Address>,
+    content: Option<SendContent>,
+    around: SendAround,
+}
+
+impl Parts {
+    /// Reads `to` at the top, and the fields of the type where `type` stands.
+    fn read(kind: &str, top: &Fields<'_>, fields: &Fields<'_>, suffixes: &Suffixes) -> Self {
         if let Some(read) = target::reader(kind) {
             // Its chat is the recipient; a `to` beside it means nothing (supplement 5.2).
-            let content = read(&fields, suffixes);
-            return issues.finish(|| {
-                let content = content?;
-                let to = content.target()?.remote_jid.clone();
-                Some(Self { to, content: SendContent::Ready(content), around: SendAround::default(), client_ref })
-            });
+            let content = read(fields, suffixes);
+            let to = content.as_ref().and_then(|content| content.target()).map(|target| target.remote_jid.clone());
+            return Self { to, content: content.map(SendContent::Ready), around: SendAround::default() };
         }
         let content = match kind {
-            "forward" => target::read_key(&fields, "message_key", suffixes).map(SendContent::Forward),
-            _ => match media::kind(kind, &fields) {
-                Some(kind) => media::read(kind, &fields).map(SendContent::Media),
-                None => content::read(kind, &fields).map(SendContent::Ready),
+            "forward" => target::read_key(fields, "message_key", suffixes).map(SendContent::Forward),
+            _ => match media::kind(kind, fields) {
+                Some(kind) => media::read(kind, fields).map(SendContent::Media),
+                None => content::read(kind, fields).map(SendContent::Ready),
             },
         };
         let to = top.required("to", rule::address(suffixes));
@@ -112,8 +126,8 @@ impl SendRequest {
             let why = "what is sent to a newsletter cannot be view_once";
             fields.refuse("view_once", Fault::new(IssueCode::Conflict, why));
         }
-        let around = around::read(kind, &fields, to_kind, suffixes);
-        issues.finish(|| Some(Self { to: to?, content: content?, around, client_ref }))
+        let around = around::read(kind, fields, to_kind, suffixes);
+        Self { to, content, around }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The bodies that create and change a webhook endpoint (interface 2.8, supplement 20.1).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -25,8 +26,9 @@ pub fn too_many_endpoints() -> ApiError {
 }
 
 /// The events that an endpoint gets. Serialised as the interface's list of names.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "Vec<String>", into = "Vec<String>")]
+#[schemars(with = "Vec<String>")]
 pub enum EventFilter {
     Every,
     Only(Vec<EventName>),
@@ -43,12 +45,17 @@ impl EventFilter {
     /// Reads `events`: 1 to 25 names, repeated ones folded, or `*` alone.
     fn read(fields: &Fields<'_>, required: bool) -> Option<Self> {
         const KEY: &str = "events";
-        let words = if required {
+        let words = || {
+            let names = json!({ "type": "array", "items": { "enum": EventName::words() }, "minItems": 1, "maxItems": EventName::ALL.len() });
+            json!({ "anyOf": [names, { "const": [EVERY_EVENT] }] })
+        };
+        let list = if required {
             fields.required_list(KEY, EventName::ALL.len(), known_event)
         } else {
             fields.list(KEY, EventName::ALL.len(), known_event)
-        }?;
-        Self::from_words(words).map_err(|fault| fields.refuse(KEY, fault)).ok()
+        };
+        fields.tell(KEY, words);
+        Self::from_words(list?).map_err(|fault| fields.refuse(KEY, fault)).ok()
     }
 
     /// `None` stands for `*`.

@@ -144,7 +144,7 @@ pub struct EndpointRecord {
 }
 
 /// Why the gateway itself disabled an endpoint (supplement 20.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DisabledReason {
     Gone,
@@ -191,7 +191,7 @@ pub struct AuditEntry {
 }
 
 /// Who acted. `kind` is `api_key`, `operator`, `system` or `unknown`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditActor {
     #[serde(rename = "type")]
     pub kind: String,
@@ -203,7 +203,7 @@ pub struct AuditActor {
 }
 
 /// What was acted upon; the label outlives it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditTarget {
     #[serde(rename = "type")]
     pub kind: String,

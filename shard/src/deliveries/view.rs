@@ -8,6 +8,7 @@ use model::id::{ChannelId, DeliveryId, EndpointId, MessageId};
 use model::time::Timestamp;
 use model::webhook::{DeliveryState, Outcome};
 use raft::machine::View;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::running::Running;
@@ -15,7 +16,8 @@ use crate::keys;
 use crate::records::{ATTEMPTS_KEPT, AttemptRow, AttemptTrigger, DeliveryRow, EventRow, decode};
 
 /// A delivery in a list.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "WebhookDelivery")]
 pub struct DeliveryRecord {
     pub id: DeliveryId,
     pub endpoint_id: EndpointId,
@@ -73,7 +75,8 @@ pub struct DeliveryDetail {
 }
 
 /// One attempt.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "DeliveryAttempt")]
 pub struct AttemptView {
     pub number: u32,
     pub trigger: AttemptTrigger,

@@ -15,6 +15,7 @@ use model::id::{ChannelId, MessageId, RowId};
 use model::media::MediaRef;
 use model::message::MessageKey;
 use model::time::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::page::{Budget, merge, page};
@@ -60,7 +61,7 @@ pub struct Page {
     pub frontier: Option<Place>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
     Inbound,
@@ -68,7 +69,7 @@ pub enum Direction {
 }
 
 /// Where a row came from (supplement 5.4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     Api,
@@ -77,7 +78,7 @@ pub enum Source {
 }
 
 /// The status of a stored message (supplement 5.3); an outbound one only moves forward.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageStatus {
     Queued,
@@ -107,14 +108,14 @@ impl MessageStatus {
 }
 
 /// Why a message failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MessageError {
     pub code: String,
     pub message: String,
 }
 
 /// A row as the interface shows it: every field always present (supplement 5.4).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StoredMessage {
     pub id: RowId,
     pub message_id: MessageId,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use model::id::{ChannelId, CustomerId, MediaId};
 use model::media::{LARGEST_MEDIA, MediaHandle, MediaRef, MediaState, Sha256Hex};
 use model::time::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How long the row of media whose retention has passed says so (`media_gone`); after that, it never existed.
@@ -14,7 +15,7 @@ pub const GONE_KEPT: Duration = Duration::from_secs(365 * 86_400);
 pub const DELETED_KEPT: Duration = Duration::from_secs(48 * 3600);
 
 /// Where media came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MediaDirection {
     /// Uploaded, or fetched from a URL, to be sent later.

@@ -2,19 +2,23 @@
 
 use std::collections::BTreeMap;
 
+use model::error::ApiError;
 use model::id::AuditId;
-use model::page::{Cursor, DEFAULT_LIMIT};
+use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::time::Timestamp;
 use raft::directory::AuditQuery;
 use raft::directory::records::{AuditActor, AuditEntry, AuditTarget};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::exchange::AccountCall;
+use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 
 /// An entry as the interface shows it.
-#[derive(Serialize)]
-struct AuditView {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "AuditEntry")]
+pub struct AuditView {
     id: AuditId,
     action: String,
     actor: AuditActor,
@@ -22,6 +26,7 @@ struct AuditView {
     ip: Option<String>,
     user_agent: Option<String>,
     request_id: Option<String>,
+    #[schemars(extend("enum" = ["success", "failure"]))]
     outcome: &'static str,
     created_at: Timestamp,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -75,19 +80,35 @@ impl AuditCursor {
     }
 }
 
+/// What a request asks for.
+pub struct Asked {
+    limit: usize,
+    action: Option<String>,
+    actor: Option<String>,
+    since: Timestamp,
+    until: Timestamp,
+    before: Option<AuditCursor>,
+}
+
+impl Asked {
+    pub fn read(query: Query<'_>, list: ListId) -> Result<Self, ApiError> {
+        let asked = Self {
+            limit: query.limit().unwrap_or(DEFAULT_LIMIT),
+            action: query.text("action").map(str::to_owned),
+            actor: query.text("actor").map(str::to_owned),
+            since: query.time("since").unwrap_or(Timestamp(0)),
+            until: query.time("until").unwrap_or(Timestamp(i64::MAX)),
+            before: query.cursor(list),
+        };
+        query.finish(asked)
+    }
+}
+
 /// Supplement 21.6. The log lies on disk, the newest entry first.
 pub async fn list(call: &mut AccountCall) -> Outcome {
-    let (query, of) = (call.query(), call.list(None, false));
-    let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
-    let action = query.text("action").map(str::to_owned);
-    let actor = query.text("actor").map(str::to_owned);
-    let range = AuditQuery {
-        customer: Some(call.customer_id()),
-        since: query.time("since").unwrap_or(Timestamp(0)),
-        until: query.time("until").unwrap_or(Timestamp(i64::MAX)),
-    };
-    let before = query.cursor::<AuditCursor>(of);
-    let (range, before) = query.finish((range, before))?;
+    let of = call.list(None, false);
+    let Asked { limit, action, actor, since, until, before } = Asked::read(call.query(), of)?;
+    let range = AuditQuery { customer: Some(call.customer_id()), since, until };
 
     let wanted = move |entry: &AuditEntry| {
         action.as_ref().is_none_or(|action| *action == entry.action)

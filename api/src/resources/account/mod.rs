@@ -9,15 +9,18 @@ use model::field::{Body, Change, Fields, Judged, rule};
 use model::id::UserId;
 use model::issue::{Fault, IssueCode, Issues};
 use model::member::Role;
+use model::page::ListId;
 use model::time::Timestamp;
 use raft::directory::command::{Command, CustomerChange, Reply as Updated};
 use raft::directory::records::CustomerRecord;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::audit::Target;
 use crate::exchange::AccountCall;
 use crate::failure;
+use crate::openapi::Doc;
 use crate::reply::{List, Outcome, Reply};
 use crate::resources::audited_revocations;
 use crate::route::Route;
@@ -26,12 +29,32 @@ pub use view::AccountView;
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/account").multi_channel().account(show),
-        Route::patch("/v1/account").multi_channel().account(patch),
-        Route::delete("/v1/account").multi_channel().session().account(delete),
+        Route::get("/v1/account")
+            .multi_channel()
+            .account(show)
+            .doc(Doc::new("get_account", "Get the account").ok::<AccountView>()),
+        Route::patch("/v1/account").multi_channel().account(patch).doc(
+            Doc::new("update_account", "Change the account's name or time zone")
+                .body(parse_change, json!({ "name": "Acme", "timezone": "Europe/Berlin" }))
+                .ok::<AccountView>(),
+        ),
+        Route::delete("/v1/account").multi_channel().session().account(delete).doc(
+            Doc::new("delete_account", "Delete the account")
+                .about("For its owner. Keys, sessions and channels end at once, data after a time of grace.")
+                .body(|body| require_confirmation(body, "Acme"), json!({ "confirm": "Acme" }))
+                .accepted::<AccountView>(),
+        ),
         Route::get("/v1/account/usage").multi_channel().account(usage::show).doc(usage::doc()),
-        Route::get("/v1/account/members").multi_channel().session().account(members),
-        Route::get("/v1/account/audit-log").multi_channel().account(audit_log::list),
+        Route::get("/v1/account/members")
+            .multi_channel()
+            .session()
+            .account(members)
+            .doc(Doc::new("list_members", "List the account's members").list::<MemberView>()),
+        Route::get("/v1/account/audit-log").multi_channel().account(audit_log::list).doc(
+            Doc::new("list_audit_log", "List who did what, the newest first")
+                .query(|query| audit_log::Asked::read(query, ListId::only()))
+                .page::<audit_log::AuditView>(),
+        ),
     ]
 }
 
@@ -95,7 +118,8 @@ async fn delete(call: &mut AccountCall) -> Outcome {
     Ok(Reply::accepted(&AccountView::of(call, &deleted).await?))
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Member")]
 struct MemberView {
     id: UserId,
     email: String,

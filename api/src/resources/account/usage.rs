@@ -25,6 +25,7 @@ const MOST_ROWS: usize = 20_000;
 
 /// A day of the account, or of one of its channels.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Usage")]
 pub struct UsageView {
     date: Day,
     channel_id: Option<ChannelId>,
@@ -63,14 +64,14 @@ impl From<DayUsage> for UsageView {
 
 /// What is asked for: the first and the last day, and whether by channel.
 #[derive(Debug, PartialEq, Eq)]
-struct Asked {
+pub struct Asked {
     from: Day,
     to: Day,
     by_channel: bool,
 }
 
 impl Asked {
-    fn read(query: Query<'_>, today: Day) -> Result<Self, ApiError> {
+    pub fn read(query: Query<'_>, today: Day) -> Result<Self, ApiError> {
         let date = || json!({ "type": "string", "format": "date" });
         let day = |name| query.parsed(name, date, "must be a date such as 2026-01-31", Day::parse);
         let (from, to) = (day("from"), day("to").unwrap_or(today));

@@ -5,12 +5,14 @@ use model::id::{ChannelId, CustomerId};
 use model::status::Status;
 use model::time::Timestamp;
 use raft::directory::records::CustomerRecord;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::exchange::Exchange;
 
 /// Supplement 25.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Account")]
 pub struct AccountView {
     id: CustomerId,
     name: String,
@@ -21,16 +23,18 @@ pub struct AccountView {
     created_at: Timestamp,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Plan")]
 struct PlanView {
     name: String,
+    #[schemars(extend("enum" = ["self_hosted", "active", "trial", "past_due", "cancelled"]))]
     status: &'static str,
     channel_limit: Option<u32>,
     trial_ends_at: Option<Timestamp>,
     overdue_since: Option<Timestamp>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct ChannelCounts {
     total: usize,
     connected: usize,

@@ -4,21 +4,85 @@
 mod sign_in;
 mod sign_up;
 
+use model::error::ErrorCode;
 use model::field::rule;
 use model::issue::{Fault, IssueCode};
 use model::member::{LONGEST_EMAIL, fold_email};
 use serde_json::{Value, json};
 
+use self::sign_in::Login;
+use self::sign_up::{Nothing, SignUp, SignedUp};
+use crate::auth::session::TokensView;
+use crate::openapi::Doc;
 use crate::route::Route;
 
+/// What a route that reads or changes members answers while the cluster cannot.
+const BACKEND: [ErrorCode; 2] = [ErrorCode::AuthBackendUnavailable, ErrorCode::WorkerAtCapacity];
+
+/// What a route answers to a token that is none of a session.
+const SESSION: [ErrorCode; 6] = [
+    ErrorCode::AuthMissing,
+    ErrorCode::AuthMalformed,
+    ErrorCode::AuthInvalid,
+    ErrorCode::AuthExpired,
+    ErrorCode::AuthRevoked,
+    ErrorCode::InsufficientScope,
+];
+
+/// Of the examples in the document.
+const EMAIL: &str = "ann@example.com";
+const PASSWORD: &str = "correct horse battery";
+
 pub fn routes() -> Vec<Route> {
+    use ErrorCode as E;
     vec![
-        Route::post("/v1/auth/signup").public(sign_up::sign_up),
-        Route::post("/v1/auth/verify-email").public(sign_up::verify),
-        Route::post("/v1/auth/verify-email/resend").public(sign_up::resend),
-        Route::post("/v1/auth/login").public(sign_in::login),
-        Route::post("/v1/auth/refresh").public(sign_in::refresh),
-        Route::post("/v1/auth/logout").public(sign_in::logout),
+        Route::post("/v1/auth/signup").public(sign_up::sign_up).doc(
+            Doc::new("sign_up", "Make an account with its first member and key")
+                .about("404 where the deployment has no sign-up.")
+                .body(SignUp::parse, json!({ "email": EMAIL, "password": PASSWORD, "name": "Acme" }))
+                .created::<SignedUp>()
+                .errors(&BACKEND)
+                .errors(&[E::NotFound]),
+        ),
+        Route::post("/v1/auth/verify-email").public(sign_up::verify).doc(
+            Doc::new("verify_email", "Confirm an e-mail address with the token that was sent there")
+                .body(sign_up::parse_token, json!({ "token": "from-the-message" }))
+                .no_content()
+                .errors(&BACKEND)
+                .errors(&[E::AuthInvalid, E::AuthExpired]),
+        ),
+        Route::post("/v1/auth/verify-email/resend").public(sign_up::resend).doc(
+            Doc::new("resend_verification", "Send the message with the token again")
+                .about("To the address in the body; with a session's token and no body, to the session's member.")
+                .optional_body(sign_up::parse_email, json!({ "email": EMAIL }))
+                .accepted::<Nothing>()
+                .errors(&BACKEND)
+                .errors(&SESSION)
+                .errors(&[E::NoOp]),
+        ),
+        Route::post("/v1/auth/login").public(sign_in::login).doc(
+            Doc::new("log_in", "Log in as a member")
+                .body(Login::parse, json!({ "email": EMAIL, "password": PASSWORD }))
+                .ok::<TokensView>()
+                .errors(&BACKEND)
+                .errors(&[E::AuthInvalid]),
+        ),
+        Route::post("/v1/auth/refresh").public(sign_in::refresh).doc(
+            Doc::new("refresh_tokens", "Exchange a refresh token for new tokens")
+                .about("A refresh token works once; one that was used already ends its session.")
+                .body(sign_in::parse_refresh, json!({ "refresh_token": "zrt_from-the-login" }))
+                .ok::<TokensView>()
+                .errors(&BACKEND)
+                .errors(&[E::AuthInvalid, E::AuthExpired, E::AuthRevoked]),
+        ),
+        Route::post("/v1/auth/logout").public(sign_in::logout).doc(
+            Doc::new("log_out", "End the session of the token")
+                .bearer()
+                .no_content()
+                .errors(&BACKEND)
+                .errors(&SESSION)
+                .errors(&[E::BadRequest]),
+        ),
     ]
 }
 

@@ -26,13 +26,13 @@ const LONGEST_PASSWORD: usize = 1024;
 /// The longest text that is looked at as a refresh token: an access token in its place is refused as a wrong token.
 const LONGEST_TOKEN: usize = 8 * 1024;
 
-struct Login {
+pub struct Login {
     email: String,
     password: String,
 }
 
 impl Login {
-    fn parse(body: &Body) -> Result<Self, ApiError> {
+    pub fn parse(body: &Body) -> Result<Self, ApiError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let email = fields.required("email", super::email);
@@ -68,13 +68,17 @@ pub async fn login(exchange: &mut Exchange) -> Outcome {
     Ok(Reply::ok(&tokens).uncached())
 }
 
+/// Reads `{ "refresh_token" }`.
+pub fn parse_refresh(body: &Body) -> Result<String, ApiError> {
+    let issues = Issues::new();
+    let text = Fields::new(body, &issues).required("refresh_token", rule::text(1..=LONGEST_TOKEN));
+    issues.finish(|| text)
+}
+
 /// Exchanges a refresh token for the next one. A token that was exchanged before is in two hands, and nobody can tell
 /// whose are the right ones: its session ends.
 pub async fn refresh(exchange: &mut Exchange) -> Outcome {
-    let body = exchange.object().await?;
-    let issues = Issues::new();
-    let text = Fields::new(&body, &issues).required("refresh_token", rule::text(1..=LONGEST_TOKEN));
-    let text = issues.finish(|| text)?;
+    let text = parse_refresh(&exchange.object().await?)?;
     fresh_directory(exchange).await?;
     let refused = |exchange: &Exchange, suspect: Suspect, error: ApiError| {
         exchange.app.failures.note(exchange, suspect, error.code);

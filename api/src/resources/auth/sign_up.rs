@@ -13,6 +13,7 @@ use raft::directory::command::Command;
 use raft::directory::records::{AuditActor, CustomerRecord};
 use raft::directory::users::{UserCommand, UserRecord};
 use salvo::http::header::AUTHORIZATION;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::audit::{Suspect, Target};
@@ -24,14 +25,14 @@ use crate::pipeline::{Address, caller, fresh_directory};
 use crate::reply::{Outcome, Reply};
 use crate::resources::{AccountView, IssuedKey, NewKey};
 
-struct SignUp {
+pub struct SignUp {
     email: String,
     password: String,
     name: String,
 }
 
 impl SignUp {
-    fn parse(body: &Body) -> Result<Self, ApiError> {
+    pub fn parse(body: &Body) -> Result<Self, ApiError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let email = fields.required("email", super::email);
@@ -41,8 +42,12 @@ impl SignUp {
     }
 }
 
-#[derive(Serialize)]
-struct SignedUp {
+/// `{}`
+#[derive(Serialize, JsonSchema)]
+pub struct Nothing {}
+
+#[derive(Serialize, JsonSchema)]
+pub struct SignedUp {
     account: AccountView,
     #[serde(flatten)]
     tokens: TokensView,
@@ -116,12 +121,23 @@ pub async fn sign_up(exchange: &mut Exchange) -> Outcome {
     Ok(Reply::created(&signed_up).uncached())
 }
 
+/// Reads `{ "token" }`.
+pub fn parse_token(body: &Body) -> Result<String, ApiError> {
+    let issues = Issues::new();
+    let text = Fields::new(body, &issues).required("token", rule::text(1..=256));
+    issues.finish(|| text)
+}
+
+/// Reads `{ "email" }`.
+pub fn parse_email(body: &Body) -> Result<String, ApiError> {
+    let issues = Issues::new();
+    let email = Fields::new(body, &issues).required("email", super::email);
+    issues.finish(|| email)
+}
+
 /// The token came by mail, so whoever has it reads the member's mail. No session is needed: it may be opened elsewhere.
 pub async fn verify(exchange: &mut Exchange) -> Outcome {
-    let body = exchange.object().await?;
-    let issues = Issues::new();
-    let text = Fields::new(&body, &issues).required("token", rule::text(1..=256));
-    let text = issues.finish(|| text)?;
+    let text = parse_token(&exchange.object().await?)?;
     fresh_directory(exchange).await?;
     let token = EmailToken::parse(&text);
     let user = token.as_ref().and_then(|token| find(exchange, |users| users.user(token.user()).cloned()));
@@ -156,10 +172,7 @@ pub async fn resend(exchange: &mut Exchange) -> Outcome {
         }
         user
     } else {
-        let body = exchange.object().await?;
-        let issues = Issues::new();
-        let email = Fields::new(&body, &issues).required("email", super::email);
-        let email = issues.finish(|| email)?;
+        let email = parse_email(&exchange.object().await?)?;
         attempts::count(exchange, &[Attempt::MailFrom(exchange.client.ip)]).await?;
         fresh_directory(exchange).await?;
         find(exchange, |users| users.with_email(&email).cloned()).filter(|user| !user.email_verified)
@@ -171,7 +184,7 @@ pub async fn resend(exchange: &mut Exchange) -> Outcome {
         exchange.change(Command::Users(expect), Vec::new()).await?;
         send_token(exchange, &user, &token);
     }
-    Ok(Reply::accepted(&serde_json::json!({})))
+    Ok(Reply::accepted(&Nothing {}))
 }
 
 fn send_token(exchange: &Exchange, user: &UserRecord, token: &EmailToken) {

@@ -11,14 +11,14 @@ pub mod ticket;
 use std::sync::Arc;
 
 use futures::StreamExt;
-use model::error::ApiError;
+use model::error::{ApiError, ErrorCode};
 use model::event::{EventId, EventName};
-use model::id::ChannelId;
 use model::issue::IssueCode;
 use model::payload::ChatTypeFilter;
 use salvo::conn::ConnCtrl;
 use salvo::http::header::CACHE_CONTROL;
 use salvo::http::{HeaderName, HeaderValue, Method, StatusCode};
+use serde_json::json;
 use shard::stream::{Filter, Start, StreamAsk, StreamDone, StreamId};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -27,6 +27,7 @@ use self::feed::Feed;
 use self::queue::Queue;
 use crate::exchange::AccountCall;
 use crate::failure;
+use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::route::Route;
@@ -46,7 +47,27 @@ const LAST_EVENT_ID: &str = "last-event-id";
 const MOST_CHANNELS: usize = 100;
 
 pub fn routes() -> Vec<Route> {
-    vec![Route::get(PATH).account(open), Route::post("/v1/events/tickets").account(ticket::issue)]
+    use ErrorCode as E;
+    vec![
+        Route::get(PATH).account(open).doc(
+            Doc::new("stream_events", "Hear of events as they come")
+                .about(
+                    "Server-sent events: `event` is the name, `id` the event id, `data` the envelope that webhooks get. \
+                     It goes on until the client or the node closes it.",
+                )
+                .query(|query| {
+                    read_filter(&query);
+                    query.text("last_event_id")
+                })
+                .header("Last-Event-ID", "The last event that was seen.", json!({ "type": "string" }))
+                .content(CONTENT_TYPE)
+                .errors(&[E::SseConnectionLimit, E::ChannelNotFound, E::ChannelAccessDenied]),
+        ),
+        Route::post("/v1/events/tickets").account(ticket::issue).doc(
+            Doc::new("create_stream_ticket", "Get a ticket that opens one stream without a key")
+                .created::<ticket::TicketView<'static>>(),
+        ),
+    ]
 }
 
 /// The streams of this node.
@@ -111,26 +132,32 @@ fn headers(reply: Reply) -> Reply {
 /// What the stream is to show, and after which event.
 fn asked(call: &AccountCall) -> Result<(Filter, Option<EventId>), ApiError> {
     let query = call.query();
-    let channels: Vec<ChannelId> = query.ids("channel_id", MOST_CHANNELS);
-    let names = names(&query);
-    let chat = query.word("chat_type", ChatTypeFilter::WORDS, ChatTypeFilter::parse);
+    let filter = read_filter(&query);
     let resume = resume(call, &query);
-    let (mut channels, names, chat, resume) = query.finish((channels, names, chat.unwrap_or_default(), resume))?;
-    for id in &channels {
+    let (mut filter, resume) = query.finish((filter, resume))?;
+    for id in &filter.channels {
         call.own_channel(*id)?;
     }
     if let Some(bound) = call.bound_channel() {
-        channels = vec![bound];
+        filter.channels = vec![bound];
     }
-    Ok((Filter { channels, names, chat }, resume))
+    Ok((filter, resume))
+}
+
+fn read_filter(query: &Query<'_>) -> Filter {
+    let channels = query.ids("channel_id", MOST_CHANNELS);
+    let chat = query.word("chat_type", ChatTypeFilter::WORDS, ChatTypeFilter::parse);
+    Filter { channels, names: names(query), chat: chat.unwrap_or_default() }
 }
 
 /// The names of the comma list, each once. `*` stands for all, as with webhook endpoints.
 fn names(query: &Query<'_>) -> Vec<EventName> {
-    if query.text("events") == Some("*") {
-        return Vec::new();
-    }
-    let mut names = query.words("events", &EventName::words(), EventName::parse);
+    const EVERY: &str = "*";
+    let words = [EventName::words(), vec![EVERY]].concat();
+    let known = |word: &str| if word == EVERY { Some(None) } else { EventName::parse(word).map(Some) };
+    // One that stands for all leaves none to be chosen.
+    let names: Option<Vec<EventName>> = query.words("events", &words, known).into_iter().collect();
+    let mut names = names.unwrap_or_default();
     names.sort();
     names.dedup();
     names

@@ -9,6 +9,7 @@ use model::member::Role;
 use model::stream_ticket::StreamTicket;
 use model::time::Timestamp;
 use salvo::http::header::AUTHORIZATION;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shard::stream::{StreamAsk, StreamDone, Ticket};
 
@@ -23,8 +24,9 @@ use crate::reply::{Outcome, Reply};
 /// How long a ticket waits to be used (supplement 23).
 const LIFE: Duration = Duration::from_secs(60);
 
-#[derive(Serialize)]
-struct TicketView<'a> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "StreamTicket")]
+pub struct TicketView<'a> {
     ticket: &'a str,
     expires_at: Timestamp,
 }

@@ -1,7 +1,8 @@
 //! `GET /v1/channels/{id}/media`: newest first.
 
+use model::error::ApiError;
 use model::id::MediaId;
-use model::page::{Cursor, DEFAULT_LIMIT};
+use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use serde::{Deserialize, Serialize};
 use shard::call::{Done, Work};
 use shard::media::call::MediaWork;
@@ -10,6 +11,7 @@ use shard::media::record::MediaDirection;
 use super::MediaUpload;
 use crate::exchange::ChannelCall;
 use crate::failure;
+use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 
 /// The last row of a page; ids sort by time of creation.
@@ -22,17 +24,22 @@ impl Cursor for MediaCursor {
     const KIND: &'static str = "media.1";
 }
 
-pub async fn list(call: &mut ChannelCall) -> Outcome {
-    let (query, of) = (call.query(), call.list(Some(call.channel.id.0), false));
+/// The size of the page, where the one before ended, and which way the media went.
+pub fn asked(query: Query<'_>, list: ListId) -> Result<(usize, Option<MediaId>, Option<MediaDirection>), ApiError> {
     let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
-    let before = query.cursor::<MediaCursor>(of).map(|cursor| cursor.before);
+    let before = query.cursor::<MediaCursor>(list).map(|cursor| cursor.before);
     let direction = query.word("direction", &["upload", "inbound", "outbound"], |word| match word {
         "upload" => Some(MediaDirection::Upload),
         "inbound" => Some(MediaDirection::Inbound),
         "outbound" => Some(MediaDirection::Outbound),
         _ => None,
     });
-    let (limit, before, direction) = query.finish((limit, before, direction))?;
+    query.finish((limit, before, direction))
+}
+
+pub async fn list(call: &mut ChannelCall) -> Outcome {
+    let of = call.list(Some(call.channel.id.0), false);
+    let (limit, before, direction) = asked(call.query(), of)?;
 
     // One more than asked for tells whether there is a next page.
     let work = Work::Media(MediaWork::List { limit: limit + 1, before, direction });

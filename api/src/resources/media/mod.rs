@@ -7,11 +7,15 @@ mod range;
 mod receive;
 mod upload;
 
-use model::error::ApiError;
+use model::error::{ApiError, ErrorCode};
 use model::id::MediaId;
 use model::media::{MediaState, Sha256Hex};
+use model::page::ListId;
 use model::time::Timestamp;
+use salvo::http::StatusCode;
+use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 use shard::call::{Done, Work};
 use shard::media::call::MediaWork;
 use shard::media::record::{MediaDirection, MediaRow};
@@ -19,22 +23,62 @@ use shard::media::store::MediaStore;
 
 use crate::exchange::ChannelCall;
 use crate::failure;
+use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
+    use ErrorCode as E;
     vec![
-        Route::post("/v1/channels/{id}/media").channel(upload::upload),
-        Route::post("/v1/channels/{id}/media/from-url").channel(upload::from_url),
-        Route::get("/v1/channels/{id}/media").channel(list::list),
-        Route::get("/v1/channels/{id}/media/{media_id}").channel(show),
-        Route::delete("/v1/channels/{id}/media/{media_id}").channel(delete),
-        Route::get("/v1/media/{token}").public(link::serve),
+        Route::post("/v1/channels/{id}/media").channel(upload::upload).doc(
+            Doc::new("upload_media", "Upload a file to send later")
+                .about("As a form, or as the bare bytes with their type and, in `X-Filename`, their name.")
+                .content_body(upload::content())
+                .created::<MediaUpload>()
+                .errors(&[E::MediaTooLarge]),
+        ),
+        Route::post("/v1/channels/{id}/media/from-url").channel(upload::from_url).doc(
+            Doc::new("upload_media_from_url", "Fetch a file to send later")
+                .body(upload::Source::parse, json!({ "url": "https://example.com/a.png" }))
+                .created::<MediaUpload>()
+                .errors(&[E::MediaFetchFailed, E::MediaFetchBlocked, E::MediaTooLarge]),
+        ),
+        Route::get("/v1/channels/{id}/media").channel(list::list).doc(
+            Doc::new("list_media", "List a channel's media, the newest first")
+                .query(|query| list::asked(query, ListId::only()))
+                .page::<MediaUpload>(),
+        ),
+        Route::get("/v1/channels/{id}/media/{media_id}").channel(show).doc(
+            Doc::new("get_media", "Get media, with a fresh link")
+                .ok::<MediaUpload>()
+                .errors(&[E::NotFound, E::MediaGone]),
+        ),
+        Route::delete("/v1/channels/{id}/media/{media_id}")
+            .channel(delete)
+            .doc(Doc::new("delete_media", "Delete media").no_content().errors(&[E::NotFound])),
+        Route::get("/v1/media/{token}").public(link::serve).doc(
+            Doc::new("download_media", "Get the bytes behind a link")
+                .about("The link is all that it needs. Parts are served by `Range`, and `If-None-Match` saves repeats.")
+                .header("Range", "Which bytes.", json!({ "type": "string" }))
+                .header("If-None-Match", "The `ETag` of the copy that is at hand.", json!({ "type": "string" }))
+                .content("*/*")
+                .content_as(StatusCode::PARTIAL_CONTENT, "*/*")
+                .empty(StatusCode::NOT_MODIFIED)
+                .refusal(StatusCode::RANGE_NOT_SATISFIABLE)
+                .errors(&[
+                    E::MediaTokenMalformed,
+                    E::MediaTokenTampered,
+                    E::MediaTokenExpired,
+                    E::MediaGone,
+                    E::NotFound,
+                    E::WorkerAtCapacity,
+                ]),
+        ),
     ]
 }
 
 /// MediaUpload (supplement 8.1).
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct MediaUpload {
     id: MediaId,
     url: String,

@@ -40,21 +40,37 @@ pub async fn from_url(call: &mut ChannelCall) -> Outcome {
 }
 
 /// The body of `from-url`.
-struct Source {
+pub struct Source {
     url: String,
     mime_type: Option<String>,
     filename: Option<String>,
 }
 
 impl Source {
-    fn parse(body: &Body) -> Result<Self, ApiError> {
+    pub fn parse(body: &Body) -> Result<Self, ApiError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
-        let url = fields.required("url", rule::text(1..=LONGEST_URL));
+        let wants = || json!({ "format": "uri" });
+        let url = fields.required("url", rule::described(wants, rule::text(1..=LONGEST_URL)));
         let mime_type = fields.optional("mime_type", mime_type);
         let filename = fields.optional("filename", filename);
         issues.finish(|| Some(Self { url: url?, mime_type, filename }))
     }
+}
+
+/// The two bodies of an upload, as JSON Schema.
+pub fn content() -> Vec<(&'static str, Value)> {
+    let form = json!({
+        "type": "object",
+        "required": ["file"],
+        "properties": {
+            "file": { "type": "string", "format": "binary", "minLength": 1 },
+            "filename": rule::wants(filename),
+            "mime_type": rule::wants(mime_type),
+        },
+    });
+    let bytes = json!({ "type": "string", "format": "binary", "minLength": 1 });
+    vec![("multipart/form-data", form), ("application/octet-stream", bytes)]
 }
 
 /// Keeps the bytes, and then the row that refers to them.

@@ -1,8 +1,8 @@
 //! `GET /v1/messages` and `GET /v1/channels/{id}/messages` (supplement 5.3).
 
+use model::address::Suffixes;
 use model::error::ApiError;
 use model::id::{ChannelId, MessageId, RowId};
-use model::issue::IssueCode;
 use model::message::TYPE_NAMES;
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::time::Timestamp;
@@ -41,9 +41,7 @@ pub async fn of_channel(call: &mut ChannelCall) -> Outcome {
 
 pub async fn of_account(call: &mut AccountCall) -> Outcome {
     let query = call.query();
-    let mut named: Vec<ChannelId> = query.ids("channel_id", MOST_CHANNELS);
-    named.sort_unstable();
-    named.dedup();
+    let named = named_channels(&query);
     for channel in &named {
         call.own_channel(*channel)?;
     }
@@ -65,8 +63,16 @@ pub fn all_channels(call: &AccountCall) -> Vec<ChannelId> {
     channels.iter().map(|channel| channel.id).collect()
 }
 
+/// The channels that the query names, each once.
+pub fn named_channels(query: &Query<'_>) -> Vec<ChannelId> {
+    let mut named: Vec<ChannelId> = query.ids("channel_id", MOST_CHANNELS);
+    named.sort_unstable();
+    named.dedup();
+    named
+}
+
 /// What a request asks for.
-struct Asked {
+pub struct Asked {
     /// Its page is one row longer than asked for, to know whether there is a next one.
     query: HistoryQuery,
     limit: usize,
@@ -81,22 +87,31 @@ impl Asked {
         channels: Vec<ChannelId>,
         only: Option<ChannelId>,
     ) -> Result<Self, ApiError> {
-        let suffixes = &call.app.config.suffixes;
+        let list = |ascending| call.list(only.map(|channel| channel.0), ascending);
+        let asked = Self::read(&query, channels, list, &call.app.config.suffixes);
+        query.finish(asked)
+    }
+
+    /// Asks for every filter there is.
+    pub fn outline(query: &Query<'_>) {
+        Self::read(query, Vec::new(), |_| ListId::only(), &Suffixes::simulated());
+    }
+
+    fn read(
+        query: &Query<'_>,
+        channels: Vec<ChannelId>,
+        list: impl FnOnce(bool) -> ListId,
+        suffixes: &Suffixes,
+    ) -> Self {
         let address = |name: &str| query.address(name, suffixes);
         let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
         let ascending = query.ascending();
-        let list = call.list(only.map(|channel| channel.0), ascending);
+        let list = list(ascending);
         let cursor = query.cursor::<MessageCursor>(list);
-        let client_ref = query.text("client_ref");
-        if client_ref.is_some_and(|text| text.chars().count() > LONGEST_CLIENT_REF) {
-            query.refuse("client_ref", IssueCode::TooLong, "has at most 128 characters");
-        }
+        let client_ref = query.text_up_to("client_ref", LONGEST_CLIENT_REF);
         let mut message_ids = query.texts("message_id", MOST_MESSAGE_IDS);
         message_ids.sort_unstable();
         message_ids.dedup();
-        if message_ids.iter().any(|id| id.is_empty()) {
-            query.refuse("message_id", IssueCode::Empty, "must name a message");
-        }
         let asked = HistoryQuery {
             channels,
             limit: limit + 1,
@@ -124,7 +139,7 @@ impl Asked {
                 .word("deliveries", &["none"], |word| (word == "none").then_some(true))
                 .unwrap_or(false),
         };
-        query.finish(Self { query: asked, limit, list })
+        Self { query: asked, limit, list }
     }
 
     /// A page may be short, or empty, and have a next one: it then looked at as many rows as one call may.

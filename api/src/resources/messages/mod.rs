@@ -5,14 +5,62 @@ mod history;
 mod media;
 mod send;
 
+use model::error::ErrorCode;
+use model::id::ChannelId;
+use model::media::MediaRef;
+use shard::call::DeliveryView;
+use shard::history::StoredMessage;
+
+use crate::openapi::Doc;
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
+    use ErrorCode as E;
     vec![
-        Route::post("/v1/channels/{id}/messages").plan_blocks().channel(send::send),
-        Route::get("/v1/channels/{id}/messages").channel(history::of_channel),
-        Route::get("/v1/channels/{id}/messages/{message_id}/media").channel(media::of_message),
-        Route::get("/v1/messages").account(history::of_account),
-        Route::get("/v1/messages/{message_id}/deliveries").account(deliveries::of_message),
+        Route::post("/v1/channels/{id}/messages").plan_blocks().channel(send::send).doc(
+            Doc::new("send_message", "Send a message")
+                .about(
+                    "`sent` when the network has accepted it, `queued` when that is still to come; either way it goes \
+                     out once. The fields of a type stand at the top, or inside `body`.",
+                )
+                .body_schema(model::send::schema, send::examples())
+                .accepted::<send::SentView>()
+                .on_network()
+                .errors(&[
+                    E::UndeliverableRecipient,
+                    E::MessageNotFound,
+                    E::MediaFetchFailed,
+                    E::MediaFetchBlocked,
+                    E::MediaTooLarge,
+                    E::MediaGone,
+                ]),
+        ),
+        Route::get("/v1/channels/{id}/messages").channel(history::of_channel).doc(
+            Doc::new("list_channel_messages", "List a channel's messages, the newest first")
+                .query(|query| history::Asked::outline(&query))
+                .page::<StoredMessage>(),
+        ),
+        Route::get("/v1/channels/{id}/messages/{message_id}/media").channel(media::of_message).doc(
+            Doc::new("get_message_media", "Get the media of a message, with a fresh link")
+                .ok::<MediaRef>()
+                .on_network()
+                .errors(&[E::MessageNotFound, E::NotFound, E::MediaGone, E::MediaTooLarge]),
+        ),
+        Route::get("/v1/messages").account(history::of_account).doc(
+            Doc::new("list_messages", "List the messages of all channels, the newest first")
+                .query(|query| {
+                    history::named_channels(&query);
+                    history::Asked::outline(&query);
+                })
+                .page::<StoredMessage>()
+                .errors(&[E::ChannelNotFound, E::ChannelAccessDenied, E::ChannelScopedKey]),
+        ),
+        Route::get("/v1/messages/{message_id}/deliveries").account(deliveries::of_message).doc(
+            Doc::new("list_message_deliveries", "List the webhook deliveries that carried a message")
+                .about("Name the channel where several of the account have the message.")
+                .query(|query| query.id::<ChannelId>("channel_id"))
+                .list::<DeliveryView>()
+                .errors(&[E::MessageNotFound, E::ChannelNotFound, E::ChannelAccessDenied]),
+        ),
     ]
 }

@@ -2,7 +2,9 @@
 
 use model::id::MessageId;
 use model::send::{SendContent, SendRequest};
+use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::{Value, json};
 use shard::call::{Done, Send, SendBody, SentStatus, Work};
 
 use crate::exchange::ChannelCall;
@@ -10,8 +12,9 @@ use crate::failure;
 use crate::reply::{Outcome, Reply};
 
 /// The send response of interface 2.2, and where it goes.
-#[derive(Serialize)]
-struct SentView {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "SentMessage")]
+pub struct SentView {
     message_id: MessageId,
     client_ref: Option<String>,
     status: SentStatus,
@@ -43,4 +46,22 @@ pub async fn send(call: &mut ChannelCall) -> Outcome {
         status: sent.status,
         to: sent.to.to_string(),
     }))
+}
+
+/// Sends of the document's examples, by what they show.
+pub fn examples() -> Vec<(&'static str, Value)> {
+    let to = "15550001002";
+    let key = json!({ "id": "3EB0C2A5F0D1B2C3D4E5F60718293A4B5C6D7E8F", "from_me": true, "remote_jid": "15550001002@s.example" });
+    vec![
+        ("text", json!({ "type": "text", "to": to, "text": "hello", "client_ref": "order-17" })),
+        (
+            "image",
+            json!({
+                "type": "image", "to": to, "media_url": "https://example.com/a.png", "mime_type": "image/png", "caption": "look",
+            }),
+        ),
+        ("reaction", json!({ "type": "reaction", "message_key": key, "emoji": "👍" })),
+        ("poll", json!({ "type": "poll", "to": to, "name": "Lunch?", "options": ["Pizza", "Salad"] })),
+        ("nested", json!({ "to": to, "body": { "type": "text", "text": "hello" } })),
+    ]
 }

@@ -2,9 +2,9 @@
 
 use model::error::ApiError;
 use model::id::EndpointId;
-use model::issue::IssueCode;
 use model::webhook::{DeliveryState, Recovery};
 use raft::directory::records::EndpointRecord;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 use shard::deliveries::ask::Redelivered;
@@ -13,20 +13,24 @@ use uuid::Uuid;
 
 use super::list::words;
 use crate::exchange::AccountCall;
+use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::resources::webhook_endpoints;
 
 /// What waits for an attempt, and so can be purged.
 const WAITING: [DeliveryState; 3] = [DeliveryState::Pending, DeliveryState::Retrying, DeliveryState::Paused];
 
-#[derive(Serialize)]
-struct RecoverView {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Recovery")]
+pub struct RecoverView {
+    #[schemars(with = "String", extend("format" = "uuid"))]
     job_id: Uuid,
     matched: u64,
 }
 
-#[derive(Serialize)]
-struct PurgeView {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Purge")]
+pub struct PurgeView {
     matched: u64,
 }
 
@@ -78,18 +82,18 @@ pub async fn recover(call: &mut AccountCall) -> Outcome {
     Ok(Reply::accepted(&RecoverView { job_id, matched }))
 }
 
+/// The endpoint, and the states of the deliveries that are given up.
+pub fn asked_to_purge(query: &Query<'_>) -> (Option<EndpointId>, Vec<DeliveryState>) {
+    let endpoint = query.required_id("endpoint_id");
+    let waiting = |word: &str| DeliveryState::parse(word).filter(|state| WAITING.contains(state));
+    let states = query.words("state", &words(&WAITING), waiting);
+    (endpoint, if states.is_empty() { WAITING.to_vec() } else { states })
+}
+
 /// Ends what waits for an endpoint; a deleted one too, as its deliveries go on until they are exhausted.
 pub async fn purge(call: &mut AccountCall) -> Outcome {
     let query = call.query();
-    if query.text("endpoint_id").is_none() {
-        query.refuse("endpoint_id", IssueCode::Required, "is required");
-    }
-    let endpoint: Option<EndpointId> = query.id("endpoint_id");
-    let waiting = |word: &str| DeliveryState::parse(word).filter(|state| WAITING.contains(state));
-    let mut states = query.words("state", &words(&WAITING), waiting);
-    if states.is_empty() {
-        states = WAITING.to_vec();
-    }
+    let (endpoint, states) = asked_to_purge(&query);
     let endpoint = query.finish(endpoint)?.ok_or_else(ApiError::webhook_endpoint_not_found)?;
     let known = call.cluster().directory().read(|state| state.endpoints.get(&endpoint).cloned());
     // A bound key purges its own channel's endpoints alone. What is foreign matches nothing (supplement 31, row 31).

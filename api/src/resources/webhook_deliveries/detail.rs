@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use shard::deliveries::view::{AttemptView, DeliveryDetail, DeliveryRecord};
 
@@ -13,18 +15,21 @@ use crate::reply::{Outcome, Reply};
 const MASK: &str = "***";
 
 /// Supplement 20.9.
-#[derive(Serialize)]
-struct DetailView {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "WebhookDeliveryDetail")]
+pub struct DetailView {
     #[serde(flatten)]
     record: DeliveryRecord,
     request: RequestView,
     attempts: Vec<AttemptView>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "DeliveryRequest")]
 struct RequestView {
     headers: BTreeMap<String, String>,
     /// `null` when it has been removed already.
+    #[schemars(with = "Option<Value>")]
     body: Option<Box<RawValue>>,
 }
 

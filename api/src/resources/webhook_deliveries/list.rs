@@ -10,6 +10,7 @@ use serde_json::json;
 use shard::deliveries::query::{DeliveryQuery, StatusFilter};
 
 use crate::exchange::AccountCall;
+use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::resources::webhook_endpoints;
 
@@ -45,8 +46,14 @@ pub async fn of_endpoint(call: &mut AccountCall) -> Outcome {
 /// Reads the filters. `of` is the endpoint of the path, which no parameter can change.
 fn parse(call: &AccountCall, of: Option<EndpointId>) -> Result<(DeliveryQuery, ListId), ApiError> {
     let query = call.query();
+    let asked = read(&query, of, |ascending| call.list(of.map(|endpoint| endpoint.0), ascending));
+    query.finish(asked)
+}
+
+/// Asks for the filters; the list is told by its order.
+pub fn read(query: &Query<'_>, of: Option<EndpointId>, list: impl FnOnce(bool) -> ListId) -> (DeliveryQuery, ListId) {
     let ascending = query.ascending();
-    let list = call.list(of.map(|endpoint| endpoint.0), ascending);
+    let list = list(ascending);
     let asked = DeliveryQuery {
         endpoint: of.or_else(|| query.id("endpoint_id")),
         channel: query.id("channel_id"),
@@ -66,7 +73,7 @@ fn parse(call: &AccountCall, of: Option<EndpointId>) -> Result<(DeliveryQuery, L
         ascending,
         after: query.cursor::<DeliveryCursor>(list).map(|cursor| cursor.id),
     };
-    query.finish((asked, list))
+    (asked, list)
 }
 
 pub fn words(states: &[DeliveryState]) -> Vec<&'static str> {

@@ -8,22 +8,67 @@ mod detail;
 mod list;
 mod stats;
 
-use model::error::ApiError;
-use model::id::DeliveryId;
-use shard::deliveries::view::DeliveryDetail;
+use model::error::{ApiError, ErrorCode};
+use model::id::{DeliveryId, EndpointId};
+use model::page::ListId;
+use model::time::Timestamp;
+use model::webhook::Recovery;
+use serde_json::json;
+use shard::deliveries::view::{DeliveryDetail, DeliveryRecord};
 
 use crate::exchange::AccountCall;
+use crate::openapi::Doc;
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
+    use ErrorCode as E;
     vec![
-        Route::get("/v1/webhook-deliveries").account(list::of_account),
-        Route::delete("/v1/webhook-deliveries").account(again::purge),
-        Route::get("/v1/webhook-deliveries/{delivery_id}").account(detail::show),
-        Route::post("/v1/webhook-deliveries/{delivery_id}/redeliver").account(again::redeliver),
-        Route::get("/v1/webhook-endpoints/{id}/deliveries").account(list::of_endpoint),
-        Route::post("/v1/webhook-endpoints/{id}/recover").account(again::recover),
-        Route::get("/v1/webhook-endpoints/{id}/stats").account(stats::show),
+        Route::get("/v1/webhook-deliveries").account(list::of_account).doc(
+            Doc::new("list_webhook_deliveries", "List deliveries, the newest first")
+                .query(|query| list::read(&query, None, |_| ListId::only()))
+                .page::<DeliveryRecord>()
+                .errors(&[E::ChannelNotFound, E::ChannelAccessDenied, E::ChannelScopedKey]),
+        ),
+        Route::delete("/v1/webhook-deliveries").account(again::purge).doc(
+            Doc::new("purge_webhook_deliveries", "Give up what waits for an endpoint")
+                .query(|query| again::asked_to_purge(&query))
+                .accepted::<again::PurgeView>()
+                .errors(&[E::WebhookEndpointNotFound]),
+        ),
+        Route::get("/v1/webhook-deliveries/{delivery_id}").account(detail::show).doc(
+            Doc::new("get_webhook_delivery", "Get a delivery with its attempts")
+                .ok::<detail::DetailView>()
+                .errors(&[E::NotFound]),
+        ),
+        Route::post("/v1/webhook-deliveries/{delivery_id}/redeliver").account(again::redeliver).doc(
+            Doc::new("redeliver", "Make a delivery again").accepted::<DeliveryRecord>().errors(&[
+                E::NotFound,
+                E::WebhookEndpointNotFound,
+                E::BadRequest,
+                E::NoOp,
+            ]),
+        ),
+        Route::get("/v1/webhook-endpoints/{id}/deliveries").account(list::of_endpoint).doc(
+            Doc::new("list_endpoint_deliveries", "List an endpoint's deliveries, the newest first")
+                .query(|query| list::read(&query, Some(EndpointId::new()), |_| ListId::only()))
+                .page::<DeliveryRecord>()
+                .errors(&[E::WebhookEndpointNotFound]),
+        ),
+        Route::post("/v1/webhook-endpoints/{id}/recover").account(again::recover).doc(
+            Doc::new("recover_deliveries", "Make many deliveries of an endpoint again")
+                .body(
+                    |body| Recovery::parse(body, Timestamp(0)),
+                    json!({ "since": "2026-01-01T00:00:00.000Z", "states": ["exhausted"] }),
+                )
+                .accepted::<again::RecoverView>()
+                .errors(&[E::WebhookEndpointNotFound]),
+        ),
+        Route::get("/v1/webhook-endpoints/{id}/stats").account(stats::show).doc(
+            Doc::new("get_endpoint_stats", "See how an endpoint's deliveries stand")
+                .query(|query| query.time("since"))
+                .ok::<stats::StatsView>()
+                .errors(&[E::WebhookEndpointNotFound]),
+        ),
     ]
 }
 

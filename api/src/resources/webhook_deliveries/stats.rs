@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use model::webhook::DeliveryState;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::exchange::AccountCall;
@@ -13,8 +14,9 @@ use crate::resources::webhook_endpoints;
 const DEFAULT_WINDOW: Duration = Duration::from_secs(86_400);
 
 /// Counts are of deliveries made in the window; the rate and the latencies are `null` while nothing has ended.
-#[derive(Serialize)]
-struct StatsView {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "EndpointStats")]
+pub struct StatsView {
     delivered: u64,
     retrying: u64,
     pending: u64,
