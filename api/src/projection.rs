@@ -7,9 +7,11 @@
 use bytes::Bytes;
 use model::address::Address;
 use model::error::ApiError;
+use model::issue::{Fault, IssueCode};
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use network::operation::{Area, Operation};
 use raft::record::decode;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use shard::call::{Done, Work};
 use shard::projection::Entity;
@@ -56,8 +58,38 @@ impl ChannelCall {
     /// # Errors
     /// As [`ChannelCall::work`].
     pub async fn find<E: Entity>(&mut self, id: &str) -> Result<Option<E>, ApiError> {
-        match self.work(Work::Read(Read::Row { kind: E::KIND, id: id.to_owned() })).await? {
+        self.read_one(Read::Row { kind: E::KIND, id: id.to_owned() }).await
+    }
+
+    /// What a read of one row finds.
+    ///
+    /// # Errors
+    /// As [`ChannelCall::work`].
+    pub async fn read_one<T: DeserializeOwned>(&mut self, read: Read) -> Result<Option<T>, ApiError> {
+        match self.work(Work::Read(read)).await? {
             Done::Row(row) => Ok(row.map(|row| decode(&row))),
+            _ => Err(failure::unexpected_answer()),
+        }
+    }
+
+    /// What a read of several rows finds.
+    ///
+    /// # Errors
+    /// As [`ChannelCall::work`].
+    pub async fn read_many<T: DeserializeOwned>(&mut self, read: Read) -> Result<Vec<T>, ApiError> {
+        match self.work(Work::Read(read)).await? {
+            Done::Rows(rows) => Ok(rows.iter().map(|row: &Bytes| decode(row)).collect()),
+            _ => Err(failure::unexpected_answer()),
+        }
+    }
+
+    /// As [`Self::read_many`], with how many there are in all.
+    ///
+    /// # Errors
+    /// As [`ChannelCall::work`].
+    pub async fn read_counted<T: DeserializeOwned>(&mut self, read: Read) -> Result<(Vec<T>, usize), ApiError> {
+        match self.work(Work::Read(read)).await? {
+            Done::Counted { rows, count } => Ok((rows.iter().map(|row| decode(row)).collect(), count)),
             _ => Err(failure::unexpected_answer()),
         }
     }
@@ -76,13 +108,26 @@ impl ChannelCall {
     /// As [`ChannelCall::work`].
     pub async fn page_of<E: Entity>(&mut self, filter: Filter, page: Page) -> Result<List<E>, ApiError> {
         let read = Read::Page { kind: E::KIND, filter, after: page.after, limit: page.limit + 1 };
-        let Done::Rows(rows) = self.work(Work::Read(read)).await? else { return Err(failure::unexpected_answer()) };
-        let mut rows: Vec<E> = rows.iter().map(|row: &Bytes| decode(row)).collect();
+        let mut rows: Vec<E> = self.read_many(read).await?;
         let more = rows.len() > page.limit;
         rows.truncate(page.limit);
         let last = rows.last().filter(|_| more);
         let next = last.map(|row| RowCursor { id: row.id() }.encode(page.list));
         Ok(List::page(rows, next))
+    }
+
+    /// The person that the path names by `{contact_id}`.
+    ///
+    /// # Errors
+    /// `invalid_request` for a number with a leading `+`; `contact_not_found` for what is no address.
+    pub fn contact(&self) -> Result<Address, ApiError> {
+        let text = self.parameter("contact_id");
+        if text.starts_with('+') {
+            let fault = Fault::new(IssueCode::Format, "write the number without the leading +");
+            return Err(fault.at(&["contact_id"]));
+        }
+        let suffixes = &self.app.config.suffixes;
+        Address::parse_or_digits(text, suffixes).map_err(|_| ApiError::contact_not_found(text))
     }
 
     /// An address in the path, where bare digits stand for a phone (supplement 1, rules 3 and 4).

@@ -7,6 +7,7 @@ use model::id::RequestId;
 use salvo::Response;
 use salvo::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use salvo::http::{HeaderName, HeaderValue, ResBody, StatusCode};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A handler's answer; an error becomes the envelope of interface section 7.
@@ -147,6 +148,22 @@ impl<T> List<T> {
     pub fn page(data: Vec<T>, next_cursor: Option<String>) -> Self {
         Self { data, next_cursor: Some(next_cursor) }
     }
+}
+
+/// A list that is never paged, and how many there are.
+#[derive(Serialize, JsonSchema)]
+pub struct Counted<T> {
+    pub data: Vec<T>,
+    pub count: usize,
+}
+
+/// A page, and how many there are in all.
+#[derive(Serialize, JsonSchema)]
+pub struct CountedPage<T> {
+    pub data: Vec<T>,
+    pub count: usize,
+    /// `null` at the end.
+    pub next_cursor: Option<String>,
 }
 
 #[cfg(test)]

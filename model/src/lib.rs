@@ -5,6 +5,8 @@
 pub mod address;
 pub mod api_key;
 pub mod call;
+pub mod chat;
+pub mod contact;
 pub mod customer;
 pub mod error;
 pub mod event;

@@ -4,7 +4,9 @@
 
 use model::address::Address;
 use model::call::CallEnd;
+use model::chat::ChatChanges;
 use model::group::{AddedReason, Group, GroupChanges, GroupOrigin, RemovedReason};
+use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// Something changed.
@@ -19,6 +21,8 @@ pub struct Notice {
 pub enum News {
     Group { group: Address, news: GroupNews },
     Call { call: String, news: CallNews },
+    Chat { chat: Address, news: ChatNews },
+    Contact { contact: Address, news: ContactNews },
 }
 
 /// What became of a group that the channel is in.
@@ -64,4 +68,24 @@ pub enum CallNews {
         here: bool,
         duration_seconds: Option<u32>,
     },
+}
+
+/// What the account did to one of its chats, on whichever device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ChatNews {
+    Changed(ChatChanges),
+    /// Everything that came until then is read.
+    Read {
+        upto: Timestamp,
+    },
+    Cleared {
+        deleted: bool,
+    },
+}
+
+/// What the account did about somebody, or somebody made known.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ContactNews {
+    /// In the address book.
+    Saved { name: Option<String> },
 }

@@ -187,6 +187,11 @@ pub enum Done {
     Row(Option<Bytes>),
     Rows(Vec<Bytes>),
     Settings(Changed),
+    /// A page of rows, and how many there are in all.
+    Counted {
+        rows: Vec<Bytes>,
+        count: usize,
+    },
     History(Page),
     MessageDeliveries(Vec<MessageDeliveries>),
     Stream(StreamDone),

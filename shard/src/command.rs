@@ -111,6 +111,9 @@ pub struct NewMessage {
     pub occurred_at: Timestamp,
     /// The encoded `MessageRow`.
     pub row: Bytes,
+    /// The chat in which something was said; `None` for what only changes or comments on another message.
+    #[serde(default)]
+    pub chat: Option<Address>,
 }
 
 impl NewMessage {
@@ -121,6 +124,7 @@ impl NewMessage {
             id: row.id,
             occurred_at: row.occurred_at,
             row: Bytes::from(encode(row)),
+            chat: row.content.target().is_none().then(|| row.chat.clone()),
         }
     }
 }

@@ -39,6 +39,7 @@ const SWEEP: u8 = b'z';
 const USAGE: u8 = b'u';
 const RETRYING: u8 = b'r';
 const PROJECTED: u8 = b'p';
+const LID_OF: u8 = b'L';
 
 /// A half-open range of keys.
 pub type Range = (Vec<u8>, Vec<u8>);
@@ -128,6 +129,21 @@ pub fn outbox_of(channel: ChannelId) -> Range {
 
 pub fn lid(channel: ChannelId, lid: &str) -> Vec<u8> {
     key(LID, &[channel.as_bytes(), lid.as_bytes()])
+}
+
+/// All LIDs of a channel whose phone address is known.
+pub fn lids(channel: ChannelId) -> Range {
+    under(key(LID, &[channel.as_bytes()]))
+}
+
+/// The LID that a key of [`lid`] names, by its local part.
+pub fn lid_at_end(key: &[u8]) -> Option<&str> {
+    std::str::from_utf8(key.get(17..)?).ok()
+}
+
+/// The way back from a phone number to its LID.
+pub fn lid_of(channel: ChannelId, phone: &str) -> Vec<u8> {
+    key(LID_OF, &[channel.as_bytes(), phone.as_bytes()])
 }
 
 /// The status changes of a channel, by time and then by place in the log.
@@ -344,8 +360,8 @@ pub fn parse_media_due(key: &[u8]) -> Option<(Timestamp, ChannelId, MediaId)> {
 }
 
 /// Everything of a channel that goes with it when it is deleted: all but its deliveries and their events.
-pub fn everything_of(channel: ChannelId) -> [Range; 10] {
-    [AUTH, MESSAGE, MESSAGE_STATE, MESSAGE_ID, OUTBOX, LID, STATUS_CHANGE, MESSAGE_DELIVERY, RECEIPT, PROJECTED]
+pub fn everything_of(channel: ChannelId) -> [Range; 11] {
+    [AUTH, MESSAGE, MESSAGE_STATE, MESSAGE_ID, OUTBOX, LID, LID_OF, STATUS_CHANGE, MESSAGE_DELIVERY, RECEIPT, PROJECTED]
         .map(|table| under(key(table, &[channel.as_bytes()])))
 }
 

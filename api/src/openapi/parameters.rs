@@ -30,6 +30,8 @@ pub fn of_path(path: &str, name: &str) -> Option<(Value, &'static str)> {
         "group_id" => (address(), "The group's address"),
         "community_id" => (address(), "The community's address"),
         "newsletter_id" => (address(), "The newsletter's address"),
+        "lid" => (person(), "The linked-device address, or its digits"),
+        "digits" => (json!({ "type": "string", "pattern": "^[0-9]{3,15}$" }), "The digits of the number"),
         "invite_code" => (text(), "The invite code"),
         "call_id" => (text(), "The call"),
         "story_id" => (text(), "The story"),

@@ -5,6 +5,8 @@ mod api_keys;
 mod auth;
 mod calls;
 mod channels;
+mod chats;
+mod contacts;
 mod events;
 mod groups;
 mod health;
@@ -41,6 +43,8 @@ pub fn routes() -> Vec<Route> {
     routes.extend(groups::routes());
     routes.extend(calls::routes());
     routes.extend(settings::routes());
+    routes.extend(contacts::routes());
+    routes.extend(chats::routes());
     routes.extend(webhook_endpoints::routes());
     routes.extend(webhook_probe::routes());
     routes.extend(webhook_deliveries::routes());

@@ -1,12 +1,14 @@
 //! What the events say: the `data` of each (supplement 24), and which chats an endpoint hears of.
 
 mod calls;
+mod chats;
 mod groups;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::calls::{CallOffered, CallTerminated};
+pub use self::chats::{ChatArchived, ChatField, ChatPinned, ChatUpdated};
 pub use self::groups::{GroupCreated, GroupMembers, GroupUpdated, MembersReason};
 
 use crate::address::Address;
@@ -373,6 +375,9 @@ pub enum Payload {
     GroupAdminDemoted(GroupMembers),
     CallOffered(CallOffered),
     CallTerminated(CallTerminated),
+    ChatUpdated(ChatUpdated),
+    ChatArchived(ChatArchived),
+    ChatPinned(ChatPinned),
 }
 
 impl Payload {
@@ -395,6 +400,9 @@ impl Payload {
             Self::GroupAdminDemoted(_) => EventName::GroupAdminDemoted,
             Self::CallOffered(_) => EventName::CallOffered,
             Self::CallTerminated(_) => EventName::CallTerminated,
+            Self::ChatUpdated(_) => EventName::ChatUpdated,
+            Self::ChatArchived(_) => EventName::ChatArchived,
+            Self::ChatPinned(_) => EventName::ChatPinned,
         }
     }
 
@@ -417,6 +425,9 @@ impl Payload {
             | Self::GroupParticipantRemoved(_)
             | Self::GroupAdminPromoted(_)
             | Self::GroupAdminDemoted(_) => ChatType::Group,
+            Self::ChatUpdated(data) => ChatType::of(data.is_group),
+            Self::ChatArchived(data) => ChatType::of(data.is_group),
+            Self::ChatPinned(data) => ChatType::of(data.is_group),
         }
     }
 

@@ -6,12 +6,16 @@
 //! `areas!`.
 
 pub mod calls;
+pub mod chats;
+pub mod contacts;
 pub mod groups;
 pub mod picture;
 
 use serde::{Deserialize, Serialize};
 
 use self::calls::{CallAnswer, CallOperation};
+use self::chats::{ChatAnswer, ChatOperation};
+use self::contacts::{ContactAnswer, ContactOperation};
 use self::groups::{GroupAnswer, GroupOperation};
 
 /// A question of any area.
@@ -19,6 +23,8 @@ use self::groups::{GroupAnswer, GroupOperation};
 pub enum Operation {
     Groups(GroupOperation),
     Calls(CallOperation),
+    Chats(ChatOperation),
+    Contacts(ContactOperation),
 }
 
 /// The answer to an [`Operation`] of the same area.
@@ -26,6 +32,8 @@ pub enum Operation {
 pub enum Answer {
     Groups(GroupAnswer),
     Calls(CallAnswer),
+    Chats(ChatAnswer),
+    Contacts(ContactAnswer),
 }
 
 /// The network's refusal: for good, with its code and text (supplement 1, rule 18).
@@ -73,4 +81,6 @@ macro_rules! areas {
 areas! {
     Groups: GroupOperation => GroupAnswer;
     Calls: CallOperation => CallAnswer;
+    Chats: ChatOperation => ChatAnswer;
+    Contacts: ContactOperation => ContactAnswer;
 }

@@ -36,6 +36,8 @@ pub struct Faults {
     pub media_fail: Option<MediaFail>,
     /// Operations are done, and not answered.
     pub mute_operations: bool,
+    /// That many more patches of chats run into another device's.
+    pub conflicting_patches: u32,
 }
 
 /// Refuses a share of sends with a code.
@@ -95,6 +97,7 @@ pub struct FaultsChange {
     pub media_delay_ms: Option<u64>,
     pub media_fail: Option<Switch<MediaFail>>,
     pub mute_operations: Option<bool>,
+    pub conflicting_patches: Option<u32>,
 }
 
 /// `false`, or the way in which something is refused.
@@ -127,6 +130,7 @@ impl Faults {
             media_delay_ms: 0,
             media_fail: None,
             mute_operations: false,
+            conflicting_patches: 0,
         }
     }
 
@@ -152,6 +156,7 @@ impl Faults {
             media_delay_ms: change.media_delay_ms.unwrap_or(self.media_delay_ms),
             media_fail: switched("media_fail", change.media_fail, self.media_fail)?,
             mute_operations: change.mute_operations.unwrap_or(self.mute_operations),
+            conflicting_patches: change.conflicting_patches.unwrap_or(self.conflicting_patches),
         };
         next.check()?;
         Ok(next)

@@ -4,6 +4,7 @@ mod call;
 mod calls;
 mod gatherings;
 mod groups;
+mod people;
 
 use model::time::Timestamp;
 use network::simulator::Simulator;
@@ -37,6 +38,8 @@ pub fn router(simulator: &Simulator) -> Router {
         .push(Router::with_path("disclose").post(routes.to(disclose)))
         .push(groups::routes(&routes))
         .push(calls::routes(&routes))
+        .push(people::chats(&routes))
+        .push(people::contacts(&routes))
         .push(gatherings::newsletters(&routes));
     let phones = Router::with_path("phones")
         .push(Router::new().post(routes.to(register)))

@@ -19,6 +19,7 @@ impl Apply<'_> {
             return Reply::Unchanged;
         }
         self.put_message(&pointer_key, message, None);
+        self.said_to_channel(message);
         self.count_received(customer, message.channel, event.at);
         self.emit(event, Some(message.id));
         Reply::Done
@@ -34,6 +35,7 @@ impl Apply<'_> {
             return Reply::Unchanged;
         }
         self.put_message(&pointer_key, message, None);
+        self.said_by_channel(message);
         events.into_iter().for_each(|event| self.emit(event, Some(message.id)));
         Reply::Done
     }

@@ -3,6 +3,7 @@
 mod deliveries;
 mod forget;
 mod inbound;
+mod lids;
 mod project;
 mod receipts;
 mod settings;
@@ -21,7 +22,9 @@ use crate::command::{BATCH_VERSION, Batch, BatchReply, Command, Move, NewEvent, 
 use crate::history::Direction;
 use crate::media::command::MediaCommand;
 use crate::media::record::MediaRow;
-use crate::records::{ChannelRow, DeliveryRow, EventRow, LidRow, MessagePointer, StatusChange, decode, encode};
+use crate::projection::Entity;
+use crate::projection::chats::{LastInbound, LastOutbound};
+use crate::records::{ChannelRow, DeliveryRow, EventRow, MessagePointer, StatusChange, decode, encode};
 use crate::stream::{Streamed, StreamedEvent, ring};
 use crate::usage::Tally;
 use crate::{keys, media};
@@ -86,16 +89,7 @@ impl Apply<'_> {
             Command::Receive { customer, message, event } => self.receive(customer, &message, event),
             Command::ReceiveOwn { customer, message, events } => self.receive_own(customer, &message, events),
             Command::Recover { customer, message, event } => self.recover(customer, &message, event),
-            Command::LearnLid { channel, lid, phone, at, event } => {
-                let key = keys::lid(channel, lid.local());
-                let known: Option<LidRow> = self.read(&key);
-                if known.is_some_and(|known| known.phone == phone) {
-                    return Reply::Unchanged;
-                }
-                self.state.put(&key, &encode(&LidRow { phone, first_seen_at: at }));
-                self.emit(event, None);
-                Reply::Done
-            }
+            Command::LearnLid { channel, lid, phone, at, event } => self.learn_lid(channel, &lid, phone, at, event),
             Command::Move(step) => self.step(step),
             Command::Emit(event) => {
                 self.emit(event, None);
@@ -160,6 +154,7 @@ impl Apply<'_> {
         self.place += 1;
         self.state.put(&keys::outbox(message.channel, sequence), outbox);
         self.put_message(&pointer_key, message, Some(sequence));
+        self.said_by_channel(message);
         if let Some(row) = media {
             self.media(MediaCommand::Add(row));
         }
@@ -170,6 +165,23 @@ impl Apply<'_> {
         let pointer = MessagePointer { occurred_at: message.occurred_at, row: message.id, outbox };
         self.state.put(pointer_key, &encode(&pointer));
         self.state.put(&keys::message(message.channel, message.occurred_at, message.id), &message.row);
+    }
+
+    /// The chat moves up. Written whatever stood there: a send must not cost a read.
+    fn said_by_channel(&mut self, message: &NewMessage) {
+        if let Some(chat) = message.chat.clone() {
+            self.put_projected(message.channel, &LastOutbound { chat, at: message.occurred_at });
+        }
+    }
+
+    fn said_to_channel(&mut self, message: &NewMessage) {
+        if let Some(chat) = message.chat.clone() {
+            self.put_projected(message.channel, &LastInbound { chat, at: message.occurred_at });
+        }
+    }
+
+    fn put_projected<E: Entity>(&mut self, channel: ChannelId, entity: &E) {
+        self.state.put(&keys::projected(channel, E::KIND, &entity.id()), &encode(entity));
     }
 
     fn settle(

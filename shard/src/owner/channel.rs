@@ -22,6 +22,7 @@ use uuid::Uuid;
 
 use super::Owner;
 use super::committer::Lost;
+use super::number_checks::NumberChecks;
 use super::operations::Operations;
 use super::outbox::{Outbox, SendVerdict};
 use super::pace::SlotGuard;
@@ -127,6 +128,7 @@ pub(super) struct Channel {
     pub held: VecDeque<Held>,
     /// What the network is asked at the moment.
     pub operations: Operations,
+    pub number_checks: NumberChecks,
 }
 
 /// What a turn will do once its commands are committed.
@@ -185,6 +187,7 @@ impl Channel {
             transfers: Transfers::default(),
             held: VecDeque::new(),
             operations: Operations::default(),
+            number_checks: NumberChecks::default(),
         };
         channel.load_outbox();
         channel

@@ -15,6 +15,7 @@ use super::events::{self, About};
 use super::sends::{about, chat_of, sent_payload};
 use crate::command::{Command, NewEvent};
 use crate::history::{Direction, Source};
+use crate::projection::{self, contacts};
 use crate::records::{MessageRow, decode};
 
 /// Tells the event of a recovered message from that of the undecryptable one (supplement 24).
@@ -77,6 +78,7 @@ impl Channel {
             row.correlation_id.clone_from(&unread.correlation_id);
         }
         metrics::counter!("gateway_inbound_total", "type" => row.content.type_name()).increment(1);
+        self.meet(turn, &row);
         let payload = match &row.content {
             Content::Reaction { .. } => reaction_payload(&row, sender, false, at),
             _ => Some(received_payload(&row, sender, at, now, |media| self.media_ref(turn, media))),
@@ -89,6 +91,13 @@ impl Channel {
         turn.commands.push(match unread {
             Some(_) => Command::Recover { customer, message, event },
             None => Command::Receive { customer, message, event },
+        });
+    }
+
+    /// Whoever writes becomes a contact, by the name that came along.
+    fn meet(&self, turn: &mut Turn, row: &MessageRow) {
+        self.project_in(turn, row.occurred_at, |rows, context| {
+            contacts::met(&row.from, row.from_lid.as_ref(), row.push_name.as_deref(), rows, context);
         });
     }
 
@@ -179,7 +188,7 @@ impl Channel {
         phone.unwrap_or_else(|| address.clone())
     }
 
-    fn learn_lid(&mut self, turn: &mut Turn, lid: Address, phone: Address, at: Timestamp) {
+    pub fn learn_lid(&self, turn: &mut Turn, lid: Address, phone: Address, at: Timestamp) {
         if self.known_phone(turn, &lid).as_ref() == Some(&phone) {
             return;
         }
@@ -191,6 +200,7 @@ impl Channel {
             first_seen_at: at,
         });
         let event = self.network_event(lid.as_str(), phone.as_str(), at, payload, About::default(), now);
+        self.project_in(turn, at, |rows, _| projection::resolved(&lid, &phone, rows));
         turn.commands.push(Command::LearnLid { channel: self.row.id, lid, phone, at, event });
     }
 

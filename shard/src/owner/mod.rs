@@ -15,6 +15,7 @@ pub mod hosting;
 mod inbound;
 mod lifecycle;
 mod message_media;
+mod number_checks;
 mod operations;
 pub mod outbox;
 pub mod pace;

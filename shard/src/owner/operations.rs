@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use model::address::Address;
 use model::error::{ApiError, ErrorCode};
+use model::id::MessageId;
 use model::status::Status;
 use model::time::Timestamp;
 use network::driver::ItemId;
@@ -22,6 +23,7 @@ use super::committer::Lost;
 use super::events::About;
 use crate::call::Done;
 use crate::command::{Command, NewEvent};
+use crate::history::Direction;
 use crate::projection::{self, Context, Projected, Rows, Synced, Told};
 
 /// How long an operation waits for a channel that recovers (supplement 1, rule 15).
@@ -42,6 +44,9 @@ const MOST_AT_ONCE: usize = 64;
 /// How long the session's transport may take to swallow a question.
 const WRITE_PATIENCE: Duration = Duration::from_secs(5);
 
+/// How many times an operation is made anew whose state was changed elsewhere in the same moment (supplement 11).
+const MOST_REBASES: u32 = 3;
+
 type Reply = oneshot::Sender<Result<Worked, ApiError>>;
 
 /// What is asked, or waits to be.
@@ -57,6 +62,8 @@ struct Asked {
     /// Written to the session that runs.
     written: bool,
     deadline: Instant,
+    /// How many times the account's state was changed elsewhere in the same moment.
+    overtaken: u32,
 }
 
 impl Asked {
@@ -115,12 +122,15 @@ impl Channel {
     /// Takes an operation on: asks the network, waits for the channel to recover, or answers why not.
     pub async fn begin_operation(&mut self, id: Uuid, operation: Operation, again: bool, reply: Option<Reply>) {
         let deadline = Instant::now() + RECOVERY_PATIENCE;
-        let asked = Asked { operation, reply, again, written: false, deadline };
+        let asked = Asked { operation, reply, again, written: false, deadline, overtaken: 0 };
         if self.row.forgotten || !may_operate(self.row.status) {
             return asked.answer(Err(self.refuse_send(self.row.status)));
         }
         if self.operations.0.len() >= MOST_AT_ONCE {
             return asked.answer(Err(ApiError::worker_at_capacity()));
+        }
+        if let Err(error) = self.number_checks.admit(&asked.operation, Instant::now()) {
+            return asked.answer(Err(error));
         }
         self.operations.0.insert(id, asked);
         if self.is_logged_in() {
@@ -193,12 +203,22 @@ impl Channel {
 
     /// The network answered.
     pub async fn operated(&mut self, id: Uuid, result: Result<Box<Answer>, Refused>) -> Result<(), Lost> {
-        let Some(asked) = self.operations.0.remove(&id) else { return Ok(()) };
+        let Some(mut asked) = self.operations.0.remove(&id) else { return Ok(()) };
         let answer = match result {
             Ok(answer) => {
                 let operation = asked.operation.clone();
+                self.learn_lids(&answer).await?;
                 self.project(|rows, context| projection::absorb(&operation, &answer, rows, context)).await?;
                 Ok(Worked::Done(Done::Operated(answer)))
+            }
+            Err(refused) if asked.overtaken < MOST_REBASES && projection::is_overtaken(&asked.operation, &refused) => {
+                // Anew, over what the other device has made of it: the notice of that came before.
+                asked.overtaken += 1;
+                asked.written = false;
+                let id = Uuid::new_v4();
+                self.operations.0.insert(id, asked);
+                self.ask(id).await;
+                return Ok(());
             }
             Err(refused) => {
                 tracing::debug!(channel = %self.row.id, code = refused.code, text = refused.text, "an operation was refused");
@@ -207,6 +227,15 @@ impl Channel {
         };
         asked.answer(answer);
         Ok(())
+    }
+
+    /// Keeps the phone addresses behind LIDs that an answer tells.
+    async fn learn_lids(&mut self, answer: &Answer) -> Result<(), Lost> {
+        let mut turn = Turn::default();
+        for (lid, phone) in projection::disclosed(answer) {
+            self.learn_lid(&mut turn, lid, phone, Timestamp::now());
+        }
+        self.finish(turn).await
     }
 
     /// Changes the projection by itself, at once.
@@ -226,6 +255,19 @@ impl Channel {
         let (channel, customer) = (self.row.id, self.row.customer);
         self.commit(Command::Project { channel, customer, writes, events }).await?;
         Ok(())
+    }
+
+    /// Adds a change of the projection to the turn.
+    pub fn project_in(&self, turn: &mut Turn, at: Timestamp, change: impl FnOnce(&mut Rows<'_>, &Context<'_>)) {
+        let writes = self.with_context(at, |context| {
+            let mut rows = Rows::new(&self.owner.reader, self.row.id, &mut turn.projected);
+            change(&mut rows, context);
+            rows.into_writes()
+        });
+        if !writes.is_empty() {
+            let (channel, customer) = (self.row.id, self.row.customer);
+            turn.commands.push(Command::Project { channel, customer, writes, events: Vec::new() });
+        }
     }
 
     /// Adds a notice to the turn.
@@ -257,6 +299,15 @@ impl Channel {
     fn with_context<T>(&self, at: Timestamp, work: impl FnOnce(&Context<'_>) -> T) -> T {
         let own: Vec<Address> = [Some(self.own_address()), self.row.lid.clone()].into_iter().flatten().collect();
         let phone_behind = |lid: &Address| self.phone_behind(lid);
-        work(&Context { suffixes: &self.owner.node.suffixes, own: &own, phone_behind: &phone_behind, at })
+        let lid_behind = |phone: &Address| self.lid_behind(phone);
+        let received = |id: &MessageId| self.stored(Direction::Inbound, id);
+        work(&Context {
+            suffixes: &self.owner.node.suffixes,
+            own: &own,
+            phone_behind: &phone_behind,
+            lid_behind: &lid_behind,
+            received: &received,
+            at,
+        })
     }
 }

@@ -150,6 +150,12 @@ impl Channel {
         Some(decode::<LidRow>(&row).phone)
     }
 
+    /// The LID of a phone address, when it is known.
+    pub fn lid_behind(&self, phone: &Address) -> Option<Address> {
+        let lid = self.owner.reader.get(&keys::lid_of(self.row.id, phone.local()))?;
+        Some(decode(&lid))
+    }
+
     pub fn refuse_send(&self, status: Status) -> ApiError {
         if self.row.forgotten {
             ApiError::channel_not_found()

@@ -147,6 +147,8 @@ mod tests {
         let at = |seconds: i64| Context {
             suffixes: &suffixes,
             own: &[],
+            lid_behind: &|_| None,
+            received: &|_| None,
             phone_behind: &phone_behind,
             at: Timestamp(seconds * 1000),
         };

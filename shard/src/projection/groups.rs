@@ -8,7 +8,7 @@ use network::notice::GroupNews;
 use network::operation::Refused;
 use network::operation::groups::{GroupAnswer, GroupOperation};
 
-use super::{Context, Entity, Kind, Rows, Synced, Told};
+use super::{Context, Entity, Kind, Rows, Synced, Told, chats, contacts};
 
 pub const AREA: &str = "groups";
 
@@ -75,9 +75,14 @@ pub fn absorb(operation: &GroupOperation, answer: &GroupAnswer, rows: &mut Rows<
         (GroupOperation::List, GroupAnswer::Groups(groups)) => {
             let groups: Vec<Group> = groups.iter().map(|group| seen(group, rows, context)).collect();
             rows.replace_all(&groups);
+            groups.iter().for_each(|group| make_known(group, rows, context));
             rows.put(&Synced { area: AREA.to_owned() });
         }
-        (GroupOperation::Show { .. }, GroupAnswer::Group(group)) => rows.put(&seen(group, rows, context)),
+        (GroupOperation::Show { .. }, GroupAnswer::Group(group)) => {
+            let group = seen(group, rows, context);
+            rows.put(&group);
+            make_known(&group, rows, context);
+        }
         (
             GroupOperation::Invite { group } | GroupOperation::RevokeInvite { group },
             GroupAnswer::Invite { invite_code },
@@ -103,6 +108,12 @@ fn seen(group: &Group, rows: &Rows<'_>, context: &Context<'_>) -> Group {
     group
 }
 
+/// A group is a chat, and its members are contacts.
+fn make_known(group: &Group, rows: &mut Rows<'_>, context: &Context<'_>) {
+    chats::of_group(group, rows);
+    contacts::of_group(group, rows, context);
+}
+
 pub fn take(
     id: &Address,
     news: &GroupNews,
@@ -116,6 +127,7 @@ pub fn take(
         (GroupNews::Entered { group, origin }, None) => {
             let group = seen(group, rows, context);
             rows.put(&group);
+            make_known(&group, rows, context);
             Some(Payload::GroupCreated(Box::new(GroupCreated { group, origin: *origin, actor, timestamp })))
         }
         (GroupNews::Entered { group, .. }, Some(_)) => {
@@ -127,6 +139,7 @@ pub fn take(
         (GroupNews::Changed(changes), Some(mut group)) => {
             let changes = group.change(changes.clone());
             rows.put(&group);
+            chats::of_group(&group, rows);
             let updated = GroupUpdated { group_id: id.clone(), changes, actor, timestamp };
             (!updated.changes.is_empty()).then_some(Payload::GroupUpdated(updated))
         }

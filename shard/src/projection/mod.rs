@@ -9,18 +9,25 @@
 //! [`Kind`] of its own.
 
 mod calls;
+pub mod chats;
+pub mod contacts;
 mod groups;
 pub mod read;
 mod rows;
 
 use model::address::{Address, Suffixes};
 use model::error::ApiError;
+use model::id::MessageId;
 use model::payload::{Payload, Sender};
 use model::time::Timestamp;
 use network::notice::{News, Notice};
+use network::operation::chats::ChatOperation;
+use network::operation::contacts::{ContactAnswer, ContactOperation};
 use network::operation::groups::GroupOperation;
 use network::operation::{Answer, Operation, Refused};
 use serde::{Deserialize, Serialize};
+
+use crate::records::MessageRow;
 
 pub use self::rows::{Entity, Projected, Rows};
 
@@ -31,6 +38,12 @@ pub enum Kind {
     /// Which areas were fetched whole since the pairing.
     Synced = 1,
     Group = 2,
+    /// What the account keeps of a chat.
+    Chat = 20,
+    /// When a chat last got a message.
+    LastInbound = 21,
+    LastOutbound = 22,
+    Contact = 23,
     Call = 40,
     /// What the customer has settled for the channel; see `crate::settings`.
     Settings = 60,
@@ -43,6 +56,10 @@ pub struct Context<'a> {
     pub own: &'a [Address],
     /// The phone address behind a LID, where it is known.
     pub phone_behind: &'a dyn Fn(&Address) -> Option<Address>,
+    /// The LID of a phone address, where it is known.
+    pub lid_behind: &'a dyn Fn(&Address) -> Option<Address>,
+    /// A stored message that the channel received.
+    pub received: &'a dyn Fn(&MessageId) -> Option<MessageRow>,
     /// The network's time of what is taken in.
     pub at: Timestamp,
 }
@@ -96,7 +113,11 @@ impl Entity for Synced {
 
 /// What is asked after a pairing, by the name of the area: the network had a life before the gateway.
 pub fn to_sync() -> Vec<(&'static str, Operation)> {
-    vec![(groups::AREA, GroupOperation::List.into())]
+    vec![
+        (groups::AREA, GroupOperation::List.into()),
+        (contacts::AREA, ContactOperation::List.into()),
+        (chats::AREA, ChatOperation::List.into()),
+    ]
 }
 
 /// Judges an operation before the network is asked: a resource that is not there, a target state that is reached.
@@ -107,6 +128,8 @@ pub fn check(operation: &Operation, rows: &Rows<'_>, context: &Context<'_>) -> R
     match operation {
         Operation::Groups(operation) => groups::check(operation, rows, context),
         Operation::Calls(operation) => calls::check(operation, rows, context),
+        Operation::Chats(operation) => chats::check(operation, rows, context),
+        Operation::Contacts(operation) => contacts::check(operation),
     }
 }
 
@@ -116,11 +139,32 @@ pub fn absorb(operation: &Operation, answer: &Answer, rows: &mut Rows<'_>, conte
     match (operation, answer) {
         (Operation::Groups(operation), Answer::Groups(answer)) => {
             groups::absorb(operation, answer, rows, context);
-            Vec::new()
+        }
+        (Operation::Chats(operation), Answer::Chats(answer)) => chats::absorb(operation, answer, rows, context),
+        (Operation::Contacts(operation), Answer::Contacts(answer)) => {
+            contacts::absorb(operation, answer, rows, context);
         }
         // An answer of another area, or one that changes nothing.
-        _ => Vec::new(),
+        _ => {}
     }
+    Vec::new()
+}
+
+/// The phone addresses behind LIDs that an answer tells.
+pub fn disclosed(answer: &Answer) -> Vec<(Address, Address)> {
+    let Answer::Contacts(ContactAnswer::Checked(checks)) = answer else { return Vec::new() };
+    checks.iter().filter_map(|check| Some((check.lid.clone()?, check.id.clone()?))).collect()
+}
+
+/// The phone address behind a LID became known.
+pub fn resolved(lid: &Address, phone: &Address, rows: &mut Rows<'_>) {
+    contacts::resolved(lid, phone, rows);
+    chats::resolved(lid, phone, rows);
+}
+
+/// Whether the account's state was changed elsewhere in the same moment, so that the operation is to be asked anew.
+pub fn is_overtaken(operation: &Operation, refused: &Refused) -> bool {
+    matches!(operation, Operation::Chats(operation) if chats::is_overtaken(operation, refused))
 }
 
 /// What the caller is told of the network's refusal (supplement 1, rule 18, unless the area knows a narrower code).
@@ -128,6 +172,8 @@ pub fn refusal(operation: &Operation, refused: &Refused) -> ApiError {
     let narrower = match operation {
         Operation::Groups(operation) => groups::refusal(operation, refused),
         Operation::Calls(operation) => calls::refusal(operation, refused),
+        Operation::Chats(operation) => chats::refusal(operation, refused),
+        Operation::Contacts(operation) => contacts::refusal(operation, refused),
     };
     narrower.unwrap_or_else(|| ApiError::upstream_refused(u32::from(refused.code), &refused.text))
 }
@@ -138,5 +184,10 @@ pub fn take(notice: &Notice, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<
     match &notice.news {
         News::Group { group, news } => groups::take(group, news, actor, rows, context),
         News::Call { call, news } => calls::take(call, news, rows, context),
+        News::Chat { chat, news } => chats::take(chat, news, rows, context),
+        News::Contact { contact, news } => {
+            contacts::take(contact, news, rows, context);
+            Vec::new()
+        }
     }
 }

@@ -3,18 +3,27 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use model::address::{Address, AddressKind, Suffixes};
+use model::chat::ChatKind;
+use model::contact::KnownLidPair;
 use model::error::ApiError;
 use model::id::ChannelId;
 use raft::machine::View;
 use serde::{Deserialize, Serialize};
 
-use super::Kind;
+use super::chats::{self, ChatPage, ListedChat};
+use super::contacts::{self, ContactFilter, ContactRow};
+use super::{Kind, Projected, Rows};
 use crate::call::Done;
 use crate::keys;
 use crate::owner::{NotOwner, Owner};
+use crate::records::{LidRow, decode, encode};
 
 /// How many rows one page looks at, at most, before it answers what it has.
 const ROWS_LOOKED_AT: usize = 20_000;
+
+/// How many pairs of LID and phone address one answer holds: their list has no pages.
+const MOST_PAIRS: usize = 10_000;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Read {
@@ -28,6 +37,25 @@ pub enum Read {
         filter: Filter,
         after: Option<String>,
         limit: usize,
+    },
+    /// One chat, as the interface shows it.
+    Chat(Address),
+    /// Chats, each a [`ListedChat`](super::chats::ListedChat).
+    Chats(ChatPage),
+    /// A row of a contact, by any of its addresses.
+    Contact(Address),
+    /// Rows of contacts in the order of their ids, and how many pass in all.
+    Contacts {
+        filter: ContactFilter,
+        after: Option<String>,
+        limit: usize,
+    },
+    /// Each a [`CommonGroup`](model::contact::CommonGroup).
+    CommonGroups(Address),
+    /// Pairs of LID and phone address, each a [`KnownLidPair`], and how many there are in all.
+    Lids {
+        lid: Option<Address>,
+        phone: Option<Address>,
     },
 }
 
@@ -52,30 +80,99 @@ impl Owner {
         channel: ChannelId,
         read: Read,
     ) -> Result<Result<Done, ApiError>, NotOwner> {
-        let reader = self.reader.clone();
-        match read {
-            Read::Row { kind, id } => {
-                let row = reader.get(&keys::projected(channel, kind, &id));
-                Ok(Ok(Done::Row(row.map(Bytes::from))))
-            }
-            Read::Page { kind, filter, after, limit } => {
-                // A page may read many rows from disk; the calls of others must not wait for it.
-                let page = tokio::task::spawn_blocking(move || page(&reader, channel, kind, &filter, after, limit));
-                Ok(page.await.map(Done::Rows).map_err(|_| ApiError::internal_error()))
-            }
+        if let Read::Row { kind, id } = &read {
+            let row = self.reader.get(&keys::projected(channel, *kind, id));
+            return Ok(Ok(Done::Row(row.map(Bytes::from))));
         }
+        let reading = Reading { view: self.reader.clone(), suffixes: self.node.suffixes.clone(), channel };
+        // A page may read many rows from disk; the calls of others must not wait for it.
+        let done = tokio::task::spawn_blocking(move || reading.done(read));
+        Ok(done.await.map_err(|_| ApiError::internal_error()))
     }
 }
 
-fn page(
-    view: &dyn View,
+/// One channel's rows, to be read off the request threads.
+struct Reading<V> {
+    view: V,
+    suffixes: Suffixes,
     channel: ChannelId,
-    kind: Kind,
-    filter: &Filter,
-    after: Option<String>,
-    limit: usize,
-) -> Vec<Bytes> {
-    let (from, to) = keys::projected_after(channel, kind, after.as_deref());
-    let rows = view.scan(&from, &to, ROWS_LOOKED_AT).into_iter().map(|(_, row)| row);
-    rows.filter(|row| filter.passes(row)).take(limit).map(Bytes::from).collect()
+}
+
+impl<V: View> Reading<V> {
+    fn done(&self, read: Read) -> Done {
+        let mut turn = Projected::default();
+        let rows = Rows::new(&self.view, self.channel, &mut turn);
+        let encoded = |chat: &ListedChat| Bytes::from(encode(chat));
+        match read {
+            Read::Row { kind, id } => {
+                Done::Row(self.view.get(&keys::projected(self.channel, kind, &id)).map(Bytes::from))
+            }
+            Read::Page { kind, filter, after, limit } => Done::Rows(self.page(kind, &filter, after.as_deref(), limit)),
+            Read::Chat(id) => Done::Row(chats::one(&self.best(&id), &rows).map(|chat| Bytes::from(encode(&chat)))),
+            Read::Chats(page) => Done::Rows(page.read(&rows, |id| self.kind_of(id)).iter().map(encoded).collect()),
+            Read::Contact(id) => {
+                let row = rows.get::<ContactRow>(self.best(&id).as_str());
+                Done::Row(row.map(|row| Bytes::from(encode(&row))))
+            }
+            Read::Contacts { filter, after, limit } => {
+                let mut all = rows.all::<ContactRow>();
+                all.retain(|row| filter.passes(&row.contact));
+                let count = all.len();
+                all.retain(|row| after.as_ref().is_none_or(|after| row.contact.id.as_str() > after.as_str()));
+                Done::Counted { rows: all.iter().take(limit).map(|row| Bytes::from(encode(row))).collect(), count }
+            }
+            Read::CommonGroups(contact) => {
+                let groups = contacts::common_groups(&self.best(&contact), &rows, |address| self.best(address));
+                Done::Rows(groups.iter().map(|group| Bytes::from(encode(group))).collect())
+            }
+            Read::Lids { lid, phone } => {
+                let mut pairs = self.lids(lid.as_ref(), phone.as_ref());
+                let count = pairs.len();
+                pairs.truncate(MOST_PAIRS);
+                Done::Counted { rows: pairs.iter().map(|pair| Bytes::from(encode(pair))).collect(), count }
+            }
+        }
+    }
+
+    fn page(&self, kind: Kind, filter: &Filter, after: Option<&str>, limit: usize) -> Vec<Bytes> {
+        let (from, to) = keys::projected_after(self.channel, kind, after);
+        let rows = self.view.scan(&from, &to, ROWS_LOOKED_AT).into_iter().map(|(_, row)| row);
+        rows.filter(|row| filter.passes(row)).take(limit).map(Bytes::from).collect()
+    }
+
+    fn lid(&self, lid: &Address) -> Option<KnownLidPair> {
+        let row: LidRow = decode(&self.view.get(&keys::lid(self.channel, lid.local()))?);
+        Some(KnownLidPair { lid: lid.clone(), phone_jid: row.phone, first_seen_at: row.first_seen_at })
+    }
+
+    /// The pairs that are asked for. Each of the two names at most one.
+    fn lids(&self, lid: Option<&Address>, phone: Option<&Address>) -> Vec<KnownLidPair> {
+        let named = match (lid, phone) {
+            (None, None) => {
+                let (from, to) = keys::lids(self.channel);
+                let rows = self.view.scan(&from, &to, usize::MAX);
+                let lids = rows.iter().filter_map(|(key, _)| keys::lid_at_end(key).map(Address::lid));
+                return lids.filter_map(|lid| self.lid(&lid)).collect();
+            }
+            (Some(lid), _) => Some(lid.clone()),
+            (None, Some(phone)) => self.view.get(&keys::lid_of(self.channel, phone.local())).map(|lid| decode(&lid)),
+        };
+        let pair = named.and_then(|lid| self.lid(&lid));
+        pair.filter(|pair| phone.is_none_or(|phone| pair.phone_jid == *phone)).into_iter().collect()
+    }
+
+    /// The phone address, where a LID's is known; any other address as it is.
+    fn best(&self, address: &Address) -> Address {
+        let pair = if address.is_lid() { self.lid(address) } else { None };
+        pair.map_or_else(|| address.clone(), |pair| pair.phone_jid)
+    }
+
+    fn kind_of(&self, chat: &Address) -> Option<ChatKind> {
+        match chat.kind(&self.suffixes) {
+            AddressKind::Phone | AddressKind::Lid => Some(ChatKind::Direct),
+            AddressKind::Group => Some(ChatKind::Group),
+            AddressKind::Newsletter => Some(ChatKind::Newsletter),
+            AddressKind::Unknown => None,
+        }
+    }
 }

@@ -12,8 +12,9 @@
 //! - [`operations`]: what is asked beside sending, and the notices of it; [`groups`], [`newsletters`]: members and
 //!   rules; [`calls`]: who is called.
 //! - [`control`], [`gatherings`], [`inbox`], [`writing`]: what the control API asks.
-//! - [`subscriber`], [`message`], [`mailbox`], [`ledger`]: the state.
+//! - [`subscriber`], [`account`], [`message`], [`mailbox`], [`ledger`]: the state.
 
+mod account;
 mod calls;
 mod control;
 mod gatherings;

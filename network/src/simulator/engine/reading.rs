@@ -17,13 +17,8 @@ impl Engine {
     pub fn open_chat(&mut self, now: Timestamp, number: Number, with: &str) -> Result<(), ControlError> {
         self.advance(now);
         let chat = self.parse_chat(with)?;
-        let subscriber = self.subscriber_mut(number)?;
-        let receipts = subscriber.read_receipts;
-        for message in subscriber.read_all_in(chat) {
-            if receipts {
-                self.receipt(now, message, ReceiptStatus::Read, number);
-            }
-        }
+        self.subscriber(number)?;
+        self.read_chat(now, number, chat);
         Ok(())
     }
 
@@ -79,9 +74,13 @@ impl Engine {
 
     /// The address of the conversation in which a phone sees a message.
     pub(super) fn chat_address(&self, number: Number, message: &Message) -> Address {
-        match message.chat_for(number) {
-            // As the phone knows the peer, who may hide its number.
-            Chat::Direct(peer) => self.shown(peer, number).address(peer, &self.suffixes),
+        self.chat_as_seen(number, message.chat_for(number))
+    }
+
+    /// The address of a conversation as `viewer` knows it: the peer may hide its number.
+    pub(super) fn chat_as_seen(&self, viewer: Number, chat: Chat) -> Address {
+        match chat {
+            Chat::Direct(peer) => self.shown(peer, viewer).address(peer, &self.suffixes),
             Chat::Group(group) => group.address(&self.suffixes),
             Chat::Newsletter(newsletter) => newsletter.address(&self.suffixes),
         }

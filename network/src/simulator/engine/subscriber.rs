@@ -9,6 +9,7 @@ use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::SessionId;
+use super::account::Account;
 use super::mailbox::Mailbox;
 use super::message::{Chat, Message};
 use super::pairing::LinkAs;
@@ -30,6 +31,8 @@ pub struct Subscriber {
     pub ban: Option<Ban>,
     pub devices: Vec<Device>,
     next_device: u32,
+    /// What it keeps for itself.
+    pub account: Account,
     /// Whose numbers were disclosed to this one.
     pub disclosed: HashSet<Number>,
     /// What came while the phone was away, with the number of its copies.
@@ -138,6 +141,7 @@ impl Subscriber {
             ban: None,
             devices: Vec::new(),
             next_device: 1,
+            account: Account::default(),
             disclosed: HashSet::new(),
             waiting: Vec::new(),
             inbox: VecDeque::new(),
@@ -240,6 +244,14 @@ impl Subscriber {
                 Arc::clone(&entry.message)
             })
             .collect()
+    }
+
+    /// Messages that reached the phone, or wait until it is online, in a chat; each with whether it was read.
+    pub fn messages_in(&self, chat: Chat) -> impl Iterator<Item = (&Arc<Message>, bool)> {
+        let owner = self.number;
+        let inbox = self.inbox.iter().map(|entry| (&entry.message, entry.read));
+        let all = inbox.chain(self.waiting.iter().map(|(message, _)| (message, false)));
+        all.filter(move |(message, _)| message.chat_for(owner) == chat)
     }
 
     pub fn clear_inbox(&mut self) {

@@ -4,6 +4,8 @@
 //! change concerns gets a notice, the devices of its author too.
 
 mod calls;
+mod chats;
+mod contacts;
 mod groups;
 
 use model::time::Timestamp;
@@ -78,6 +80,8 @@ impl Engine {
         match operation {
             Operation::Calls(operation) => self.call_operation(now, by, device, operation).map(Answer::from),
             Operation::Groups(operation) => self.group_operation(now, by, operation).map(Answer::from),
+            Operation::Chats(operation) => self.chat_operation(now, by, operation).map(Answer::from),
+            Operation::Contacts(operation) => self.contact_operation(now, by, operation).map(Answer::from),
         }
     }
 

@@ -1,0 +1,197 @@
+//! Chats (interface 2.6, supplement 11).
+
+use model::address::{Address, Suffixes};
+use model::chat::{Chat, ChatChanges, ChatKind, ChatSort, EPHEMERAL};
+use model::error::{ApiError, ErrorCode as E};
+use model::field::{Body, Fields, rule};
+use model::id::MessageId;
+use model::issue::{Fault, IssueCode, Issues};
+use model::page::{Cursor, DEFAULT_LIMIT, ListId};
+use model::time::Timestamp;
+use network::operation::chats::ChatOperation;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use shard::projection::chats::{ChatFilter, ChatPage, ChatPlace, ListedChat};
+use shard::projection::read::Read;
+
+use crate::exchange::ChannelCall;
+use crate::openapi::Doc;
+use crate::query::Query;
+use crate::reply::{List, Outcome, Reply};
+use crate::route::Route;
+
+/// Messages that one call may read.
+const MOST_READ: usize = 100;
+
+pub fn routes() -> Vec<Route> {
+    let of_network = &[E::ChatNotFound, E::NotConnected, E::ChannelUnavailable, E::Other];
+    vec![
+        Route::get("/v1/channels/{id}/chats").channel(list).doc(
+            Doc::new("list_chats", "List chats").query(|query| parse_page(query, |_| ListId::only())).page::<Chat>(),
+        ),
+        Route::get("/v1/channels/{id}/chats/{chat_id}")
+            .channel(show)
+            .doc(Doc::new("get_chat", "Get a chat").ok::<Chat>().errors(&[E::ChatNotFound])),
+        Route::patch("/v1/channels/{id}/chats/{chat_id}").channel(change).doc(
+            Doc::new("update_chat", "Change the flags of a chat")
+                .body(|body| parse_changes(body, Timestamp(0)), json!({ "archived": true }))
+                .ok::<Chat>()
+                .errors(of_network)
+                .errors(&[E::NoOp, E::ConcurrentModification]),
+        ),
+        Route::post("/v1/channels/{id}/chats/{chat_id}/clear").channel(clear).doc(
+            Doc::new("clear_chat", "Clear a chat, and delete it if asked to")
+                .optional_body(parse_clear, json!({ "delete_chat": true }))
+                .no_content()
+                .errors(of_network),
+        ),
+        Route::post("/v1/channels/{id}/chats/{chat_id}/read").channel(read).doc(
+            Doc::new("read_chat", "Send read receipts")
+                .about("Without `message_ids` for all that is unread.")
+                .optional_body(
+                    |body| Reading::parse(body, &Suffixes::simulated()),
+                    json!({ "message_ids": ["3EB0A1B2C3D4E5F60718293A4B5C6D7E8F901234"] }),
+                )
+                .no_content()
+                .errors(of_network)
+                .errors(&[E::MessageNotFound, E::NoOp]),
+        ),
+    ]
+}
+
+/// The last chat of a page.
+#[derive(Serialize, Deserialize)]
+struct ChatCursor {
+    id: String,
+    at: Option<Timestamp>,
+}
+
+impl Cursor for ChatCursor {
+    const KIND: &'static str = "chats.1";
+}
+
+/// `list` names the list in an order: ascending or not.
+fn parse_page(query: Query<'_>, list: impl FnOnce(bool) -> ListId) -> Result<ChatPage, ApiError> {
+    let sort = query.word("sort", ChatSort::WORDS, ChatSort::parse).unwrap_or_default();
+    let after = query.cursor::<ChatCursor>(list(sort == ChatSort::Id));
+    let page = ChatPage {
+        filter: ChatFilter {
+            archived: query.flag("archived"),
+            pinned: query.flag("pinned"),
+            unread: query.flag("unread"),
+            muted: query.flag("muted"),
+            kind: query.word("kind", ChatKind::WORDS, ChatKind::parse),
+        },
+        sort,
+        after: after.map(|ChatCursor { id, at }| ChatPlace { id, at }),
+        limit: query.limit().unwrap_or(DEFAULT_LIMIT),
+    };
+    query.finish(page)
+}
+
+async fn list(call: &mut ChannelCall) -> Outcome {
+    let list_of = |ascending| call.account.list(Some(call.channel.id.0), ascending);
+    let page = parse_page(call.query(), list_of)?;
+    let (of, limit) = (list_of(page.sort == ChatSort::Id), page.limit);
+    let read = Read::Chats(ChatPage { limit: limit + 1, ..page });
+    let mut rows = call.read_many::<ListedChat>(read).await?;
+    let more = rows.len() > limit;
+    rows.truncate(limit);
+    let last = rows.last().filter(|_| more);
+    let next = last.map(|row| ChatCursor { id: row.chat.id.to_string(), at: row.at }.encode(of));
+    Ok(Reply::ok(&List::page(rows.into_iter().map(|row| row.chat).collect::<Vec<_>>(), next)))
+}
+
+/// The chat that the path names.
+fn chat_id(call: &ChannelCall) -> Result<Address, ApiError> {
+    let text = call.parameter("chat_id");
+    Address::parse_or_digits(text, &call.app.config.suffixes).map_err(|_| ApiError::chat_not_found(text))
+}
+
+async fn found(call: &mut ChannelCall, id: &Address) -> Outcome {
+    let chat = call.read_one::<Chat>(Read::Chat(id.clone())).await?;
+    Ok(Reply::ok(&chat.ok_or_else(|| ApiError::chat_not_found(id.as_str()))?))
+}
+
+async fn show(call: &mut ChannelCall) -> Outcome {
+    let id = chat_id(call)?;
+    found(call, &id).await
+}
+
+/// Reads the patch (interface 2.6, supplement 11).
+fn parse_changes(body: &Body, now: Timestamp) -> Result<ChatChanges, ApiError> {
+    let issues = Issues::new();
+    let fields = Fields::patch(body, &issues);
+    let until = |value: &Value| match rule::integer(0..=i64::MAX as u64)(value)? {
+        0 => Ok(0),
+        seconds if seconds as i64 > now.unix_seconds() => Ok(seconds as i64),
+        _ => Err(Fault::new(IssueCode::TooSmall, "must lie in the future, or be 0 for ever")),
+    };
+    let changes = ChatChanges {
+        pinned: fields.optional("pinned", rule::boolean),
+        archived: fields.optional("archived", rule::boolean),
+        muted_until: fields.nullable("muted_until", until).into(),
+        unread: fields.optional("unread", rule::boolean),
+        ephemeral_expiration: fields.optional("ephemeral_expiration", ephemeral),
+    };
+    issues.finish(|| Some(changes))
+}
+
+/// One of the times that disappearing messages may be set to.
+fn ephemeral(value: &Value) -> Result<u32, Fault> {
+    let seconds =
+        rule::described(|| json!({ "enum": EPHEMERAL }), rule::integer(0..=u64::from(u32::MAX)))(value)? as u32;
+    if EPHEMERAL.contains(&seconds) {
+        return Ok(seconds);
+    }
+    let known: Vec<String> = EPHEMERAL.iter().map(u32::to_string).collect();
+    Err(Fault::new(IssueCode::Enum, format!("must be one of {}", known.join(", "))))
+}
+
+async fn change(call: &mut ChannelCall) -> Outcome {
+    let body = call.object().await?;
+    let changes = parse_changes(&body, call.now)?;
+    let chat = chat_id(call)?;
+    call.operate(ChatOperation::Change { chat: chat.clone(), changes }).await?;
+    found(call, &chat).await
+}
+
+/// `{ "delete_chat"?: boolean }`
+fn parse_clear(body: &Body) -> Result<bool, ApiError> {
+    let issues = Issues::new();
+    let delete = Fields::new(body, &issues).optional("delete_chat", rule::boolean);
+    issues.finish(|| Some(delete.unwrap_or(false)))
+}
+
+async fn clear(call: &mut ChannelCall) -> Outcome {
+    let body = call.optional_object().await?;
+    let delete = parse_clear(&body)?;
+    let chat = chat_id(call)?;
+    call.operate(ChatOperation::Clear { chat, delete }).await?;
+    Ok(Reply::no_content())
+}
+
+/// `{ "message_ids"?: [string], "participant"?: address }`
+struct Reading {
+    messages: Vec<MessageId>,
+    participant: Option<Address>,
+}
+
+impl Reading {
+    fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, ApiError> {
+        let issues = Issues::new();
+        let fields = Fields::new(body, &issues);
+        let id = |value: &Value| rule::text(1..=255)(value).map(MessageId);
+        let messages = fields.list("message_ids", MOST_READ, id);
+        let participant = fields.optional("participant", rule::address(suffixes));
+        issues.finish(|| Some(Self { messages: messages.unwrap_or_default(), participant }))
+    }
+}
+
+async fn read(call: &mut ChannelCall) -> Outcome {
+    let body = call.optional_object().await?;
+    let Reading { messages, participant } = Reading::parse(&body, &call.app.config.suffixes)?;
+    let chat = chat_id(call)?;
+    call.operate(ChatOperation::Read { chat, messages, participant }).await?;
+    Ok(Reply::no_content())
+}

@@ -1,0 +1,259 @@
+//! Contacts, and the phone addresses behind linked-device addresses (interface 2.5, supplement 9).
+
+use model::address::{Address, LID_SUFFIX, MAX_DIGITS, Suffixes};
+use model::contact::{CommonGroup, Contact, ContactCheck, KnownLidPair, LidPair};
+use model::error::{ApiError, ErrorCode as E};
+use model::field::{Body, Fields, rule};
+use model::issue::{Fault, IssueCode, Issues};
+use model::page::{Cursor, DEFAULT_LIMIT, ListId};
+use network::operation::contacts::{ContactAnswer, ContactOperation};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use shard::projection::contacts::{ContactFilter, ContactRow};
+use shard::projection::read::Read;
+
+use crate::exchange::ChannelCall;
+use crate::failure;
+use crate::openapi::Doc;
+use crate::query::Query;
+use crate::reply::{Counted, CountedPage, List, Outcome, Reply};
+use crate::route::Route;
+
+/// Numbers that one call may check.
+const MOST_CHECKED: usize = 50;
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/channels/{id}/contacts").channel(list_lids).doc(
+            Doc::new("list_lids", "List the phone addresses behind linked-device addresses")
+                .query(|query| LidFilter::parse(query, &Suffixes::simulated()))
+                .ok::<Counted<LidPair>>(),
+        ),
+        Route::get("/v1/channels/{id}/contacts/all").channel(list).doc(
+            Doc::new("list_contacts", "List contacts")
+                .query(|query| ContactQuery::parse(query, ListId::only()))
+                .ok::<CountedPage<Contact>>(),
+        ),
+        Route::post("/v1/channels/{id}/contacts/check").channel(check).doc(
+            Doc::new("check_contacts", "Find out which numbers are registered")
+                .about("At most 200 numbers a minute and channel: beyond, 429 `rate_limited`.")
+                .body(parse_check, json!({ "phones": ["15551234567"] }))
+                .list::<ContactCheck>()
+                .errors(&[E::NotConnected, E::ChannelUnavailable, E::Other]),
+        ),
+        Route::get("/v1/channels/{id}/contacts/lids/{lid}").channel(show_lid).doc(
+            Doc::new("get_lid", "Get the phone address behind a linked-device address")
+                .ok::<KnownLidPair>()
+                .errors(&[E::ContactNotFound]),
+        ),
+        Route::get("/v1/channels/{id}/contacts/phones/{digits}/lid").channel(show_lid_of_phone).doc(
+            Doc::new("get_lid_of_phone", "Get the linked-device address of a number")
+                .ok::<LidPair>()
+                .errors(&[E::ContactNotFound]),
+        ),
+        Route::get("/v1/channels/{id}/contacts/{contact_id}").channel(show).doc(
+            Doc::new("get_contact", "Get a contact").query(parse_refresh).ok::<Contact>().errors(&[
+                E::ContactNotFound,
+                E::InvalidRequest,
+                E::NotConnected,
+                E::ChannelUnavailable,
+                E::Other,
+            ]),
+        ),
+        Route::patch("/v1/channels/{id}/contacts/{contact_id}").channel(rename).doc(
+            Doc::new("rename_contact", "Save a contact's name in the address book, or take it out")
+                .body(parse_name, json!({ "name": "Ann" }))
+                .ok::<Contact>()
+                .errors(&[E::ContactNotFound, E::NotConnected, E::ChannelUnavailable, E::Other]),
+        ),
+        Route::get("/v1/channels/{id}/contacts/{contact_id}/groups").channel(common_groups).doc(
+            Doc::new("list_common_groups", "List the groups that a contact and the channel are in")
+                .list::<CommonGroup>()
+                .errors(&[E::ContactNotFound, E::InvalidRequest]),
+        ),
+    ]
+}
+
+/// `?lid=` and `?phone=`.
+struct LidFilter {
+    lid: Option<Address>,
+    phone: Option<Address>,
+}
+
+impl LidFilter {
+    fn parse(query: Query<'_>, suffixes: &Suffixes) -> Result<Self, ApiError> {
+        let filter = Self {
+            lid: query.address("lid", suffixes).map(|lid| as_lid(&lid)),
+            phone: query.address("phone", suffixes),
+        };
+        query.finish(filter)
+    }
+}
+
+/// Bare digits, where a linked-device address is meant.
+fn as_lid(address: &Address) -> Address {
+    if address.is_lid() { address.clone() } else { Address::lid(address.local()) }
+}
+
+async fn list_lids(call: &mut ChannelCall) -> Outcome {
+    let LidFilter { lid, phone } = LidFilter::parse(call.query(), &call.app.config.suffixes)?;
+    let (data, count) = call.read_counted::<KnownLidPair>(Read::Lids { lid, phone }).await?;
+    Ok(Reply::ok(&Counted { data: data.into_iter().map(KnownLidPair::pair).collect::<Vec<LidPair>>(), count }))
+}
+
+/// The pair that the path names.
+async fn pair(call: &mut ChannelCall, lid: Option<Address>, phone: Option<Address>) -> Result<KnownLidPair, ApiError> {
+    let named = lid.as_ref().or(phone.as_ref()).map(Address::to_string).unwrap_or_default();
+    let (pairs, _) = call.read_counted::<KnownLidPair>(Read::Lids { lid, phone }).await?;
+    pairs.into_iter().next().ok_or_else(|| ApiError::contact_not_found(&named))
+}
+
+async fn show_lid(call: &mut ChannelCall) -> Outcome {
+    let text = call.parameter("lid");
+    let digits = text.strip_suffix(LID_SUFFIX).and_then(|text| text.strip_suffix('@')).unwrap_or(text);
+    if !is_digits(digits) {
+        return Err(ApiError::contact_not_found(text));
+    }
+    let lid = Address::lid(digits);
+    Ok(Reply::ok(&pair(call, Some(lid), None).await?))
+}
+
+async fn show_lid_of_phone(call: &mut ChannelCall) -> Outcome {
+    let digits = call.parameter("digits");
+    if !is_digits(digits) {
+        return Err(ApiError::contact_not_found(digits));
+    }
+    let phone = call.app.config.suffixes.phone_address(digits);
+    Ok(Reply::ok(&pair(call, None, Some(phone)).await?.pair()))
+}
+
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The last contact of a page.
+#[derive(Serialize, Deserialize)]
+struct ContactCursor {
+    id: String,
+}
+
+impl Cursor for ContactCursor {
+    const KIND: &'static str = "contacts.1";
+}
+
+/// The query of the list.
+struct ContactQuery {
+    filter: ContactFilter,
+    after: Option<String>,
+    limit: usize,
+}
+
+impl ContactQuery {
+    fn parse(query: Query<'_>, list: ListId) -> Result<Self, ApiError> {
+        let parsed = Self {
+            filter: ContactFilter {
+                name: query.text("q").map(str::to_owned),
+                is_business: query.flag("is_business"),
+                is_blocked: query.flag("is_blocked"),
+            },
+            after: query.cursor::<ContactCursor>(list).map(|cursor| cursor.id),
+            limit: query.limit().unwrap_or(DEFAULT_LIMIT),
+        };
+        query.finish(parsed)
+    }
+}
+
+async fn list(call: &mut ChannelCall) -> Outcome {
+    let of = call.account.list(Some(call.channel.id.0), true);
+    let ContactQuery { filter, after, limit } = ContactQuery::parse(call.query(), of)?;
+    let read = Read::Contacts { filter, after, limit: limit + 1 };
+    let (mut rows, count) = call.read_counted::<ContactRow>(read).await?;
+    let more = rows.len() > limit;
+    rows.truncate(limit);
+    let last = rows.last().filter(|_| more);
+    let next_cursor = last.map(|row| ContactCursor { id: row.contact.id.to_string() }.encode(of));
+    let data: Vec<Contact> = rows.into_iter().map(|row| row.contact).collect();
+    Ok(Reply::ok(&CountedPage { data, count, next_cursor }))
+}
+
+/// `?refresh=true`.
+fn parse_refresh(query: Query<'_>) -> Result<bool, ApiError> {
+    let refresh = query.flag("refresh").unwrap_or(false);
+    query.finish(refresh)
+}
+
+async fn find(call: &mut ChannelCall, id: &Address) -> Result<Option<Contact>, ApiError> {
+    Ok(call.read_one::<ContactRow>(Read::Contact(id.clone())).await?.map(|row| row.contact))
+}
+
+async fn found(call: &mut ChannelCall, id: &Address) -> Result<Contact, ApiError> {
+    find(call, id).await?.ok_or_else(|| ApiError::contact_not_found(id.as_str()))
+}
+
+/// Who is not known here is looked for at the network, as long as the channel can ask (supplement 2,
+/// `contact_not_found`).
+async fn show(call: &mut ChannelCall) -> Outcome {
+    let refresh = parse_refresh(call.query())?;
+    let contact = call.contact()?;
+    let known = find(call, &contact).await?;
+    if let Some(known) = known.filter(|_| !refresh) {
+        return Ok(Reply::ok(&known));
+    }
+    match call.operate(ContactOperation::Show { contact: contact.clone() }).await {
+        Ok(_) => Ok(Reply::ok(&found(call, &contact).await?)),
+        Err(error) if !refresh && matches!(error.code, E::NotConnected | E::ChannelUnavailable) => {
+            Err(ApiError::contact_not_found(contact.as_str()))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// `{ "name": string 1..128 | null }`
+fn parse_name(body: &Body) -> Result<Option<String>, ApiError> {
+    let issues = Issues::new();
+    let fields = Fields::patch(body, &issues);
+    let name = fields.nullable("name", rule::text(1..=128));
+    if !fields.has("name") {
+        fields.refuse("name", Fault::new(IssueCode::Required, "is required"));
+    }
+    issues.finish(|| name)
+}
+
+async fn rename(call: &mut ChannelCall) -> Outcome {
+    let body = call.object().await?;
+    let name = parse_name(&body)?;
+    let contact = call.contact()?;
+    call.operate(ContactOperation::Rename { contact: contact.clone(), name }).await?;
+    Ok(Reply::ok(&found(call, &contact).await?))
+}
+
+/// `{ "phones": [digits] }`
+fn parse_check(body: &Body) -> Result<Vec<String>, ApiError> {
+    let digits = |value: &Value| {
+        let text = rule::string(value, || json!({ "pattern": "^[0-9]{3,15}$" }))?;
+        if text.len() > MAX_DIGITS {
+            return Err(Fault::new(IssueCode::TooLong, "a number has at most 15 digits"));
+        }
+        if text.len() < 3 {
+            return Err(Fault::new(IssueCode::TooShort, "at least 3 digits"));
+        }
+        if is_digits(text) { Ok(text.to_owned()) } else { Err(Fault::new(IssueCode::Format, "must be digits alone")) }
+    };
+    let issues = Issues::new();
+    let phones = Fields::new(body, &issues).required_list("phones", MOST_CHECKED, digits);
+    issues.finish(|| phones)
+}
+
+async fn check(call: &mut ChannelCall) -> Outcome {
+    let body = call.object().await?;
+    let phones = parse_check(&body)?;
+    match call.operate(ContactOperation::Check { phones }).await? {
+        ContactAnswer::Checked(checks) => Ok(Reply::ok(&List::whole(checks))),
+        _ => Err(failure::unexpected_answer()),
+    }
+}
+
+async fn common_groups(call: &mut ChannelCall) -> Outcome {
+    let contact = call.contact()?;
+    Ok(Reply::ok(&List::whole(call.read_many::<CommonGroup>(Read::CommonGroups(contact)).await?)))
+}

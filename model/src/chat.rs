@@ -1,0 +1,131 @@
+//! Chats as the interface shows them (interface 2.6, supplement 11): flags, and no messages.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::address::Address;
+use crate::field::Change;
+use crate::time::Timestamp;
+
+/// A chat as the interface shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Chat {
+    pub id: Address,
+    pub pinned: bool,
+    pub archived: bool,
+    /// `null`: not muted; 0: for ever; else Unix seconds.
+    pub muted_until: Option<i64>,
+    pub unread: bool,
+    /// Seconds after which messages disappear; 0 for never.
+    pub ephemeral_expiration: u32,
+    /// Unix seconds.
+    pub last_message_at: Option<i64>,
+}
+
+/// What disappearing messages may be set to, in seconds; 0 for never (supplement 11).
+pub const EPHEMERAL: &[u32] = &[0, 86_400, 604_800, 7_776_000];
+
+/// What an account keeps of a chat, on all its devices.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChatFlags {
+    pub pinned: bool,
+    pub archived: bool,
+    /// As in [`Chat`].
+    pub muted_until: Option<i64>,
+    /// Marked by hand, whatever was read.
+    pub marked_unread: bool,
+    pub ephemeral_expiration: u32,
+}
+
+/// Fields of a chat that are to change, or did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChatChanges {
+    pub pinned: Option<bool>,
+    pub archived: Option<bool>,
+    pub muted_until: Change<Option<i64>>,
+    /// `false` reads all that is unread; `true` only marks.
+    pub unread: Option<bool>,
+    pub ephemeral_expiration: Option<u32>,
+}
+
+impl ChatFlags {
+    /// Takes over what differs, but for a mark that goes by reading. Who archives a chat unpins it.
+    pub fn apply(&mut self, changes: &ChatChanges) {
+        self.pinned = changes.pinned.unwrap_or(self.pinned);
+        if let Some(archived) = changes.archived {
+            self.archived = archived;
+            self.pinned &= !archived;
+        }
+        changes.muted_until.apply(&mut self.muted_until);
+        self.marked_unread |= changes.unread == Some(true);
+        self.ephemeral_expiration = changes.ephemeral_expiration.unwrap_or(self.ephemeral_expiration);
+    }
+}
+
+/// A chat as the network knows it when it is asked for all of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SyncedChat {
+    pub id: Address,
+    pub flags: ChatFlags,
+    pub last_message_at: Option<Timestamp>,
+    /// Whether something in it was not read.
+    pub unread: bool,
+}
+
+/// Which conversation it is, by its address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChatKind {
+    Direct,
+    Group,
+    Newsletter,
+}
+
+impl ChatKind {
+    pub const WORDS: &[&str] = &["direct", "group", "newsletter"];
+
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "direct" => Some(Self::Direct),
+            "group" => Some(Self::Group),
+            "newsletter" => Some(Self::Newsletter),
+            _ => None,
+        }
+    }
+}
+
+/// The order of a list of chats.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChatSort {
+    /// The latest first (supplement 31, row 33).
+    #[default]
+    LastMessageAt,
+    Id,
+}
+
+impl ChatSort {
+    pub const WORDS: &[&str] = &["last_message_at", "id"];
+
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "last_message_at" => Some(Self::LastMessageAt),
+            "id" => Some(Self::Id),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn archiving_unpins_and_what_is_not_named_stays() {
+        let mut flags = ChatFlags { pinned: true, muted_until: Some(0), ..ChatFlags::default() };
+        flags.apply(&ChatChanges { archived: Some(true), ..ChatChanges::default() });
+        assert_eq!(flags, ChatFlags { archived: true, muted_until: Some(0), ..ChatFlags::default() });
+        flags.apply(&ChatChanges { muted_until: Change::To(None), unread: Some(true), ..ChatChanges::default() });
+        assert_eq!((flags.muted_until, flags.marked_unread, flags.archived), (None, true, true));
+    }
+}

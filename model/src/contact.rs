@@ -1,0 +1,100 @@
+//! Contacts as the interface shows them (interface 2.5, supplement 9).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::address::Address;
+use crate::time::Timestamp;
+
+/// A contact as the interface shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Contact {
+    /// The phone address, where it is known; else the LID.
+    pub id: Address,
+    pub lid: Option<Address>,
+    /// As the address book has it; else as the person calls itself.
+    pub name: Option<String>,
+    pub business_name: Option<String>,
+    pub about: Option<String>,
+    #[schemars(extend("format" = "uri"))]
+    pub picture_url: Option<String>,
+    pub is_business: bool,
+    /// Mirrors the block list.
+    pub is_blocked: bool,
+    /// Unix seconds.
+    pub last_seen_at: Option<i64>,
+}
+
+impl Contact {
+    /// Somebody of whom nothing but the address is known.
+    pub fn unknown(id: Address) -> Self {
+        Self {
+            id,
+            lid: None,
+            name: None,
+            business_name: None,
+            about: None,
+            picture_url: None,
+            is_business: false,
+            is_blocked: false,
+            last_seen_at: None,
+        }
+    }
+}
+
+/// What the network tells of a person who is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Person {
+    /// As the network addresses it towards the channel.
+    pub id: Address,
+    pub lid: Option<Address>,
+    /// In the channel's own address book.
+    pub saved_name: Option<String>,
+    pub push_name: Option<String>,
+    pub business_name: Option<String>,
+    pub about: Option<String>,
+    pub is_business: bool,
+    /// Unix seconds; where the person shows it.
+    pub last_seen_at: Option<i64>,
+}
+
+/// Which phone address a linked-device address stands for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "LIDPair")]
+pub struct LidPair {
+    pub lid: Address,
+    pub phone_jid: Address,
+}
+
+/// A pair, and since when the channel knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "KnownLIDPair")]
+pub struct KnownLidPair {
+    pub lid: Address,
+    pub phone_jid: Address,
+    pub first_seen_at: Timestamp,
+}
+
+impl KnownLidPair {
+    pub fn pair(self) -> LidPair {
+        LidPair { lid: self.lid, phone_jid: self.phone_jid }
+    }
+}
+
+/// Whether a number is registered with the network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ContactCheck {
+    /// The digits as they were asked for.
+    pub input: String,
+    pub exists: bool,
+    pub id: Option<Address>,
+    pub lid: Option<Address>,
+    pub is_business: bool,
+}
+
+/// A group that a contact and the channel are in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CommonGroup {
+    pub id: Address,
+    pub subject: String,
+}

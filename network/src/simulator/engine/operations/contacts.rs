@@ -1,0 +1,90 @@
+//! What an account asks about people, and its address book (supplement 9).
+
+use model::address::Address;
+use model::contact::{ContactCheck, Person};
+use model::time::Timestamp;
+
+use crate::notice::{ContactNews, News};
+use crate::operation::contacts::{ContactAnswer, ContactOperation};
+use crate::simulator::engine::Engine;
+use crate::simulator::engine::rules::{NOT_FOUND, Refusal};
+use crate::simulator::number::Number;
+
+const NOBODY: Refusal = Refusal::new(NOT_FOUND, "nobody has this number");
+
+impl Engine {
+    pub(super) fn contact_operation(
+        &mut self,
+        now: Timestamp,
+        by: Number,
+        operation: ContactOperation,
+    ) -> Result<ContactAnswer, Refusal> {
+        match operation {
+            ContactOperation::List => {
+                let book = self.subscribers.get(&by).map(|subscriber| &subscriber.account.book);
+                let saved = book.into_iter().flat_map(|book| book.keys());
+                Ok(ContactAnswer::People(saved.filter_map(|number| self.person(by, *number).ok()).collect()))
+            }
+            ContactOperation::Show { contact } => {
+                let number = self.registered(&contact)?;
+                self.person(by, number).map(ContactAnswer::Person)
+            }
+            ContactOperation::Check { phones } => {
+                let checks = phones.into_iter().map(|digits| self.check_number(by, digits));
+                Ok(ContactAnswer::Checked(checks.collect()))
+            }
+            ContactOperation::Rename { contact, name } => {
+                let number = self.registered(&contact)?;
+                let subscriber = self.subscribers.get_mut(&by).ok_or(NOBODY)?;
+                match &name {
+                    Some(name) => subscriber.account.book.insert(number, name.clone()),
+                    None => subscriber.account.book.remove(&number),
+                };
+                let contact = self.shown(number, by).address(number, &self.suffixes);
+                self.notify(now, by, Some(by), News::Contact { contact, news: ContactNews::Saved { name } });
+                Ok(ContactAnswer::Done)
+            }
+        }
+    }
+
+    /// The subscriber that an address names.
+    pub(super) fn registered(&self, address: &Address) -> Result<Number, Refusal> {
+        let number = Number::of_address(address, &self.suffixes);
+        number.filter(|number| self.subscribers.contains_key(number)).ok_or(NOBODY)
+    }
+
+    /// Somebody, as far as `viewer` may see.
+    fn person(&self, viewer: Number, number: Number) -> Result<Person, Refusal> {
+        let subscriber = self.subscribers.get(&number).ok_or(NOBODY)?;
+        let name = subscriber.name.as_deref().map(str::to_owned);
+        let book = self.subscribers.get(&viewer).map(|viewer| &viewer.account.book);
+        Ok(Person {
+            id: self.shown(number, viewer).address(number, &self.suffixes),
+            lid: Some(number.lid()),
+            saved_name: book.and_then(|book| book.get(&number).cloned()),
+            business_name: name.clone().filter(|_| subscriber.business),
+            push_name: name,
+            about: None,
+            is_business: subscriber.business,
+            last_seen_at: None,
+        })
+    }
+
+    /// Who has the number's digits is told its LID, too.
+    fn check_number(&mut self, by: Number, digits: String) -> ContactCheck {
+        let number = Number::parse(&digits).filter(|number| self.subscribers.contains_key(number));
+        let Some(number) = number else {
+            return ContactCheck { input: digits, exists: false, id: None, lid: None, is_business: false };
+        };
+        if let Some(subscriber) = self.subscribers.get_mut(&by) {
+            subscriber.disclosed.insert(number);
+        }
+        ContactCheck {
+            input: digits,
+            exists: true,
+            id: Some(self.suffixes.phone_address(&number.to_string())),
+            lid: Some(number.lid()),
+            is_business: self.subscribers.get(&number).is_some_and(|subscriber| subscriber.business),
+        }
+    }
+}

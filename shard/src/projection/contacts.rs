@@ -1,0 +1,164 @@
+//! Contacts: rows of [`ContactRow`], filled from whatever tells of a person: messages, groups, checks of numbers, the
+//! address book (supplement 9).
+
+use model::address::{Address, AddressKind};
+use model::contact::{CommonGroup, Contact, ContactCheck, Person};
+use model::error::ApiError;
+use model::group::Group;
+use network::notice::ContactNews;
+use network::operation::Refused;
+use network::operation::contacts::{ContactAnswer, ContactOperation};
+use serde::{Deserialize, Serialize};
+
+use super::{Context, Entity, Kind, Rows, Synced};
+
+pub const AREA: &str = "contacts";
+
+/// The network's code for somebody who does not exist.
+const NOT_FOUND: u16 = 404;
+
+/// A contact, and the two names that the shown one is chosen from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ContactRow {
+    pub contact: Contact,
+    pub saved_name: Option<String>,
+    pub push_name: Option<String>,
+}
+
+impl Entity for ContactRow {
+    const KIND: Kind = Kind::Contact;
+
+    fn id(&self) -> String {
+        self.contact.id.to_string()
+    }
+}
+
+impl ContactRow {
+    /// What is known of somebody by the best address.
+    fn of(id: &Address, rows: &Rows<'_>, context: &Context<'_>) -> Self {
+        let known = rows.get::<Self>(id.as_str());
+        let mut row =
+            known.unwrap_or_else(|| Self { contact: Contact::unknown(id.clone()), saved_name: None, push_name: None });
+        if row.contact.lid.is_none() {
+            row.contact.lid = if id.is_lid() { Some(id.clone()) } else { (context.lid_behind)(id) };
+        }
+        row
+    }
+
+    fn keep(mut self, rows: &mut Rows<'_>) {
+        self.contact.name = self.saved_name.clone().or_else(|| self.push_name.clone());
+        rows.put(&self);
+    }
+}
+
+pub fn check(_operation: &ContactOperation) -> Result<(), ApiError> {
+    // Whether somebody exists is the network's to say, whoever is known here.
+    Ok(())
+}
+
+pub fn refusal(operation: &ContactOperation, refused: &Refused) -> Option<ApiError> {
+    match operation {
+        ContactOperation::Show { contact } | ContactOperation::Rename { contact, .. } if refused.code == NOT_FOUND => {
+            Some(ApiError::contact_not_found(contact.as_str()))
+        }
+        _ => None,
+    }
+}
+
+pub fn absorb(operation: &ContactOperation, answer: &ContactAnswer, rows: &mut Rows<'_>, context: &Context<'_>) {
+    match (operation, answer) {
+        (ContactOperation::List, ContactAnswer::People(people)) => {
+            people.iter().for_each(|person| learn(person, rows, context));
+            rows.put(&Synced { area: AREA.to_owned() });
+        }
+        (_, ContactAnswer::Person(person)) => learn(person, rows, context),
+        (_, ContactAnswer::Checked(checks)) => checks.iter().for_each(|check| checked(check, rows, context)),
+        // The notice of it came before.
+        (_, ContactAnswer::People(_) | ContactAnswer::Done) => {}
+    }
+}
+
+fn learn(person: &Person, rows: &mut Rows<'_>, context: &Context<'_>) {
+    let id = context.best(&person.id);
+    let mut row = ContactRow::of(&id, rows, context);
+    row.saved_name.clone_from(&person.saved_name);
+    row.push_name = person.push_name.clone().or(row.push_name);
+    let contact = &mut row.contact;
+    contact.lid = person.lid.clone().or(contact.lid.take());
+    contact.business_name.clone_from(&person.business_name);
+    contact.about.clone_from(&person.about);
+    contact.is_business = person.is_business;
+    contact.last_seen_at = person.last_seen_at.or(contact.last_seen_at);
+    row.keep(rows);
+}
+
+fn checked(check: &ContactCheck, rows: &mut Rows<'_>, context: &Context<'_>) {
+    let Some(id) = &check.id else { return };
+    let mut row = ContactRow::of(id, rows, context);
+    row.contact.lid = check.lid.clone().or(row.contact.lid);
+    row.contact.is_business = check.is_business;
+    row.keep(rows);
+}
+
+pub fn take(contact: &Address, news: &ContactNews, rows: &mut Rows<'_>, context: &Context<'_>) {
+    let mut row = ContactRow::of(&context.best(contact), rows, context);
+    match news {
+        ContactNews::Saved { name } => row.saved_name.clone_from(name),
+    }
+    row.keep(rows);
+}
+
+/// Somebody wrote: by the best address, with the name that came along.
+pub fn met(id: &Address, lid: Option<&Address>, push_name: Option<&str>, rows: &mut Rows<'_>, context: &Context<'_>) {
+    let kind = id.kind(context.suffixes);
+    if context.is_own(id) || !matches!(kind, AddressKind::Phone | AddressKind::Lid) {
+        return;
+    }
+    let mut row = ContactRow::of(id, rows, context);
+    row.contact.lid = lid.cloned().or(row.contact.lid);
+    row.push_name = push_name.map(str::to_owned).or(row.push_name);
+    row.keep(rows);
+}
+
+/// Those who are in a group of the channel's are known.
+pub fn of_group(group: &Group, rows: &mut Rows<'_>, context: &Context<'_>) {
+    group.participants.iter().for_each(|member| met(&context.best(&member.id), None, None, rows, context));
+}
+
+/// The phone address behind a LID became known: what was known of either is one contact from now on.
+pub fn resolved(lid: &Address, phone: &Address, rows: &mut Rows<'_>) {
+    let (of_lid, of_phone) = (rows.get::<ContactRow>(lid.as_str()), rows.get::<ContactRow>(phone.as_str()));
+    rows.remove::<ContactRow>(lid.as_str());
+    let Some(mut row) = of_phone.or(of_lid) else { return };
+    row.contact.id = phone.clone();
+    row.contact.lid = Some(lid.clone());
+    row.keep(rows);
+}
+
+/// Which contacts of a list are wanted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ContactFilter {
+    /// What the name begins with, in whatever case.
+    pub name: Option<String>,
+    pub is_business: Option<bool>,
+    pub is_blocked: Option<bool>,
+}
+
+impl ContactFilter {
+    pub fn passes(&self, contact: &Contact) -> bool {
+        let named = |prefix: &String| {
+            let name = contact.name.as_deref().unwrap_or_default().to_lowercase();
+            name.starts_with(&prefix.to_lowercase())
+        };
+        self.name.as_ref().is_none_or(named)
+            && self.is_business.is_none_or(|wanted| wanted == contact.is_business)
+            && self.is_blocked.is_none_or(|wanted| wanted == contact.is_blocked)
+    }
+}
+
+/// The groups that somebody and the channel are in.
+pub fn common_groups(contact: &Address, rows: &Rows<'_>, best: impl Fn(&Address) -> Address) -> Vec<CommonGroup> {
+    let groups = rows.all::<Group>().into_iter();
+    let common = groups.filter(|group| group.participants.iter().any(|member| best(&member.id) == *contact));
+    common.map(|group| CommonGroup { id: group.id, subject: group.subject }).collect()
+}
