@@ -4,8 +4,10 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+use hmac::{Hmac, KeyInit, Mac};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
+use sha2::Sha256;
 use uuid::Uuid;
 
 use crate::time::Timestamp;
@@ -158,6 +160,18 @@ impl MessageId {
     /// Mints an id from 18 random bytes.
     pub fn mint(random: [u8; 18]) -> Self {
         Self(format!("3EB0{}", hex::encode_upper(random)))
+    }
+
+    /// The id of a message that the gateway writes by itself because of something on a channel: the same for the same
+    /// thing, so that it is written once, whoever finds it to be written.
+    pub fn derived(deployment_key: &[u8], channel: ChannelId, because_of: &str) -> Self {
+        let mut mac = Hmac::<Sha256>::new_from_slice(deployment_key).expect("an HMAC takes a key of any length");
+        mac.update(channel.as_bytes());
+        mac.update(because_of.as_bytes());
+        let digest = mac.finalize().into_bytes();
+        let mut bytes = [0; 18];
+        bytes.copy_from_slice(&digest[..18]);
+        Self::mint(bytes)
     }
 
     pub fn as_str(&self) -> &str {

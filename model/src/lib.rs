@@ -20,6 +20,7 @@ pub mod member;
 pub mod message;
 pub mod page;
 pub mod payload;
+pub mod presence;
 mod received;
 pub mod scope;
 pub mod seal;

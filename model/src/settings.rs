@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::address::{Address, AddressKind, Suffixes};
 use crate::error::ApiError;
 use crate::field::{Body, Change, Fields, Judged, rule};
 use crate::issue::{Fault, IssueCode, Issues};
@@ -157,6 +158,17 @@ pub struct SendDelay {
 }
 
 impl Settings {
+    /// Whether nothing is to be known of what is written in a conversation.
+    pub fn ignores(&self, chat: &Address, suffixes: &Suffixes) -> bool {
+        match chat.kind(suffixes) {
+            AddressKind::Group => self.ignore_groups,
+            AddressKind::Newsletter => self.ignore_newsletters,
+            _ if chat.is_stories() => self.ignore_stories,
+            _ if chat.is_broadcast() => self.ignore_broadcasts,
+            AddressKind::Phone | AddressKind::Lid | AddressKind::Unknown => false,
+        }
+    }
+
     /// Whether the media of a message is to be fetched as it comes in. One of unknown size is.
     pub fn downloads(&self, content: &Content) -> bool {
         let size = content.media().and_then(|media| media.size_bytes);
@@ -320,6 +332,31 @@ mod tests {
         assert_eq!(settings, expected);
         parse(json!({ "send_delay_ms": null })).unwrap().change.apply(&mut settings);
         assert_eq!(settings.send_delay_ms, None);
+    }
+
+    #[test]
+    fn each_kind_of_conversation_is_ignored_by_its_own_setting() {
+        let none = Settings {
+            ignore_stories: false,
+            ignore_newsletters: false,
+            ignore_broadcasts: false,
+            ..Settings::default()
+        };
+        let table = [
+            ("1203@g.example", Settings { ignore_groups: true, ..none.clone() }),
+            ("1203@n.example", Settings { ignore_newsletters: true, ..none.clone() }),
+            ("status@broadcast", Settings { ignore_stories: true, ..none.clone() }),
+            ("17000@broadcast", Settings { ignore_broadcasts: true, ..none.clone() }),
+        ];
+        let ignored =
+            |settings: &Settings, chat: &str| settings.ignores(&Address::parse(chat).unwrap(), &Suffixes::simulated());
+        for (chat, _) in &table {
+            let ignoring: Vec<bool> = table.iter().map(|(_, settings)| ignored(settings, chat)).collect();
+            let expected: Vec<bool> = table.iter().map(|(other, _)| other == chat).collect();
+            assert_eq!((ignoring, ignored(&none, chat)), (expected, false), "{chat}");
+        }
+        let all = Settings { ignore_groups: true, ..Settings::default() };
+        assert!(!ignored(&all, "15551234567@s.example") && !ignored(&all, "25@lid"));
     }
 
     #[test]

@@ -280,6 +280,98 @@ async fn a_text_shows_its_link_where_the_channel_wants_it() {
 }
 
 #[tokio::test]
+async fn sends_keep_the_pause_between_them_and_their_order() {
+    let scene = Scene::begin().await;
+    settle(&scene, json!({ "send_delay_ms": { "min": 4000, "max": 4000 } })).await;
+    let mut sends = tokio::task::JoinSet::new();
+    for n in 0..4 {
+        let (api, path) = (scene.api.clone(), scene.path("/messages"));
+        let body = text(&scene.peer, &format!("paced {n}"));
+        sends.spawn(async move { api.post(&path, body).await.expect(202)["status"].clone() });
+        // In the order in which they are accepted.
+        eventually("it is stored", SOON, async || {
+            let stored = rows(&scene).await.len();
+            check(stored > n, format!("{stored} of {}", n + 1))
+        })
+        .await;
+    }
+    let mut statuses: Vec<String> = Vec::new();
+    while let Some(status) = sends.join_next().await {
+        statuses.push(string(&status.unwrap()));
+    }
+    statuses.sort();
+    assert_eq!(statuses, ["queued", "sent", "sent", "sent"], "12 seconds are more than a caller waits");
+    let arrived = eventually("all arrived", SOON, async || {
+        let inbox = scene.simulator.inbox(&scene.peer).await;
+        check(inbox.len() == 4, format!("{inbox:?}")).map(|()| inbox)
+    })
+    .await;
+    let texts: Vec<String> = arrived.iter().map(|row| string(&row["text"])).collect();
+    assert_eq!(texts, ["paced 0", "paced 1", "paced 2", "paced 3"]);
+    let times: Vec<_> = arrived.iter().map(|row| time(&row["first_at"])).collect();
+    for pair in times.windows(2) {
+        let pause = (pair[1] - pair[0]).num_milliseconds();
+        assert!((3500..30_000).contains(&pause), "{pause} ms between two sends");
+    }
+}
+
+#[tokio::test]
+async fn the_chat_shows_typing_before_a_text_and_before_nothing_else() {
+    let scene = Scene::begin().await;
+    let presences = async || {
+        let seen = scene.simulator.api().get(&scene.phone_path("/presences")).await.expect(200);
+        seen["data"].as_array().unwrap().clone()
+    };
+    let send = async |body: Value| {
+        let sent = scene.api.post(&scene.path("/messages"), body).await.expect(202);
+        assert_eq!(sent["status"], "sent");
+        let inbox = scene.simulator.inbox(&scene.peer).await;
+        time(&inbox.iter().find(|row| row["id"] == sent["message_id"]).unwrap()["first_at"])
+    };
+    send(text(&scene.peer, "at once")).await;
+    assert_eq!(presences().await, Vec::<Value>::new());
+    settle(&scene, json!({ "simulate_typing": true })).await;
+    send(json!({ "type": "location", "to": scene.peer, "latitude": 1.0, "longitude": 2.0 })).await;
+    assert_eq!(presences().await, Vec::<Value>::new());
+    let arrived = send(text(&scene.peer, &"x".repeat(50))).await;
+    let seen = presences().await;
+    assert_eq!(seen.len(), 1, "{seen:?}");
+    assert_has(&seen[0], &json!({ "from": scene.channel.address(), "presence": "typing" }));
+    let typed = (arrived - time(&seen[0]["at"])).num_milliseconds();
+    assert!((1900..15_000).contains(&typed), "{typed} ms of typing for 50 characters");
+}
+
+#[tokio::test]
+async fn a_channel_shows_itself_as_its_settings_say() {
+    let scene = Scene::begin().await;
+    let shown = async |expected: &str| {
+        eventually(&format!("the phone is {expected}"), SOON, async || {
+            let phone = scene.simulator.get_phone(&scene.channel.number).await;
+            check(phone["presence"] == expected, phone.to_string())
+        })
+        .await;
+    };
+    let restart = async || {
+        scene.api.act(&scene.path("/restart")).await.expect(202);
+        wait_status(&scene.api, &scene.channel.id, "connected", SOON).await;
+    };
+    shown("unavailable").await;
+    settle(&scene, json!({ "presence_on_connect": "available" })).await;
+    shown("unavailable").await;
+    restart().await;
+    shown("available").await;
+    settle(&scene, json!({ "presence_on_connect": "unavailable" })).await;
+    restart().await;
+    shown("unavailable").await;
+    settle(&scene, json!({ "always_online": true })).await;
+    shown("available").await;
+    restart().await;
+    shown("available").await;
+    settle(&scene, json!({ "always_online": false })).await;
+    shown("unavailable").await;
+}
+
+#[tokio::test]
 async fn settings_live_on_when_the_owner_dies() {
     let cluster = Cluster::start(Options::default()).await;
     let tenant = Tenant::new(&cluster).await;
@@ -295,4 +387,59 @@ async fn settings_live_on_when_the_owner_dies() {
     })
     .await;
     assert_eq!(after, before);
+}
+
+#[tokio::test]
+async fn calls_are_rejected_and_the_caller_is_written_to_once() {
+    let scene = Scene::begin().await;
+    let ring = async || {
+        let body = json!({ "to": scene.channel.number });
+        string(&scene.simulator.api().post(&scene.phone_path("/calls"), body).await.expect(201)["call_id"])
+    };
+    let over = async |id: &str| scene.event("call.terminated", id, |data| data["call_id"] == id).await;
+    settle(&scene, json!({ "reject_calls": true })).await;
+    let ended = over(&ring().await).await;
+    assert_has(&ended, &json!({ "reason": "rejected", "rejected_by_gateway": true }));
+    assert_eq!(scene.simulator.inbox(&scene.peer).await, Vec::<Value>::new());
+
+    settle(&scene, json!({ "reject_call_message": "Please write instead." })).await;
+    over(&ring().await).await;
+    let marker = string(
+        &scene.api.post(&scene.path("/messages"), text(&scene.peer, "the last thing")).await.expect(202)["message_id"],
+    );
+    let arrived = eventually("the last thing arrived", SOON, async || {
+        let inbox = scene.simulator.inbox(&scene.peer).await;
+        check(inbox.iter().any(|row| row["id"] == marker.as_str()), format!("{inbox:?}")).map(|()| inbox)
+    })
+    .await;
+    let texts: Vec<(String, u64)> =
+        arrived.iter().map(|row| (string(&row["text"]), row["copies"].as_u64().unwrap())).collect();
+    assert_eq!(texts, [("Please write instead.".to_owned(), 1), ("the last thing".to_owned(), 1)]);
+    assert_eq!(scene.told("call.offered"), 2);
+
+    settle(&scene, json!({ "reject_calls": false })).await;
+    let id = ring().await;
+    scene.event("call.offered", &id, |data| data["call_id"] == id.as_str()).await;
+    scene.simulator.api().delete(&scene.phone_path(&format!("/calls/{id}"))).await;
+    assert_has(&over(&id).await, &json!({ "rejected_by_gateway": false }));
+}
+
+#[tokio::test]
+async fn a_message_is_read_as_it_comes_where_the_channel_wants_it() {
+    let scene = Scene::begin().await;
+    let sender = scene.tenant.paired("Sender").await;
+    let send = async || {
+        let body = text(&scene.channel.number, "are you there?");
+        string(&scene.api.post(&sender.path("/messages"), body).await.expect(202)["message_id"])
+    };
+    let status = async |id: &str, status: &str| {
+        scene.event("message.status", status, |data| data["message_id"] == id && data["status"] == status).await;
+    };
+    let unread = send().await;
+    received(&scene, &unread).await;
+    settle(&scene, json!({ "mark_read_on_receive": true })).await;
+    let read = send().await;
+    status(&read, "read").await;
+    let row = scene.api.get(&sender.path(&format!("/messages?message_id={unread}"))).await.expect(200);
+    assert_eq!(row["data"][0]["status"], "delivered", "what came before the change is left alone");
 }

@@ -10,6 +10,7 @@ pub mod chats;
 pub mod contacts;
 pub mod groups;
 pub mod picture;
+pub mod presence;
 
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,7 @@ use self::calls::{CallAnswer, CallOperation};
 use self::chats::{ChatAnswer, ChatOperation};
 use self::contacts::{ContactAnswer, ContactOperation};
 use self::groups::{GroupAnswer, GroupOperation};
+use self::presence::{PresenceAnswer, PresenceOperation};
 
 /// A question of any area.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,6 +27,7 @@ pub enum Operation {
     Calls(CallOperation),
     Chats(ChatOperation),
     Contacts(ContactOperation),
+    Presence(PresenceOperation),
 }
 
 /// The answer to an [`Operation`] of the same area.
@@ -34,6 +37,7 @@ pub enum Answer {
     Calls(CallAnswer),
     Chats(ChatAnswer),
     Contacts(ContactAnswer),
+    Presence(PresenceAnswer),
 }
 
 /// The network's refusal: for good, with its code and text (supplement 1, rule 18).
@@ -83,4 +87,5 @@ areas! {
     Calls: CallOperation => CallAnswer;
     Chats: ChatOperation => ChatAnswer;
     Contacts: ContactOperation => ContactAnswer;
+    Presence: PresenceOperation => PresenceAnswer;
 }

@@ -12,6 +12,7 @@ pub mod writing;
 
 use model::address::Address;
 use model::id::{Epoch, MessageId, NodeId};
+use model::presence::Presence;
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -123,7 +124,17 @@ pub struct Phone {
     pub banned: bool,
     pub lid: Address,
     pub address: Address,
+    /// What its devices say of it: `available` or `unavailable`.
+    pub presence: Presence,
     pub devices: Vec<PhoneDevice>,
+}
+
+/// What somebody did in a chat with a phone.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PresenceRow {
+    pub from: Address,
+    pub presence: Presence,
+    pub at: Timestamp,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -11,7 +11,7 @@ use super::answers::calls::{NewCall, ShownCall};
 use super::answers::gatherings::{NewNewsletter, ShownNewsletter};
 use super::answers::{
     AcceptedRow, ControlError, InboxQuery, InboxRow, LedgerQuery, LinkBy, List, LoginRow, LoginsQuery, Phone,
-    PhoneMessage, RegisterPhone, RegisterPhones, SessionRow, SessionsQuery, Stats,
+    PhoneMessage, PresenceRow, RegisterPhone, RegisterPhones, SessionRow, SessionsQuery, Stats,
 };
 use super::faults::{Faults, FaultsChange};
 use super::number::Number;
@@ -101,6 +101,11 @@ impl Simulator {
     pub fn inbox(&self, phone: &str, query: &InboxQuery) -> Result<List<InboxRow>, ControlError> {
         let number = number(phone)?;
         self.shared.with(|engine, _| engine.inbox(number, query))
+    }
+
+    pub fn presences(&self, phone: &str) -> Result<List<PresenceRow>, ControlError> {
+        let number = number(phone)?;
+        self.shared.with(|engine, _| engine.presences(number))
     }
 
     pub fn clear_inbox(&self, phone: &str) -> Result<(), ControlError> {

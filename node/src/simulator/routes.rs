@@ -32,6 +32,7 @@ pub fn router(simulator: &Simulator) -> Router {
         .push(Router::with_path("replace").post(routes.to(replace)))
         .push(Router::with_path("messages").post(routes.to(send)))
         .push(Router::with_path("inbox").get(routes.to(inbox)).delete(routes.to(clear_inbox)))
+        .push(Router::with_path("presences").get(routes.to(presences)))
         .push(Router::with_path("open-chat").post(routes.to(open_chat)))
         .push(Router::with_path("play").post(routes.to(play)))
         .push(Router::with_path("react").post(routes.to(react)))
@@ -127,6 +128,10 @@ async fn inbox(call: Call) -> Outcome {
     let query =
         InboxQuery { from: call.text("from"), id: call.text("id"), after: call.text("after"), limit: call.limit()? };
     Answer::ok(&call.simulator.inbox(&call.phone, &query)?)
+}
+
+async fn presences(call: Call) -> Outcome {
+    Answer::ok(&call.simulator.presences(&call.phone)?)
 }
 
 async fn clear_inbox(call: Call) -> Outcome {

@@ -16,6 +16,7 @@ use model::id::{ChannelId, CustomerId, MediaId, MessageId, RequestId};
 use model::status::{Status, Trigger};
 use model::time::Timestamp;
 use network::driver::{ItemId, Session, SessionError, SessionEvent};
+use network::operation::Operation;
 use raft::machine::View;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
@@ -26,6 +27,7 @@ use super::number_checks::NumberChecks;
 use super::operations::Operations;
 use super::outbox::{Outbox, SendVerdict};
 use super::pace::SlotGuard;
+use super::pacing::Pacing;
 use super::transfers::Transfers;
 use super::transfers::downloads::FetchEnd;
 use super::transfers::held::Held;
@@ -129,6 +131,9 @@ pub(super) struct Channel {
     /// What the network is asked at the moment.
     pub operations: Operations,
     pub number_checks: NumberChecks,
+    pub pacing: Pacing,
+    /// When the channel is next shown as available (setting `always_online`).
+    pub shown_until: Option<Instant>,
 }
 
 /// What a turn will do once its commands are committed.
@@ -149,6 +154,8 @@ pub(super) enum After {
         reply: oneshot::Sender<Result<Worked, ApiError>>,
     },
     Acknowledge(ItemId),
+    /// Asked of the network once all before it is committed, and before what it answers to is acknowledged.
+    Ask(Box<Operation>),
     /// A refusal is told only once it is committed: what the caller was told is refused must never go out, whoever owns
     /// the channel next.
     Refuse(oneshot::Sender<SendVerdict>, SendVerdict),
@@ -157,7 +164,7 @@ pub(super) enum After {
 impl Turn {
     /// Whether nothing in it is waited for by a caller.
     fn is_patient(&self) -> bool {
-        if self.after.iter().any(|after| matches!(after, After::Refuse(..))) {
+        if self.after.iter().any(|after| matches!(after, After::Refuse(..) | After::Ask(_))) {
             return false;
         }
         let patient = |command: &Command| matches!(command, Command::Settle { .. } | Command::Receipt { .. });
@@ -188,6 +195,8 @@ impl Channel {
             held: VecDeque::new(),
             operations: Operations::default(),
             number_checks: NumberChecks::default(),
+            pacing: Pacing::default(),
+            shown_until: None,
         };
         channel.load_outbox();
         channel
@@ -298,6 +307,8 @@ impl Channel {
             self.running.as_ref().filter(|running| running.logged_in).and_then(|_| self.outbox.next_due()),
             (!self.outbox.is_empty()).then(|| self.age_checked + AGE_CHECK),
             self.held_until(),
+            self.pacing.next().filter(|_| self.is_logged_in() && !self.outbox.is_empty()),
+            self.shown_until.filter(|_| self.is_logged_in()),
             self.operations.next_deadline(),
             self.transfers.next_try().filter(|_| self.is_logged_in()),
         ];
@@ -330,6 +341,9 @@ impl Channel {
             self.release_and_finish().await?;
         }
         self.operations.expire(now, self.row.status);
+        if self.shown_until.is_some_and(|until| until <= now) {
+            self.show_settled_presence().await;
+        }
         self.continue_downloads();
         self.write_outbox().await;
         Ok(())
@@ -399,6 +413,7 @@ impl Channel {
         for after in turn.after {
             match after {
                 After::Acknowledge(item) => self.acknowledge(item).await,
+                After::Ask(operation) => self.ask_unheeded(*operation).await,
                 After::Refuse(caller, verdict) => {
                     let _ = caller.send(verdict);
                 }
@@ -425,7 +440,7 @@ impl Channel {
         let committed = self.owner.committer.commit_patiently(turn.commands).await?;
         let items = turn.after.into_iter().filter_map(|after| match after {
             After::Acknowledge(item) => Some(item),
-            After::Send { .. } | After::Refuse(..) => None,
+            After::Ask(_) | After::Send { .. } | After::Refuse(..) => None,
         });
         let items: Vec<ItemId> = items.collect();
         if let Some(session) =
@@ -461,10 +476,20 @@ impl Channel {
     async fn write_due(&mut self) -> bool {
         let Some(running) = self.running.as_ref().filter(|running| running.logged_in) else { return false };
         let session = running.session.clone();
+        let paced = self.is_paced();
         for message in self.outbox.due(Instant::now()) {
             let id = message.id.clone();
+            let first = paced && self.outbox.is_unwritten(&id);
+            if first && self.holds_back(&message).await {
+                return false;
+            }
             match tokio::time::timeout(WRITE_PATIENCE, session.send(message)).await {
-                Ok(Ok(())) => self.outbox.written(&id, Instant::now()),
+                Ok(Ok(())) => {
+                    self.outbox.written(&id, Instant::now());
+                    if first {
+                        self.paced();
+                    }
+                }
                 Ok(Err(error)) => {
                     if matches!(error, SessionError::Unreachable(_)) {
                         self.outbox.goes_out(&id);

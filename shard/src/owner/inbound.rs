@@ -92,6 +92,7 @@ impl Channel {
             Some(_) => Command::Recover { customer, message, event },
             None => Command::Receive { customer, message, event },
         });
+        self.read_at_once(turn, &row);
     }
 
     /// Whoever writes becomes a contact, by the name that came along.

@@ -192,6 +192,7 @@ impl Channel {
             Status::Connected => {
                 self.failures = 0;
                 self.outbox.forget_writes();
+                self.pace_anew();
                 self.write_outbox().await;
             }
             Status::Disconnected => {
@@ -385,6 +386,7 @@ impl Channel {
                 }
                 let extra = Extra { identity: Some(identity), ..Extra::default() };
                 let _ = self.go(Trigger::LoginOk, Some(extra)).await?;
+                self.show_settled_presence().await;
                 self.take_up_downloads();
                 self.take_up_operations().await;
             }

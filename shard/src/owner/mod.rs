@@ -1,8 +1,8 @@
 //! The owner of a shard: the leader's side of it, alive for one term.
 //!
 //! - [`Owner`]: what is shared by the tasks of one ownership, and the calls that other nodes make.
-//! - `channel`: one channel's task; `lifecycle`, `sends`, `compose`, `inbound`, `settings`
-//!   and `receipts` are its parts.
+//! - `channel`: one channel's task; `lifecycle`, `sends`, `compose`, `inbound`, `pacing`,
+//!   `settings` and `receipts` are its parts.
 //! - [`committer`]: the way into the shard's log. [`hosting`]: begins and ends ownerships.
 
 pub mod auth;
@@ -14,11 +14,13 @@ pub mod events;
 pub mod hosting;
 mod inbound;
 mod lifecycle;
+mod manners;
 mod message_media;
 mod number_checks;
 mod operations;
 pub mod outbox;
 pub mod pace;
+mod pacing;
 mod receipts;
 mod sends;
 mod settings;

@@ -13,7 +13,7 @@ use model::id::MessageId;
 use model::status::Status;
 use model::time::Timestamp;
 use network::driver::ItemId;
-use network::notice::Notice;
+use network::notice::{CallNews, News, Notice};
 use network::operation::{Answer, Operation, Refused};
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -169,6 +169,17 @@ impl Channel {
         .await
     }
 
+    /// Asks something whose answer nobody waits for; without a session, nothing.
+    pub async fn ask_unheeded(&mut self, operation: impl Into<Operation>) {
+        let Some(running) = self.running.as_ref().filter(|running| running.logged_in) else { return };
+        let session = running.session.clone();
+        match tokio::time::timeout(WRITE_PATIENCE, session.operate(Uuid::new_v4(), operation.into())).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(channel = %self.row.id, %error, "an operation was not written"),
+            Err(_) => session.kill(),
+        }
+    }
+
     async fn ask(&mut self, id: Uuid) {
         let Some(session) = self.running.as_ref().map(|running| running.session.clone()) else { return };
         let Some(asked) = self.operations.0.get(&id) else { return };
@@ -272,6 +283,9 @@ impl Channel {
 
     /// Adds a notice to the turn.
     pub fn take_notice(&mut self, turn: &mut Turn, item: &ItemId, notice: Notice, at: Timestamp) {
+        if let News::Call { call, news: CallNews::Offered { from, group, .. } } = &notice.news {
+            self.turn_away(turn, call, from, group.is_none(), at);
+        }
         let (writes, told) = self.with_context(at, |context| {
             let mut rows = Rows::new(&self.owner.reader, self.row.id, &mut turn.projected);
             let told = projection::take(&notice, &mut rows, context);

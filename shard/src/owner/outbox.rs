@@ -163,6 +163,11 @@ impl Outbox {
         }
     }
 
+    /// Whether a message was not written in this session.
+    pub fn is_unwritten(&self, id: &MessageId) -> bool {
+        self.get(id).is_some_and(|entry| entry.written.is_none())
+    }
+
     /// A new session begins: everything is to be written again, at once and in order.
     pub fn forget_writes(&mut self) {
         self.entries.values_mut().for_each(|entry| entry.written = None);

@@ -1,13 +1,14 @@
 //! A channel's settings at its owner: how they change, and what else follows from a change at once.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use model::address::{Address, AddressKind};
+use model::address::Address;
 use model::error::ApiError;
 use model::field::Change;
 use model::issue::{Fault, IssueCode};
-use model::settings::Settings;
+use model::presence::Presence;
+use model::settings::{ConnectPresence, Settings};
 use model::time::Timestamp;
 use network::driver::InboundKind;
 use uuid::Uuid;
@@ -19,6 +20,9 @@ use crate::command::{Command, Reply};
 use crate::records::encode;
 use crate::retention::Keep;
 use crate::settings::{ChangeSettings, Changed, NewSettings, SealedProxy, SettingsRow, proxy_purpose};
+
+/// How often a channel that is always online says so: another device of the account may have said otherwise.
+const SHOWN_FOR: Duration = Duration::from_secs(60);
 
 /// Why a channel's proxy cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,6 +40,19 @@ impl Channel {
         self.owner.node.media.retention_of(&self.settings.settings)
     }
 
+    /// Shows the channel as its settings say, and again before the network forgets it (`always_online`).
+    pub(super) async fn show_settled_presence(&mut self) {
+        let settings = &self.settings.settings;
+        self.shown_until = settings.always_online.then(|| Instant::now() + SHOWN_FOR);
+        let presence = match settings.presence_on_connect {
+            _ if settings.always_online => Presence::Available,
+            ConnectPresence::Available => Presence::Available,
+            ConnectPresence::Unavailable => Presence::Unavailable,
+            ConnectPresence::None => return,
+        };
+        self.show_presence(presence, None).await;
+    }
+
     /// Whether the channel wants to know nothing of an item (supplement 19). Receipts tell of what it sent itself, and
     /// notices keep true what it can be asked for: see [`ignores_chat`](Self::ignores_chat) for what is told of them.
     pub fn ignores(&self, item: &InboundKind) -> bool {
@@ -47,14 +64,7 @@ impl Channel {
 
     /// Whether nothing is to be told of a conversation.
     pub fn ignores_chat(&self, chat: &Address) -> bool {
-        let settings = &self.settings.settings;
-        match chat.kind(&self.owner.node.suffixes) {
-            AddressKind::Group => settings.ignore_groups,
-            AddressKind::Newsletter => settings.ignore_newsletters,
-            _ if chat.is_stories() => settings.ignore_stories,
-            _ if chat.is_broadcast() => settings.ignore_broadcasts,
-            AddressKind::Phone | AddressKind::Lid | AddressKind::Unknown => false,
-        }
+        self.settings.settings.ignores(chat, &self.owner.node.suffixes)
     }
 
     pub(super) async fn change_settings(
@@ -91,7 +101,11 @@ impl Channel {
             // Only this task changes them, so that another version means another owner.
             _ => return Err(Lost),
         }
+        let was_online = self.settings.settings.always_online;
         self.settings = row;
+        if self.settings.settings.always_online != was_online {
+            self.show_settled_presence().await;
+        }
         Ok(Ok(changed(&self.settings.settings, proxy)))
     }
 

@@ -130,6 +130,8 @@ pub fn check(operation: &Operation, rows: &Rows<'_>, context: &Context<'_>) -> R
         Operation::Calls(operation) => calls::check(operation, rows, context),
         Operation::Chats(operation) => chats::check(operation, rows, context),
         Operation::Contacts(operation) => contacts::check(operation),
+        // It lasts for as long as the session: nothing of it is stored.
+        Operation::Presence(_) => Ok(()),
     }
 }
 
@@ -174,6 +176,7 @@ pub fn refusal(operation: &Operation, refused: &Refused) -> ApiError {
         Operation::Calls(operation) => calls::refusal(operation, refused),
         Operation::Chats(operation) => chats::refusal(operation, refused),
         Operation::Contacts(operation) => contacts::refusal(operation, refused),
+        Operation::Presence(_) => None,
     };
     narrower.unwrap_or_else(|| ApiError::upstream_refused(u32::from(refused.code), &refused.text))
 }

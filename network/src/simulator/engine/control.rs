@@ -9,7 +9,7 @@ use super::{ControlError, Engine, Holder, LoginEnd, SessionId};
 use crate::driver::EndReason;
 use crate::simulator::answers::{
     AcceptedRow, ChannelSession, LedgerQuery, List, LoginRow, LoginsQuery, Phone, PhoneDevice, PhoneSettings,
-    SessionRow, SessionsQuery, Stats, page_size,
+    PresenceRow, SessionRow, SessionsQuery, Stats, page_size,
 };
 use crate::simulator::faults::{Faults, FaultsChange};
 use crate::simulator::number::Number;
@@ -147,6 +147,12 @@ impl Engine {
             }
         }
         Ok(())
+    }
+
+    /// What others did in the chats with a phone, newest first.
+    pub fn presences(&self, number: Number) -> Result<List<PresenceRow>, ControlError> {
+        let data: Vec<_> = self.subscriber(number)?.presences.iter().cloned().collect();
+        Ok(List { total: data.len(), data })
     }
 
     pub fn sessions(&self, query: &SessionsQuery) -> Result<List<SessionRow>, ControlError> {
@@ -323,6 +329,7 @@ impl Engine {
             banned: subscriber.ban.is_some(),
             lid: subscriber.number.lid(),
             address: self.suffixes.phone_address(&subscriber.number.to_string()),
+            presence: subscriber.presence,
             devices: devices.collect(),
         }
     }

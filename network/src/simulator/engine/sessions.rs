@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use model::id::{Epoch, NodeId};
+use model::presence::Presence;
 use model::time::Timestamp;
 
 use super::pairing::Unpaired;
@@ -192,7 +193,10 @@ impl Engine {
                 if let Some(record) = self.logins.get_mut(live.login) {
                     record.end = Some((now, end));
                 }
-                let subscriber = self.subscribers.get_mut(&live.number);
+                let mut subscriber = self.subscribers.get_mut(&live.number);
+                if let Some(subscriber) = &mut subscriber {
+                    subscriber.presence = Presence::Unavailable;
+                }
                 if let Some(device) = subscriber.and_then(|subscriber| subscriber.device_mut(live.device)) {
                     device.live = None;
                     device.answers.clear();

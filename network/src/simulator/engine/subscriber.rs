@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use model::address::{Address, Suffixes};
 use model::message::Surroundings;
+use model::presence::Presence;
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +16,7 @@ use super::message::{Chat, Message};
 use super::pairing::LinkAs;
 use crate::driver::{Identity, InboundItem, InboundKind, InboundMessage, ItemId, Receipt, ReceiptStatus};
 use crate::notice::Notice;
-use crate::simulator::answers::PhoneSettings;
+use crate::simulator::answers::{PhoneSettings, PresenceRow};
 use crate::simulator::number::Number;
 use crate::wire::SessionFrame;
 
@@ -35,6 +36,10 @@ pub struct Subscriber {
     pub account: Account,
     /// Whose numbers were disclosed to this one.
     pub disclosed: HashSet<Number>,
+    /// What its devices say of it: `available` or not.
+    pub presence: Presence,
+    /// What others did in the chats with it, newest first.
+    pub presences: VecDeque<PresenceRow>,
     /// What came while the phone was away, with the number of its copies.
     pub waiting: Vec<(Arc<Message>, u32)>,
     inbox: VecDeque<InboxEntry>,
@@ -143,6 +148,8 @@ impl Subscriber {
             next_device: 1,
             account: Account::default(),
             disclosed: HashSet::new(),
+            presence: Presence::Unavailable,
+            presences: VecDeque::new(),
             waiting: Vec::new(),
             inbox: VecDeque::new(),
             inbox_start: 0,

@@ -7,6 +7,7 @@ mod calls;
 mod chats;
 mod contacts;
 mod groups;
+mod presence;
 
 use model::time::Timestamp;
 use uuid::Uuid;
@@ -32,6 +33,10 @@ impl Engine {
         let asked = (live.number, id);
         let result = match self.answered.get(&asked) {
             Some(answer) => answer.clone(),
+            // Shown once more, a presence is the same.
+            None if matches!(operation, Operation::Presence(_)) => {
+                self.perform(now, live.number, Some(live.device), operation).map(Box::new).map_err(Refused::from)
+            }
             None => {
                 let result =
                     self.perform(now, live.number, Some(live.device), operation).map(Box::new).map_err(Refused::from);
@@ -82,6 +87,7 @@ impl Engine {
             Operation::Groups(operation) => self.group_operation(now, by, operation).map(Answer::from),
             Operation::Chats(operation) => self.chat_operation(now, by, operation).map(Answer::from),
             Operation::Contacts(operation) => self.contact_operation(now, by, operation).map(Answer::from),
+            Operation::Presence(operation) => self.presence_operation(now, by, operation).map(Answer::from),
         }
     }
 

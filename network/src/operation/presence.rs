@@ -1,0 +1,20 @@
+//! What is asked about presence (supplement 6).
+
+use model::address::Address;
+use model::presence::Presence;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum PresenceOperation {
+    /// Shows how the channel is: the whole account, or one chat. The network repeats nothing.
+    Show {
+        presence: Presence,
+        /// The chat that sees it; not used for what is the account's.
+        to: Option<Address>,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum PresenceAnswer {
+    Done,
+}
