@@ -5,7 +5,7 @@
 //! finds ([`ChannelCall::find`]), and one of a read with `?refresh=true` asks first.
 
 use bytes::Bytes;
-use model::address::Address;
+use model::address::{Address, Suffixes};
 use model::error::ApiError;
 use model::issue::{Fault, IssueCode};
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
@@ -37,6 +37,40 @@ pub struct Page {
     pub limit: usize,
     after: Option<String>,
     list: ListId,
+}
+
+impl Page {
+    /// Reads `limit` and `cursor`.
+    pub fn read(query: &Query<'_>, list: ListId) -> Self {
+        let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
+        Self { limit, after: query.cursor::<RowCursor>(list).map(|cursor| cursor.id), list }
+    }
+
+    /// The page of things that are known whole, in the order of their ids.
+    pub fn of<T>(&self, mut things: Vec<T>, id: impl Fn(&T) -> String) -> List<T> {
+        things.sort_by_cached_key(&id);
+        things.retain(|thing| self.after.as_ref().is_none_or(|after| id(thing) > *after));
+        self.up_to_limit(things, id)
+    }
+
+    /// The last row of the page before, where there was one.
+    pub fn after(&self) -> Option<&str> {
+        self.after.as_deref()
+    }
+
+    /// The page of things that begin with its first.
+    pub fn up_to_limit<T>(&self, mut things: Vec<T>, id: impl Fn(&T) -> String) -> List<T> {
+        let more = things.len() > self.limit;
+        things.truncate(self.limit);
+        let last = things.last().filter(|_| more);
+        let next = last.map(|last| RowCursor { id: id(last) }.encode(self.list));
+        List::page(things, next)
+    }
+}
+
+/// Reads whether the network is to be asked first (supplement 1, rule 16).
+pub fn read_refresh(query: &Query<'_>) -> bool {
+    query.flag("refresh").unwrap_or(false)
 }
 
 impl ChannelCall {
@@ -96,10 +130,26 @@ impl ChannelCall {
 
     /// Reads `limit` and `cursor` for a list of a kind.
     pub fn page<E: Entity>(&self, query: &Query<'_>) -> Page {
+        self.page_within::<E>(query, "")
+    }
+
+    /// As [`Self::page`], for a list inside what `within` names: the members of one community, what one search found.
+    pub fn page_within<E: Entity>(&self, query: &Query<'_>, within: &str) -> Page {
         let (customer, channel) = (self.customer_id(), self.channel.id);
-        let list = ListId::of(&[customer.as_bytes(), channel.as_bytes(), &[E::KIND as u8]]);
-        let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
-        Page { limit, after: query.cursor::<RowCursor>(list).map(|cursor| cursor.id), list }
+        Page::read(query, ListId::of(&[customer.as_bytes(), channel.as_bytes(), &[E::KIND as u8], within.as_bytes()]))
+    }
+
+    /// All rows that pass, in the order of their ids, for lists that are never paged.
+    ///
+    /// # Errors
+    /// As [`ChannelCall::work`].
+    pub async fn all_of<E: Entity>(&mut self, filter: Filter) -> Result<Vec<E>, ApiError> {
+        self.read_many(Read::Page { kind: E::KIND, filter, after: None, limit: usize::MAX }).await
+    }
+
+    /// How addresses end in this network.
+    pub fn suffixes(&self) -> &Suffixes {
+        &self.app.config.suffixes
     }
 
     /// One page of the rows that pass, in the order of their ids.
@@ -107,13 +157,8 @@ impl ChannelCall {
     /// # Errors
     /// As [`ChannelCall::work`].
     pub async fn page_of<E: Entity>(&mut self, filter: Filter, page: Page) -> Result<List<E>, ApiError> {
-        let read = Read::Page { kind: E::KIND, filter, after: page.after, limit: page.limit + 1 };
-        let mut rows: Vec<E> = self.read_many(read).await?;
-        let more = rows.len() > page.limit;
-        rows.truncate(page.limit);
-        let last = rows.last().filter(|_| more);
-        let next = last.map(|row| RowCursor { id: row.id() }.encode(page.list));
-        Ok(List::page(rows, next))
+        let read = Read::Page { kind: E::KIND, filter, after: page.after.clone(), limit: page.limit + 1 };
+        Ok(page.up_to_limit(self.read_many(read).await?, E::id))
     }
 
     /// The person that the path names by `{contact_id}`.

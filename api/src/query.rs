@@ -133,7 +133,8 @@ impl<'a> Query<'a> {
         id
     }
 
-    fn require(&self, name: &str) {
+    /// Notes that a parameter must be there; its rule comes before.
+    pub fn require(&self, name: &str) {
         self.note_as(name, |noted| noted.required = true);
         if self.value(name).is_none() {
             self.refuse(name, IssueCode::Required, "is required");

@@ -1,11 +1,12 @@
 //! Groups as the interface shows them (interface 2.7, supplement 12): the same from the network to the answer.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::address::Address;
 
 /// A group as the channel sees it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Group {
     pub id: Address,
     pub subject: String,
@@ -28,13 +29,13 @@ pub struct Group {
     pub join_approval_mode: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupParticipant {
     pub id: Address,
     pub rank: Rank,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Rank {
     Creator,
@@ -130,7 +131,7 @@ impl ParticipantAction {
 }
 
 /// How an action went for one participant (supplement 12).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ParticipantResult {
     pub id: Address,
     pub status: ParticipantStatus,
@@ -141,7 +142,7 @@ pub struct ParticipantResult {
     pub invite_code: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ParticipantStatus {
     Ok,
@@ -156,7 +157,7 @@ pub enum ParticipantStatus {
 }
 
 /// What an invite code shows of a group to somebody outside (supplement 12).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupPreview {
     pub id: Address,
     pub subject: String,
@@ -169,13 +170,13 @@ pub struct GroupPreview {
 }
 
 /// Where joining led.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Joined {
     pub id: Address,
     pub status: JoinStatus,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JoinStatus {
     Joined,
@@ -183,7 +184,7 @@ pub enum JoinStatus {
 }
 
 /// Somebody who waits to be let in.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct JoinRequest {
     pub id: Address,
     pub lid: Option<Address>,

@@ -5,7 +5,9 @@
 use model::address::Address;
 use model::call::CallEnd;
 use model::chat::ChatChanges;
+use model::community::KnownCommunity;
 use model::group::{AddedReason, Group, GroupChanges, GroupOrigin, RemovedReason};
+use model::newsletter::Newsletter;
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -19,10 +21,32 @@ pub struct Notice {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum News {
-    Group { group: Address, news: GroupNews },
-    Call { call: String, news: CallNews },
-    Chat { chat: Address, news: ChatNews },
-    Contact { contact: Address, news: ContactNews },
+    Group {
+        group: Address,
+        news: GroupNews,
+    },
+    Call {
+        call: String,
+        news: CallNews,
+    },
+    Chat {
+        chat: Address,
+        news: ChatNews,
+    },
+    Contact {
+        contact: Address,
+        news: ContactNews,
+    },
+    /// A community as it is now; `None` when the channel is not in it any more, or it has ended.
+    Community {
+        community: Address,
+        now: Option<Box<KnownCommunity>>,
+    },
+    /// A newsletter as it is now; `None` when the channel neither publishes nor reads it any more, or it has ended.
+    Newsletter {
+        newsletter: Address,
+        now: Option<Box<Newsletter>>,
+    },
 }
 
 /// What became of a group that the channel is in.

@@ -32,6 +32,7 @@ pub fn of_path(path: &str, name: &str) -> Option<(Value, &'static str)> {
         "newsletter_id" => (address(), "The newsletter's address"),
         "lid" => (person(), "The linked-device address, or its digits"),
         "digits" => (json!({ "type": "string", "pattern": "^[0-9]{3,15}$" }), "The digits of the number"),
+        "server_id" => (json!({ "type": "integer", "minimum": 0 }), "The message, by its place in the newsletter"),
         "invite_code" => (text(), "The invite code"),
         "call_id" => (text(), "The call"),
         "story_id" => (text(), "The story"),

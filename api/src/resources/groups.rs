@@ -1,23 +1,24 @@
 //! Groups (interface 2.7, supplement 12).
 
-use model::address::Address;
+use model::address::{Address, Suffixes};
 use model::error::ApiError;
 use model::field::{Body, Fields, rule};
 use model::group::{Group, GroupChanges, ParticipantAction, ParticipantResult};
 use model::issue::{Fault, IssueCode, Issues};
 use network::operation::groups::{GroupAnswer, GroupOperation};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use shard::projection::read::Filter;
 
 use crate::exchange::ChannelCall;
 use crate::failure;
-use crate::projection::check_people;
+use crate::projection::{check_people, read_refresh};
 use crate::reply::{List, Outcome, Reply};
 use crate::route::Route;
 
 /// Members that one call may name.
-const MOST_NAMED: usize = 256;
+pub const MOST_NAMED: usize = 256;
 
 pub fn routes() -> Vec<Route> {
     vec![
@@ -41,18 +42,18 @@ pub fn routes() -> Vec<Route> {
 }
 
 /// The group that the path names.
-fn group_id(call: &ChannelCall) -> Result<Address, ApiError> {
+pub fn group_id(call: &ChannelCall) -> Result<Address, ApiError> {
     call.address("group_id", "group")
 }
 
 /// The group as the projection has it.
-async fn found(call: &mut ChannelCall, id: &Address) -> Result<Group, ApiError> {
+pub async fn found(call: &mut ChannelCall, id: &Address) -> Result<Group, ApiError> {
     call.find::<Group>(id.as_str()).await?.ok_or_else(|| ApiError::not_found("group", id.as_str()))
 }
 
 async fn list(call: &mut ChannelCall) -> Outcome {
     let query = call.query();
-    let refresh = query.flag("refresh").unwrap_or(false);
+    let refresh = read_refresh(&query);
     let participants = query.flag("participants").unwrap_or(true);
     let page = call.page::<Group>(&query);
     query.finish(())?;
@@ -68,7 +69,7 @@ async fn list(call: &mut ChannelCall) -> Outcome {
 
 async fn show(call: &mut ChannelCall) -> Outcome {
     let query = call.query();
-    let refresh = query.flag("refresh").unwrap_or(false);
+    let refresh = read_refresh(&query);
     query.finish(())?;
     let id = group_id(call)?;
     if refresh {
@@ -183,10 +184,11 @@ async fn change_settings(call: &mut ChannelCall) -> Outcome {
     change(call, changes).await
 }
 
-/// `{ "participants": [...] }`
-#[derive(Serialize)]
-struct Results {
-    participants: Vec<ParticipantResult>,
+/// How an action went for each who was named.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ParticipantsResult")]
+pub struct Results {
+    pub participants: Vec<ParticipantResult>,
 }
 
 fn results(answer: GroupAnswer) -> Outcome {
@@ -199,51 +201,56 @@ fn results(answer: GroupAnswer) -> Outcome {
 /// Reads `{ "action", "participants" }`, where the action is one of some words.
 fn parse_action<T>(
     body: &Body,
-    call: &ChannelCall,
+    suffixes: &Suffixes,
     action: impl FnOnce(&Value) -> Result<T, Fault>,
 ) -> Result<(T, Vec<Address>), ApiError> {
     let issues = Issues::new();
     let fields = Fields::new(body, &issues);
     let action = fields.required("action", action);
-    let participants = fields.required_list("participants", MOST_NAMED, rule::address(&call.app.config.suffixes));
+    let participants = fields.required_list("participants", MOST_NAMED, rule::address(suffixes));
     issues.finish(|| Some((action?, participants?)))
+}
+
+/// Reads what is done to participants, and to whom.
+pub fn parse_participants(body: &Body, suffixes: &Suffixes) -> Result<(ParticipantAction, Vec<Address>), ApiError> {
+    parse_action(body, suffixes, rule::one_of(ParticipantAction::WORDS, ParticipantAction::parse))
 }
 
 async fn change_participants(call: &mut ChannelCall) -> Outcome {
     let body = call.object().await?;
-    let words = rule::one_of(ParticipantAction::WORDS, ParticipantAction::parse);
-    let (action, participants) = parse_action(&body, call, words)?;
+    let (action, participants) = parse_participants(&body, call.suffixes())?;
     let group = group_id(call)?;
     results(call.operate(GroupOperation::Participants { group, action, participants }).await?)
 }
 
 /// An invite as the interface shows it (interface 2.7).
-#[derive(Serialize)]
-struct GroupInvite {
+#[derive(Serialize, JsonSchema)]
+pub struct GroupInvite {
     invite_url: String,
     invite_code: String,
 }
 
-fn shown_invite(call: &ChannelCall, answer: GroupAnswer) -> Outcome {
-    match answer {
-        GroupAnswer::Invite { invite_code } => {
-            let invite_url = format!("https://chat.{}/{invite_code}", call.app.config.suffixes.group);
-            Ok(Reply::ok(&GroupInvite { invite_url, invite_code }))
-        }
-        _ => Err(failure::unexpected_answer()),
+impl GroupInvite {
+    pub fn of(invite_code: String, suffixes: &Suffixes) -> Self {
+        Self { invite_url: format!("https://chat.{}/{invite_code}", suffixes.group), invite_code }
     }
 }
 
 async fn invite(call: &mut ChannelCall) -> Outcome {
     let group = group_id(call)?;
-    let answer = call.operate(GroupOperation::Invite { group }).await?;
-    shown_invite(call, answer)
+    invited(call, GroupOperation::Invite { group }).await
 }
 
 async fn revoke_invite(call: &mut ChannelCall) -> Outcome {
     let group = group_id(call)?;
-    let answer = call.operate(GroupOperation::RevokeInvite { group }).await?;
-    shown_invite(call, answer)
+    invited(call, GroupOperation::RevokeInvite { group }).await
+}
+
+async fn invited(call: &mut ChannelCall, operation: GroupOperation) -> Outcome {
+    match call.operate(operation).await? {
+        GroupAnswer::Invite { invite_code } => Ok(Reply::ok(&GroupInvite::of(invite_code, call.suffixes()))),
+        _ => Err(failure::unexpected_answer()),
+    }
 }
 
 async fn preview(call: &mut ChannelCall) -> Outcome {
@@ -288,14 +295,19 @@ async fn join_requests(call: &mut ChannelCall) -> Outcome {
     }
 }
 
-async fn decide_requests(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
+/// Reads who is let in, or turned away.
+fn parse_decision(body: &Body, suffixes: &Suffixes) -> Result<(bool, Vec<Address>), ApiError> {
     let words = rule::one_of(&["approve", "reject"], |word| match word {
         "approve" => Some(true),
         "reject" => Some(false),
         _ => None,
     });
-    let (approve, participants) = parse_action(&body, call, words)?;
+    parse_action(body, suffixes, words)
+}
+
+async fn decide_requests(call: &mut ChannelCall) -> Outcome {
+    let body = call.object().await?;
+    let (approve, participants) = parse_decision(&body, call.suffixes())?;
     let group = group_id(call)?;
     results(call.operate(GroupOperation::DecideRequests { group, approve, participants }).await?)
 }

@@ -7,8 +7,10 @@
 
 pub mod calls;
 pub mod chats;
+pub mod communities;
 pub mod contacts;
 pub mod groups;
+pub mod newsletters;
 pub mod picture;
 pub mod presence;
 
@@ -16,8 +18,10 @@ use serde::{Deserialize, Serialize};
 
 use self::calls::{CallAnswer, CallOperation};
 use self::chats::{ChatAnswer, ChatOperation};
+use self::communities::{CommunityAnswer, CommunityOperation};
 use self::contacts::{ContactAnswer, ContactOperation};
 use self::groups::{GroupAnswer, GroupOperation};
+use self::newsletters::{NewsletterAnswer, NewsletterOperation};
 use self::presence::{PresenceAnswer, PresenceOperation};
 
 /// A question of any area.
@@ -28,6 +32,8 @@ pub enum Operation {
     Chats(ChatOperation),
     Contacts(ContactOperation),
     Presence(PresenceOperation),
+    Communities(CommunityOperation),
+    Newsletters(NewsletterOperation),
 }
 
 /// The answer to an [`Operation`] of the same area.
@@ -38,6 +44,8 @@ pub enum Answer {
     Chats(ChatAnswer),
     Contacts(ContactAnswer),
     Presence(PresenceAnswer),
+    Communities(CommunityAnswer),
+    Newsletters(NewsletterAnswer),
 }
 
 /// The network's refusal: for good, with its code and text (supplement 1, rule 18).
@@ -88,4 +96,6 @@ areas! {
     Chats: ChatOperation => ChatAnswer;
     Contacts: ContactOperation => ContactAnswer;
     Presence: PresenceOperation => PresenceAnswer;
+    Communities: CommunityOperation => CommunityAnswer;
+    Newsletters: NewsletterOperation => NewsletterAnswer;
 }

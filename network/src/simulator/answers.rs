@@ -2,11 +2,9 @@
 //!
 //! - [`writing`]: what a phone writes.
 //! - [`inbox`]: what reached it.
-//! - [`gatherings`]: groups and newsletters.
 //! - [`calls`]: calls that phones make and get.
 
 pub mod calls;
-pub mod gatherings;
 pub mod inbox;
 pub mod writing;
 
@@ -18,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::inbox::InboxRow;
 pub use self::writing::PhoneMessage;
+pub use super::engine::newsletters::Listing;
 use super::faults::given;
 
 /// Why the control API refuses.

@@ -8,9 +8,8 @@ use model::time::Timestamp;
 use tokio::sync::oneshot;
 
 use super::answers::calls::{NewCall, ShownCall};
-use super::answers::gatherings::{NewNewsletter, ShownNewsletter};
 use super::answers::{
-    AcceptedRow, ControlError, InboxQuery, InboxRow, LedgerQuery, LinkBy, List, LoginRow, LoginsQuery, Phone,
+    AcceptedRow, ControlError, InboxQuery, InboxRow, LedgerQuery, LinkBy, List, Listing, LoginRow, LoginsQuery, Phone,
     PhoneMessage, PresenceRow, RegisterPhone, RegisterPhones, SessionRow, SessionsQuery, Stats,
 };
 use super::faults::{Faults, FaultsChange};
@@ -166,31 +165,9 @@ impl Simulator {
         self.shared.with(|engine, now| engine.hang_up(now, number, id))
     }
 
-    pub fn create_newsletter(&self, phone: &str, body: &NewNewsletter) -> Result<ShownNewsletter, ControlError> {
-        let number = number(phone)?;
-        self.shared.with(|engine, now| engine.create_newsletter(now, number, body))
-    }
-
-    pub fn newsletters(&self, phone: &str) -> Result<Vec<ShownNewsletter>, ControlError> {
-        let number = number(phone)?;
-        self.shared.with(|engine, _| engine.phone_newsletters(number))
-    }
-
-    pub fn newsletter(&self, phone: &str, id: &str) -> Result<ShownNewsletter, ControlError> {
-        let number = number(phone)?;
-        self.shared.with(|engine, _| engine.phone_newsletter(number, id))
-    }
-
-    /// The phone subscribes to a newsletter, or ends that.
-    pub fn subscribe(&self, phone: &str, id: &str, subscribed: bool) -> Result<ShownNewsletter, ControlError> {
-        let number = number(phone)?;
-        self.shared.with(|engine, now| engine.subscribe(now, number, id, subscribed))
-    }
-
-    /// The owner makes a subscriber an admin of a newsletter, or takes that back.
-    pub fn set_newsletter_admin(&self, phone: &str, id: &str, whom: &str, admin: bool) -> Result<(), ControlError> {
-        let number = number(phone)?;
-        self.shared.with(|engine, now| engine.set_newsletter_admin(now, number, id, whom, admin))
+    /// Says what a search finds a newsletter by.
+    pub fn list_newsletter(&self, newsletter: &Address, listing: Listing) -> Result<(), ControlError> {
+        self.shared.with(|engine, _| engine.list_newsletter(newsletter, listing))
     }
 
     /// The JPEG of a picture, or of its preview.

@@ -2,8 +2,9 @@
 
 mod call;
 mod calls;
-mod gatherings;
+mod communities;
 mod groups;
+mod newsletters;
 mod people;
 
 use model::time::Timestamp;
@@ -41,7 +42,8 @@ pub fn router(simulator: &Simulator) -> Router {
         .push(calls::routes(&routes))
         .push(people::chats(&routes))
         .push(people::contacts(&routes))
-        .push(gatherings::newsletters(&routes));
+        .push(communities::routes(&routes))
+        .push(newsletters::routes(&routes));
     let phones = Router::with_path("phones")
         .push(Router::new().post(routes.to(register)))
         .push(Router::with_path("bulk").post(routes.to(register_many)))

@@ -8,13 +8,9 @@ use network::notice::GroupNews;
 use network::operation::Refused;
 use network::operation::groups::{GroupAnswer, GroupOperation};
 
-use super::{Context, Entity, Kind, Rows, Synced, Told, chats, contacts};
+use super::{CONFLICT, Context, Entity, Kind, NOT_FOUND, Rows, Synced, Told, chats, contacts};
 
 pub const AREA: &str = "groups";
-
-/// The network's codes that have a meaning here.
-const NOT_FOUND: u16 = 404;
-const CONFLICT: u16 = 409;
 
 impl Entity for Group {
     const KIND: Kind = Kind::Group;

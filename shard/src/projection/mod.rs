@@ -10,8 +10,10 @@
 
 mod calls;
 pub mod chats;
+mod communities;
 pub mod contacts;
 mod groups;
+mod newsletters;
 pub mod read;
 mod rows;
 
@@ -22,8 +24,10 @@ use model::payload::{Payload, Sender};
 use model::time::Timestamp;
 use network::notice::{News, Notice};
 use network::operation::chats::ChatOperation;
+use network::operation::communities::CommunityOperation;
 use network::operation::contacts::{ContactAnswer, ContactOperation};
 use network::operation::groups::GroupOperation;
+use network::operation::newsletters::NewsletterOperation;
 use network::operation::{Answer, Operation, Refused};
 use serde::{Deserialize, Serialize};
 
@@ -47,7 +51,13 @@ pub enum Kind {
     Call = 40,
     /// What the customer has settled for the channel; see `crate::settings`.
     Settings = 60,
+    Community = 10,
+    Newsletter = 11,
 }
+
+/// The network's codes that have a meaning in several areas.
+const NOT_FOUND: u16 = 404;
+const CONFLICT: u16 = 409;
 
 /// What the functions of an area know of the channel.
 pub struct Context<'a> {
@@ -117,6 +127,8 @@ pub fn to_sync() -> Vec<(&'static str, Operation)> {
         (groups::AREA, GroupOperation::List.into()),
         (contacts::AREA, ContactOperation::List.into()),
         (chats::AREA, ChatOperation::List.into()),
+        (communities::AREA, CommunityOperation::List.into()),
+        (newsletters::AREA, NewsletterOperation::List.into()),
     ]
 }
 
@@ -132,6 +144,8 @@ pub fn check(operation: &Operation, rows: &Rows<'_>, context: &Context<'_>) -> R
         Operation::Contacts(operation) => contacts::check(operation),
         // It lasts for as long as the session: nothing of it is stored.
         Operation::Presence(_) => Ok(()),
+        Operation::Communities(operation) => communities::check(operation, rows),
+        Operation::Newsletters(operation) => newsletters::check(operation, rows),
     }
 }
 
@@ -145,6 +159,12 @@ pub fn absorb(operation: &Operation, answer: &Answer, rows: &mut Rows<'_>, conte
         (Operation::Chats(operation), Answer::Chats(answer)) => chats::absorb(operation, answer, rows, context),
         (Operation::Contacts(operation), Answer::Contacts(answer)) => {
             contacts::absorb(operation, answer, rows, context);
+        }
+        (Operation::Communities(operation), Answer::Communities(answer)) => {
+            communities::absorb(operation, answer, rows, context);
+        }
+        (Operation::Newsletters(operation), Answer::Newsletters(answer)) => {
+            newsletters::absorb(operation, answer, rows);
         }
         // An answer of another area, or one that changes nothing.
         _ => {}
@@ -177,6 +197,8 @@ pub fn refusal(operation: &Operation, refused: &Refused) -> ApiError {
         Operation::Chats(operation) => chats::refusal(operation, refused),
         Operation::Contacts(operation) => contacts::refusal(operation, refused),
         Operation::Presence(_) => None,
+        Operation::Communities(operation) => communities::refusal(operation, refused),
+        Operation::Newsletters(operation) => newsletters::refusal(operation, refused),
     };
     narrower.unwrap_or_else(|| ApiError::upstream_refused(u32::from(refused.code), &refused.text))
 }
@@ -190,6 +212,14 @@ pub fn take(notice: &Notice, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<
         News::Chat { chat, news } => chats::take(chat, news, rows, context),
         News::Contact { contact, news } => {
             contacts::take(contact, news, rows, context);
+            Vec::new()
+        }
+        News::Community { community, now } => {
+            communities::take(community, now.as_deref(), rows, context);
+            Vec::new()
+        }
+        News::Newsletter { newsletter, now } => {
+            newsletters::take(newsletter, now.as_deref(), rows);
             Vec::new()
         }
     }

@@ -275,6 +275,7 @@ impl Engine {
         self.subscribers.clear();
         self.messages = Default::default();
         self.groups = Default::default();
+        self.communities = Default::default();
         self.newsletters = Default::default();
         self.calls = Default::default();
         self.ledger = Default::default();

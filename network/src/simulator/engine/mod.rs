@@ -9,15 +9,15 @@
 //! - [`traffic`]: sends, acceptance, delivery, receipts; [`rules`]: what is refused; [`reading`]: what phones do with
 //!   what reached them.
 //! - [`media`]: bytes that come with messages; [`pictures`]: those of groups, newsletters and profiles.
-//! - [`operations`]: what is asked beside sending, and the notices of it; [`groups`], [`newsletters`]: members and
-//!   rules; [`calls`]: who is called.
-//! - [`control`], [`gatherings`], [`inbox`], [`writing`]: what the control API asks.
+//! - [`operations`]: what is asked beside sending, and the notices of it; [`groups`], [`communities`],
+//!   [`newsletters`]: members and rules; [`calls`]: who is called.
+//! - [`control`], [`inbox`], [`writing`]: what the control API asks.
 //! - [`subscriber`], [`account`], [`message`], [`mailbox`], [`ledger`]: the state.
 
 mod account;
 mod calls;
+mod communities;
 mod control;
-mod gatherings;
 pub mod groups;
 mod inbox;
 mod ledger;
@@ -48,6 +48,7 @@ use rand::{RngExt, SeedableRng};
 use uuid::Uuid;
 
 use self::calls::Calls;
+use self::communities::Communities;
 use self::groups::Groups;
 use self::ledger::Ledger;
 use self::media::MediaStore;
@@ -126,6 +127,7 @@ pub struct Engine {
     pair_codes: HashMap<String, SessionId>,
     messages: Messages,
     groups: Groups,
+    communities: Communities,
     newsletters: Newsletters,
     calls: Calls,
     ledger: Ledger,
@@ -158,6 +160,7 @@ impl Engine {
             pair_codes: HashMap::new(),
             messages: Messages::default(),
             groups: Groups::default(),
+            communities: Communities::default(),
             newsletters: Newsletters::default(),
             calls: Calls::default(),
             ledger: Ledger::default(),

@@ -1,16 +1,36 @@
 //! Newsletters: an owner and admins who publish, and subscribers who read (supplement 14).
+//!
+//! Pure state and rules; what is asked of it is in [`super::operations`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
 
 use model::address::{Address, Suffixes};
+use model::message::Content;
+use model::newsletter::{NewsletterChanges, NewsletterRole, ReactionMode};
 use model::time::Timestamp;
-use serde::Serialize;
+use serde::Deserialize;
 
-use super::rules::{BAD_REQUEST, FORBIDDEN, NOT_FOUND, Refusal};
+use super::message::Message;
+use super::pictures::PictureId;
+use super::rules::{BAD_REQUEST, CONFLICT, FORBIDDEN, NOT_FOUND, Refusal};
 use crate::simulator::number::Number;
 
 /// The first newsletter's number; the others count on from it.
 const FIRST: u64 = 120_363_500_000_000_001;
+
+/// The place of a newsletter's first message; the others count on from it.
+const FIRST_PLACE: u64 = 100;
+
+/// What a newsletter keeps of what was published; the oldest goes first.
+const MOST_POSTS: usize = 1_000;
+
+/// How long somebody may think about being an admin.
+const INVITE_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// The reactions that `basic` takes.
+const BASIC: [&str; 6] = ["👍", "❤️", "😂", "😮", "😢", "🙏"];
 
 /// A newsletter's number: the local part of its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,42 +47,81 @@ impl NewsletterId {
     }
 }
 
-/// What somebody is to a newsletter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    Owner,
-    Admin,
-    Subscriber,
-    Guest,
-}
-
 #[derive(Debug)]
 pub struct Newsletter {
     pub id: NewsletterId,
     pub name: String,
     pub description: Option<String>,
+    pub picture: Option<PictureId>,
+    pub invite_code: String,
+    pub reactions: ReactionMode,
     pub created_at: Timestamp,
+    pub listing: Listing,
     owner: Number,
     admins: BTreeSet<Number>,
     subscribers: BTreeSet<Number>,
+    muted: BTreeSet<Number>,
+    /// Who was asked to be an admin, and until when that holds.
+    invited: BTreeMap<Number, Timestamp>,
+    posts: VecDeque<Post>,
+    next_place: u64,
+}
+
+/// What a search finds it by; phones say it when they make a newsletter.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Listing {
+    /// ISO 3166, two letters.
+    pub country: Option<String>,
+    pub category: Option<String>,
+    #[serde(default)]
+    pub verified: bool,
+}
+
+/// What was published.
+#[derive(Debug)]
+pub struct Post {
+    pub place: u64,
+    pub message: Arc<Message>,
+    /// What stands in its place after an edit.
+    pub edited: Option<String>,
+    viewers: BTreeSet<Number>,
+    reactions: BTreeMap<Number, String>,
+}
+
+impl Post {
+    pub fn view_count(&self) -> usize {
+        self.viewers.len()
+    }
+
+    /// How often each reaction was given.
+    pub fn reactions(&self) -> BTreeMap<String, u32> {
+        let mut counts = BTreeMap::new();
+        for emoji in self.reactions.values() {
+            *counts.entry(emoji.clone()).or_default() += 1;
+        }
+        counts
+    }
 }
 
 impl Newsletter {
-    pub fn role_of(&self, number: Number) -> Role {
+    pub fn role_of(&self, number: Number) -> NewsletterRole {
         if number == self.owner {
-            Role::Owner
+            NewsletterRole::Owner
         } else if self.admins.contains(&number) {
-            Role::Admin
+            NewsletterRole::Admin
         } else if self.subscribers.contains(&number) {
-            Role::Subscriber
+            NewsletterRole::Subscriber
         } else {
-            Role::Guest
+            NewsletterRole::Guest
         }
     }
 
     pub fn publishes(&self, number: Number) -> bool {
-        matches!(self.role_of(number), Role::Owner | Role::Admin)
+        self.role_of(number).publishes()
+    }
+
+    pub fn is_muted_by(&self, number: Number) -> bool {
+        self.muted.contains(&number)
     }
 
     /// Everybody who is shown what is published.
@@ -75,44 +134,164 @@ impl Newsletter {
         self.readers().count()
     }
 
-    pub fn subscribe(&mut self, number: Number) {
-        if self.role_of(number) == Role::Guest {
-            self.subscribers.insert(number);
+    pub fn subscribe(&mut self, number: Number) -> Result<(), Refusal> {
+        if self.role_of(number) != NewsletterRole::Guest {
+            return Err(Refusal::new(CONFLICT, "a subscriber already"));
         }
+        self.subscribers.insert(number);
+        Ok(())
     }
 
     pub fn unsubscribe(&mut self, number: Number) -> Result<(), Refusal> {
         match self.role_of(number) {
-            Role::Owner => return Err(Refusal::new(FORBIDDEN, "the owner stays")),
-            Role::Guest => return Err(Refusal::new(BAD_REQUEST, "not a subscriber")),
-            Role::Admin | Role::Subscriber => {}
+            NewsletterRole::Owner => return Err(Refusal::new(FORBIDDEN, "the owner stays")),
+            NewsletterRole::Guest => return Err(NOT_A_SUBSCRIBER),
+            NewsletterRole::Admin | NewsletterRole::Subscriber => {}
         }
-        self.admins.remove(&number);
-        self.subscribers.remove(&number);
+        self.lose(number);
         Ok(())
     }
 
-    /// The owner makes a subscriber an admin, or takes that back.
-    pub fn set_admin(&mut self, by: Number, whom: Number, admin: bool) -> Result<(), Refusal> {
-        if by != self.owner {
-            return Err(Refusal::new(FORBIDDEN, "not the owner of the newsletter"));
+    fn lose(&mut self, number: Number) {
+        for people in [&mut self.admins, &mut self.subscribers, &mut self.muted] {
+            people.remove(&number);
         }
-        match (self.role_of(whom), admin) {
-            (Role::Subscriber, true) => {
-                self.subscribers.remove(&whom);
-                self.admins.insert(whom);
-                Ok(())
+        self.invited.remove(&number);
+    }
+
+    pub fn mute(&mut self, number: Number, muted: bool) -> Result<(), Refusal> {
+        if self.role_of(number) == NewsletterRole::Guest {
+            return Err(NOT_A_SUBSCRIBER);
+        }
+        if muted {
+            self.muted.insert(number);
+        } else {
+            self.muted.remove(&number);
+        }
+        Ok(())
+    }
+
+    pub fn check_owner(&self, by: Number) -> Result<(), Refusal> {
+        if by == self.owner { Ok(()) } else { Err(Refusal::new(FORBIDDEN, "not the owner of the newsletter")) }
+    }
+
+    pub fn change(&mut self, by: Number, changes: NewsletterChanges) -> Result<(), Refusal> {
+        if !self.publishes(by) {
+            return Err(Refusal::new(FORBIDDEN, "not an admin of the newsletter"));
+        }
+        let NewsletterChanges { name, description, reactions } = changes;
+        if let Some(name) = name {
+            check_name(&name)?;
+            self.name = name;
+        }
+        if let Some(description) = description {
+            self.description = Some(description).filter(|text| !text.is_empty());
+        }
+        self.reactions = reactions.unwrap_or(self.reactions);
+        Ok(())
+    }
+
+    /// The owner asks somebody to be an admin; says until when.
+    pub fn invite_admin(&mut self, now: Timestamp, by: Number, whom: Number) -> Result<Timestamp, Refusal> {
+        self.check_owner(by)?;
+        if self.publishes(whom) {
+            return Err(Refusal::new(CONFLICT, "an admin already"));
+        }
+        let until = now.plus(INVITE_LIFE);
+        self.invited.insert(whom, until);
+        Ok(until)
+    }
+
+    /// Somebody who was asked becomes an admin.
+    pub fn accept_admin(&mut self, now: Timestamp, by: Number) -> Result<(), Refusal> {
+        let until = self.invited.remove(&by);
+        until.filter(|until| *until > now).ok_or(Refusal::new(FORBIDDEN, "not asked to be an admin"))?;
+        self.subscribers.remove(&by);
+        self.admins.insert(by);
+        Ok(())
+    }
+
+    /// The owner makes an admin a subscriber, or takes the invite back.
+    pub fn remove_admin(&mut self, by: Number, whom: Number) -> Result<(), Refusal> {
+        self.check_owner(by)?;
+        if self.admins.remove(&whom) {
+            self.subscribers.insert(whom);
+        } else if self.invited.remove(&whom).is_none() {
+            return Err(Refusal::new(CONFLICT, "not an admin of the newsletter"));
+        }
+        Ok(())
+    }
+
+    /// A message is published, edited or deleted.
+    pub fn publish(&mut self, message: &Arc<Message>) {
+        let Some(target) = &message.target else {
+            if self.posts.len() >= MOST_POSTS {
+                self.posts.pop_front();
             }
-            (Role::Admin, false) => {
-                self.admins.remove(&whom);
-                self.subscribers.insert(whom);
-                Ok(())
+            let (place, message) = (self.next_place, Arc::clone(message));
+            self.next_place += 1;
+            let (viewers, reactions) = Default::default();
+            self.posts.push_back(Post { place, message, edited: None, viewers, reactions });
+            return;
+        };
+        match message.body.other() {
+            Some(Content::Delete { .. }) => self.posts.retain(|post| !Arc::ptr_eq(&post.message, target)),
+            Some(Content::Edit { text, .. }) => {
+                if let Some(post) = self.post_of(target) {
+                    post.edited = Some(text.clone());
+                }
             }
-            (Role::Admin, true) | (Role::Subscriber, false) => Ok(()),
-            (Role::Owner | Role::Guest, _) => Err(Refusal::new(BAD_REQUEST, "not a subscriber")),
+            _ => {}
         }
     }
+
+    fn post_of(&mut self, message: &Arc<Message>) -> Option<&mut Post> {
+        self.posts.iter_mut().find(|post| Arc::ptr_eq(&post.message, message))
+    }
+
+    /// Somebody looks at what was published.
+    pub fn view(&mut self, message: &Arc<Message>, by: Number) {
+        if let Some(post) = self.post_of(message) {
+            post.viewers.insert(by);
+        }
+    }
+
+    /// The newest first, before a place.
+    pub fn posts(&self, before: Option<u64>) -> impl Iterator<Item = &Post> {
+        self.posts.iter().rev().filter(move |post| before.is_none_or(|before| post.place < before))
+    }
+
+    /// Somebody reacts to what was published; an empty emoji takes it back.
+    pub fn react(&mut self, by: Number, place: u64, emoji: &str) -> Result<(), Refusal> {
+        let allowed = match self.reactions {
+            ReactionMode::All => true,
+            ReactionMode::Basic => BASIC.contains(&emoji),
+            ReactionMode::None => false,
+        };
+        if !emoji.is_empty() && !allowed {
+            return Err(Refusal::new(FORBIDDEN, "the newsletter does not take this reaction"));
+        }
+        let post = self.posts.iter_mut().find(|post| post.place == place);
+        let post = post.ok_or(Refusal::new(NOT_FOUND, "there is no such message in the newsletter"))?;
+        if emoji.is_empty() {
+            post.reactions.remove(&by);
+        } else {
+            post.reactions.insert(by, emoji.to_owned());
+        }
+        Ok(())
+    }
 }
+
+fn check_name(name: &str) -> Result<(), Refusal> {
+    if (1..=100).contains(&name.chars().count()) {
+        Ok(())
+    } else {
+        Err(Refusal::new(BAD_REQUEST, "a name has 1 to 100 characters"))
+    }
+}
+
+pub const NO_SUCH_NEWSLETTER: Refusal = Refusal::new(NOT_FOUND, "there is no such newsletter");
+const NOT_A_SUBSCRIBER: Refusal = Refusal::new(BAD_REQUEST, "not a subscriber");
 
 /// All newsletters.
 #[derive(Debug)]
@@ -134,15 +313,28 @@ impl Newsletters {
         owner: Number,
         name: &str,
         description: Option<String>,
-    ) -> Result<&Newsletter, Refusal> {
-        if !(1..=100).contains(&name.chars().count()) {
-            return Err(Refusal::new(BAD_REQUEST, "a name has 1 to 100 characters"));
-        }
+        invite_code: String,
+    ) -> Result<&mut Newsletter, Refusal> {
+        check_name(name)?;
         let id = NewsletterId(self.next);
         self.next += 1;
-        let (admins, subscribers) = Default::default();
-        let newsletter =
-            Newsletter { id, name: name.to_owned(), description, created_at: now, owner, admins, subscribers };
+        let newsletter = Newsletter {
+            id,
+            name: name.to_owned(),
+            description: description.filter(|text| !text.is_empty()),
+            picture: None,
+            invite_code,
+            reactions: ReactionMode::All,
+            created_at: now,
+            listing: Listing::default(),
+            owner,
+            admins: BTreeSet::new(),
+            subscribers: BTreeSet::new(),
+            muted: BTreeSet::new(),
+            invited: BTreeMap::new(),
+            posts: VecDeque::new(),
+            next_place: FIRST_PLACE,
+        };
         Ok(self.newsletters.entry(id).or_insert(newsletter))
     }
 
@@ -151,20 +343,28 @@ impl Newsletters {
     }
 
     pub fn get_mut(&mut self, id: NewsletterId) -> Result<&mut Newsletter, Refusal> {
-        self.newsletters.get_mut(&id).ok_or(Refusal::new(NOT_FOUND, "there is no such newsletter"))
+        self.newsletters.get_mut(&id).ok_or(NO_SUCH_NEWSLETTER)
+    }
+
+    pub fn remove(&mut self, id: NewsletterId) -> Option<Newsletter> {
+        self.newsletters.remove(&id)
+    }
+
+    /// Oldest first.
+    pub fn all(&self) -> impl Iterator<Item = &Newsletter> {
+        self.newsletters.values()
     }
 
     /// The newsletters that somebody publishes or reads, oldest first.
     pub fn of(&self, number: Number) -> impl Iterator<Item = &Newsletter> {
-        self.newsletters.values().filter(move |newsletter| newsletter.role_of(number) != Role::Guest)
+        self.all().filter(move |newsletter| newsletter.role_of(number) != NewsletterRole::Guest)
     }
 
     /// A number is unregistered: its newsletters end, and it reads no other.
     pub fn forget(&mut self, number: Number) {
         self.newsletters.retain(|_, newsletter| newsletter.owner != number);
         for newsletter in self.newsletters.values_mut() {
-            newsletter.admins.remove(&number);
-            newsletter.subscribers.remove(&number);
+            newsletter.lose(number);
         }
     }
 }
@@ -174,22 +374,30 @@ impl Newsletters {
 mod tests {
     use super::*;
 
+    fn people() -> [Number; 3] {
+        ["1111", "2222", "3333"].map(|text| Number::parse(text).unwrap())
+    }
+
     #[test]
     fn roles_follow_from_subscribing_and_the_owners_choice() {
-        let [owner, reader, guest] = ["1111", "2222", "3333"].map(|text| Number::parse(text).unwrap());
+        let [owner, reader, guest] = people();
         let mut newsletters = Newsletters::default();
-        let id = newsletters.create(Timestamp(0), owner, "News", None).unwrap().id;
+        let id = newsletters.create(Timestamp(0), owner, "News", None, "code".into()).unwrap().id;
         let newsletter = newsletters.get_mut(id).unwrap();
-        newsletter.subscribe(reader);
-        newsletter.subscribe(owner);
+        newsletter.subscribe(reader).unwrap();
+        assert_eq!(newsletter.subscribe(owner).unwrap_err().code, CONFLICT);
         assert_eq!(newsletter.readers().collect::<Vec<_>>(), [owner, reader]);
-        assert!(newsletter.set_admin(reader, reader, true).is_err());
-        assert!(newsletter.set_admin(owner, guest, true).is_err());
-        newsletter.set_admin(owner, reader, true).unwrap();
+        assert!(newsletter.invite_admin(Timestamp(0), reader, reader).is_err());
+        assert!(newsletter.accept_admin(Timestamp(0), reader).is_err());
+        let until = newsletter.invite_admin(Timestamp(0), owner, reader).unwrap();
+        assert!(newsletter.accept_admin(until, reader).is_err(), "too late");
+        newsletter.invite_admin(Timestamp(0), owner, reader).unwrap();
+        newsletter.accept_admin(Timestamp(1), reader).unwrap();
         assert!(newsletter.publishes(reader) && !newsletter.publishes(guest));
         assert_eq!(newsletter.subscriber_count(), 2);
-        newsletter.set_admin(owner, reader, false).unwrap();
-        assert_eq!(newsletter.role_of(reader), Role::Subscriber);
+        newsletter.remove_admin(owner, reader).unwrap();
+        assert_eq!(newsletter.remove_admin(owner, reader).unwrap_err().code, CONFLICT);
+        assert_eq!(newsletter.role_of(reader), NewsletterRole::Subscriber);
         newsletter.unsubscribe(reader).unwrap();
         assert!(newsletter.unsubscribe(reader).is_err() && newsletter.unsubscribe(owner).is_err());
         newsletters.forget(owner);

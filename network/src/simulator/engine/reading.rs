@@ -29,8 +29,18 @@ impl Engine {
         let Some(entry) = subscriber.inbox_entry(position).filter(|entry| !entry.read) else { return };
         entry.read = true;
         let message = Arc::clone(&entry.message);
+        self.viewed(&message, number);
         if receipts {
             self.receipt(now, message, ReceiptStatus::Read, number);
+        }
+    }
+
+    /// What a newsletter published is looked at.
+    pub(super) fn viewed(&mut self, message: &Arc<Message>, by: Number) {
+        if let Chat::Newsletter(newsletter) = message.chat
+            && let Ok(newsletter) = self.newsletters.get_mut(newsletter)
+        {
+            newsletter.view(message, by);
         }
     }
 

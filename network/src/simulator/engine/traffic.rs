@@ -170,6 +170,11 @@ impl Engine {
             }
             return;
         }
+        if let Chat::Newsletter(newsletter) = message.chat
+            && let Ok(newsletter) = self.newsletters.get_mut(newsletter)
+        {
+            newsletter.publish(message);
+        }
         let recipients = self.recipients(message);
         if !recipients.contains(&message.from) {
             self.sync(message);

@@ -30,11 +30,11 @@ pub fn routes(routes: &Routes<'_>) -> Router {
 }
 
 /// The address in the path.
-fn group(call: &Call) -> Result<Address, ControlError> {
+pub fn group(call: &Call) -> Result<Address, ControlError> {
     call.simulator.address(call.param("group"))
 }
 
-fn people(call: &Call, named: &[String]) -> Result<Vec<Address>, ControlError> {
+pub fn people(call: &Call, named: &[String]) -> Result<Vec<Address>, ControlError> {
     named.iter().map(|text| call.simulator.address(text)).collect()
 }
 
@@ -69,10 +69,10 @@ struct Created {
 }
 
 #[derive(Deserialize)]
-struct NewGroup {
-    subject: String,
+pub struct NewGroup {
+    pub subject: String,
     #[serde(default)]
-    participants: Vec<String>,
+    pub participants: Vec<String>,
 }
 
 async fn list(call: Call) -> Outcome {
@@ -104,9 +104,9 @@ async fn remove_picture(call: Call) -> Outcome {
 }
 
 #[derive(Deserialize)]
-struct ParticipantsChange {
-    action: ParticipantAction,
-    participants: Vec<String>,
+pub struct ParticipantsChange {
+    pub action: ParticipantAction,
+    pub participants: Vec<String>,
 }
 
 async fn change_participants(call: Call) -> Outcome {

@@ -199,8 +199,11 @@ impl Engine {
 
     fn acknowledge_reading(&mut self, now: Timestamp, by: Number, messages: Vec<Arc<Message>>) {
         let receipts = self.subscribers.get(&by).is_some_and(|subscriber| subscriber.read_receipts);
-        for message in messages.into_iter().filter(|_| receipts) {
-            self.receipt(now, message, ReceiptStatus::Read, by);
+        for message in messages {
+            self.viewed(&message, by);
+            if receipts {
+                self.receipt(now, message, ReceiptStatus::Read, by);
+            }
         }
     }
 

@@ -2,8 +2,8 @@
 
 use model::address::Address;
 use model::group::{
-    AddedReason, Group as ShownGroup, GroupOrigin, GroupParticipant, GroupPreview, JoinRequest, JoinStatus, Joined,
-    ParticipantAction, ParticipantResult, ParticipantStatus, RemovedReason,
+    AddedReason, Group as ShownGroup, GroupChanges, GroupOrigin, GroupParticipant, GroupPreview, JoinRequest,
+    JoinStatus, Joined, ParticipantAction, ParticipantResult, ParticipantStatus, RemovedReason,
 };
 use model::time::Timestamp;
 use rand::RngExt;
@@ -32,10 +32,7 @@ impl Engine {
             GroupOperation::Create { subject, participants } => self.create_group(now, by, &subject, participants),
             GroupOperation::Change { group, changes } => {
                 let id = self.named_group(&group)?;
-                let changed = self.groups.get_mut(id)?.change(by, changes)?;
-                if !changed.is_empty() {
-                    self.tell_members(now, id, Some(by), |_, _| GroupNews::Changed(changed.clone()));
-                }
+                self.change_group(now, by, id, changes)?;
                 self.group_of(by, id).map(GroupAnswer::Group)
             }
             GroupOperation::SetPicture { group, picture } => {
@@ -43,31 +40,27 @@ impl Engine {
             }
             GroupOperation::Participants { group, action, participants } => {
                 let id = self.named_group(&group)?;
-                self.groups.get_mut(id)?.check_action(by, action)?;
-                let (results, done) = self.act_on(id, action, participants)?;
-                if !done.is_empty() {
-                    self.tell_action(now, id, by, action, &done)?;
-                }
-                Ok(GroupAnswer::Participants(results))
+                self.change_participants(now, by, id, action, participants).map(GroupAnswer::Participants)
             }
-            GroupOperation::Leave { group } => self.leave_group(now, by, self.named_group(&group)?),
+            GroupOperation::Leave { group } => {
+                self.leave_group(now, by, self.named_group(&group)?).map(|()| GroupAnswer::Done)
+            }
             GroupOperation::Invite { group } => {
-                let group = self.groups.get_mut(self.named_group(&group)?)?;
-                group.check_admin(by)?;
-                Ok(GroupAnswer::Invite { invite_code: group.invite_code.clone() })
+                let id = self.named_group(&group)?;
+                self.invite_to(by, id).map(|invite_code| GroupAnswer::Invite { invite_code })
             }
             GroupOperation::RevokeInvite { group } => {
-                let (id, invite_code) = (self.named_group(&group)?, self.invite_code());
-                let group = self.groups.get_mut(id)?;
-                group.check_admin(by)?;
-                group.invite_code.clone_from(&invite_code);
-                Ok(GroupAnswer::Invite { invite_code })
+                let id = self.named_group(&group)?;
+                self.renew_invite(by, id).map(|invite_code| GroupAnswer::Invite { invite_code })
             }
             GroupOperation::Preview { invite_code } => {
                 let id = self.groups.invited_by(&invite_code)?;
                 self.groups.get(id).map(|group| self.preview(by, group)).ok_or(NO_SUCH_GROUP).map(GroupAnswer::Preview)
             }
-            GroupOperation::Join { invite_code } => self.join(now, by, &invite_code),
+            GroupOperation::Join { invite_code } => {
+                let id = self.groups.invited_by(&invite_code)?;
+                self.enter_group(now, by, id).map(GroupAnswer::Joined)
+            }
             GroupOperation::JoinRequests { group } => {
                 let group = self.groups.get(self.named_group(&group)?).ok_or(NO_SUCH_GROUP)?;
                 group.check_admin(by)?;
@@ -85,6 +78,50 @@ impl Engine {
         }
     }
 
+    pub(super) fn change_group(
+        &mut self,
+        now: Timestamp,
+        by: Number,
+        id: GroupId,
+        changes: GroupChanges,
+    ) -> Result<(), Refusal> {
+        let changed = self.groups.get_mut(id)?.change(by, changes)?;
+        if !changed.is_empty() {
+            self.tell_members(now, id, Some(by), |_, _| GroupNews::Changed(changed.clone()));
+        }
+        Ok(())
+    }
+
+    pub(super) fn change_participants(
+        &mut self,
+        now: Timestamp,
+        by: Number,
+        id: GroupId,
+        action: ParticipantAction,
+        participants: Vec<Address>,
+    ) -> Result<Vec<ParticipantResult>, Refusal> {
+        self.groups.get_mut(id)?.check_action(by, action)?;
+        let (results, done) = self.act_on(id, action, participants)?;
+        if !done.is_empty() {
+            self.tell_action(now, id, by, action, &done)?;
+        }
+        Ok(results)
+    }
+
+    pub(super) fn invite_to(&mut self, by: Number, id: GroupId) -> Result<String, Refusal> {
+        let group = self.groups.get_mut(id)?;
+        group.check_admin(by)?;
+        Ok(group.invite_code.clone())
+    }
+
+    pub(super) fn renew_invite(&mut self, by: Number, id: GroupId) -> Result<String, Refusal> {
+        let invite_code = self.invite_code();
+        let group = self.groups.get_mut(id)?;
+        group.check_admin(by)?;
+        group.invite_code.clone_from(&invite_code);
+        Ok(invite_code)
+    }
+
     fn set_group_picture(&mut self, by: Number, id: GroupId, picture: Option<Picture>) -> Result<GroupAnswer, Refusal> {
         let group = self.groups.get_mut(id)?;
         group.check_may_edit(by)?;
@@ -97,7 +134,7 @@ impl Engine {
         Ok(GroupAnswer::Picture { picture_url: picture.map(|id| self.picture_url(&id)) })
     }
 
-    fn create_group(
+    pub(super) fn create_group(
         &mut self,
         now: Timestamp,
         by: Number,
@@ -175,7 +212,7 @@ impl Engine {
     }
 
     /// Tells the new members of their group, and the others of them.
-    fn tell_added(
+    pub(super) fn tell_added(
         &mut self,
         now: Timestamp,
         id: GroupId,
@@ -196,7 +233,7 @@ impl Engine {
         Ok(())
     }
 
-    fn leave_group(&mut self, now: Timestamp, by: Number, id: GroupId) -> Result<GroupAnswer, Refusal> {
+    pub(super) fn leave_group(&mut self, now: Timestamp, by: Number, id: GroupId) -> Result<(), Refusal> {
         let heir = self.groups.leave(id, by)?;
         let reason = RemovedReason::Left;
         let own = self.shown_all(&[by], by);
@@ -210,18 +247,18 @@ impl Engine {
                 participants: engine.shown_all(&[heir], viewer),
             });
         }
-        Ok(GroupAnswer::Done)
+        Ok(())
     }
 
-    fn join(&mut self, now: Timestamp, by: Number, code: &str) -> Result<GroupAnswer, Refusal> {
-        let id = self.groups.invited_by(code)?;
+    /// Somebody comes in by an invite, or waits for an admin's word.
+    pub(super) fn enter_group(&mut self, now: Timestamp, by: Number, id: GroupId) -> Result<Joined, Refusal> {
         let status = if self.groups.get_mut(id)?.enter(now, by)? {
             self.tell_added(now, id, Some(by), &[by], AddedReason::InviteLink)?;
             JoinStatus::Joined
         } else {
             JoinStatus::PendingApproval
         };
-        Ok(GroupAnswer::Joined(Joined { id: id.address(&self.suffixes), status }))
+        Ok(Joined { id: id.address(&self.suffixes), status })
     }
 
     fn decide_requests(
@@ -246,22 +283,22 @@ impl Engine {
         Ok(GroupAnswer::Participants(results))
     }
 
-    fn named_group(&self, address: &Address) -> Result<GroupId, Refusal> {
+    pub(super) fn named_group(&self, address: &Address) -> Result<GroupId, Refusal> {
         GroupId::of_address(address, &self.suffixes).ok_or(NO_SUCH_GROUP)
     }
 
     /// 22 characters, as the real network's codes have.
-    fn invite_code(&mut self) -> String {
+    pub(super) fn invite_code(&mut self) -> String {
         const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
         (0..22).map(|_| char::from(LETTERS[self.rng.random_range(0..LETTERS.len())])).collect()
     }
 
-    fn members_of(&self, id: GroupId) -> Vec<Number> {
+    pub(super) fn members_of(&self, id: GroupId) -> Vec<Number> {
         let members = self.groups.get(id).map(Group::members).unwrap_or_default();
         members.iter().map(|member| member.number).collect()
     }
 
-    fn tell(&mut self, now: Timestamp, whom: Number, actor: Option<Number>, id: GroupId, news: GroupNews) {
+    pub(super) fn tell(&mut self, now: Timestamp, whom: Number, actor: Option<Number>, id: GroupId, news: GroupNews) {
         let group = id.address(&self.suffixes);
         self.notify(now, whom, actor, News::Group { group, news });
     }
@@ -285,7 +322,7 @@ impl Engine {
     }
 
     /// A group that somebody is in.
-    fn group_of(&self, viewer: Number, id: GroupId) -> Result<ShownGroup, Refusal> {
+    pub(super) fn group_of(&self, viewer: Number, id: GroupId) -> Result<ShownGroup, Refusal> {
         let group = self.groups.get(id).filter(|group| group.rank_of(viewer).is_some());
         group.map(|group| self.show_group(viewer, group)).ok_or(NO_SUCH_GROUP)
     }

@@ -5,8 +5,10 @@
 
 mod calls;
 mod chats;
+mod communities;
 mod contacts;
 mod groups;
+mod newsletters;
 mod presence;
 
 use model::time::Timestamp;
@@ -82,13 +84,17 @@ impl Engine {
         device: Option<u32>,
         operation: Operation,
     ) -> Result<Answer, Refusal> {
-        match operation {
+        let answer = match operation {
             Operation::Calls(operation) => self.call_operation(now, by, device, operation).map(Answer::from),
             Operation::Groups(operation) => self.group_operation(now, by, operation).map(Answer::from),
             Operation::Chats(operation) => self.chat_operation(now, by, operation).map(Answer::from),
             Operation::Contacts(operation) => self.contact_operation(now, by, operation).map(Answer::from),
             Operation::Presence(operation) => self.presence_operation(now, by, operation).map(Answer::from),
-        }
+            Operation::Communities(operation) => self.community_operation(now, by, operation).map(Answer::from),
+            Operation::Newsletters(operation) => self.newsletter_operation(now, by, operation).map(Answer::from),
+        };
+        self.settle_communities(now);
+        answer
     }
 
     /// Tells all devices of a subscriber what changed.

@@ -8,6 +8,7 @@ use super::*;
 use crate::driver::Receipt;
 use crate::operation::Area;
 use crate::operation::groups::{GroupAnswer, GroupOperation};
+use crate::operation::newsletters::{NewsletterAnswer, NewsletterOperation};
 
 const THIRD: &str = "15550000003";
 const STRANGER: &str = "15550000004";
@@ -18,6 +19,13 @@ impl World {
         let now = self.now;
         let answer = self.call(|engine| engine.phone_operation(now, number_of(by), operation.into()));
         answer.map(|answer| GroupOperation::answer(answer).unwrap())
+    }
+
+    /// Does something about newsletters by a phone.
+    fn newsletters(&mut self, by: &str, operation: NewsletterOperation) -> Result<NewsletterAnswer, ControlError> {
+        let now = self.now;
+        let answer = self.call(|engine| engine.phone_operation(now, number_of(by), operation.into()));
+        answer.map(|answer| NewsletterOperation::answer(answer).unwrap())
     }
 
     /// A group of channel, friend and a third, made by the friend.
@@ -148,21 +156,23 @@ fn an_admin_deletes_what_others_wrote_in_a_group() {
 fn a_newsletter_reaches_its_subscribers_from_its_admins_alone() {
     let mut world = World::new();
     let session = world.logged_in();
-    let new = serde_json::from_value(json!({ "name": "News" })).unwrap();
-    let now = world.now;
-    let (owner, reader) = (number_of(FRIEND), number_of(CHANNEL));
-    let id = world.call(|engine| engine.create_newsletter(now, owner, &new)).unwrap().id.to_string();
-    world.call(|engine| engine.subscribe(now, reader, &id, true)).unwrap();
+    let create = NewsletterOperation::Create { name: "News".into(), description: None, picture: None };
+    let NewsletterAnswer::Newsletter(made) = world.newsletters(FRIEND, create).unwrap() else { panic!("it was made") };
+    let (newsletter, id) = (made.id.clone(), made.id.to_string());
+    world.newsletters(CHANNEL, NewsletterOperation::Subscribe { newsletter: newsletter.clone() }).unwrap();
     world.take(session);
     world.write(FRIEND, json!({ "to": id, "type": "text", "text": "today" }));
     let heard = messages(&world.take(session)).pop().unwrap();
     assert_eq!((heard.from.as_str(), heard.chat.as_str()), (id.as_str(), id.as_str()));
     assert_eq!(world.try_send(session, "A", &id, text("me too")), Err(403));
-    world.call(|engine| engine.set_newsletter_admin(now, owner, &id, CHANNEL, true)).unwrap();
+    let whom = address_of(CHANNEL);
+    world.newsletters(FRIEND, NewsletterOperation::InviteAdmin { newsletter: newsletter.clone(), whom }).unwrap();
+    assert_eq!(world.try_send(session, "A2", &id, text("me too")), Err(403));
+    world.newsletters(CHANNEL, NewsletterOperation::AcceptAdmin { newsletter: newsletter.clone() }).unwrap();
     assert_eq!(world.try_send(session, "B", &id, text("me too")), Ok(()));
     assert_eq!(world.inbox_ids(FRIEND), ["B"]);
     assert!(receipts(&world.take(session)).is_empty(), "newsletters give no receipts");
-    world.call(|engine| engine.subscribe(now, reader, &id, false)).unwrap();
+    world.newsletters(CHANNEL, NewsletterOperation::Unsubscribe { newsletter }).unwrap();
     world.write(FRIEND, json!({ "to": id, "type": "text", "text": "tomorrow" }));
     assert!(messages(&world.take(session)).is_empty());
 }

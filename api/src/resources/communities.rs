@@ -1,0 +1,295 @@
+//! Communities (supplement 13).
+
+use model::address::{Address, Suffixes};
+use model::community::{Community, CommunityChanges, KnownCommunity, SubGroup};
+use model::error::{ApiError, ErrorCode};
+use model::field::{Body, Fields, rule};
+use model::group::{Group, GroupParticipant, Joined};
+use model::issue::Issues;
+use model::page::ListId;
+use network::operation::communities::{CommunityAnswer, CommunityOperation};
+use serde_json::json;
+use shard::projection::read::Filter;
+
+use super::groups::{GroupInvite, MOST_NAMED, Results, found, group_id, parse_participants};
+use crate::exchange::ChannelCall;
+use crate::failure;
+use crate::openapi::Doc;
+use crate::projection::{Page, check_people, read_refresh};
+use crate::reply::{List, Outcome, Reply};
+use crate::route::Route;
+
+/// Groups that a new community may take in.
+const MOST_GROUPS: usize = 50;
+
+/// What a change of a community may be refused with.
+const REFUSALS: &[ErrorCode] =
+    &[ErrorCode::NotFound, ErrorCode::NotConnected, ErrorCode::ChannelUnavailable, ErrorCode::Other];
+
+/// What one that may be needless may be refused with.
+const NEEDLESS: &[ErrorCode] =
+    &[ErrorCode::NotFound, ErrorCode::NoOp, ErrorCode::NotConnected, ErrorCode::ChannelUnavailable, ErrorCode::Other];
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/channels/{id}/communities").channel(list).doc(
+            Doc::new("list_communities", "List communities")
+                .query(|query| read_refresh(&query))
+                .list::<Community>()
+                .errors(REFUSALS),
+        ),
+        Route::post("/v1/channels/{id}/communities").channel(create).doc(
+            Doc::new("create_community", "Create a community")
+                .body(|body| CreateCommunity::parse(body, &Suffixes::simulated()), json!({ "subject": "Neighbours" }))
+                .created::<Community>()
+                .errors(REFUSALS),
+        ),
+        Route::get("/v1/channels/{id}/communities/{community_id}").channel(show).doc(
+            Doc::new("get_community", "Show a community")
+                .query(|query| read_refresh(&query))
+                .ok::<Community>()
+                .errors(REFUSALS),
+        ),
+        Route::patch("/v1/channels/{id}/communities/{community_id}").channel(change).doc(
+            Doc::new("update_community", "Change a community")
+                .body(parse_changes, json!({ "subject": "Neighbours" }))
+                .ok::<Community>()
+                .errors(NEEDLESS),
+        ),
+        Route::delete("/v1/channels/{id}/communities/{community_id}")
+            .channel(deactivate)
+            .doc(Doc::new("deactivate_community", "End a community; its groups stay").no_content().errors(REFUSALS)),
+        Route::get("/v1/channels/{id}/communities/{community_id}/groups").channel(list_groups).doc(
+            Doc::new("list_community_groups", "List the groups of a community")
+                .list::<SubGroup>()
+                .errors(&[ErrorCode::NotFound]),
+        ),
+        Route::post("/v1/channels/{id}/communities/{community_id}/groups").channel(create_group).doc(
+            Doc::new("create_community_group", "Create a group in a community")
+                .body(
+                    |body| CreateSubGroup::parse(body, &Suffixes::simulated()),
+                    json!({ "subject": "Tools", "participants": ["15550001002"] }),
+                )
+                .created::<Group>()
+                .errors(REFUSALS),
+        ),
+        Route::put("/v1/channels/{id}/communities/{community_id}/groups/{group_id}")
+            .channel(add_group)
+            .doc(Doc::new("add_community_group", "Bring a group into a community").ok::<SubGroup>().errors(NEEDLESS)),
+        Route::delete("/v1/channels/{id}/communities/{community_id}/groups/{group_id}")
+            .channel(remove_group)
+            .doc(Doc::new("remove_community_group", "Take a group out of a community").no_content().errors(NEEDLESS)),
+        Route::post("/v1/channels/{id}/communities/{community_id}/groups/{group_id}/join")
+            .channel(join_group)
+            .doc(Doc::new("join_community_group", "Join a group of a community").ok::<Joined>().errors(NEEDLESS)),
+        Route::get("/v1/channels/{id}/communities/{community_id}/participants").channel(list_participants).doc(
+            Doc::new("list_community_participants", "List the members of a community")
+                .query(|query| Page::read(&query, ListId::only()))
+                .page::<GroupParticipant>()
+                .errors(&[ErrorCode::NotFound]),
+        ),
+        Route::post("/v1/channels/{id}/communities/{community_id}/participants").channel(change_participants).doc(
+            Doc::new("update_community_participants", "Add, remove, promote or demote members of a community")
+                .body(
+                    |body| parse_participants(body, &Suffixes::simulated()),
+                    json!({ "action": "add", "participants": ["15550001002"] }),
+                )
+                .ok::<Results>()
+                .errors(REFUSALS),
+        ),
+        Route::get("/v1/channels/{id}/communities/{community_id}/invite")
+            .channel(invite)
+            .doc(Doc::new("get_community_invite", "Show a community's invite").ok::<GroupInvite>().errors(REFUSALS)),
+        Route::delete("/v1/channels/{id}/communities/{community_id}/invite").channel(revoke_invite).doc(
+            Doc::new("revoke_community_invite", "Replace a community's invite").ok::<GroupInvite>().errors(REFUSALS),
+        ),
+    ]
+}
+
+/// The community that the path names.
+fn community_id(call: &ChannelCall) -> Result<Address, ApiError> {
+    call.address("community_id", "community")
+}
+
+/// A community as the projection has it.
+async fn found_community(call: &mut ChannelCall, id: &Address) -> Result<KnownCommunity, ApiError> {
+    call.find::<KnownCommunity>(id.as_str()).await?.ok_or_else(|| ApiError::not_found("community", id.as_str()))
+}
+
+async fn shown(call: &mut ChannelCall, id: &Address) -> Outcome {
+    Ok(Reply::ok(&found_community(call, id).await?.community))
+}
+
+async fn list(call: &mut ChannelCall) -> Outcome {
+    let query = call.query();
+    let refresh = read_refresh(&query);
+    query.finish(())?;
+    if refresh {
+        call.operate(CommunityOperation::List).await?;
+    }
+    let known = call.all_of::<KnownCommunity>(Filter::All).await?;
+    Ok(Reply::ok(&List::whole(known.into_iter().map(|known| known.community).collect())))
+}
+
+/// The body of a new community.
+struct CreateCommunity {
+    subject: String,
+    description: Option<String>,
+    groups: Vec<Address>,
+}
+
+impl CreateCommunity {
+    fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, ApiError> {
+        let issues = Issues::new();
+        let fields = Fields::new(body, &issues);
+        let subject = fields.required("subject", rule::text(1..=100));
+        let description = fields.optional("description", rule::text(0..=2048));
+        let groups = fields.list_or_empty("group_ids", MOST_GROUPS, rule::address(suffixes)).unwrap_or_default();
+        issues.finish(|| Some(Self { subject: subject?, description, groups }))
+    }
+}
+
+async fn create(call: &mut ChannelCall) -> Outcome {
+    let body = call.object().await?;
+    let CreateCommunity { subject, description, groups } = CreateCommunity::parse(&body, call.suffixes())?;
+    match call.operate(CommunityOperation::Create { subject, description, groups }).await? {
+        CommunityAnswer::Community(made) => {
+            let made = found_community(call, &made.community.id).await?;
+            Ok(Reply::created(&made.community))
+        }
+        _ => Err(failure::unexpected_answer()),
+    }
+}
+
+async fn show(call: &mut ChannelCall) -> Outcome {
+    let query = call.query();
+    let refresh = read_refresh(&query);
+    query.finish(())?;
+    let community = community_id(call)?;
+    if refresh {
+        call.operate(CommunityOperation::Show { community: community.clone() }).await?;
+    }
+    shown(call, &community).await
+}
+
+/// Reads the body of a change.
+fn parse_changes(body: &Body) -> Result<CommunityChanges, ApiError> {
+    let issues = Issues::new();
+    let fields = Fields::patch(body, &issues);
+    let changes = CommunityChanges {
+        subject: fields.optional("subject", rule::text(1..=100)),
+        description: fields.optional("description", rule::text(0..=2048)),
+        member_add_groups: fields.optional("member_add_groups", rule::boolean),
+        join_approval_mode: fields.optional("join_approval_mode", rule::boolean),
+    };
+    issues.finish(|| Some(changes))
+}
+
+async fn change(call: &mut ChannelCall) -> Outcome {
+    let changes = parse_changes(&call.object().await?)?;
+    let community = community_id(call)?;
+    call.operate(CommunityOperation::Change { community: community.clone(), changes }).await?;
+    shown(call, &community).await
+}
+
+async fn deactivate(call: &mut ChannelCall) -> Outcome {
+    let community = community_id(call)?;
+    call.operate(CommunityOperation::Deactivate { community }).await?;
+    Ok(Reply::no_content())
+}
+
+async fn list_groups(call: &mut ChannelCall) -> Outcome {
+    let id = community_id(call)?;
+    Ok(Reply::ok(&List::whole(found_community(call, &id).await?.groups)))
+}
+
+/// The body of a new group in a community.
+struct CreateSubGroup {
+    subject: String,
+    participants: Vec<Address>,
+}
+
+impl CreateSubGroup {
+    fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, ApiError> {
+        let issues = Issues::new();
+        let fields = Fields::new(body, &issues);
+        let subject = fields.required("subject", rule::text(1..=100));
+        let participants = fields.list_or_empty("participants", MOST_NAMED, rule::address(suffixes));
+        issues.finish(|| Some(Self { subject: subject?, participants: participants.unwrap_or_default() }))
+    }
+}
+
+async fn create_group(call: &mut ChannelCall) -> Outcome {
+    let body = call.object().await?;
+    let CreateSubGroup { subject, participants } = CreateSubGroup::parse(&body, call.suffixes())?;
+    check_people(call, &participants)?;
+    let community = community_id(call)?;
+    match call.operate(CommunityOperation::CreateGroup { community, subject, participants }).await? {
+        CommunityAnswer::CreatedGroup(group) => Ok(Reply::created(&found(call, &group.id).await?)),
+        _ => Err(failure::unexpected_answer()),
+    }
+}
+
+async fn add_group(call: &mut ChannelCall) -> Outcome {
+    let (community, group) = (community_id(call)?, group_id(call)?);
+    call.operate(CommunityOperation::AddGroup { community: community.clone(), group: group.clone() }).await?;
+    let known = found_community(call, &community).await?;
+    let group = known.group(&group).ok_or_else(|| ApiError::not_found("group", group.as_str()))?;
+    Ok(Reply::ok(group))
+}
+
+async fn remove_group(call: &mut ChannelCall) -> Outcome {
+    let (community, group) = (community_id(call)?, group_id(call)?);
+    call.operate(CommunityOperation::RemoveGroup { community, group }).await?;
+    Ok(Reply::no_content())
+}
+
+async fn join_group(call: &mut ChannelCall) -> Outcome {
+    let (community, group) = (community_id(call)?, group_id(call)?);
+    match call.operate(CommunityOperation::JoinGroup { community, group }).await? {
+        CommunityAnswer::Joined(joined) => Ok(Reply::ok(&joined)),
+        _ => Err(failure::unexpected_answer()),
+    }
+}
+
+async fn list_participants(call: &mut ChannelCall) -> Outcome {
+    let query = call.query();
+    let page = call.page_within::<KnownCommunity>(&query, call.parameter("community_id"));
+    query.finish(())?;
+    let id = community_id(call)?;
+    // Who is in a community is in its announcement group.
+    let announcement = found_community(call, &id).await?.community.announcement_group_id;
+    let group = match announcement {
+        Some(announcement) => call.find::<Group>(announcement.as_str()).await?,
+        None => None,
+    };
+    let participants = group.map(|group| group.participants).unwrap_or_default();
+    Ok(Reply::ok(&page.of(participants, |participant| participant.id.to_string())))
+}
+
+async fn change_participants(call: &mut ChannelCall) -> Outcome {
+    let body = call.object().await?;
+    let (action, participants) = parse_participants(&body, call.suffixes())?;
+    let community = community_id(call)?;
+    match call.operate(CommunityOperation::Participants { community, action, participants }).await? {
+        CommunityAnswer::Participants(participants) => Ok(Reply::ok(&Results { participants })),
+        _ => Err(failure::unexpected_answer()),
+    }
+}
+
+async fn invite(call: &mut ChannelCall) -> Outcome {
+    let community = community_id(call)?;
+    invited(call, CommunityOperation::Invite { community }).await
+}
+
+async fn revoke_invite(call: &mut ChannelCall) -> Outcome {
+    let community = community_id(call)?;
+    invited(call, CommunityOperation::RevokeInvite { community }).await
+}
+
+async fn invited(call: &mut ChannelCall, operation: CommunityOperation) -> Outcome {
+    match call.operate(operation).await? {
+        CommunityAnswer::Invite { invite_code } => Ok(Reply::ok(&GroupInvite::of(invite_code, call.suffixes()))),
+        _ => Err(failure::unexpected_answer()),
+    }
+}

@@ -1,0 +1,401 @@
+//! Newsletters (supplement 14). Publishing in one is an ordinary message to its address.
+
+use model::address::Address;
+use model::error::{ApiError, ErrorCode};
+use model::field::{Body, Change, Fields, rule};
+use model::issue::{Fault, IssueCode, Issues};
+use model::newsletter::{Newsletter, NewsletterChanges, NewsletterMessage, NewsletterRole, ReactionMode};
+use model::page::ListId;
+use model::time::Timestamp;
+use network::operation::newsletters::{NewsletterAnswer, NewsletterOperation, Wanted};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::json;
+use shard::projection::read::Filter;
+
+use super::media::PICTURE_URL;
+use crate::exchange::ChannelCall;
+use crate::failure;
+use crate::openapi::Doc;
+use crate::projection::{Page, check_people, read_refresh};
+use crate::query::Query;
+use crate::reply::{List, Outcome, Reply};
+use crate::route::Route;
+
+/// What a question or a change may be refused with.
+const REFUSALS: &[ErrorCode] =
+    &[ErrorCode::NotFound, ErrorCode::NotConnected, ErrorCode::ChannelUnavailable, ErrorCode::Other];
+
+/// What a change that may be needless may be refused with.
+const NEEDLESS: &[ErrorCode] =
+    &[ErrorCode::NotFound, ErrorCode::NoOp, ErrorCode::NotConnected, ErrorCode::ChannelUnavailable, ErrorCode::Other];
+
+/// What a picture may be refused with.
+const PICTURES: &[ErrorCode] = &[ErrorCode::MediaFetchFailed, ErrorCode::MediaFetchBlocked, ErrorCode::MediaTooLarge];
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/channels/{id}/newsletters").channel(list).doc(
+            Doc::new("list_newsletters", "List newsletters")
+                .query(|query| (read_role(&query), read_refresh(&query)))
+                .list::<Newsletter>()
+                .errors(REFUSALS),
+        ),
+        Route::post("/v1/channels/{id}/newsletters").channel(create).doc(
+            Doc::new("create_newsletter", "Create a newsletter")
+                .body(CreateNewsletter::parse, json!({ "name": "News of the week" }))
+                .created::<Newsletter>()
+                .errors(REFUSALS)
+                .errors(PICTURES),
+        ),
+        Route::get("/v1/channels/{id}/newsletters/search").channel(search).doc(
+            Doc::new("search_newsletters", "Search newsletters")
+                .query(|query| (read_wanted(&query), Page::read(&query, ListId::only())))
+                .page::<Newsletter>()
+                .errors(REFUSALS),
+        ),
+        Route::get("/v1/channels/{id}/newsletters/recommended").channel(recommend).doc(
+            Doc::new("list_recommended_newsletters", "List newsletters that the network recommends")
+                .query(|query| (read_country(&query), Page::read(&query, ListId::only())))
+                .page::<Newsletter>()
+                .errors(REFUSALS),
+        ),
+        Route::get("/v1/channels/{id}/newsletters/invite/{invite_code}").channel(show_invited).doc(
+            Doc::new("get_newsletter_by_invite", "Show the newsletter that an invite code leads to")
+                .ok::<Newsletter>()
+                .errors(REFUSALS),
+        ),
+        Route::get("/v1/channels/{id}/newsletters/{newsletter_id}").channel(show).doc(
+            Doc::new("get_newsletter", "Show a newsletter")
+                .about("One that the channel does not know is asked of the network while it is connected.")
+                .query(|query| read_refresh(&query))
+                .ok::<Newsletter>()
+                .errors(REFUSALS),
+        ),
+        Route::patch("/v1/channels/{id}/newsletters/{newsletter_id}").channel(change).doc(
+            Doc::new("update_newsletter", "Change a newsletter")
+                .body(ChangeNewsletter::parse, json!({ "name": "News of the day", "reactions": "basic" }))
+                .ok::<Newsletter>()
+                .errors(NEEDLESS)
+                .errors(PICTURES),
+        ),
+        Route::delete("/v1/channels/{id}/newsletters/{newsletter_id}")
+            .channel(delete)
+            .doc(Doc::new("delete_newsletter", "Delete a newsletter").no_content().errors(REFUSALS)),
+        Route::post("/v1/channels/{id}/newsletters/{newsletter_id}/subscription")
+            .channel(subscribe)
+            .doc(Doc::new("subscribe_newsletter", "Subscribe to a newsletter").ok::<Newsletter>().errors(NEEDLESS)),
+        Route::delete("/v1/channels/{id}/newsletters/{newsletter_id}/subscription").channel(unsubscribe).doc(
+            Doc::new("unsubscribe_newsletter", "End a subscription to a newsletter").no_content().errors(NEEDLESS),
+        ),
+        Route::put("/v1/channels/{id}/newsletters/{newsletter_id}/mute").channel(mute).doc(
+            Doc::new("mute_newsletter", "Mute a newsletter, or end that")
+                .body(parse_muted, json!({ "muted": true }))
+                .ok::<Newsletter>()
+                .errors(NEEDLESS),
+        ),
+        Route::get("/v1/channels/{id}/newsletters/{newsletter_id}/messages").channel(list_messages).doc(
+            Doc::new("list_newsletter_messages", "List what a newsletter has published, the newest first")
+                .query(|query| (read_before(&query), Page::read(&query, ListId::only())))
+                .page::<NewsletterMessage>()
+                .errors(REFUSALS),
+        ),
+        Route::post("/v1/channels/{id}/newsletters/{newsletter_id}/messages/{server_id}/reaction").channel(react).doc(
+            Doc::new("react_to_newsletter_message", "React to what a newsletter has published")
+                .body(parse_emoji, json!({ "emoji": "👍" }))
+                .accepted::<Reaction>()
+                .errors(REFUSALS)
+                .errors(&[ErrorCode::MessageNotFound]),
+        ),
+        Route::post("/v1/channels/{id}/newsletters/{newsletter_id}/admins/{contact_id}").channel(invite_admin).doc(
+            Doc::new("invite_newsletter_admin", "Ask a contact to be an admin of a newsletter")
+                .accepted::<AdminInvite>()
+                .errors(NEEDLESS)
+                .errors(&[ErrorCode::UndeliverableRecipient]),
+        ),
+        Route::delete("/v1/channels/{id}/newsletters/{newsletter_id}/admins/{contact_id}").channel(remove_admin).doc(
+            Doc::new("remove_newsletter_admin", "Make an admin of a newsletter a subscriber")
+                .no_content()
+                .errors(NEEDLESS)
+                .errors(&[ErrorCode::UndeliverableRecipient]),
+        ),
+    ]
+}
+
+/// The newsletter that the path names.
+fn newsletter_id(call: &ChannelCall) -> Result<Address, ApiError> {
+    call.address("newsletter_id", "newsletter")
+}
+
+/// The newsletter as the projection has it.
+async fn found(call: &mut ChannelCall, id: &Address) -> Result<Newsletter, ApiError> {
+    call.find::<Newsletter>(id.as_str()).await?.ok_or_else(|| ApiError::not_found("newsletter", id.as_str()))
+}
+
+/// Changes a newsletter and shows it.
+async fn changed(call: &mut ChannelCall, id: &Address, operation: NewsletterOperation) -> Outcome {
+    call.operate(operation).await?;
+    Ok(Reply::ok(&found(call, id).await?))
+}
+
+fn read_role(query: &Query<'_>) -> Option<NewsletterRole> {
+    query.word("role", NewsletterRole::LISTED, NewsletterRole::parse_listed)
+}
+
+async fn list(call: &mut ChannelCall) -> Outcome {
+    let query = call.query();
+    let (role, refresh) = (read_role(&query), read_refresh(&query));
+    query.finish(())?;
+    if refresh {
+        call.operate(NewsletterOperation::List).await?;
+    }
+    let mut newsletters = call.all_of::<Newsletter>(Filter::All).await?;
+    newsletters.retain(|newsletter| role.is_none_or(|role| newsletter.role == role));
+    Ok(Reply::ok(&List::whole(newsletters)))
+}
+
+/// The body of a new newsletter.
+struct CreateNewsletter {
+    name: String,
+    description: Option<String>,
+    picture_url: Option<String>,
+}
+
+impl CreateNewsletter {
+    fn parse(body: &Body) -> Result<Self, ApiError> {
+        let issues = Issues::new();
+        let fields = Fields::new(body, &issues);
+        let name = fields.required("name", rule::text(1..=100));
+        let description = fields.optional("description", rule::text(0..=2048));
+        let picture_url = fields.optional(PICTURE_URL, rule::web_url);
+        issues.finish(|| Some(Self { name: name?, description, picture_url }))
+    }
+}
+
+async fn create(call: &mut ChannelCall) -> Outcome {
+    let CreateNewsletter { name, description, picture_url } = CreateNewsletter::parse(&call.object().await?)?;
+    let picture = match picture_url {
+        Some(url) => Some(call.fetch_picture(&url).await?),
+        None => None,
+    };
+    match call.operate(NewsletterOperation::Create { name, description, picture }).await? {
+        NewsletterAnswer::Newsletter(made) => Ok(Reply::created(&found(call, &made.id).await?)),
+        _ => Err(failure::unexpected_answer()),
+    }
+}
+
+async fn show(call: &mut ChannelCall) -> Outcome {
+    let query = call.query();
+    let refresh = read_refresh(&query);
+    query.finish(())?;
+    let id = newsletter_id(call)?;
+    if !refresh && let Some(known) = call.find::<Newsletter>(id.as_str()).await? {
+        return Ok(Reply::ok(&known));
+    }
+    // What the channel is only a guest of is the network's to show.
+    match call.operate(NewsletterOperation::Show { newsletter: id.clone() }).await {
+        Ok(NewsletterAnswer::Newsletter(newsletter)) => Ok(Reply::ok(&newsletter)),
+        Ok(_) => Err(failure::unexpected_answer()),
+        Err(error) if !refresh && matches!(error.code, ErrorCode::NotConnected | ErrorCode::ChannelUnavailable) => {
+            Err(ApiError::not_found("newsletter", id.as_str()))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn read_country(query: &Query<'_>) -> Option<String> {
+    query.parsed(
+        "country",
+        || json!({ "type": "string", "pattern": "^[A-Za-z]{2}$" }),
+        "must be two letters of ISO 3166, such as BR",
+        |text| (text.len() == 2 && text.bytes().all(|b| b.is_ascii_alphabetic())).then(|| text.to_ascii_uppercase()),
+    )
+}
+
+fn read_wanted(query: &Query<'_>) -> Wanted {
+    let text = |name, least: usize, most: usize| {
+        query.parsed(
+            name,
+            || json!({ "type": "string", "minLength": least, "maxLength": most }),
+            &format!("must have {least} to {most} characters"),
+            |text| (least..=most).contains(&text.chars().count()).then(|| text.to_owned()),
+        )
+    };
+    let wanted = text("q", 2, 100);
+    query.require("q");
+    Wanted { text: wanted, country: read_country(query), category: text("category", 1, 50), unknown: false }
+}
+
+async fn search(call: &mut ChannelCall) -> Outcome {
+    let query = call.query();
+    let wanted = read_wanted(&query);
+    let within = format!("{:?} {:?} {:?}", wanted.text, wanted.country, wanted.category);
+    let page = call.page_within::<Newsletter>(&query, &within);
+    query.finish(())?;
+    look_for(call, wanted, page).await
+}
+
+async fn recommend(call: &mut ChannelCall) -> Outcome {
+    let query = call.query();
+    let country = read_country(&query);
+    let page = call.page_within::<Newsletter>(&query, &format!("recommended {country:?}"));
+    query.finish(())?;
+    look_for(call, Wanted { country, unknown: true, ..Wanted::default() }, page).await
+}
+
+async fn look_for(call: &mut ChannelCall, wanted: Wanted, page: Page) -> Outcome {
+    let (after, limit) = (page.after().map(str::to_owned), page.limit + 1);
+    match call.operate(NewsletterOperation::Search { wanted, after, limit }).await? {
+        NewsletterAnswer::Newsletters(found) => Ok(Reply::ok(&page.up_to_limit(found, |found| found.id.to_string()))),
+        _ => Err(failure::unexpected_answer()),
+    }
+}
+
+async fn show_invited(call: &mut ChannelCall) -> Outcome {
+    let invite_code = call.parameter("invite_code").to_owned();
+    match call.operate(NewsletterOperation::Invited { invite_code }).await? {
+        NewsletterAnswer::Newsletter(newsletter) => Ok(Reply::ok(&newsletter)),
+        _ => Err(failure::unexpected_answer()),
+    }
+}
+
+/// The body of a change.
+struct ChangeNewsletter {
+    changes: NewsletterChanges,
+    picture_url: Option<String>,
+    clear_picture: bool,
+}
+
+impl ChangeNewsletter {
+    fn parse(body: &Body) -> Result<Self, ApiError> {
+        let issues = Issues::new();
+        let fields = Fields::patch(body, &issues);
+        let changes = NewsletterChanges {
+            name: fields.optional("name", rule::text(1..=100)),
+            description: fields.optional("description", rule::text(0..=2048)),
+            reactions: fields.optional("reactions", rule::one_of(ReactionMode::WORDS, ReactionMode::parse)),
+        };
+        let picture_url = fields.optional(PICTURE_URL, rule::web_url);
+        let clear_picture = fields.optional("clear_picture", rule::boolean);
+        if clear_picture == Some(true) && picture_url.is_some() {
+            fields.refuse("clear_picture", Fault::new(IssueCode::Conflict, "give picture_url or clear_picture"));
+        }
+        if clear_picture == Some(false) && picture_url.is_none() && changes == NewsletterChanges::default() {
+            fields.refuse("clear_picture", Fault::new(IssueCode::Empty, "name at least one field to change"));
+        }
+        let clear_picture = clear_picture.unwrap_or(false);
+        issues.finish(|| Some(Self { changes, picture_url, clear_picture }))
+    }
+}
+
+async fn change(call: &mut ChannelCall) -> Outcome {
+    let ChangeNewsletter { changes, picture_url, clear_picture } = ChangeNewsletter::parse(&call.object().await?)?;
+    let newsletter = newsletter_id(call)?;
+    let picture = match picture_url {
+        Some(url) => Change::To(Some(call.fetch_picture(&url).await?)),
+        None if clear_picture => Change::To(None),
+        None => Change::Keep,
+    };
+    let operation = NewsletterOperation::Change { newsletter: newsletter.clone(), changes, picture };
+    changed(call, &newsletter, operation).await
+}
+
+async fn delete(call: &mut ChannelCall) -> Outcome {
+    let newsletter = newsletter_id(call)?;
+    call.operate(NewsletterOperation::Delete { newsletter }).await?;
+    Ok(Reply::no_content())
+}
+
+async fn subscribe(call: &mut ChannelCall) -> Outcome {
+    let newsletter = newsletter_id(call)?;
+    changed(call, &newsletter, NewsletterOperation::Subscribe { newsletter: newsletter.clone() }).await
+}
+
+async fn unsubscribe(call: &mut ChannelCall) -> Outcome {
+    let newsletter = newsletter_id(call)?;
+    call.operate(NewsletterOperation::Unsubscribe { newsletter }).await?;
+    Ok(Reply::no_content())
+}
+
+/// Reads `{ "muted": boolean }`.
+fn parse_muted(body: &Body) -> Result<bool, ApiError> {
+    let issues = Issues::new();
+    let muted = Fields::new(body, &issues).required("muted", rule::boolean);
+    issues.finish(|| muted)
+}
+
+async fn mute(call: &mut ChannelCall) -> Outcome {
+    let muted = parse_muted(&call.object().await?)?;
+    let newsletter = newsletter_id(call)?;
+    changed(call, &newsletter, NewsletterOperation::Mute { newsletter: newsletter.clone(), muted }).await
+}
+
+fn read_before(query: &Query<'_>) -> Option<u64> {
+    let least = || json!({ "type": "integer", "minimum": 0 });
+    query.parsed("before", least, "must be a server_id", |text| text.parse().ok())
+}
+
+async fn list_messages(call: &mut ChannelCall) -> Outcome {
+    let query = call.query();
+    let before = read_before(&query);
+    let page = call.page_within::<Newsletter>(&query, call.parameter("newsletter_id"));
+    query.finish(())?;
+    let newsletter = newsletter_id(call)?;
+    let behind = page.after().and_then(|after| after.parse().ok());
+    let before = [before, behind].into_iter().flatten().min();
+    match call.operate(NewsletterOperation::Messages { newsletter, before, limit: page.limit + 1 }).await? {
+        NewsletterAnswer::Messages(messages) => {
+            Ok(Reply::ok(&page.up_to_limit(messages, |message| message.server_id.to_string())))
+        }
+        _ => Err(failure::unexpected_answer()),
+    }
+}
+
+/// Reads `{ "emoji": text }`; an empty one takes the reaction back.
+fn parse_emoji(body: &Body) -> Result<String, ApiError> {
+    let issues = Issues::new();
+    let emoji = Fields::new(body, &issues).required("emoji", rule::text(0..=8));
+    issues.finish(|| emoji)
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "NewsletterReaction")]
+struct Reaction {
+    server_id: u64,
+    emoji: String,
+}
+
+async fn react(call: &mut ChannelCall) -> Outcome {
+    let emoji = parse_emoji(&call.object().await?)?;
+    let newsletter = newsletter_id(call)?;
+    let server_id = call.id("server_id").ok_or_else(|| ApiError::message_not_found(call.parameter("server_id")))?;
+    call.operate(NewsletterOperation::React { newsletter, server_id, emoji: emoji.clone() }).await?;
+    Ok(Reply::accepted(&Reaction { server_id, emoji }))
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "NewsletterAdminInvite")]
+struct AdminInvite {
+    invite_expires_at: Timestamp,
+}
+
+/// The contact that the path names.
+fn contact(call: &ChannelCall) -> Result<Address, ApiError> {
+    let whom = call.address("contact_id", "contact")?;
+    check_people(call, std::slice::from_ref(&whom))?;
+    Ok(whom)
+}
+
+async fn invite_admin(call: &mut ChannelCall) -> Outcome {
+    let (newsletter, whom) = (newsletter_id(call)?, contact(call)?);
+    match call.operate(NewsletterOperation::InviteAdmin { newsletter, whom }).await? {
+        NewsletterAnswer::Invited { invite_expires_at } => Ok(Reply::accepted(&AdminInvite { invite_expires_at })),
+        _ => Err(failure::unexpected_answer()),
+    }
+}
+
+async fn remove_admin(call: &mut ChannelCall) -> Outcome {
+    let (newsletter, whom) = (newsletter_id(call)?, contact(call)?);
+    call.operate(NewsletterOperation::RemoveAdmin { newsletter, whom }).await?;
+    Ok(Reply::no_content())
+}

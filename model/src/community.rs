@@ -1,0 +1,75 @@
+//! Communities as the interface shows them (supplement 13): a parent of groups, one of which is for announcements.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::address::Address;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Community {
+    pub id: Address,
+    pub subject: String,
+    pub description: Option<String>,
+    /// Unix seconds.
+    pub created_at: Option<i64>,
+    pub created_by: Option<Address>,
+    /// The group that all members are in, and only admins send to.
+    pub announcement_group_id: Option<Address>,
+    pub group_count: u32,
+    pub participant_count: Option<u32>,
+    /// Every member may add groups.
+    pub member_add_groups: bool,
+    /// Admins approve who joins.
+    pub join_approval_mode: bool,
+}
+
+/// A group of a community, as the channel sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SubGroup {
+    pub id: Address,
+    pub subject: String,
+    pub is_announcement: bool,
+    /// The channel is in it.
+    pub joined: bool,
+    pub participant_count: Option<u32>,
+}
+
+/// A community with its groups: what the network tells of it at once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnownCommunity {
+    pub community: Community,
+    pub groups: Vec<SubGroup>,
+}
+
+impl KnownCommunity {
+    pub fn group(&self, id: &Address) -> Option<&SubGroup> {
+        self.groups.iter().find(|group| group.id == *id)
+    }
+}
+
+/// Fields of a community that are to be changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommunityChanges {
+    #[serde(default)]
+    pub subject: Option<String>,
+    /// Empty to clear it.
+    #[serde(default)]
+    pub description: Option<String>,
+    #[serde(default)]
+    pub member_add_groups: Option<bool>,
+    #[serde(default)]
+    pub join_approval_mode: Option<bool>,
+}
+
+impl CommunityChanges {
+    /// Whether the community is so already.
+    pub fn hold_for(&self, community: &Community) -> bool {
+        fn holds<T: PartialEq + ?Sized>(change: Option<&T>, now: &T) -> bool {
+            change.is_none_or(|change| change == now)
+        }
+        holds(self.subject.as_ref(), &community.subject)
+            && holds(self.description.as_deref(), community.description.as_deref().unwrap_or_default())
+            && holds(self.member_add_groups.as_ref(), &community.member_add_groups)
+            && holds(self.join_approval_mode.as_ref(), &community.join_approval_mode)
+    }
+}

@@ -1,0 +1,117 @@
+//! Newsletters as the interface shows them (supplement 14): the same from the network to the answer.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::address::Address;
+use crate::media::MediaRef;
+
+/// A newsletter as the channel sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Newsletter {
+    pub id: Address,
+    pub name: String,
+    pub description: Option<String>,
+    pub invite_code: Option<String>,
+    pub invite_url: Option<String>,
+    pub picture_url: Option<String>,
+    pub role: NewsletterRole,
+    pub muted: bool,
+    pub verified: bool,
+    pub subscriber_count: Option<u32>,
+    pub reactions: ReactionMode,
+    /// Unix seconds.
+    pub created_at: Option<i64>,
+}
+
+/// What somebody is to a newsletter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NewsletterRole {
+    Owner,
+    Admin,
+    Subscriber,
+    Guest,
+}
+
+impl NewsletterRole {
+    /// Those by which a list may be filtered: guests have no newsletter.
+    pub const LISTED: &[&str] = &["owner", "admin", "subscriber"];
+
+    pub fn parse_listed(text: &str) -> Option<Self> {
+        match text {
+            "owner" => Some(Self::Owner),
+            "admin" => Some(Self::Admin),
+            "subscriber" => Some(Self::Subscriber),
+            _ => None,
+        }
+    }
+
+    pub fn publishes(self) -> bool {
+        matches!(self, Self::Owner | Self::Admin)
+    }
+}
+
+/// Which reactions a newsletter takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ReactionMode {
+    All,
+    /// A few usual ones.
+    Basic,
+    None,
+}
+
+impl ReactionMode {
+    pub const WORDS: &[&str] = &["all", "basic", "none"];
+
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "all" => Some(Self::All),
+            "basic" => Some(Self::Basic),
+            "none" => Some(Self::None),
+            _ => None,
+        }
+    }
+}
+
+/// Fields of a newsletter that are to be changed, but for its picture.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewsletterChanges {
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Empty to clear it.
+    #[serde(default)]
+    pub description: Option<String>,
+    #[serde(default)]
+    pub reactions: Option<ReactionMode>,
+}
+
+impl NewsletterChanges {
+    /// Whether the newsletter is so already.
+    pub fn hold_for(&self, newsletter: &Newsletter) -> bool {
+        let description = newsletter.description.as_deref().unwrap_or_default();
+        self.name.as_ref().is_none_or(|name| *name == newsletter.name)
+            && self.description.as_ref().is_none_or(|text| text == description)
+            && self.reactions.is_none_or(|mode| mode == newsletter.reactions)
+    }
+}
+
+/// What was published, as readers see it (supplement 14).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NewsletterMessage {
+    /// The place in the newsletter: later ones are larger.
+    pub server_id: u64,
+    pub message_id: String,
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub text: Option<String>,
+    pub media: Option<MediaRef>,
+    pub view_count: Option<u32>,
+    /// How often each reaction was given.
+    pub reactions: BTreeMap<String, u32>,
+    /// Unix seconds.
+    pub timestamp: i64,
+}
