@@ -16,7 +16,7 @@ pub fn of_path(path: &str, name: &str) -> Option<(Value, &'static str)> {
         "id" if path.starts_with("/v1/admin/customers/") => (uuid(), "The customer"),
         "id" if path.starts_with("/v1/webhook-endpoints/") => (uuid(), "The webhook endpoint"),
         "id" if path.starts_with("/v1/api-keys/") => (uuid(), "The API key"),
-        "id" if path.starts_with("/v1/support/") => (uuid(), "The ticket"),
+        "id" if path.starts_with("/v1/support/") || path.starts_with("/v1/admin/support/") => (uuid(), "The ticket"),
         "delivery_id" => (uuid(), "The webhook delivery"),
         "media_id" => (uuid(), "The media"),
         "user_id" => (uuid(), "The member"),
