@@ -34,6 +34,8 @@ impl Cursor for RowCursor {
 
 /// Which page of a list is asked for.
 pub struct Page {
+    /// What the ids of the list's rows begin with.
+    prefix: String,
     pub limit: usize,
     after: Option<String>,
     list: ListId,
@@ -43,7 +45,7 @@ impl Page {
     /// Reads `limit` and `cursor`.
     pub fn read(query: &Query<'_>, list: ListId) -> Self {
         let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
-        Self { limit, after: query.cursor::<RowCursor>(list).map(|cursor| cursor.id), list }
+        Self { prefix: String::new(), limit, after: query.cursor::<RowCursor>(list).map(|cursor| cursor.id), list }
     }
 
     /// The page of things that are known whole, in the order of their ids.
@@ -139,12 +141,19 @@ impl ChannelCall {
         Page::read(query, ListId::of(&[customer.as_bytes(), channel.as_bytes(), &[E::KIND as u8], within.as_bytes()]))
     }
 
+    /// As [`Self::page`], for the rows whose ids begin with a prefix.
+    pub fn page_under<E: Entity>(&self, query: &Query<'_>, prefix: String) -> Page {
+        let page = self.page_within::<E>(query, &prefix);
+        Page { prefix, ..page }
+    }
+
     /// All rows that pass, in the order of their ids, for lists that are never paged.
     ///
     /// # Errors
     /// As [`ChannelCall::work`].
     pub async fn all_of<E: Entity>(&mut self, filter: Filter) -> Result<Vec<E>, ApiError> {
-        self.read_many(Read::Page { kind: E::KIND, filter, after: None, limit: usize::MAX }).await
+        self.read_many(Read::Page { kind: E::KIND, filter, prefix: String::new(), after: None, limit: usize::MAX })
+            .await
     }
 
     /// How addresses end in this network.
@@ -157,7 +166,8 @@ impl ChannelCall {
     /// # Errors
     /// As [`ChannelCall::work`].
     pub async fn page_of<E: Entity>(&mut self, filter: Filter, page: Page) -> Result<List<E>, ApiError> {
-        let read = Read::Page { kind: E::KIND, filter, after: page.after.clone(), limit: page.limit + 1 };
+        let (prefix, after) = (page.prefix.clone(), page.after.clone());
+        let read = Read::Page { kind: E::KIND, filter, prefix, after, limit: page.limit + 1 };
         Ok(page.up_to_limit(self.read_many(read).await?, E::id))
     }
 

@@ -111,6 +111,11 @@ impl Address {
         }
     }
 
+    /// Where the stories of an account go.
+    pub fn stories() -> Self {
+        Self(format!("{STORIES}@{BROADCAST_SUFFIX}"))
+    }
+
     /// Whether it stands for the stories of all contacts.
     pub fn is_stories(&self) -> bool {
         self.is_broadcast() && self.local() == STORIES

@@ -30,6 +30,7 @@ pub mod send;
 pub mod session_token;
 pub mod settings;
 pub mod status;
+pub mod story;
 pub mod stream_ticket;
 pub mod target;
 pub mod ticket;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::address::Address;
 use crate::id::MessageId;
 use crate::media::Media;
+use crate::story::Story;
 
 /// Names an existing message (interface 2.2).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -101,6 +102,12 @@ pub enum Content {
     },
     /// The channel's whole catalog (supplement 28.1).
     Catalog,
+    /// Shown to an audience for a day, and no message of any chat (supplement 15).
+    Story(Box<Story>),
+    /// Takes a story back.
+    StoryDelete {
+        story: MessageId,
+    },
 
     // Received only (supplement 24).
     PollVote {
@@ -255,6 +262,8 @@ impl Content {
             Self::Unstar { .. } => "unstar",
             Self::Product { .. } => "product",
             Self::Catalog => "catalog",
+            Self::Story(_) => "story",
+            Self::StoryDelete { .. } => "story_delete",
             Self::PollVote { .. } => "poll_vote",
             Self::ButtonReply { .. } => "button_reply",
             Self::ListReply { .. } => "list_reply",
@@ -273,6 +282,7 @@ impl Content {
             | Self::Audio { media }
             | Self::Document { media, .. }
             | Self::Sticker { media, .. } => Some(media),
+            Self::Story(story) => story.says.media(),
             _ => None,
         }
     }
@@ -284,8 +294,14 @@ impl Content {
             | Self::Audio { media }
             | Self::Document { media, .. }
             | Self::Sticker { media, .. } => Some(media),
+            Self::Story(story) => story.says.media_mut(),
             _ => None,
         }
+    }
+
+    /// Whether it is a story, or about one: it stands in no chat and in no history.
+    pub fn is_story(&self) -> bool {
+        matches!(self, Self::Story(_) | Self::StoryDelete { .. })
     }
 
     /// The message that this one is about.

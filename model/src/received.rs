@@ -41,7 +41,9 @@ impl ReceivedBody {
             | Content::Star { .. }
             | Content::Unstar { .. }
             | Content::Product { .. }
-            | Content::Catalog) => Self::Unknown { raw_type: other.type_name().to_owned() },
+            | Content::Catalog
+            | Content::Story(_)
+            | Content::StoryDelete { .. }) => Self::Unknown { raw_type: other.type_name().to_owned() },
         }
     }
 }

@@ -199,6 +199,21 @@ pub struct Outbound {
     pub around: Surroundings,
 }
 
+impl Outbound {
+    /// What is written for it: a story with a large audience goes out in parts, all under its id, and is accepted when the
+    /// network has all of them.
+    pub fn in_parts(self) -> Vec<Self> {
+        let Self { id, to, content, around } = self;
+        let part = |content| Self { id: id.clone(), to: to.clone(), content, around: around.clone() };
+        match content {
+            Content::Story(story) => {
+                story.in_parts().into_iter().map(|story| part(Content::Story(Box::new(story)))).collect()
+            }
+            content => vec![part(content)],
+        }
+    }
+}
+
 /// A code to type on the phone, `ABCD-1234`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PairCode {

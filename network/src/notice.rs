@@ -7,6 +7,7 @@ use model::call::CallEnd;
 use model::chat::ChatChanges;
 use model::community::KnownCommunity;
 use model::group::{AddedReason, Group, GroupChanges, GroupOrigin, RemovedReason};
+use model::id::MessageId;
 use model::newsletter::Newsletter;
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -46,6 +47,10 @@ pub enum News {
     Newsletter {
         newsletter: Address,
         now: Option<Box<Newsletter>>,
+    },
+    Story {
+        story: MessageId,
+        news: StoryNews,
     },
 }
 
@@ -112,4 +117,15 @@ pub enum ChatNews {
 pub enum ContactNews {
     /// In the address book.
     Saved { name: Option<String> },
+}
+/// What became of a story of the channel's account.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum StoryNews {
+    /// By the channel, or by its own phone.
+    Posted,
+    Deleted,
+    /// For the first time by this one.
+    Viewed {
+        viewer: Address,
+    },
 }

@@ -98,9 +98,9 @@ pub enum Work {
         display_name: Option<String>,
     },
     Send(Send),
-    /// Whether a send to this address would be taken now: asked before its bytes are fetched.
+    /// Whether a send to this address, or a story, would be taken now: asked before its bytes are fetched.
     CheckSend {
-        to: Address,
+        to: Option<Address>,
     },
     /// The media of a stored message, fetched from the network when its bytes are not here.
     MessageMedia {
@@ -150,6 +150,15 @@ pub enum SendBody {
     },
     /// What a stored message of the channel says.
     Forward(MessageKey),
+}
+
+impl SendBody {
+    pub fn is_story(&self) -> bool {
+        match self {
+            Self::Content(content) | Self::Media { content, .. } => content.is_story(),
+            Self::Forward(_) => false,
+        }
+    }
 }
 
 /// The owner's answer.

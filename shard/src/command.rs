@@ -42,9 +42,21 @@ pub enum Command {
         outbox: Bytes,
         #[serde(default)]
         media: Option<Box<MediaRow>>,
+        /// Rows that come to be with it.
+        #[serde(default)]
+        projected: Vec<ProjectedWrite>,
     },
     /// The network's verdict on a send.
-    Settle { channel: ChannelId, message: MessageId, verdict: Verdict, at: Timestamp, events: Vec<NewEvent> },
+    Settle {
+        channel: ChannelId,
+        message: MessageId,
+        verdict: Verdict,
+        at: Timestamp,
+        events: Vec<NewEvent>,
+        /// Rows that it changes.
+        #[serde(default)]
+        projected: Vec<ProjectedWrite>,
+    },
     /// A receipt for a sent message. Nothing happens when the row, or the member of a group, is that far already, or
     /// when the row is gone.
     Receipt {

@@ -371,6 +371,12 @@ pub fn projected(channel: ChannelId, kind: Kind, id: &str) -> Vec<u8> {
 }
 
 /// The rows of a kind that stand behind an id; all of them without one.
+/// The rows of a kind whose ids begin with `prefix`, behind an id.
+pub fn projected_under(channel: ChannelId, kind: Kind, prefix: &str, after: Option<&str>) -> Range {
+    let (first, end) = under(projected(channel, kind, prefix));
+    (after.map_or(first, |id| projected_after(channel, kind, Some(id)).0), end)
+}
+
 pub fn projected_after(channel: ChannelId, kind: Kind, after: Option<&str>) -> Range {
     let (first, end) = under(key(PROJECTED, &[channel.as_bytes(), &[kind as u8]]));
     let next = |id| {

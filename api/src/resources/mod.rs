@@ -17,6 +17,7 @@ mod messages;
 mod metrics;
 mod newsletters;
 mod settings;
+mod stories;
 mod stubs;
 pub mod tickets;
 mod webhook_deliveries;
@@ -44,6 +45,7 @@ pub fn routes() -> Vec<Route> {
     routes.extend(media::routes());
     routes.extend(groups::routes());
     routes.extend(calls::routes());
+    routes.extend(stories::routes());
     routes.extend(settings::routes());
     routes.extend(contacts::routes());
     routes.extend(chats::routes());

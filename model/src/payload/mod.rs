@@ -3,6 +3,7 @@
 mod calls;
 mod chats;
 mod groups;
+mod stories;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 pub use self::calls::{CallOffered, CallTerminated};
 pub use self::chats::{ChatArchived, ChatField, ChatPinned, ChatUpdated};
 pub use self::groups::{GroupCreated, GroupMembers, GroupUpdated, MembersReason};
+pub use self::stories::StoryViewed;
 
 use crate::address::Address;
 use crate::event::EventName;
@@ -378,6 +380,7 @@ pub enum Payload {
     ChatUpdated(ChatUpdated),
     ChatArchived(ChatArchived),
     ChatPinned(ChatPinned),
+    StoryViewed(StoryViewed),
 }
 
 impl Payload {
@@ -403,6 +406,7 @@ impl Payload {
             Self::ChatUpdated(_) => EventName::ChatUpdated,
             Self::ChatArchived(_) => EventName::ChatArchived,
             Self::ChatPinned(_) => EventName::ChatPinned,
+            Self::StoryViewed(_) => EventName::StoryViewed,
         }
     }
 
@@ -418,7 +422,8 @@ impl Payload {
             | Self::ChannelDisconnected(_)
             | Self::ChannelStatus(_)
             | Self::QrUpdated(_)
-            | Self::ContactResolved(_) => ChatType::None,
+            | Self::ContactResolved(_)
+            | Self::StoryViewed(_) => ChatType::None,
             Self::GroupCreated(_)
             | Self::GroupUpdated(_)
             | Self::GroupParticipantAdded(_)

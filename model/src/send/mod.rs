@@ -10,11 +10,13 @@ mod around;
 mod content;
 mod media;
 mod schema;
+mod story;
 mod target;
 
 pub use self::around::{AskedPreview, SendAround, bare_preview};
 pub use self::media::{MediaKind, MediaSend, MediaSource};
 pub use self::schema::schema;
+pub use self::story::{StoryContent, StoryRequest};
 use crate::address::{Address, AddressKind, Suffixes};
 use crate::error::ApiError;
 use crate::field::{Body, Fields, rule};

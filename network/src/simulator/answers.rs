@@ -2,10 +2,11 @@
 //!
 //! - [`writing`]: what a phone writes.
 //! - [`inbox`]: what reached it.
-//! - [`calls`]: calls that phones make and get.
+//! - [`calls`]: calls that phones make and get; [`stories`]: stories.
 
 pub mod calls;
 pub mod inbox;
+pub mod stories;
 pub mod writing;
 
 use model::address::Address;

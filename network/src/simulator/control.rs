@@ -8,6 +8,7 @@ use model::time::Timestamp;
 use tokio::sync::oneshot;
 
 use super::answers::calls::{NewCall, ShownCall};
+use super::answers::stories::{NewStory, ShownStory};
 use super::answers::{
     AcceptedRow, ControlError, InboxQuery, InboxRow, LedgerQuery, LinkBy, List, Listing, LoginRow, LoginsQuery, Phone,
     PhoneMessage, PresenceRow, RegisterPhone, RegisterPhones, SessionRow, SessionsQuery, Stats,
@@ -163,6 +164,28 @@ impl Simulator {
     pub fn hang_up(&self, phone: &str, id: &str) -> Result<(), ControlError> {
         let number = number(phone)?;
         self.shared.with(|engine, now| engine.hang_up(now, number, id))
+    }
+
+    /// The phone posts a story; returns its id.
+    pub fn post_story(&self, phone: &str, body: &NewStory) -> Result<MessageId, ControlError> {
+        let number = number(phone)?;
+        self.shared.with(|engine, now| engine.phone_story(now, number, body))
+    }
+
+    pub fn delete_story(&self, phone: &str, id: &str) -> Result<(), ControlError> {
+        let number = number(phone)?;
+        self.shared.with(|engine, now| engine.delete_phone_story(now, number, id))
+    }
+
+    /// The stories that the phone can see.
+    pub fn stories(&self, phone: &str) -> Result<Vec<ShownStory>, ControlError> {
+        let number = number(phone)?;
+        self.shared.with(|engine, now| engine.phone_stories(now, number))
+    }
+
+    pub fn view_story(&self, phone: &str, id: &str) -> Result<(), ControlError> {
+        let number = number(phone)?;
+        self.shared.with(|engine, now| engine.view_story(now, number, id))
     }
 
     /// Says what a search finds a newsletter by.

@@ -6,6 +6,7 @@ mod communities;
 mod groups;
 mod newsletters;
 mod people;
+mod stories;
 
 use model::time::Timestamp;
 use network::simulator::Simulator;
@@ -42,6 +43,7 @@ pub fn router(simulator: &Simulator) -> Router {
         .push(calls::routes(&routes))
         .push(people::chats(&routes))
         .push(people::contacts(&routes))
+        .push(stories::routes(&routes))
         .push(communities::routes(&routes))
         .push(newsletters::routes(&routes));
     let phones = Router::with_path("phones")

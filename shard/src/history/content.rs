@@ -19,7 +19,9 @@ pub fn rest_of(content: &Content, around: &Surroundings) -> Map<String, Value> {
         | Content::Unpin { .. }
         | Content::Star { .. }
         | Content::Unstar { .. }
-        | Content::Catalog => json!({}),
+        | Content::Catalog
+        | Content::Story(_)
+        | Content::StoryDelete { .. } => json!({}),
         Content::Video { gif, note, .. } => json!({ "gif": gif, "ptv": note }),
         Content::Sticker { animated, .. } => json!({ "animated": animated }),
         Content::Delete { by_admin, .. } => json!({ "by_admin": by_admin }),

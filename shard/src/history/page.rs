@@ -206,6 +206,9 @@ impl HistoryQuery {
         let author = |wanted: &Address| {
             *wanted == row.from || row.from_lid.as_ref() == Some(wanted) || row.from_phone.as_ref() == Some(wanted)
         };
+        if row.content.is_story() {
+            return false;
+        }
         let has_media = row.content.media().is_some();
         self.direction.is_none_or(|direction| row.direction == direction)
             && is(&self.chat_id, &row.chat)

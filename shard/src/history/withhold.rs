@@ -54,6 +54,10 @@ fn empty(content: &mut Content) {
             (*latitude, *longitude) = (0.0, 0.0);
             (*name, *address) = (None, None);
         }
+        Content::Story(story) => {
+            empty(&mut story.says);
+            story.recipients = None;
+        }
         Content::Contact { contacts } => contacts.clear(),
         Content::Poll { name, options, .. } => {
             name.clear();
@@ -76,6 +80,7 @@ fn empty(content: &mut Content) {
         | Content::Star { .. }
         | Content::Unstar { .. }
         | Content::Catalog
+        | Content::StoryDelete { .. }
         | Content::Undecryptable { .. }
         | Content::Unknown { .. } => {}
     }

@@ -77,11 +77,19 @@ struct Apply<'a> {
 impl Apply<'_> {
     fn command(&mut self, command: Command) -> Reply {
         match command {
-            Command::AcceptSend { customer, message, outbox, media } => {
-                self.accept_send(customer, &message, &outbox, media)
+            Command::AcceptSend { customer, message, outbox, media, projected } => {
+                let reply = self.accept_send(customer, &message, &outbox, media);
+                if reply == Reply::Done {
+                    self.write_projected(message.channel, projected);
+                }
+                reply
             }
-            Command::Settle { channel, message, verdict, at, events } => {
-                self.settle(channel, &message, verdict, at, events)
+            Command::Settle { channel, message, verdict, at, events, projected } => {
+                let reply = self.settle(channel, &message, verdict, at, events);
+                if reply == Reply::Done {
+                    self.write_projected(channel, projected);
+                }
+                reply
             }
             Command::Receipt { channel, message, status, participant, at, event } => {
                 self.receipt(channel, &message, status, participant, at, event)

@@ -18,6 +18,12 @@ impl Apply<'_> {
         if self.channel(channel, customer).forgotten {
             return Reply::Forgotten;
         }
+        self.write_projected(channel, writes);
+        events.into_iter().for_each(|event| self.emit(event, None));
+        Reply::Done
+    }
+
+    pub(super) fn write_projected(&mut self, channel: ChannelId, writes: Vec<ProjectedWrite>) {
         for ProjectedWrite { kind, id, row } in writes {
             let key = keys::projected(channel, kind, &id);
             match row {
@@ -25,7 +31,5 @@ impl Apply<'_> {
                 None => self.state.delete(&key),
             }
         }
-        events.into_iter().for_each(|event| self.emit(event, None));
-        Reply::Done
     }
 }

@@ -129,6 +129,7 @@ pub(super) fn accept(row: &MessageRow) -> Command {
         message: NewMessage::of(row),
         outbox: Bytes::from(encode(&entry)),
         media: None,
+        projected: Vec::new(),
     }
 }
 
@@ -153,8 +154,14 @@ pub(super) fn event(name: EventName) -> (NewEvent, DeliveryId) {
 
 pub(super) fn settle(id: &MessageId, verdict: Verdict) -> (Command, DeliveryId) {
     let (event, delivery) = event(EventName::MessageSent);
-    let settle =
-        Command::Settle { channel: CHANNEL, message: id.clone(), verdict, at: Timestamp(200), events: vec![event] };
+    let settle = Command::Settle {
+        channel: CHANNEL,
+        message: id.clone(),
+        verdict,
+        at: Timestamp(200),
+        events: vec![event],
+        projected: Vec::new(),
+    };
     (settle, delivery)
 }
 

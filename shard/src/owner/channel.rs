@@ -15,7 +15,7 @@ use model::error::ApiError;
 use model::id::{ChannelId, CustomerId, MediaId, MessageId, RequestId};
 use model::status::{Status, Trigger};
 use model::time::Timestamp;
-use network::driver::{ItemId, Session, SessionError, SessionEvent};
+use network::driver::{ItemId, Outbound, Session, SessionError, SessionEvent};
 use network::operation::Operation;
 use raft::machine::View;
 use tokio::sync::{mpsc, oneshot};
@@ -483,7 +483,7 @@ impl Channel {
             if first && self.holds_back(&message).await {
                 return false;
             }
-            match tokio::time::timeout(WRITE_PATIENCE, session.send(message)).await {
+            match tokio::time::timeout(WRITE_PATIENCE, write(&*session, message)).await {
                 Ok(Ok(())) => {
                     self.outbox.written(&id, Instant::now());
                     if first {
@@ -515,6 +515,14 @@ impl Channel {
     pub fn look(&self) -> Live {
         self.owner.live_of(&self.row)
     }
+}
+
+/// Writes a message, in as many parts as it has.
+async fn write(session: &dyn Session, message: Outbound) -> Result<(), SessionError> {
+    for part in message.in_parts() {
+        session.send(part).await?;
+    }
+    Ok(())
 }
 
 /// The next events of a session, if there is one; 0 when its driver has gone.

@@ -487,7 +487,7 @@ impl Channel {
                 self.row.status = Status::Pending;
                 Ok(Ok(Worked::Done(Done::Nothing)))
             }
-            Work::CheckSend { to } => Ok(self.check_send(&to).map(|()| Worked::Done(Done::Nothing))),
+            Work::CheckSend { to } => Ok(self.check_send(to.as_ref()).map(|()| Worked::Done(Done::Nothing))),
             Work::ChangeSettings(ask) => self.change_settings(ask, call_id).await,
             Work::StatusHistory { limit, before } => {
                 let (from, to) = keys::status_changes(self.row.id, before);

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use model::address::{Address, AddressKind, Undeliverable};
 use model::error::ApiError;
 use model::id::{MessageId, RequestId, RowId};
+use model::message::Content;
 use model::payload::{
     AckStatus, Chat, MessageSent, MessageStatus as StatusPayload, Payload, SendError, SendSource, Sender,
 };
@@ -18,11 +19,12 @@ use super::events::About;
 use super::inbound::reaction_payload;
 use super::outbox::{Entry, SendVerdict};
 use crate::call::{Send, Sent, SentStatus};
-use crate::command::{Command, NewEvent, NewMessage, Verdict};
+use crate::command::{Command, NewEvent, NewMessage, ProjectedWrite, Verdict};
 use crate::history::{Direction, MessageError, MessageStatus, Source, withhold};
 use crate::keys;
 use crate::machine::OFFLINE_QUEUE;
 use crate::media::record::MediaRow;
+use crate::projection::{Projected, Rows, stories};
 use crate::records::{LidRow, MessageRow, MessageState, OutboxEntry, decode, encode};
 
 /// The code of a message that failed because of its recipient.
@@ -48,12 +50,16 @@ impl Channel {
                 let _ = reply.send(Err(error));
             }
             Ok((row, media)) => {
+                let mut rows = Rows::new(&self.owner.reader, self.row.id, &mut turn.projected);
+                stories::sent(&row.message_id, &row.content, &mut rows, row.created_at);
+                let projected = rows.into_writes();
                 let entry = OutboxEntry { message: row.outbound(), accepted_at: row.created_at };
                 let accept = Command::AcceptSend {
                     customer: self.row.customer,
                     message: self.new_message(&row),
                     outbox: Bytes::from(encode(&entry)),
                     media,
+                    projected,
                 };
                 turn.after.push(After::Send {
                     command: turn.commands.len(),
@@ -76,10 +82,10 @@ impl Channel {
         NewMessage::of(&envelope)
     }
 
-    /// Whether a send to this address would be taken now.
-    pub fn check_send(&self, to: &Address) -> Result<(), ApiError> {
+    /// Whether a send to this address, or a story, would be taken now.
+    pub fn check_send(&self, to: Option<&Address>) -> Result<(), ApiError> {
         self.check_status()?;
-        self.resolve(to).map(drop)
+        to.map_or(Ok(()), |to| self.resolve(to).map(drop))
     }
 
     fn check_status(&self) -> Result<(), ApiError> {
@@ -96,8 +102,9 @@ impl Channel {
         if self.outbox.len() >= OFFLINE_QUEUE && !self.outbox.contains(&send.message_id) {
             return Err(ApiError::worker_at_capacity());
         }
-        let to = self.resolve(&send.to)?;
+        let to = if send.body.is_story() { Address::stories() } else { self.resolve(&send.to)? };
         let Composed { mut content, around, media } = self.compose(send)?;
+        self.aim_story(&send.message_id, &mut content)?;
         if let Some(target) = content.target_mut() {
             target.remote_jid.clone_from(&to);
         }
@@ -128,6 +135,33 @@ impl Channel {
             created_at: now,
         };
         Ok((row, media))
+    }
+
+    /// Names the audience of a story by phone addresses; looks whether one that is to be deleted is there.
+    fn aim_story(&self, id: &MessageId, content: &mut Content) -> Result<(), ApiError> {
+        match content {
+            Content::Story(story) => {
+                for recipient in story.recipients.iter_mut().flatten() {
+                    *recipient = self.resolve(recipient)?;
+                }
+                Ok(())
+            }
+            // A repeat finds what it did itself.
+            Content::StoryDelete { story } if self.stored_message(id).is_none() => {
+                let mut turn = Projected::default();
+                let rows = Rows::new(&self.owner.reader, self.row.id, &mut turn);
+                stories::find(story, &rows, Timestamp::now()).map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What the network's verdict on a send means for stories.
+    fn settled_story(&self, row: &MessageRow, accepted: bool) -> Vec<ProjectedWrite> {
+        let mut turn = Projected::default();
+        let mut rows = Rows::new(&self.owner.reader, self.row.id, &mut turn);
+        stories::settled(&row.message_id, &row.content, accepted, &mut rows);
+        rows.into_writes()
     }
 
     /// The address that a send goes to: a LID goes to the phone behind it (interface 2.2).
@@ -208,7 +242,13 @@ impl Channel {
         let now = Timestamp::now();
         metrics::histogram!("gateway_send_seconds").record(now.since(row.created_at).as_secs_f64());
         metrics::counter!("gateway_sends_total", "type" => row.content.type_name(), "outcome" => "sent").increment(1);
-        let payloads = [sent_payload(row, SendSource::Api, at), status_payload(row, AckStatus::Sent, at, None)];
+        let sent = status_payload(row, AckStatus::Sent, at, None);
+        let payloads = match &row.content {
+            // It is no message of any chat; that a deletion is done shows in the story.
+            Content::Story(_) => vec![sent],
+            Content::StoryDelete { .. } => Vec::new(),
+            _ => vec![sent_payload(row, SendSource::Api, at), sent],
+        };
         let reaction = reaction_payload(row, Sender::phone(row.from.clone()), true, at);
         let events =
             payloads.into_iter().chain(reaction).map(|payload| self.message_event(row, payload, now)).collect();
@@ -218,6 +258,7 @@ impl Channel {
             verdict: Verdict::Accepted { recipients },
             at,
             events,
+            projected: self.settled_story(row, true),
         });
     }
 
@@ -240,12 +281,14 @@ impl Channel {
         metrics::counter!("gateway_sends_total", "type" => row.content.type_name(), "outcome" => "failed").increment(1);
         let error = SendError { code: code.to_owned(), message: message.to_owned() };
         let failed = status_payload(row, AckStatus::Failed, now, Some(error));
+        let is_told = !matches!(row.content, Content::StoryDelete { .. });
         Some(Command::Settle {
             channel: self.row.id,
             message: id.clone(),
             verdict: Verdict::Failed(MessageError { code: code.to_owned(), message: message.to_owned() }),
             at: now,
-            events: vec![self.message_event(row, failed, now)],
+            events: is_told.then(|| self.message_event(row, failed, now)).into_iter().collect(),
+            projected: self.settled_story(row, false),
         })
     }
 

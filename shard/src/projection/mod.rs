@@ -16,6 +16,7 @@ mod groups;
 mod newsletters;
 pub mod read;
 mod rows;
+pub mod stories;
 
 use model::address::{Address, Suffixes};
 use model::error::ApiError;
@@ -34,6 +35,7 @@ use serde::{Deserialize, Serialize};
 use crate::records::MessageRow;
 
 pub use self::rows::{Entity, Projected, Rows};
+pub use self::stories::{PostedStory, StoryView};
 
 /// The kinds of rows. A number is for ever: it is part of the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -49,6 +51,8 @@ pub enum Kind {
     LastOutbound = 22,
     Contact = 23,
     Call = 40,
+    Story = 41,
+    StoryView = 42,
     /// What the customer has settled for the channel; see `crate::settings`.
     Settings = 60,
     Community = 10,
@@ -222,5 +226,6 @@ pub fn take(notice: &Notice, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<
             newsletters::take(newsletter, now.as_deref(), rows);
             Vec::new()
         }
+        News::Story { story, news } => stories::take(story, news, rows, context),
     }
 }

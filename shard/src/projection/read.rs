@@ -35,6 +35,9 @@ pub enum Read {
     Page {
         kind: Kind,
         filter: Filter,
+        /// What the ids begin with.
+        #[serde(default)]
+        prefix: String,
         after: Option<String>,
         limit: usize,
     },
@@ -107,7 +110,10 @@ impl<V: View> Reading<V> {
             Read::Row { kind, id } => {
                 Done::Row(self.view.get(&keys::projected(self.channel, kind, &id)).map(Bytes::from))
             }
-            Read::Page { kind, filter, after, limit } => Done::Rows(self.page(kind, &filter, after.as_deref(), limit)),
+            Read::Page { kind, filter, prefix, after, limit } => {
+                let range = keys::projected_under(self.channel, kind, &prefix, after.as_deref());
+                Done::Rows(self.page(range, &filter, limit))
+            }
             Read::Chat(id) => Done::Row(chats::one(&self.best(&id), &rows).map(|chat| Bytes::from(encode(&chat)))),
             Read::Chats(page) => Done::Rows(page.read(&rows, |id| self.kind_of(id)).iter().map(encoded).collect()),
             Read::Contact(id) => {
@@ -134,8 +140,7 @@ impl<V: View> Reading<V> {
         }
     }
 
-    fn page(&self, kind: Kind, filter: &Filter, after: Option<&str>, limit: usize) -> Vec<Bytes> {
-        let (from, to) = keys::projected_after(self.channel, kind, after);
+    fn page(&self, (from, to): keys::Range, filter: &Filter, limit: usize) -> Vec<Bytes> {
         let rows = self.view.scan(&from, &to, ROWS_LOOKED_AT).into_iter().map(|(_, row)| row);
         rows.filter(|row| filter.passes(row)).take(limit).map(Bytes::from).collect()
     }

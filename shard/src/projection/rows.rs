@@ -52,13 +52,24 @@ impl<'a> Rows<'a> {
     /// All entities of a kind, by id.
     pub fn all<E: Entity>(&self) -> Vec<E> {
         let (from, to) = keys::projected_after(self.channel, E::KIND, None);
-        let stored = self.stored.scan(&from, &to, usize::MAX).into_iter();
+        self.between(&from, &to, usize::MAX, |_| true)
+    }
+
+    /// What is stored between two keys, with what the turn has written of the ids that belong there.
+    fn between<E: Entity>(&self, from: &[u8], to: &[u8], limit: usize, belongs: impl Fn(&str) -> bool) -> Vec<E> {
+        let stored = self.stored.scan(from, to, limit).into_iter();
         let mut rows: BTreeMap<Vec<u8>, Option<Bytes>> =
             stored.map(|(key, row)| (key, Some(Bytes::from(row)))).collect();
-        for ((kind, id), row) in self.turn.0.iter().filter(|((kind, _), _)| *kind == E::KIND) {
+        for ((kind, id), row) in self.turn.0.iter().filter(|((kind, id), _)| *kind == E::KIND && belongs(id)) {
             rows.insert(keys::projected(self.channel, *kind, id), row.clone());
         }
         rows.into_values().flatten().map(|row| decode(&row)).collect()
+    }
+
+    /// Entities whose ids begin with a prefix, at most so many of those that are stored.
+    pub fn under<E: Entity>(&self, prefix: &str, limit: usize) -> Vec<E> {
+        let (from, to) = keys::projected_under(self.channel, E::KIND, prefix, None);
+        self.between(&from, &to, limit, |id| id.starts_with(prefix))
     }
 
     /// Writes an entity; one that is as it stands is not written.

@@ -29,7 +29,7 @@ pub async fn send(call: &mut ChannelCall) -> Outcome {
         SendContent::Forward(key) => SendBody::Forward(key),
         SendContent::Media(media) => {
             // A channel that cannot send is not worth a fetch.
-            call.work(Work::CheckSend { to: to.clone() }).await?;
+            call.work(Work::CheckSend { to: Some(to.clone()) }).await?;
             let nested = !body.contains_key("type");
             let field: &[&str] = if nested { &["body", "media_url"] } else { &["media_url"] };
             let (customer, channel) = (call.customer_id(), call.channel.id);

@@ -62,7 +62,8 @@ fn of_content(content: &Content) -> Map<String, Value> {
             json!({ "message_key": target })
         }
         Content::Product { product_id } => json!({ "product_id": product_id }),
-        Content::Catalog => json!({}),
+        // Stories come into no inbox.
+        Content::Catalog | Content::Story(_) | Content::StoryDelete { .. } => json!({}),
         Content::PollVote { target, selected } => json!({ "message_key": target, "selected": selected }),
         Content::ButtonReply { id, title } | Content::ListReply { id, title } => {
             // `id` is the message's own name in a row.

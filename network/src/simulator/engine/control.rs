@@ -278,6 +278,7 @@ impl Engine {
         self.communities = Default::default();
         self.newsletters = Default::default();
         self.calls = Default::default();
+        self.stories = Default::default();
         self.ledger = Default::default();
         self.media = Default::default();
         self.pictures = Default::default();

@@ -11,6 +11,7 @@
 //! - [`media`]: bytes that come with messages; [`pictures`]: those of groups, newsletters and profiles.
 //! - [`operations`]: what is asked beside sending, and the notices of it; [`groups`], [`communities`],
 //!   [`newsletters`]: members and rules; [`calls`]: who is called.
+//! - [`posting`]: stories, which [`stories`] keeps.
 //! - [`control`], [`inbox`], [`writing`]: what the control API asks.
 //! - [`subscriber`], [`account`], [`message`], [`mailbox`], [`ledger`]: the state.
 
@@ -28,9 +29,11 @@ pub mod newsletters;
 mod operations;
 mod pairing;
 mod pictures;
+mod posting;
 mod reading;
 mod rules;
 mod sessions;
+mod stories;
 mod subscriber;
 #[cfg(test)]
 mod tests;
@@ -58,6 +61,7 @@ use self::newsletters::Newsletters;
 use self::pairing::LinkAs;
 use self::pictures::Pictures;
 use self::sessions::{LoginRecord, NodeLink};
+use self::stories::Stories;
 use self::subscriber::Subscriber;
 use self::timers::Timers;
 use self::traffic::InFlight;
@@ -130,6 +134,7 @@ pub struct Engine {
     communities: Communities,
     newsletters: Newsletters,
     calls: Calls,
+    stories: Stories,
     ledger: Ledger,
     media: MediaStore,
     pictures: Pictures,
@@ -163,6 +168,7 @@ impl Engine {
             communities: Communities::default(),
             newsletters: Newsletters::default(),
             calls: Calls::default(),
+            stories: Stories::default(),
             ledger: Ledger::default(),
             media: MediaStore::default(),
             pictures: Pictures::default(),

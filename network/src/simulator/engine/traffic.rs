@@ -66,6 +66,10 @@ impl Engine {
     pub(super) fn judge(&mut self, now: Timestamp, send: InFlight) {
         let InFlight { session, live, holder, message } = send;
         let Outbound { id, to, content, around } = message;
+        let content = match content {
+            content if content.is_story() => return self.judge_story(now, session, live.number, id, content),
+            content => content,
+        };
         if let Some(message) = self.ledger.repeat(live.number, id.as_str()) {
             if self.faults.dedup {
                 self.stats.duplicates_dropped += 1;
@@ -91,6 +95,26 @@ impl Engine {
         let recipients = self.group_members(&message);
         self.accept(now, session, id, recipients);
         self.deliver(now, &message);
+    }
+
+    /// A story, a part of one, or the end of one.
+    fn judge_story(&mut self, now: Timestamp, session: SessionId, author: Number, id: MessageId, content: Content) {
+        let nacked = self.faults.nack.filter(|nack| self.chance(nack.pct));
+        let whole = match (nacked, content) {
+            (Some(nack), _) => {
+                self.forget_story(author, &id);
+                return self.refuse(session, id, nack.code, "refused by fault");
+            }
+            (None, Content::Story(part)) => self.post_story(now, author, &id, *part),
+            (None, Content::StoryDelete { story }) => self.delete_story(now, author, &story).map(|()| true),
+            (None, _) => return,
+        };
+        match whole {
+            Ok(true) => self.accept(now, session, id, None),
+            // The rest of it is on its way.
+            Ok(false) => {}
+            Err(refusal) => self.refuse(session, id, refusal.code, refusal.text),
+        }
     }
 
     /// How many members of a group will acknowledge a message.

@@ -98,7 +98,13 @@ impl Engine {
     }
 
     /// Tells all devices of a subscriber what changed.
-    fn notify(&mut self, at: Timestamp, whom: Number, actor: Option<Number>, news: News) {
+    pub(in crate::simulator::engine) fn notify(
+        &mut self,
+        at: Timestamp,
+        whom: Number,
+        actor: Option<Number>,
+        news: News,
+    ) {
         let Some(subscriber) = self.subscribers.get(&whom) else { return };
         let devices: Vec<u32> = subscriber.linked().map(|device| device.id).collect();
         let actor = actor.map(|actor| self.shown(actor, whom).address(actor, &self.suffixes));

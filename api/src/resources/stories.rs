@@ -1,0 +1,162 @@
+//! Stories (supplement 15): posted and deleted as messages are sent, never lost and never doubled.
+
+use model::address::Address;
+use model::error::{ApiError, ErrorCode};
+use model::id::MessageId;
+use model::message::Content;
+use model::page::ListId;
+use model::send::{SendAround, StoryContent, StoryRequest};
+use model::story::Story;
+use model::time::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::json;
+use shard::call::{Done, Send, SendBody, SentStatus, Work};
+use shard::projection::read::Filter;
+use shard::projection::{PostedStory, StoryView};
+
+use crate::exchange::ChannelCall;
+use crate::failure;
+use crate::openapi::Doc;
+use crate::projection::{Page, check_people};
+use crate::reply::{List, Outcome, Reply};
+use crate::route::Route;
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::post("/v1/channels/{id}/stories").plan_blocks().channel(post).doc(
+            Doc::new("post_story", "Post a story")
+                .about("It is shown for 24 hours. Without `recipients` the account's own privacy settings say to whom.")
+                .body_schema(
+                    StoryRequest::schema,
+                    vec![(
+                        "text",
+                        json!({ "type": "text", "text": "Open until eight", "background_color": "#1E6E4F" }),
+                    )],
+                )
+                .accepted::<PostedView>()
+                .errors(&[
+                    ErrorCode::UndeliverableRecipient,
+                    ErrorCode::NotConnected,
+                    ErrorCode::ChannelUnavailable,
+                    ErrorCode::WorkerAtCapacity,
+                    ErrorCode::MediaFetchFailed,
+                    ErrorCode::MediaFetchBlocked,
+                    ErrorCode::MediaTooLarge,
+                    ErrorCode::Other,
+                ]),
+        ),
+        Route::delete("/v1/channels/{id}/stories/{story_id}").channel(delete).doc(
+            Doc::new("delete_story", "Delete a story for everybody").accepted::<DeletedView>().errors(&[
+                ErrorCode::NotFound,
+                ErrorCode::NotConnected,
+                ErrorCode::ChannelUnavailable,
+                ErrorCode::WorkerAtCapacity,
+                ErrorCode::Other,
+            ]),
+        ),
+        Route::get("/v1/channels/{id}/stories/{story_id}/views").channel(views).doc(
+            Doc::new("list_story_views", "List who has seen a story")
+                .query(|query| Page::read(&query, ListId::only()))
+                .ok::<Views>()
+                .errors(&[ErrorCode::NotFound]),
+        ),
+    ]
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "StoryPosted")]
+struct PostedView {
+    story_id: String,
+    client_ref: Option<String>,
+    #[schemars(extend("enum" = ["sent", "queued"]))]
+    status: &'static str,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "StoryDeleted")]
+struct DeletedView {
+    story_id: String,
+    #[schemars(extend("enum" = ["sent", "queued"]))]
+    status: &'static str,
+}
+
+fn word(status: SentStatus) -> &'static str {
+    match status {
+        SentStatus::Sent => "sent",
+        SentStatus::Queued => "queued",
+    }
+}
+
+async fn post(call: &mut ChannelCall) -> Outcome {
+    let body = call.object().await?;
+    let StoryRequest { says, style, recipients, client_ref } = StoryRequest::parse(&body, &call.app.config.suffixes)?;
+    check_people(call, recipients.as_deref().unwrap_or_default())?;
+    let story = |says| Content::Story(Box::new(Story::new(says, style, recipients)));
+    let body = match says {
+        StoryContent::Ready(says) => SendBody::Content(story(says)),
+        StoryContent::Media(media) => {
+            // A channel that cannot send is not worth a fetch.
+            call.work(Work::CheckSend { to: None }).await?;
+            let (customer, channel) = (call.customer_id(), call.channel.id);
+            let fetched = call.cluster().send_media(customer, channel, &media, &["media_url"], &call.context()).await?;
+            let SendBody::Media { content, media } = fetched else { return Err(failure::unexpected_answer()) };
+            SendBody::Media { content: story(content), media }
+        }
+    };
+    let (story_id, status) = send(call, body, client_ref.clone()).await?;
+    Ok(Reply::accepted(&PostedView { story_id: story_id.0, client_ref, status }))
+}
+
+async fn delete(call: &mut ChannelCall) -> Outcome {
+    let story_id = MessageId(call.parameter("story_id").to_owned());
+    let deletion = SendBody::Content(Content::StoryDelete { story: story_id.clone() });
+    let (_, status) = send(call, deletion, None).await?;
+    Ok(Reply::accepted(&DeletedView { story_id: story_id.0, status }))
+}
+
+/// Sends under an id that is minted before the owner is asked: asking another owner after a doubt is the same send.
+async fn send(
+    call: &mut ChannelCall,
+    body: SendBody,
+    client_ref: Option<String>,
+) -> Result<(MessageId, &'static str), ApiError> {
+    let message_id = MessageId::mint(rand::random());
+    let around = SendAround::default();
+    let work = Work::Send(Send { message_id, to: Address::stories(), body, around, client_ref });
+    let Done::Sent(sent) = call.work(work).await? else { return Err(failure::unexpected_answer()) };
+    Ok((sent.message_id, word(sent.status)))
+}
+
+/// Who saw a story first when.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "StoryView")]
+struct ViewShown {
+    viewer: String,
+    /// Unix seconds.
+    viewed_at: i64,
+}
+
+/// A page of views, and how many there are in all.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "StoryViews")]
+struct Views {
+    data: Vec<ViewShown>,
+    count: u64,
+    next_cursor: Option<String>,
+}
+
+async fn views(call: &mut ChannelCall) -> Outcome {
+    let story_id = MessageId(call.parameter("story_id").to_owned());
+    let query = call.query();
+    let page = call.page_under::<StoryView>(&query, StoryView::under(&story_id));
+    query.finish(())?;
+    let story = call.find::<PostedStory>(story_id.as_str()).await?;
+    let story = story.filter(|story| story.is_there(Timestamp::now()));
+    let story = story.ok_or_else(|| ApiError::not_found("story", story_id.as_str()))?;
+    let List { data, next_cursor } = call.page_of::<StoryView>(Filter::All, page).await?;
+    let show =
+        |view: StoryView| ViewShown { viewer: view.viewer.to_string(), viewed_at: view.viewed_at.unix_seconds() };
+    let data = data.into_iter().map(show).collect();
+    Ok(Reply::ok(&Views { data, count: story.views, next_cursor: next_cursor.flatten() }))
+}

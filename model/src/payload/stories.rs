@@ -1,0 +1,17 @@
+//! `story.viewed` (supplement 24).
+
+use serde::Serialize;
+
+use crate::address::Address;
+use crate::id::MessageId;
+
+/// Somebody saw a story of the channel for the first time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StoryViewed {
+    pub story_id: MessageId,
+    /// The phone address when it is known, otherwise the LID.
+    pub viewer: Address,
+    pub viewer_phone: Option<Address>,
+    /// Unix seconds.
+    pub viewed_at: i64,
+}

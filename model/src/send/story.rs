@@ -1,0 +1,205 @@
+//! The body of a story (supplement 15).
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::media::{MediaKind, MediaSend, MediaSource};
+use super::{LONGEST_CAPTION, LONGEST_CLIENT_REF};
+use crate::address::{Address, Suffixes};
+use crate::error::ApiError;
+use crate::field::{Body, Fields, Judged, rule};
+use crate::issue::{Fault, IssueCode, Issues};
+use crate::message::Content;
+use crate::story::StoryStyle;
+
+/// The longest text of a story.
+const LONGEST_TEXT: usize = 700;
+
+/// The most explicit recipients.
+const MOST_RECIPIENTS: usize = 5_000;
+
+/// The fonts that the network has.
+const LAST_FONT: u64 = 9;
+
+const TYPES: &[&str] = &["text", "image", "video", "audio"];
+
+/// A story, well formed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoryRequest {
+    pub says: StoryContent,
+    pub style: StoryStyle,
+    /// Each named once.
+    pub recipients: Option<Vec<Address>>,
+    pub client_ref: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum StoryContent {
+    Ready(Content),
+    /// Its bytes are to be fetched first.
+    Media(MediaSend),
+}
+
+impl StoryRequest {
+    /// # Errors
+    /// `invalid_request` with every broken rule.
+    pub fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, ApiError> {
+        let issues = Issues::new();
+        let fields = Fields::new(body, &issues);
+        let known = |word: &str| TYPES.iter().copied().find(|known| *known == word);
+        let kind = fields.required("type", rule::one_of(TYPES, known));
+        let client_ref = fields.optional("client_ref", rule::text(0..=LONGEST_CLIENT_REF));
+        let recipients = fields.list("recipients", MOST_RECIPIENTS, rule::address(suffixes)).map(once_each);
+        let (says, style) = match kind {
+            Some("text") => (read_text(&fields), read_style(&fields, true)),
+            Some("audio") => {
+                let audio = MediaKind::Audio { voice: false, convert: false };
+                (read_media(&fields, audio), read_style(&fields, false))
+            }
+            Some("image") => {
+                let caption = fields.optional("caption", rule::text(0..=LONGEST_CAPTION));
+                (read_media(&fields, MediaKind::Image { caption }), StoryStyle::default())
+            }
+            Some(_) => {
+                let caption = fields.optional("caption", rule::text(0..=LONGEST_CAPTION));
+                let video = MediaKind::Video { caption, gif: false, note: false };
+                (read_media(&fields, video), StoryStyle::default())
+            }
+            None => (None, StoryStyle::default()),
+        };
+        issues.finish(|| Some(Self { says: says?, style, recipients, client_ref }))
+    }
+
+    /// The JSON Schema of the bodies, by type.
+    pub fn schema() -> Value {
+        let color = json!({ "type": "string", "pattern": "^#[0-9A-Fa-f]{6}$" });
+        let common = json!({
+            "client_ref": { "type": "string", "maxLength": LONGEST_CLIENT_REF },
+            "recipients": {
+                "type": "array",
+                "items": { "type": "string", "pattern": rule::ADDRESS_OR_DIGITS },
+                "minItems": 1,
+                "maxItems": MOST_RECIPIENTS,
+            },
+        });
+        let media = json!({
+            "media_url": { "type": "string", "format": "uri" },
+            "mime_type": { "type": "string", "minLength": 1, "maxLength": 255 },
+        });
+        let text = json!({
+            "text": { "type": "string", "minLength": 1, "maxLength": LONGEST_TEXT },
+            "background_color": color,
+            "text_color": color,
+            "font": { "type": "integer", "minimum": 0, "maximum": LAST_FONT },
+        });
+        let caption = json!({ "caption": { "type": "string", "maxLength": LONGEST_CAPTION } });
+        let variant = |name: &str, parts: &[&Value], required: &[&str]| {
+            let mut properties = json!({ "type": { "const": name } });
+            for (key, schema) in parts.iter().filter_map(|part| part.as_object()).flatten() {
+                properties[key] = schema.clone();
+            }
+            let required: Vec<&str> = ["type"].iter().chain(required).copied().collect();
+            json!({ "type": "object", "properties": properties, "required": required })
+        };
+        let bytes = &["media_url", "mime_type"];
+        json!({
+            "oneOf": [
+                variant("text", &[&text, &common], &["text"]),
+                variant("image", &[&media, &caption, &common], bytes),
+                variant("video", &[&media, &caption, &common], bytes),
+                variant("audio", &[&media, &json!({ "background_color": color }), &common], bytes),
+            ],
+        })
+    }
+}
+
+fn read_text(fields: &Fields<'_>) -> Option<StoryContent> {
+    let text = fields.required("text", rule::text(1..=LONGEST_TEXT))?;
+    Some(StoryContent::Ready(Content::Text { text }))
+}
+
+fn read_media(fields: &Fields<'_>, kind: MediaKind) -> Option<StoryContent> {
+    let url = fields.required("media_url", rule::web_url);
+    let mime_type = fields.required("mime_type", rule::text(1..=255));
+    let source = MediaSource { url: url?, mime_type: mime_type?, filename: None };
+    Some(StoryContent::Media(MediaSend { source, kind, view_once: false }))
+}
+
+fn read_style(fields: &Fields<'_>, text: bool) -> StoryStyle {
+    let background_color = fields.optional("background_color", color);
+    if !text {
+        return StoryStyle { background_color, ..StoryStyle::default() };
+    }
+    let font = fields.optional("font", rule::integer(0..=LAST_FONT)).and_then(|font| u8::try_from(font).ok());
+    StoryStyle { background_color, text_color: fields.optional("text_color", color), font }
+}
+
+/// `#RRGGBB`
+fn color(value: &Value) -> Judged<String> {
+    let text = rule::string(value, || json!({ "pattern": "^#[0-9A-Fa-f]{6}$" }))?;
+    let digits = text.strip_prefix('#').filter(|digits| digits.len() == 6);
+    if digits.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit())) {
+        return Ok(text.to_owned());
+    }
+    Err(Fault::new(IssueCode::Format, "must be a colour such as #1E6E4F"))
+}
+
+fn once_each(mut addresses: Vec<Address>) -> Vec<Address> {
+    let mut seen = BTreeSet::new();
+    addresses.retain(|address| seen.insert(address.clone()));
+    addresses
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    fn parse(body: Value) -> Result<StoryRequest, ApiError> {
+        StoryRequest::parse(&body.try_into().unwrap(), &Suffixes::simulated())
+    }
+
+    #[test]
+    fn each_rule_of_a_story_is_named() {
+        let url = "https://example.com/a.png";
+        let table = [
+            (json!({}), json!(["type"]), "required"),
+            (json!({ "type": "sticker" }), json!(["type"]), "enum"),
+            (json!({ "type": "text" }), json!(["text"]), "required"),
+            (json!({ "type": "text", "text": "" }), json!(["text"]), "too_short"),
+            (json!({ "type": "text", "text": "x".repeat(701) }), json!(["text"]), "too_long"),
+            (json!({ "type": "text", "text": "x", "font": 10 }), json!(["font"]), "too_big"),
+            (json!({ "type": "text", "text": "x", "background_color": "red" }), json!(["background_color"]), "format"),
+            (json!({ "type": "text", "text": "x", "text_color": "#12345G" }), json!(["text_color"]), "format"),
+            (json!({ "type": "text", "text": "x", "recipients": [] }), json!(["recipients"]), "empty"),
+            (json!({ "type": "text", "text": "x", "recipients": ["+1"] }), json!(["recipients", 0]), "too_short"),
+            (json!({ "type": "image", "mime_type": "image/png" }), json!(["media_url"]), "required"),
+            (json!({ "type": "video", "media_url": url }), json!(["mime_type"]), "required"),
+            (
+                json!({ "type": "image", "media_url": url, "mime_type": "image/png", "caption": "x".repeat(1025) }),
+                json!(["caption"]),
+                "too_long",
+            ),
+            (
+                json!({ "type": "audio", "media_url": url, "mime_type": "audio/ogg", "background_color": "#1" }),
+                json!(["background_color"]),
+                "format",
+            ),
+        ];
+        for (body, path, code) in table {
+            let details = parse(body.clone()).unwrap_err().details.unwrap();
+            assert_eq!((&details[0]["path"], &details[0]["code"]), (&path, &json!(code)), "{body}");
+        }
+        let many: Vec<String> = (0..5001).map(|n| format!("1555{n:07}")).collect();
+        let refused = parse(json!({ "type": "text", "text": "x", "recipients": many })).unwrap_err();
+        assert_eq!(refused.details.unwrap()[0]["code"], "too_many");
+    }
+
+    #[test]
+    fn a_recipient_who_is_named_twice_counts_once() {
+        let named = ["15551234567", "15551234567@s.example", "15557654321"];
+        let story = parse(json!({ "type": "text", "text": "x", "recipients": named })).unwrap();
+        assert_eq!(story.recipients.unwrap().len(), 2);
+    }
+}

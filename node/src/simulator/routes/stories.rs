@@ -1,0 +1,35 @@
+//! Stories that a phone posts and sees.
+
+use network::simulator::answers::stories::NewStory;
+use salvo::http::StatusCode;
+use salvo::prelude::Router;
+use serde_json::json;
+
+use super::call::{Answer, Call, Outcome, Routes};
+
+pub fn routes(routes: &Routes<'_>) -> Router {
+    let story = Router::with_path("{story}")
+        .push(Router::new().delete(routes.to(delete)))
+        .push(Router::with_path("view").post(routes.to(view)));
+    Router::with_path("stories").push(Router::new().get(routes.to(list)).post(routes.to(post))).push(story)
+}
+
+async fn post(call: Call) -> Outcome {
+    let story_id = call.simulator.post_story(&call.phone, &call.body::<NewStory>()?)?;
+    Answer::json(StatusCode::CREATED, &json!({ "story_id": story_id }))
+}
+
+async fn list(call: Call) -> Outcome {
+    let stories = call.simulator.stories(&call.phone)?;
+    Answer::ok(&json!({ "total": stories.len(), "data": stories }))
+}
+
+async fn delete(call: Call) -> Outcome {
+    call.simulator.delete_story(&call.phone, call.param("story"))?;
+    Answer::done()
+}
+
+async fn view(call: Call) -> Outcome {
+    call.simulator.view_story(&call.phone, call.param("story"))?;
+    Answer::done()
+}

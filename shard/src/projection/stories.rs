@@ -1,0 +1,206 @@
+//! Stories of the channel and who has seen them (supplement 15). A story is written with the send that posts it, or when
+//! the channel's own phone posts one; what is past its day goes when the next one comes.
+
+use model::address::Address;
+use model::error::ApiError;
+use model::id::MessageId;
+use model::message::Content;
+use model::payload::{Payload, StoryViewed};
+use model::story::LIFETIME;
+use model::time::Timestamp;
+use network::notice::StoryNews;
+use serde::{Deserialize, Serialize};
+
+use super::{Context, Entity, Kind, Rows, Told};
+
+/// Views that one post clears away at most; the rest goes with the next.
+const CLEARED_AT_ONCE: usize = 1_000;
+
+/// A story that the channel posted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PostedStory {
+    pub id: MessageId,
+    pub posted_at: Timestamp,
+    /// Each viewer counts once.
+    pub views: u64,
+    /// Its deletion is on its way to the network.
+    pub deleting: bool,
+}
+
+impl Entity for PostedStory {
+    const KIND: Kind = Kind::Story;
+
+    fn id(&self) -> String {
+        self.id.0.clone()
+    }
+}
+
+impl PostedStory {
+    /// Whether it can still be seen.
+    pub fn is_there(&self, now: Timestamp) -> bool {
+        !self.deleting && now.since(self.posted_at) < LIFETIME
+    }
+}
+
+/// Who saw a story, and when first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StoryView {
+    pub story: MessageId,
+    pub viewer: Address,
+    pub viewed_at: Timestamp,
+}
+
+impl Entity for StoryView {
+    const KIND: Kind = Kind::StoryView;
+
+    fn id(&self) -> String {
+        format!("{}{}", Self::under(&self.story), self.viewer)
+    }
+}
+
+impl StoryView {
+    /// What the ids of a story's views begin with.
+    pub fn under(story: &MessageId) -> String {
+        format!("{story}/")
+    }
+}
+
+/// Whether a story can be deleted, or be asked about.
+///
+/// # Errors
+/// `not_found` after its day, or its deletion.
+pub fn find(id: &MessageId, rows: &Rows<'_>, now: Timestamp) -> Result<PostedStory, ApiError> {
+    let found = rows.get::<PostedStory>(id.as_str()).filter(|story| story.is_there(now));
+    found.ok_or_else(|| ApiError::not_found("story", id.as_str()))
+}
+
+/// A send was taken: a story is there from here on, and one that is being deleted is not.
+pub fn sent(id: &MessageId, content: &Content, rows: &mut Rows<'_>, now: Timestamp) {
+    match content {
+        Content::Story(_) => post(id, rows, now),
+        Content::StoryDelete { story } => {
+            if let Some(story) = rows.get::<PostedStory>(story.as_str()) {
+                rows.put(&PostedStory { deleting: true, ..story });
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The network's verdict on such a send.
+pub fn settled(id: &MessageId, content: &Content, accepted: bool, rows: &mut Rows<'_>) {
+    match (content, accepted) {
+        (Content::Story(_), false) => forget(id, rows),
+        (Content::StoryDelete { story }, true) => forget(story, rows),
+        (Content::StoryDelete { story }, false) => {
+            if let Some(story) = rows.get::<PostedStory>(story.as_str()) {
+                rows.put(&PostedStory { deleting: false, ..story });
+            }
+        }
+        _ => {}
+    }
+}
+
+pub fn take(id: &MessageId, news: &StoryNews, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<Told> {
+    match (news, rows.get::<PostedStory>(id.as_str())) {
+        (StoryNews::Posted, None) => post(id, rows, context.at),
+        (StoryNews::Deleted, Some(_)) => forget(id, rows),
+        (StoryNews::Viewed { viewer }, Some(story)) => {
+            let view = StoryView { story: id.clone(), viewer: context.best(viewer), viewed_at: context.at };
+            if rows.has::<StoryView>(&view.id()) {
+                return Vec::new();
+            }
+            rows.put(&view);
+            rows.put(&PostedStory { views: story.views + 1, ..story });
+            let viewed = Payload::StoryViewed(StoryViewed {
+                story_id: id.clone(),
+                viewer_phone: (!view.viewer.is_lid()).then(|| view.viewer.clone()),
+                viewer: view.viewer,
+                viewed_at: context.at.unix_seconds(),
+            });
+            return vec![Told { payload: viewed, chat: None }];
+        }
+        // Known already; or a story of another life of the channel.
+        _ => {}
+    }
+    Vec::new()
+}
+
+fn post(id: &MessageId, rows: &mut Rows<'_>, now: Timestamp) {
+    clear_old(rows, now);
+    rows.put(&PostedStory { id: id.clone(), posted_at: now, views: 0, deleting: false });
+}
+
+fn forget(id: &MessageId, rows: &mut Rows<'_>) {
+    for view in rows.under::<StoryView>(&StoryView::under(id), usize::MAX) {
+        rows.remove::<StoryView>(&view.id());
+    }
+    rows.remove::<PostedStory>(id.as_str());
+}
+
+/// Drops what cannot be asked about any more, so much at a time.
+fn clear_old(rows: &mut Rows<'_>, now: Timestamp) {
+    let mut left = CLEARED_AT_ONCE;
+    for story in rows.all::<PostedStory>().into_iter().filter(|story| now.since(story.posted_at) >= LIFETIME) {
+        let views = rows.under::<StoryView>(&StoryView::under(&story.id), left);
+        left -= views.len();
+        views.iter().for_each(|view| rows.remove::<StoryView>(&view.id()));
+        if left == 0 {
+            return;
+        }
+        rows.remove::<PostedStory>(story.id.as_str());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::address::Suffixes;
+    use model::id::ChannelId;
+    use raft::machine::MemoryState;
+
+    use super::*;
+    use crate::projection::Projected;
+
+    #[test]
+    fn a_story_is_viewed_once_by_each_and_gone_after_a_day() {
+        let (stored, mut turn) = (MemoryState::new(), Projected::default());
+        let suffixes = Suffixes::simulated();
+        let phone_behind = |lid: &Address| (lid.as_str() == "25@lid").then(|| suffixes.phone_address("1555"));
+        let at = |hours: i64| Context {
+            suffixes: &suffixes,
+            own: &[],
+            phone_behind: &phone_behind,
+            at: Timestamp(hours * 3_600_000),
+        };
+        let mut rows = Rows::new(&stored, ChannelId::random(), &mut turn);
+        let story = |id: &str| MessageId(id.into());
+        take(&story("A"), &StoryNews::Posted, &mut rows, &at(0));
+        let viewed = |by: &str| StoryNews::Viewed { viewer: Address::parse(by).expect("an address") };
+        assert_eq!(take(&story("A"), &viewed("25@lid"), &mut rows, &at(1)).len(), 1);
+        // The same person under the other address.
+        assert!(take(&story("A"), &viewed("1555@s.example"), &mut rows, &at(2)).is_empty());
+        assert_eq!(take(&story("A"), &viewed("26@lid"), &mut rows, &at(2)).len(), 1);
+        assert!(take(&story("B"), &viewed("26@lid"), &mut rows, &at(2)).is_empty());
+        assert_eq!(find(&story("A"), &rows, at(23).at).map(|story| story.views).ok(), Some(2));
+        assert!(find(&story("A"), &rows, at(24).at).is_err());
+        take(&story("C"), &StoryNews::Posted, &mut rows, &at(24));
+        assert!(rows.all::<StoryView>().is_empty());
+        assert_eq!(rows.all::<PostedStory>().len(), 1);
+    }
+
+    #[test]
+    fn a_deletion_that_fails_brings_the_story_back() {
+        let (stored, mut turn) = (MemoryState::new(), Projected::default());
+        let mut rows = Rows::new(&stored, ChannelId::random(), &mut turn);
+        let (story, now) = (MessageId("A".into()), Timestamp(0));
+        post(&story, &mut rows, now);
+        let deletion = Content::StoryDelete { story: story.clone() };
+        let there = |rows: &Rows<'_>| find(&story, rows, now).is_ok();
+        sent(&MessageId("D".into()), &deletion, &mut rows, now);
+        assert!(!there(&rows));
+        settled(&MessageId("D".into()), &deletion, false, &mut rows);
+        assert!(there(&rows));
+        settled(&MessageId("D".into()), &deletion, true, &mut rows);
+        assert!(rows.all::<PostedStory>().is_empty());
+    }
+}
