@@ -210,6 +210,9 @@ pub fn resource_of(path: &str) -> Option<Resource> {
     match segments.next()? {
         "channels" => match segments.nth(1) {
             None => Some(Resource::Channels),
+            Some("contacts") if matches!(segments.nth(1), Some("catalog" | "business-profile")) => {
+                Some(Resource::Business)
+            }
             // Lifecycle calls and the like are the channel's own.
             Some(part) => Resource::parse(part).or(Some(Resource::Channels)),
         },
@@ -295,6 +298,10 @@ mod tests {
             ("/v1/channels/{id}/messages", Some(Resource::Messages)),
             ("/v1/channels/{id}/presences/{contact_id}", Some(Resource::Presences)),
             ("/v1/channels/{id}/stories", Some(Resource::Stories)),
+            ("/v1/channels/{id}/business/products/{product_id}", Some(Resource::Business)),
+            ("/v1/channels/{id}/contacts/{contact_id}/catalog", Some(Resource::Business)),
+            ("/v1/channels/{id}/contacts/{contact_id}/business-profile", Some(Resource::Business)),
+            ("/v1/channels/{id}/contacts/{contact_id}/picture", Some(Resource::Contacts)),
             ("/v1/channels/{id}/calls/{call_id}/accept", Some(Resource::Calls)),
             ("/v1/messages", Some(Resource::Messages)),
             ("/v1/messages/{message_id}/deliveries", Some(Resource::Messages)),

@@ -4,6 +4,7 @@
 
 pub mod address;
 pub mod api_key;
+pub mod business;
 pub mod call;
 pub mod chat;
 pub mod community;

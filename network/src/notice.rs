@@ -3,6 +3,7 @@
 //! [`News`].
 
 use model::address::Address;
+use model::business::{BusinessProfile, CartItem, Collection, Order, OrderStatus, Product};
 use model::call::CallEnd;
 use model::chat::ChatChanges;
 use model::community::KnownCommunity;
@@ -11,6 +12,8 @@ use model::id::MessageId;
 use model::newsletter::Newsletter;
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
+
+use crate::operation::business::BusinessState;
 
 /// Something changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,6 +55,7 @@ pub enum News {
         story: MessageId,
         news: StoryNews,
     },
+    Business(Box<BusinessNews>),
 }
 
 /// What became of a group that the channel is in.
@@ -127,5 +131,36 @@ pub enum StoryNews {
     /// For the first time by this one.
     Viewed {
         viewer: Address,
+    },
+}
+
+/// What became of the channel's business account.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum BusinessNews {
+    /// It became a business, or is none any more.
+    Account(Option<Box<BusinessState>>),
+    Profile(Box<BusinessProfile>),
+    /// New, or changed.
+    Product(Box<Product>),
+    ProductGone {
+        product: String,
+    },
+    /// New, or changed.
+    Collection(Collection),
+    CollectionGone {
+        collection: String,
+    },
+    OrderPlaced(Box<Order>),
+    OrderMoved {
+        order: String,
+        status: OrderStatus,
+        reason: Option<String>,
+    },
+    /// Somebody's cart holds this now.
+    Cart {
+        cart: Option<String>,
+        items: Vec<CartItem>,
+        total_amount: Option<u64>,
+        currency: String,
     },
 }

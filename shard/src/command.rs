@@ -123,7 +123,8 @@ pub struct NewMessage {
     pub occurred_at: Timestamp,
     /// The encoded `MessageRow`.
     pub row: Bytes,
-    /// The chat in which something was said; `None` for what only changes or comments on another message.
+    /// The chat in which something was said; `None` for what only changes or comments on another message, and for
+    /// stories.
     #[serde(default)]
     pub chat: Option<Address>,
 }
@@ -136,7 +137,7 @@ impl NewMessage {
             id: row.id,
             occurred_at: row.occurred_at,
             row: Bytes::from(encode(row)),
-            chat: row.content.target().is_none().then(|| row.chat.clone()),
+            chat: (row.content.target().is_none() && !row.content.is_story()).then(|| row.chat.clone()),
         }
     }
 }

@@ -3,6 +3,7 @@
 mod account;
 mod api_keys;
 mod auth;
+mod business;
 mod calls;
 mod channels;
 mod chats;
@@ -45,6 +46,7 @@ pub fn routes() -> Vec<Route> {
     routes.extend(media::routes());
     routes.extend(groups::routes());
     routes.extend(calls::routes());
+    routes.extend(business::routes());
     routes.extend(stories::routes());
     routes.extend(settings::routes());
     routes.extend(contacts::routes());

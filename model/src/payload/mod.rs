@@ -1,5 +1,6 @@
 //! What the events say: the `data` of each (supplement 24), and which chats an endpoint hears of.
 
+mod business;
 mod calls;
 mod chats;
 mod groups;
@@ -8,6 +9,7 @@ mod stories;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use self::business::{CartUpdated, OrderCancelled, OrderPlaced};
 pub use self::calls::{CallOffered, CallTerminated};
 pub use self::chats::{ChatArchived, ChatField, ChatPinned, ChatUpdated};
 pub use self::groups::{GroupCreated, GroupMembers, GroupUpdated, MembersReason};
@@ -381,6 +383,9 @@ pub enum Payload {
     ChatArchived(ChatArchived),
     ChatPinned(ChatPinned),
     StoryViewed(StoryViewed),
+    OrderPlaced(Box<OrderPlaced>),
+    OrderCancelled(OrderCancelled),
+    CartUpdated(CartUpdated),
 }
 
 impl Payload {
@@ -407,6 +412,9 @@ impl Payload {
             Self::ChatArchived(_) => EventName::ChatArchived,
             Self::ChatPinned(_) => EventName::ChatPinned,
             Self::StoryViewed(_) => EventName::StoryViewed,
+            Self::OrderPlaced(_) => EventName::OrderPlaced,
+            Self::OrderCancelled(_) => EventName::OrderCancelled,
+            Self::CartUpdated(_) => EventName::CartUpdated,
         }
     }
 
@@ -423,7 +431,10 @@ impl Payload {
             | Self::ChannelStatus(_)
             | Self::QrUpdated(_)
             | Self::ContactResolved(_)
-            | Self::StoryViewed(_) => ChatType::None,
+            | Self::StoryViewed(_)
+            | Self::OrderPlaced(_)
+            | Self::OrderCancelled(_)
+            | Self::CartUpdated(_) => ChatType::None,
             Self::GroupCreated(_)
             | Self::GroupUpdated(_)
             | Self::GroupParticipantAdded(_)

@@ -5,6 +5,7 @@
 //! its caller is answered. A new area is a module here, a variant of [`Operation`] and of [`Answer`], and a line of
 //! `areas!`.
 
+pub mod business;
 pub mod calls;
 pub mod chats;
 pub mod communities;
@@ -16,6 +17,7 @@ pub mod presence;
 
 use serde::{Deserialize, Serialize};
 
+use self::business::{BusinessAnswer, BusinessOperation};
 use self::calls::{CallAnswer, CallOperation};
 use self::chats::{ChatAnswer, ChatOperation};
 use self::communities::{CommunityAnswer, CommunityOperation};
@@ -34,6 +36,7 @@ pub enum Operation {
     Presence(PresenceOperation),
     Communities(CommunityOperation),
     Newsletters(NewsletterOperation),
+    Business(BusinessOperation),
 }
 
 /// The answer to an [`Operation`] of the same area.
@@ -46,6 +49,7 @@ pub enum Answer {
     Presence(PresenceAnswer),
     Communities(CommunityAnswer),
     Newsletters(NewsletterAnswer),
+    Business(BusinessAnswer),
 }
 
 /// The network's refusal: for good, with its code and text (supplement 1, rule 18).
@@ -98,4 +102,5 @@ areas! {
     Presence: PresenceOperation => PresenceAnswer;
     Communities: CommunityOperation => CommunityAnswer;
     Newsletters: NewsletterOperation => NewsletterAnswer;
+    Business: BusinessOperation => BusinessAnswer;
 }

@@ -2,8 +2,9 @@
 //!
 //! - [`writing`]: what a phone writes.
 //! - [`inbox`]: what reached it.
-//! - [`calls`]: calls that phones make and get; [`stories`]: stories.
+//! - [`calls`]: calls that phones make and get; [`stories`]: stories; [`business`]: orders and carts.
 
+pub mod business;
 pub mod calls;
 pub mod inbox;
 pub mod stories;

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use model::address::Address;
+use model::business::OrderStatus;
 use model::id::MessageId;
 use model::time::Timestamp;
 use tokio::sync::oneshot;
 
+use super::answers::business::{NewCart, NewOrder};
 use super::answers::calls::{NewCall, ShownCall};
 use super::answers::stories::{NewStory, ShownStory};
 use super::answers::{
@@ -141,6 +143,30 @@ impl Simulator {
     /// An address, or the digits of a number.
     pub fn address(&self, text: &str) -> Result<Address, ControlError> {
         self.shared.with(|engine, _| engine.parse_address(text))
+    }
+
+    /// The phone orders from a business; returns the order's id.
+    pub fn place_order(&self, phone: &str, body: &NewOrder) -> Result<String, ControlError> {
+        let number = number(phone)?;
+        self.shared.with(|engine, now| engine.place_order(now, number, body))
+    }
+
+    /// The buyer or the business moves an order on.
+    pub fn move_order(
+        &self,
+        phone: &str,
+        id: &str,
+        to: OrderStatus,
+        reason: Option<String>,
+    ) -> Result<(), ControlError> {
+        let number = number(phone)?;
+        self.shared.with(|engine, now| engine.move_order(now, number, id, to, reason))
+    }
+
+    /// The phone fills its cart at a business; returns the cart's id.
+    pub fn fill_cart(&self, phone: &str, body: &NewCart) -> Result<String, ControlError> {
+        let number = number(phone)?;
+        self.shared.with(|engine, now| engine.fill_cart(now, number, body))
     }
 
     /// The phone calls a number or a group; returns the call's id.

@@ -1,5 +1,6 @@
 //! The routes of the control API: one line each says what is parsed, what is called and how it is answered.
 
+mod business;
 mod call;
 mod calls;
 mod communities;
@@ -43,6 +44,9 @@ pub fn router(simulator: &Simulator) -> Router {
         .push(calls::routes(&routes))
         .push(people::chats(&routes))
         .push(people::contacts(&routes))
+        .push(business::business(&routes))
+        .push(business::orders(&routes))
+        .push(business::cart(&routes))
         .push(stories::routes(&routes))
         .push(communities::routes(&routes))
         .push(newsletters::routes(&routes));

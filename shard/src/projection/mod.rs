@@ -8,6 +8,7 @@
 //! An area is a module here with those functions, and a line in each of the three. An entity is a type of `model` with a
 //! [`Kind`] of its own.
 
+mod business;
 mod calls;
 pub mod chats;
 mod communities;
@@ -24,6 +25,7 @@ use model::id::MessageId;
 use model::payload::{Payload, Sender};
 use model::time::Timestamp;
 use network::notice::{News, Notice};
+use network::operation::business::BusinessOperation;
 use network::operation::chats::ChatOperation;
 use network::operation::communities::CommunityOperation;
 use network::operation::contacts::{ContactAnswer, ContactOperation};
@@ -34,6 +36,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::records::MessageRow;
 
+pub use self::business::{BusinessAccount, OrderPlace};
 pub use self::rows::{Entity, Projected, Rows};
 pub use self::stories::{PostedStory, StoryView};
 
@@ -53,6 +56,11 @@ pub enum Kind {
     Call = 40,
     Story = 41,
     StoryView = 42,
+    BusinessAccount = 43,
+    Product = 44,
+    Collection = 45,
+    Order = 46,
+    OrderPlace = 47,
     /// What the customer has settled for the channel; see `crate::settings`.
     Settings = 60,
     Community = 10,
@@ -133,6 +141,7 @@ pub fn to_sync() -> Vec<(&'static str, Operation)> {
         (chats::AREA, ChatOperation::List.into()),
         (communities::AREA, CommunityOperation::List.into()),
         (newsletters::AREA, NewsletterOperation::List.into()),
+        (business::AREA, BusinessOperation::Show.into()),
     ]
 }
 
@@ -150,6 +159,7 @@ pub fn check(operation: &Operation, rows: &Rows<'_>, context: &Context<'_>) -> R
         Operation::Presence(_) => Ok(()),
         Operation::Communities(operation) => communities::check(operation, rows),
         Operation::Newsletters(operation) => newsletters::check(operation, rows),
+        Operation::Business(operation) => business::check(operation, rows),
     }
 }
 
@@ -169,6 +179,9 @@ pub fn absorb(operation: &Operation, answer: &Answer, rows: &mut Rows<'_>, conte
         }
         (Operation::Newsletters(operation), Answer::Newsletters(answer)) => {
             newsletters::absorb(operation, answer, rows);
+        }
+        (Operation::Business(operation), Answer::Business(answer)) => {
+            business::absorb(operation, answer, rows, context);
         }
         // An answer of another area, or one that changes nothing.
         _ => {}
@@ -203,6 +216,7 @@ pub fn refusal(operation: &Operation, refused: &Refused) -> ApiError {
         Operation::Presence(_) => None,
         Operation::Communities(operation) => communities::refusal(operation, refused),
         Operation::Newsletters(operation) => newsletters::refusal(operation, refused),
+        Operation::Business(operation) => business::refusal(operation, refused),
     };
     narrower.unwrap_or_else(|| ApiError::upstream_refused(u32::from(refused.code), &refused.text))
 }
@@ -227,5 +241,6 @@ pub fn take(notice: &Notice, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<
             Vec::new()
         }
         News::Story { story, news } => stories::take(story, news, rows, context),
+        News::Business(news) => business::take(news, notice.actor.as_ref(), rows, context),
     }
 }

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::address::{Address, AddressKind, Suffixes};
+use model::business::{Order, OrderStatus, Product};
 use model::chat::ChatKind;
 use model::contact::KnownLidPair;
 use model::error::ApiError;
 use model::id::ChannelId;
+use model::time::Timestamp;
 use raft::machine::View;
 use serde::{Deserialize, Serialize};
 
@@ -66,12 +68,30 @@ pub enum Read {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Filter {
     All,
+    /// Products.
+    InCollection {
+        collection: String,
+    },
+    /// By when they were placed, `since` included, and by status, where any is named.
+    Orders {
+        since: Option<Timestamp>,
+        until: Option<Timestamp>,
+        statuses: Vec<OrderStatus>,
+    },
 }
 
 impl Filter {
-    fn passes(&self, _row: &[u8]) -> bool {
+    fn passes(&self, row: &[u8]) -> bool {
         match self {
             Self::All => true,
+            Self::InCollection { collection } => decode::<Product>(row).collection_ids.contains(collection),
+            Self::Orders { since, until, statuses } => {
+                let order: Order = decode(row);
+                let placed = Timestamp::from_unix_seconds(order.placed_at);
+                since.is_none_or(|since| placed >= since)
+                    && until.is_none_or(|until| placed < until)
+                    && (statuses.is_empty() || statuses.contains(&order.status))
+            }
         }
     }
 }

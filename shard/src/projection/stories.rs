@@ -169,6 +169,8 @@ mod tests {
         let at = |hours: i64| Context {
             suffixes: &suffixes,
             own: &[],
+            lid_behind: &|_| None,
+            received: &|_| None,
             phone_behind: &phone_behind,
             at: Timestamp(hours * 3_600_000),
         };

@@ -29,11 +29,16 @@ impl Engine {
     fn put(&mut self, now: Timestamp, number: Number, settings: &PhoneSettings) -> bool {
         let known = self.subscribers.len();
         let subscriber = self.subscribers.entry(number).or_insert_with(|| Subscriber::new(number));
+        let was_business = subscriber.business;
         subscriber.set(settings);
+        let turned = subscriber.business != was_business;
         if subscriber.online {
             for (message, copies) in std::mem::take(&mut subscriber.waiting) {
                 self.take_in(now, message, copies, number);
             }
+        }
+        if turned {
+            self.tell_business_account(now, number);
         }
         self.subscribers.len() > known
     }
@@ -73,6 +78,7 @@ impl Engine {
         self.subscribers.remove(&number);
         self.groups.forget(number);
         self.newsletters.forget(number);
+        self.businesses.forget(number);
         Ok(())
     }
 
@@ -278,6 +284,7 @@ impl Engine {
         self.communities = Default::default();
         self.newsletters = Default::default();
         self.calls = Default::default();
+        self.businesses = Default::default();
         self.stories = Default::default();
         self.ledger = Default::default();
         self.media = Default::default();

@@ -10,12 +10,13 @@
 //!   what reached them.
 //! - [`media`]: bytes that come with messages; [`pictures`]: those of groups, newsletters and profiles.
 //! - [`operations`]: what is asked beside sending, and the notices of it; [`groups`], [`communities`],
-//!   [`newsletters`]: members and rules; [`calls`]: who is called.
+//!   [`newsletters`]: members and rules; [`calls`]: who is called; [`business`]: catalogs and orders.
 //! - [`posting`]: stories, which [`stories`] keeps.
 //! - [`control`], [`inbox`], [`writing`]: what the control API asks.
 //! - [`subscriber`], [`account`], [`message`], [`mailbox`], [`ledger`]: the state.
 
 mod account;
+mod business;
 mod calls;
 mod communities;
 mod control;
@@ -50,6 +51,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use uuid::Uuid;
 
+use self::business::Businesses;
 use self::calls::Calls;
 use self::communities::Communities;
 use self::groups::Groups;
@@ -134,6 +136,7 @@ pub struct Engine {
     communities: Communities,
     newsletters: Newsletters,
     calls: Calls,
+    businesses: Businesses,
     stories: Stories,
     ledger: Ledger,
     media: MediaStore,
@@ -168,6 +171,7 @@ impl Engine {
             communities: Communities::default(),
             newsletters: Newsletters::default(),
             calls: Calls::default(),
+            businesses: Businesses::default(),
             stories: Stories::default(),
             ledger: Ledger::default(),
             media: MediaStore::default(),

@@ -3,6 +3,7 @@
 //! A phone does through the control API what a device does through its session: both end in [`Engine::perform`]. Whom a
 //! change concerns gets a notice, the devices of its author too.
 
+mod business;
 mod calls;
 mod chats;
 mod communities;
@@ -85,6 +86,7 @@ impl Engine {
         operation: Operation,
     ) -> Result<Answer, Refusal> {
         let answer = match operation {
+            Operation::Business(operation) => self.business_operation(now, by, operation).map(Answer::from),
             Operation::Calls(operation) => self.call_operation(now, by, device, operation).map(Answer::from),
             Operation::Groups(operation) => self.group_operation(now, by, operation).map(Answer::from),
             Operation::Chats(operation) => self.chat_operation(now, by, operation).map(Answer::from),

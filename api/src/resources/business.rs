@@ -1,0 +1,337 @@
+//! Business accounts (supplement 16): what the channel's own has, and what those of contacts show.
+
+use model::business::{
+    self, BusinessProfile, Collection, Order, OrderStatus, Product, ProductChanges, ProfileChanges, read_collection,
+    read_collection_changes, read_product, read_product_changes, read_profile_changes,
+};
+use model::error::{ApiError, ErrorCode};
+use model::field::{Body, Change, Fields, rule};
+use model::issue::Issues;
+use model::page::ListId;
+use network::operation::business::{BusinessAnswer, BusinessOperation};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::json;
+use shard::projection::read::Filter;
+use shard::projection::{BusinessAccount, OrderPlace};
+
+use crate::exchange::ChannelCall;
+use crate::failure;
+use crate::openapi::Doc;
+use crate::projection::{Page, read_refresh};
+use crate::query::Query;
+use crate::reply::{Outcome, Reply};
+use crate::route::Route;
+
+/// What changes of the account may answer beside its own codes.
+const CHANGES: &[ErrorCode] = &[ErrorCode::NotConnected, ErrorCode::ChannelUnavailable, ErrorCode::Other];
+
+const FINDS: &[ErrorCode] =
+    &[ErrorCode::NotFound, ErrorCode::NotConnected, ErrorCode::ChannelUnavailable, ErrorCode::Other];
+
+/// What a look at somebody else's business may answer.
+const CONTACTS: &[ErrorCode] =
+    &[ErrorCode::ContactNotFound, ErrorCode::NotConnected, ErrorCode::ChannelUnavailable, ErrorCode::Other];
+
+pub fn routes() -> Vec<Route> {
+    let product = || json!({ "name": "Tea", "price_amount": 4500, "currency": "EUR", "image_urls": ["https://example.com/tea.jpg"] });
+    vec![
+        Route::get("/v1/channels/{id}/business/profile").channel(show_profile).doc(
+            Doc::new("get_business_profile", "Get the business profile")
+                .query(|query| read_refresh(&query))
+                .ok::<BusinessProfile>()
+                .errors(CHANGES),
+        ),
+        Route::patch("/v1/channels/{id}/business/profile").channel(change_profile).doc(
+            Doc::new("update_business_profile", "Change the business profile")
+                .body(
+                    read_profile_changes,
+                    json!({ "description": "Tea and more", "websites": ["https://example.com"] }),
+                )
+                .ok::<BusinessProfile>()
+                .errors(CHANGES),
+        ),
+        Route::put("/v1/channels/{id}/business/cart").channel(set_cart).doc(
+            Doc::new("set_cart_enabled", "Switch the cart on or off")
+                .body(read_cart, json!({ "enabled": true }))
+                .ok::<CartSwitch>()
+                .errors(CHANGES),
+        ),
+        Route::get("/v1/channels/{id}/business/products").channel(list_products).doc(
+            Doc::new("list_products", "List the products of the catalog")
+                .query(|query| {
+                    Page::read(&query, ListId::only());
+                    read_collection_id(&query)
+                })
+                .page::<Product>()
+                .errors(CHANGES),
+        ),
+        Route::post("/v1/channels/{id}/business/products").channel(add_product).doc(
+            Doc::new("create_product", "Add a product to the catalog")
+                .body(read_product, product())
+                .created::<Product>()
+                .errors(CHANGES),
+        ),
+        Route::get("/v1/channels/{id}/business/products/{product_id}")
+            .channel(show_product)
+            .doc(Doc::new("get_product", "Get a product").ok::<Product>().errors(FINDS)),
+        Route::patch("/v1/channels/{id}/business/products/{product_id}").channel(change_product).doc(
+            Doc::new("update_product", "Change a product")
+                .body(read_product_changes, json!({ "hidden": true }))
+                .ok::<Product>()
+                .errors(FINDS),
+        ),
+        Route::delete("/v1/channels/{id}/business/products/{product_id}")
+            .channel(delete_product)
+            .doc(Doc::new("delete_product", "Delete a product").no_content().errors(FINDS)),
+        Route::get("/v1/channels/{id}/business/collections").channel(list_collections).doc(
+            Doc::new("list_collections", "List the collections of the catalog")
+                .query(|query| Page::read(&query, ListId::only()))
+                .page::<Collection>()
+                .errors(CHANGES),
+        ),
+        Route::post("/v1/channels/{id}/business/collections").channel(add_collection).doc(
+            Doc::new("create_collection", "Add a collection")
+                .body(read_collection, json!({ "name": "Teas", "product_ids": ["7000000000000001"] }))
+                .created::<Collection>()
+                .errors(FINDS),
+        ),
+        Route::get("/v1/channels/{id}/business/collections/{collection_id}")
+            .channel(show_collection)
+            .doc(Doc::new("get_collection", "Get a collection").ok::<Collection>().errors(FINDS)),
+        Route::patch("/v1/channels/{id}/business/collections/{collection_id}").channel(change_collection).doc(
+            Doc::new("update_collection", "Rename a collection, or change what is in it")
+                .body(read_collection_changes, json!({ "remove_product_ids": ["7000000000000001"] }))
+                .ok::<Collection>()
+                .errors(FINDS),
+        ),
+        Route::delete("/v1/channels/{id}/business/collections/{collection_id}")
+            .channel(delete_collection)
+            .doc(Doc::new("delete_collection", "Delete a collection, not its products").no_content().errors(FINDS)),
+        Route::get("/v1/channels/{id}/business/orders").channel(list_orders).doc(
+            Doc::new("list_orders", "List orders that came as events, the latest first")
+                .query(|query| {
+                    Page::read(&query, ListId::only());
+                    read_orders(&query)
+                })
+                .page::<Order>()
+                .errors(CHANGES),
+        ),
+        Route::get("/v1/channels/{id}/business/orders/{order_id}").channel(show_order).doc(
+            Doc::new("get_order", "Get an order")
+                .about("The `token` of `order.placed` is needed for an order that came before the channel was linked.")
+                .query(|query| query.text("token").map(str::to_owned))
+                .ok::<Order>()
+                .errors(FINDS),
+        ),
+        Route::get("/v1/channels/{id}/contacts/{contact_id}/catalog").channel(show_catalog).doc(
+            Doc::new("get_contact_catalog", "List the products of a contact's business")
+                .query(|query| Page::read(&query, ListId::only()))
+                .page::<Product>()
+                .errors(CONTACTS),
+        ),
+        Route::get("/v1/channels/{id}/contacts/{contact_id}/business-profile").channel(show_contacts_profile).doc(
+            Doc::new("get_contact_business_profile", "Get the profile of a contact's business")
+                .ok::<BusinessProfile>()
+                .errors(CONTACTS),
+        ),
+    ]
+}
+
+/// The profile of the channel's own business.
+///
+/// # Errors
+/// 422 `other` for an account that is no business. What is not known yet is asked for, which needs a connected channel.
+async fn own(call: &mut ChannelCall) -> Result<BusinessProfile, ApiError> {
+    let mut account = call.find::<BusinessAccount>(BusinessAccount::ID).await?;
+    if account.is_none() {
+        call.operate(BusinessOperation::Show).await?;
+        account = call.find::<BusinessAccount>(BusinessAccount::ID).await?;
+    }
+    account.and_then(|account| account.profile).ok_or_else(business::not_business)
+}
+
+async fn show_profile(call: &mut ChannelCall) -> Outcome {
+    let query = call.query();
+    let refresh = read_refresh(&query);
+    query.finish(())?;
+    if refresh {
+        call.operate(BusinessOperation::Show).await?;
+    }
+    Ok(Reply::ok(&own(call).await?))
+}
+
+async fn change(call: &mut ChannelCall, changes: ProfileChanges) -> Result<BusinessProfile, ApiError> {
+    call.operate(BusinessOperation::ChangeProfile(Box::new(changes))).await?;
+    own(call).await
+}
+
+async fn change_profile(call: &mut ChannelCall) -> Outcome {
+    let changes = read_profile_changes(&call.object().await?)?;
+    Ok(Reply::ok(&change(call, changes).await?))
+}
+
+/// Whether customers can gather products in a cart.
+#[derive(Serialize, JsonSchema)]
+struct CartSwitch {
+    enabled: bool,
+}
+
+fn read_cart(body: &Body) -> Result<bool, ApiError> {
+    let issues = Issues::new();
+    let enabled = Fields::new(body, &issues).required("enabled", rule::boolean);
+    issues.finish(|| enabled)
+}
+
+async fn set_cart(call: &mut ChannelCall) -> Outcome {
+    let enabled = read_cart(&call.object().await?)?;
+    let changes = ProfileChanges { cart_enabled: Change::To(enabled), ..ProfileChanges::default() };
+    let BusinessProfile { cart_enabled, .. } = change(call, changes).await?;
+    Ok(Reply::ok(&CartSwitch { enabled: cart_enabled }))
+}
+
+fn read_collection_id(query: &Query<'_>) -> Option<String> {
+    query.text("collection_id").map(str::to_owned)
+}
+
+async fn list_products(call: &mut ChannelCall) -> Outcome {
+    let query = call.query();
+    let page = call.page::<Product>(&query);
+    let filter = read_collection_id(&query).map_or(Filter::All, |collection| Filter::InCollection { collection });
+    query.finish(())?;
+    own(call).await?;
+    Ok(Reply::ok(&call.page_of::<Product>(filter, page).await?))
+}
+
+/// A resource of the own business by the id in the path.
+async fn found<E: shard::projection::Entity>(
+    call: &mut ChannelCall,
+    parameter: &str,
+    resource: &str,
+) -> Result<E, ApiError> {
+    own(call).await?;
+    let id = call.parameter(parameter).to_owned();
+    call.find::<E>(&id).await?.ok_or_else(|| ApiError::not_found(resource, &id))
+}
+
+async fn add_product(call: &mut ChannelCall) -> Outcome {
+    let input = Box::new(read_product(&call.object().await?)?);
+    match call.operate(BusinessOperation::AddProduct(input)).await? {
+        BusinessAnswer::Product(product) => Ok(Reply::created(&product)),
+        _ => Err(failure::unexpected_answer()),
+    }
+}
+
+async fn show_product(call: &mut ChannelCall) -> Outcome {
+    Ok(Reply::ok(&found::<Product>(call, "product_id", "product").await?))
+}
+
+async fn change_product(call: &mut ChannelCall) -> Outcome {
+    let changes: Box<ProductChanges> = Box::new(read_product_changes(&call.object().await?)?);
+    let product = call.parameter("product_id").to_owned();
+    match call.operate(BusinessOperation::ChangeProduct { product, changes }).await? {
+        BusinessAnswer::Product(product) => Ok(Reply::ok(&product)),
+        _ => Err(failure::unexpected_answer()),
+    }
+}
+
+async fn delete_product(call: &mut ChannelCall) -> Outcome {
+    let product = call.parameter("product_id").to_owned();
+    call.operate(BusinessOperation::DeleteProduct { product }).await?;
+    Ok(Reply::no_content())
+}
+
+async fn list_collections(call: &mut ChannelCall) -> Outcome {
+    let query = call.query();
+    let page = call.page::<Collection>(&query);
+    query.finish(())?;
+    own(call).await?;
+    Ok(Reply::ok(&call.page_of::<Collection>(Filter::All, page).await?))
+}
+
+async fn add_collection(call: &mut ChannelCall) -> Outcome {
+    let (name, products) = read_collection(&call.object().await?)?;
+    match call.operate(BusinessOperation::AddCollection { name, products }).await? {
+        BusinessAnswer::Collection(collection) => Ok(Reply::created(&collection)),
+        _ => Err(failure::unexpected_answer()),
+    }
+}
+
+async fn show_collection(call: &mut ChannelCall) -> Outcome {
+    Ok(Reply::ok(&found::<Collection>(call, "collection_id", "collection").await?))
+}
+
+async fn change_collection(call: &mut ChannelCall) -> Outcome {
+    let changes = read_collection_changes(&call.object().await?)?;
+    let collection = call.parameter("collection_id").to_owned();
+    match call.operate(BusinessOperation::ChangeCollection { collection, changes }).await? {
+        BusinessAnswer::Collection(collection) => Ok(Reply::ok(&collection)),
+        _ => Err(failure::unexpected_answer()),
+    }
+}
+
+async fn delete_collection(call: &mut ChannelCall) -> Outcome {
+    let collection = call.parameter("collection_id").to_owned();
+    call.operate(BusinessOperation::DeleteCollection { collection }).await?;
+    Ok(Reply::no_content())
+}
+
+fn read_orders(query: &Query<'_>) -> Filter {
+    let [since, until] = ["since", "until"].map(|name| query.time(name));
+    let statuses = query.words("status", OrderStatus::WORDS, OrderStatus::parse);
+    Filter::Orders { since, until, statuses }
+}
+
+async fn list_orders(call: &mut ChannelCall) -> Outcome {
+    let query = call.query();
+    let page = call.page::<Order>(&query);
+    let filter = read_orders(&query);
+    query.finish(())?;
+    own(call).await?;
+    Ok(Reply::ok(&call.page_of::<Order>(filter, page).await?))
+}
+
+async fn show_order(call: &mut ChannelCall) -> Outcome {
+    let query = call.query();
+    let token = query.text("token").map(str::to_owned);
+    query.finish(())?;
+    own(call).await?;
+    let id = call.parameter("order_id").to_owned();
+    let not_found = || ApiError::not_found("order", &id);
+    let stored = match call.find::<OrderPlace>(&id).await? {
+        Some(place) => call.find::<Order>(&place.row).await?,
+        None => None,
+    };
+    if let Some(order) = stored {
+        // A token that is wrong opens nothing.
+        let fits = token.is_none_or(|token| order.token.as_ref().is_none_or(|known| *known == token));
+        return if fits { Ok(Reply::ok(&order)) } else { Err(not_found()) };
+    }
+    let token = token.ok_or_else(not_found)?;
+    match call.operate(BusinessOperation::Order { order: id, token }).await? {
+        BusinessAnswer::Order(order) => Ok(Reply::ok(&order)),
+        _ => Err(failure::unexpected_answer()),
+    }
+}
+
+async fn show_catalog(call: &mut ChannelCall) -> Outcome {
+    let contact = call.contact()?;
+    let list = ListId::of(&[call.customer_id().as_bytes(), call.channel.id.as_bytes(), contact.as_str().as_bytes()]);
+    let query = call.query();
+    let page = Page::read(&query, list);
+    query.finish(())?;
+    // One more tells whether there are more.
+    let (after, limit) = (page.after().map(str::to_owned), page.limit + 1);
+    match call.operate(BusinessOperation::CatalogOf { contact, after, limit }).await? {
+        BusinessAnswer::Products(products) => Ok(Reply::ok(&page.up_to_limit(products, |product| product.id.clone()))),
+        _ => Err(failure::unexpected_answer()),
+    }
+}
+
+async fn show_contacts_profile(call: &mut ChannelCall) -> Outcome {
+    let contact = call.contact()?;
+    match call.operate(BusinessOperation::ProfileOf { contact }).await? {
+        BusinessAnswer::Profile(profile) => Ok(Reply::ok(&profile)),
+        _ => Err(failure::unexpected_answer()),
+    }
+}

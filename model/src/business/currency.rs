@@ -1,0 +1,23 @@
+//! Currencies by their codes in ISO 4217.
+
+use serde_json::{Value, json};
+
+use crate::field::{Judged, rule};
+use crate::issue::{Fault, IssueCode};
+
+/// The codes of what is paid with; precious metals, funds and test codes are none.
+const CODES: &str = "AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BGN BHD BIF BMD BND BOB BRL BSD BTN BWP BYN BZD \
+    CAD CDF CHF CLP CNY COP CRC CUP CVE CZK DJF DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GNF GTQ GYD \
+    HKD HNL HTG HUF IDR ILS INR IQD IRR ISK JMD JOD JPY KES KGS KHR KMF KPW KRW KWD KYD KZT LAK LBP LKR LRD LSL LYD \
+    MAD MDL MGA MKD MMK MNT MOP MRU MUR MVR MWK MXN MYR MZN NAD NGN NIO NOK NPR NZD OMR PAB PEN PGK PHP PKR PLN PYG \
+    QAR RON RSD RUB RWF SAR SBD SCR SDG SEK SGD SHP SLE SOS SRD SSP STN SVC SYP SZL THB TJS TMT TND TOP TRY TTD TWD \
+    TZS UAH UGX USD UYU UZS VED VES VND VUV WST XAF XCD XCG XOF XPF YER ZAR ZMW ZWG";
+
+/// A currency's code.
+pub fn currency(value: &Value) -> Judged<String> {
+    let text = rule::string(value, || json!({ "pattern": "^[A-Z]{3}$" }))?;
+    if text.len() == 3 && CODES.split_ascii_whitespace().any(|code| code == text) {
+        return Ok(text.to_owned());
+    }
+    Err(Fault::new(IssueCode::Format, "must be a currency of ISO 4217 such as EUR"))
+}

@@ -1,0 +1,132 @@
+//! When a business is open (supplement 16).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::field::{Fields, Judged, rule};
+use crate::issue::{Fault, IssueCode};
+
+/// The days of a week.
+const MOST_DAYS: usize = 7;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Hours {
+    /// Such as `Europe/Berlin`.
+    pub timezone: String,
+    /// Each day once; one that is missing is closed.
+    pub days: Vec<DayHours>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DayHours {
+    pub day: Day,
+    pub mode: Mode,
+    /// `HH:MM`, with the mode `specific` alone.
+    pub open: Option<String>,
+    pub close: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Day {
+    Mon,
+    Tue,
+    Wed,
+    Thu,
+    Fri,
+    Sat,
+    Sun,
+}
+
+impl Day {
+    const WORDS: &[&str] = &["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
+
+    fn parse(text: &str) -> Option<Self> {
+        let days = [Self::Mon, Self::Tue, Self::Wed, Self::Thu, Self::Fri, Self::Sat, Self::Sun];
+        Self::WORDS.iter().position(|word| *word == text).map(|at| days[at])
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    #[serde(rename = "open_24h")]
+    Open24h,
+    Specific,
+    Appointment,
+}
+
+impl Mode {
+    const WORDS: &[&str] = &["open_24h", "specific", "appointment"];
+
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "open_24h" => Some(Self::Open24h),
+            "specific" => Some(Self::Specific),
+            "appointment" => Some(Self::Appointment),
+            _ => None,
+        }
+    }
+}
+
+/// Reads `{ timezone, days }`.
+pub(super) fn read(fields: &Fields<'_>) -> Option<Hours> {
+    let timezone = fields.required("timezone", timezone);
+    if !fields.has("days") {
+        fields.refuse("days", Fault::new(IssueCode::Required, "is required"));
+    }
+    // Every day is read before one is given up, so that all issues are reported.
+    let days: Vec<Option<DayHours>> = fields.objects("days", MOST_DAYS)?.iter().map(read_day).collect();
+    let days: Vec<DayHours> = days.into_iter().collect::<Option<_>>()?;
+    if days.iter().enumerate().any(|(at, day)| days[..at].iter().any(|other| other.day == day.day)) {
+        fields.refuse("days", Fault::new(IssueCode::Conflict, "name each day once"));
+    }
+    Some(Hours { timezone: timezone?, days })
+}
+
+fn read_day(fields: &Fields<'_>) -> Option<DayHours> {
+    let day = fields.required("day", rule::one_of(Day::WORDS, Day::parse));
+    let mode = fields.required("mode", rule::one_of(Mode::WORDS, Mode::parse));
+    let open = fields.nullable("open", time_of_day).flatten();
+    let close = fields.nullable("close", time_of_day).flatten();
+    for (key, time) in [("open", &open), ("close", &close)] {
+        match mode {
+            Some(Mode::Specific) if fields.get(key).is_none_or(Value::is_null) => {
+                fields.refuse(key, Fault::new(IssueCode::Required, "is required with the mode specific"));
+            }
+            Some(Mode::Open24h | Mode::Appointment) if time.is_some() => {
+                fields.refuse(key, Fault::new(IssueCode::Conflict, "only with the mode specific"));
+            }
+            _ => {}
+        }
+    }
+    if open.is_some() && open == close {
+        fields.refuse("close", Fault::new(IssueCode::Conflict, "must differ from open"));
+    }
+    Some(DayHours { day: day?, mode: mode?, open, close })
+}
+
+/// `HH:MM`
+fn time_of_day(value: &Value) -> Judged<String> {
+    let text = rule::string(value, || json!({ "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$" }))?;
+    let two_digits = |part: &str, below: u8| {
+        let digits = part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_digit());
+        digits && part.parse::<u8>().is_ok_and(|number| number < below)
+    };
+    match text.split_once(':') {
+        Some((hour, minute)) if two_digits(hour, 24) && two_digits(minute, 60) => Ok(text.to_owned()),
+        _ => Err(Fault::new(IssueCode::Format, "must be a time of day such as 09:30")),
+    }
+}
+
+/// A name as the time zone database has them. Whether it has this one, the network says.
+fn timezone(value: &Value) -> Judged<String> {
+    let text = rule::described(|| json!({ "pattern": "^[A-Za-z0-9_+/-]+$" }), rule::text(1..=64))(value)?;
+    let named = text.split('/').all(|part| part.starts_with(|c: char| c.is_ascii_alphabetic()));
+    let letters = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_+/-".contains(&byte));
+    if named && letters {
+        return Ok(text);
+    }
+    Err(Fault::new(IssueCode::Format, "must be a time zone such as Europe/Berlin"))
+}

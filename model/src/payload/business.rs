@@ -1,0 +1,42 @@
+//! `order.*` and `cart.updated` (supplement 24).
+
+use serde::Serialize;
+
+use super::Sender;
+use crate::business::{CartItem, Order};
+use crate::id::MessageId;
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OrderPlaced {
+    pub order: Order,
+    /// The buyer.
+    #[serde(flatten)]
+    pub sender: Sender,
+    pub message_id: MessageId,
+    /// Unix seconds.
+    pub timestamp: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OrderCancelled {
+    pub order_id: String,
+    /// Who cancelled: the buyer, or the channel's own phone.
+    #[serde(flatten)]
+    pub sender: Sender,
+    pub reason: Option<String>,
+    /// Unix seconds.
+    pub timestamp: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CartUpdated {
+    /// Whose cart it is.
+    #[serde(flatten)]
+    pub sender: Sender,
+    pub cart_id: Option<String>,
+    pub items: Vec<CartItem>,
+    pub total_amount: Option<u64>,
+    pub currency: String,
+    /// Unix seconds.
+    pub timestamp: i64,
+}

@@ -1,0 +1,134 @@
+//! What a phone's business account has, and what phones order (supplement 16), with the bodies and answers of the gateway's
+//! own routes.
+
+use model::business::{
+    OrderStatus, read_collection, read_collection_changes, read_product, read_product_changes, read_profile_changes,
+};
+use model::error::ApiError;
+use model::field::Body;
+use network::operation::business::{BusinessAnswer, BusinessOperation};
+use network::simulator::answers::ControlError;
+use network::simulator::answers::business::{NewCart, NewOrder};
+use salvo::http::StatusCode;
+use salvo::prelude::Router;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::call::{Answer, Call, Outcome, Routes};
+
+pub fn business(routes: &Routes<'_>) -> Router {
+    let product = Router::with_path("{product}").patch(routes.to(change_product)).delete(routes.to(delete_product));
+    let collection =
+        Router::with_path("{collection}").patch(routes.to(change_collection)).delete(routes.to(delete_collection));
+    Router::with_path("business")
+        .push(Router::new().get(routes.to(show)))
+        .push(Router::with_path("profile").patch(routes.to(change_profile)))
+        .push(Router::with_path("products").post(routes.to(add_product)).push(product))
+        .push(Router::with_path("collections").post(routes.to(add_collection)).push(collection))
+}
+
+pub fn orders(routes: &Routes<'_>) -> Router {
+    let order = Router::with_path("{order}")
+        .push(Router::with_path("cancel").post(routes.to(cancel_order)))
+        .push(Router::with_path("accept").post(routes.to(accept_order)));
+    Router::with_path("orders").post(routes.to(place_order)).push(order)
+}
+
+/// By `PUT`, or by `POST` as the simulator's page has it.
+pub fn cart(routes: &Routes<'_>) -> Router {
+    Router::with_path("cart").put(routes.to(fill_cart)).post(routes.to(fill_cart))
+}
+
+/// A body as the gateway's own route reads it.
+fn read<T>(call: &Call, parser: impl FnOnce(&Body) -> Result<T, ApiError>) -> Result<T, ControlError> {
+    let refuse = |error: ApiError| {
+        let details = error.details.map(|details| format!(": {details}")).unwrap_or_default();
+        ControlError::Invalid(format!("{}{details}", error.message))
+    };
+    parser(&call.body::<Value>()?.try_into().map_err(refuse)?).map_err(refuse)
+}
+
+fn run(call: &Call, status: StatusCode, operation: BusinessOperation) -> Outcome {
+    match call.simulator.operate(&call.phone, operation)? {
+        BusinessAnswer::Done => Answer::done(),
+        BusinessAnswer::Account(account) => match account {
+            Some(state) => {
+                let (products, collections) = (state.products, state.collections);
+                Answer::ok(&json!({ "profile": state.profile, "products": products, "collections": collections }))
+            }
+            None => Err(ControlError::NotFound("the phone is no business".into())),
+        },
+        BusinessAnswer::Profile(profile) => Answer::json(status, &profile),
+        BusinessAnswer::Product(product) => Answer::json(status, &product),
+        BusinessAnswer::Products(products) => Answer::ok(&json!({ "total": products.len(), "data": products })),
+        BusinessAnswer::Collection(collection) => Answer::json(status, &collection),
+        BusinessAnswer::Order(order) => Answer::json(status, &order),
+    }
+}
+
+async fn show(call: Call) -> Outcome {
+    run(&call, StatusCode::OK, BusinessOperation::Show)
+}
+
+async fn change_profile(call: Call) -> Outcome {
+    let changes = Box::new(read(&call, read_profile_changes)?);
+    run(&call, StatusCode::OK, BusinessOperation::ChangeProfile(changes))
+}
+
+async fn add_product(call: Call) -> Outcome {
+    let product = Box::new(read(&call, read_product)?);
+    run(&call, StatusCode::CREATED, BusinessOperation::AddProduct(product))
+}
+
+async fn change_product(call: Call) -> Outcome {
+    let changes = Box::new(read(&call, read_product_changes)?);
+    let product = call.param("product").to_owned();
+    run(&call, StatusCode::OK, BusinessOperation::ChangeProduct { product, changes })
+}
+
+async fn delete_product(call: Call) -> Outcome {
+    let product = call.param("product").to_owned();
+    run(&call, StatusCode::OK, BusinessOperation::DeleteProduct { product })
+}
+
+async fn add_collection(call: Call) -> Outcome {
+    let (name, products) = read(&call, read_collection)?;
+    run(&call, StatusCode::CREATED, BusinessOperation::AddCollection { name, products })
+}
+
+async fn change_collection(call: Call) -> Outcome {
+    let changes = read(&call, read_collection_changes)?;
+    let collection = call.param("collection").to_owned();
+    run(&call, StatusCode::OK, BusinessOperation::ChangeCollection { collection, changes })
+}
+
+async fn delete_collection(call: Call) -> Outcome {
+    let collection = call.param("collection").to_owned();
+    run(&call, StatusCode::OK, BusinessOperation::DeleteCollection { collection })
+}
+
+async fn place_order(call: Call) -> Outcome {
+    let order_id = call.simulator.place_order(&call.phone, &call.body::<NewOrder>()?)?;
+    Answer::json(StatusCode::CREATED, &json!({ "order_id": order_id }))
+}
+
+#[derive(Default, Deserialize)]
+struct Cancel {
+    reason: Option<String>,
+}
+
+async fn cancel_order(call: Call) -> Outcome {
+    let Cancel { reason } = call.body_or_default()?;
+    call.simulator.move_order(&call.phone, call.param("order"), OrderStatus::Cancelled, reason)?;
+    Answer::json(StatusCode::CREATED, &json!({ "order_id": call.param("order") }))
+}
+
+async fn accept_order(call: Call) -> Outcome {
+    call.simulator.move_order(&call.phone, call.param("order"), OrderStatus::Accepted, None)?;
+    Answer::json(StatusCode::CREATED, &json!({ "order_id": call.param("order") }))
+}
+
+async fn fill_cart(call: Call) -> Outcome {
+    let cart_id = call.simulator.fill_cart(&call.phone, &call.body::<NewCart>()?)?;
+    Answer::json(StatusCode::CREATED, &json!({ "cart_id": cart_id }))
+}
