@@ -156,6 +156,31 @@ pub enum ParticipantStatus {
     Failed,
 }
 
+impl ParticipantStatus {
+    /// What to tell whoever asked; nothing where it went well.
+    fn message(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Ok => return None,
+            Self::NotFound => "not registered, or not waiting to be let in",
+            Self::NotAuthorized => "the creator's rank is nobody's to take",
+            Self::AlreadyMember => "a member already",
+            Self::NotMember => "not a member",
+            Self::InviteRequired => "may not be added; send the invite code instead",
+            Self::Blocked => "has blocked the channel, or is blocked by it",
+            Self::RateLimited => "too many were added; try again later",
+            Self::Failed => "the network did not do it; the group may be full",
+        })
+    }
+}
+
+impl ParticipantResult {
+    /// With a text for whoever asked.
+    pub fn explained(mut self) -> Self {
+        self.message = self.message.or_else(|| self.status.message().map(str::to_owned));
+        self
+    }
+}
+
 /// What an invite code shows of a group to somebody outside (supplement 12).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupPreview {

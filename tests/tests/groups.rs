@@ -99,6 +99,10 @@ async fn members_come_and_go_with_a_result_for_each() {
     assert_eq!(act("remove", &[&third, &third]).await, ["ok", "not_member"]);
     assert_eq!(act("remove", &[&scene.channel.number]).await, ["not_authorized"]);
     let third = address(&third);
+    let body = json!({ "action": "remove", "participants": [third] });
+    let answer = api.post(&group.path("/participants"), body).await.expect(200);
+    let expected = json!([{ "id": third, "status": "not_member", "message": "not a member" }]);
+    assert_eq!(answer["participants"], expected);
     for (event, whom) in [
         ("group.participant_added", &third),
         ("group.admin_promoted", &peer),

@@ -11,7 +11,7 @@ use network::operation::communities::{CommunityAnswer, CommunityOperation};
 use serde_json::json;
 use shard::projection::read::Filter;
 
-use super::groups::{GroupInvite, MOST_NAMED, Results, found, group_id, parse_participants};
+use super::groups::{GroupInvite, MOST_NAMED, NEEDLESS, REFUSALS, Results, found, group_id, parse_participants};
 use crate::exchange::ChannelCall;
 use crate::failure;
 use crate::openapi::Doc;
@@ -21,14 +21,6 @@ use crate::route::Route;
 
 /// Groups that a new community may take in.
 const MOST_GROUPS: usize = 50;
-
-/// What a change of a community may be refused with.
-const REFUSALS: &[ErrorCode] =
-    &[ErrorCode::NotFound, ErrorCode::NotConnected, ErrorCode::ChannelUnavailable, ErrorCode::Other];
-
-/// What one that may be needless may be refused with.
-const NEEDLESS: &[ErrorCode] =
-    &[ErrorCode::NotFound, ErrorCode::NoOp, ErrorCode::NotConnected, ErrorCode::ChannelUnavailable, ErrorCode::Other];
 
 pub fn routes() -> Vec<Route> {
     vec![
@@ -272,7 +264,7 @@ async fn change_participants(call: &mut ChannelCall) -> Outcome {
     let (action, participants) = parse_participants(&body, call.suffixes())?;
     let community = community_id(call)?;
     match call.operate(CommunityOperation::Participants { community, action, participants }).await? {
-        CommunityAnswer::Participants(participants) => Ok(Reply::ok(&Results { participants })),
+        CommunityAnswer::Participants(participants) => Ok(Reply::ok(&Results::of(participants))),
         _ => Err(failure::unexpected_answer()),
     }
 }

@@ -1,43 +1,130 @@
 //! Groups (interface 2.7, supplement 12).
 
 use model::address::{Address, Suffixes};
-use model::error::ApiError;
+use model::error::{ApiError, ErrorCode};
 use model::field::{Body, Fields, rule};
-use model::group::{Group, GroupChanges, ParticipantAction, ParticipantResult};
+use model::group::{Group, GroupChanges, GroupPreview, JoinRequest, Joined, ParticipantAction, ParticipantResult};
 use model::issue::{Fault, IssueCode, Issues};
+use model::page::ListId;
 use network::operation::groups::{GroupAnswer, GroupOperation};
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use shard::projection::read::Filter;
 
+use super::media::parse_source;
 use crate::exchange::ChannelCall;
 use crate::failure;
-use crate::projection::{check_people, read_refresh};
+use crate::openapi::Doc;
+use crate::projection::{Page, check_people, read_refresh};
+use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::route::Route;
+
+/// What a question or a change may be refused with.
+pub const REFUSALS: &[ErrorCode] =
+    &[ErrorCode::NotFound, ErrorCode::NotConnected, ErrorCode::ChannelUnavailable, ErrorCode::Other];
+
+/// What a change that may be needless may be refused with.
+pub const NEEDLESS: &[ErrorCode] =
+    &[ErrorCode::NotFound, ErrorCode::NoOp, ErrorCode::NotConnected, ErrorCode::ChannelUnavailable, ErrorCode::Other];
 
 /// Members that one call may name.
 pub const MOST_NAMED: usize = 256;
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/channels/{id}/groups").channel(list),
-        Route::post("/v1/channels/{id}/groups").channel(create),
-        Route::post("/v1/channels/{id}/groups/join").channel(join),
-        Route::get("/v1/channels/{id}/groups/invite/{invite_code}").channel(preview),
-        Route::get("/v1/channels/{id}/groups/{group_id}").channel(show),
-        Route::put("/v1/channels/{id}/groups/{group_id}/subject").channel(set_subject),
-        Route::put("/v1/channels/{id}/groups/{group_id}/description").channel(set_description),
-        Route::put("/v1/channels/{id}/groups/{group_id}/picture").channel(set_picture),
-        Route::delete("/v1/channels/{id}/groups/{group_id}/picture").channel(remove_picture),
-        Route::patch("/v1/channels/{id}/groups/{group_id}/settings").channel(change_settings),
-        Route::post("/v1/channels/{id}/groups/{group_id}/participants").channel(change_participants),
-        Route::get("/v1/channels/{id}/groups/{group_id}/invite").channel(invite),
-        Route::delete("/v1/channels/{id}/groups/{group_id}/invite").channel(revoke_invite),
-        Route::post("/v1/channels/{id}/groups/{group_id}/leave").channel(leave),
-        Route::get("/v1/channels/{id}/groups/{group_id}/join-requests").channel(join_requests),
-        Route::post("/v1/channels/{id}/groups/{group_id}/join-requests").channel(decide_requests),
+        Route::get("/v1/channels/{id}/groups").channel(list).doc(
+            Doc::new("list_groups", "List groups")
+                .query(|query| (Page::read(&query, ListId::only()), read_flags(&query)))
+                .page::<Group>()
+                .errors(REFUSALS),
+        ),
+        Route::post("/v1/channels/{id}/groups").channel(create).doc(
+            Doc::new("create_group", "Create a group")
+                .body(
+                    |body| CreateGroup::parse(body, &Suffixes::simulated()),
+                    json!({ "subject": "Friends", "participants": ["15550001002"] }),
+                )
+                .created::<Created>()
+                .errors(REFUSALS)
+                .errors(&[ErrorCode::UndeliverableRecipient]),
+        ),
+        Route::post("/v1/channels/{id}/groups/join").channel(join).doc(
+            Doc::new("join_group", "Join a group by its invite")
+                .body(parse_join, json!({ "invite_code": "AbCdEfGhIjKlMnOpQrStUv" }))
+                .ok::<Joined>()
+                .errors(NEEDLESS),
+        ),
+        Route::get("/v1/channels/{id}/groups/invite/{invite_code}").channel(preview).doc(
+            Doc::new("preview_group_invite", "Show what a group's invite leads to")
+                .ok::<GroupPreview>()
+                .errors(REFUSALS),
+        ),
+        Route::get("/v1/channels/{id}/groups/{group_id}").channel(show).doc(
+            Doc::new("get_group", "Show a group").query(|query| read_refresh(&query)).ok::<Group>().errors(REFUSALS),
+        ),
+        Route::put("/v1/channels/{id}/groups/{group_id}/subject").channel(set_subject).doc(
+            Doc::new("set_group_subject", "Change a group's subject")
+                .body(parse_subject, json!({ "subject": "Family" }))
+                .ok::<Group>()
+                .errors(NEEDLESS),
+        ),
+        Route::put("/v1/channels/{id}/groups/{group_id}/description").channel(set_description).doc(
+            Doc::new("set_group_description", "Change a group's description, or clear it")
+                .body(parse_description, json!({ "description": "All of us" }))
+                .ok::<Group>()
+                .errors(NEEDLESS),
+        ),
+        Route::put("/v1/channels/{id}/groups/{group_id}/picture").channel(set_picture).doc(
+            Doc::new("set_group_picture", "Give a group a picture")
+                .about("The body may also be the picture itself, as image/jpeg, image/png or image/webp.")
+                .body(parse_source, json!({ "picture_url": "https://example.com/a.png" }))
+                .ok::<ShownPicture>()
+                .errors(REFUSALS)
+                .errors(&[ErrorCode::MediaFetchFailed, ErrorCode::MediaFetchBlocked, ErrorCode::MediaTooLarge]),
+        ),
+        Route::delete("/v1/channels/{id}/groups/{group_id}/picture")
+            .channel(remove_picture)
+            .doc(Doc::new("remove_group_picture", "Take a group's picture away").no_content().errors(NEEDLESS)),
+        Route::patch("/v1/channels/{id}/groups/{group_id}/settings").channel(change_settings).doc(
+            Doc::new("update_group_settings", "Change a group's settings")
+                .body(parse_settings, json!({ "announce": true, "ephemeral": 86400 }))
+                .ok::<Group>()
+                .errors(NEEDLESS),
+        ),
+        Route::post("/v1/channels/{id}/groups/{group_id}/participants").channel(change_participants).doc(
+            Doc::new("update_group_participants", "Add, remove, promote or demote members of a group")
+                .body(
+                    |body| parse_participants(body, &Suffixes::simulated()),
+                    json!({ "action": "add", "participants": ["15550001002"] }),
+                )
+                .ok::<Results>()
+                .errors(REFUSALS),
+        ),
+        Route::get("/v1/channels/{id}/groups/{group_id}/invite")
+            .channel(invite)
+            .doc(Doc::new("get_group_invite", "Show a group's invite").ok::<GroupInvite>().errors(REFUSALS)),
+        Route::delete("/v1/channels/{id}/groups/{group_id}/invite")
+            .channel(revoke_invite)
+            .doc(Doc::new("revoke_group_invite", "Replace a group's invite").ok::<GroupInvite>().errors(REFUSALS)),
+        Route::post("/v1/channels/{id}/groups/{group_id}/leave")
+            .channel(leave)
+            .doc(Doc::new("leave_group", "Leave a group").no_content().errors(NEEDLESS)),
+        Route::get("/v1/channels/{id}/groups/{group_id}/join-requests").channel(join_requests).doc(
+            Doc::new("list_group_join_requests", "List who waits to be let into a group")
+                .list::<JoinRequest>()
+                .errors(REFUSALS),
+        ),
+        Route::post("/v1/channels/{id}/groups/{group_id}/join-requests").channel(decide_requests).doc(
+            Doc::new("decide_group_join_requests", "Let those who wait into a group, or turn them away")
+                .body(
+                    |body| parse_decision(body, &Suffixes::simulated()),
+                    json!({ "action": "approve", "participants": ["15550001002"] }),
+                )
+                .ok::<Results>()
+                .errors(REFUSALS),
+        ),
     ]
 }
 
@@ -51,11 +138,15 @@ pub async fn found(call: &mut ChannelCall, id: &Address) -> Result<Group, ApiErr
     call.find::<Group>(id.as_str()).await?.ok_or_else(|| ApiError::not_found("group", id.as_str()))
 }
 
+/// Reads whether to ask the network first, and whether to show members.
+fn read_flags(query: &Query<'_>) -> (bool, bool) {
+    (read_refresh(query), query.flag("participants").unwrap_or(true))
+}
+
 async fn list(call: &mut ChannelCall) -> Outcome {
     let query = call.query();
-    let refresh = read_refresh(&query);
-    let participants = query.flag("participants").unwrap_or(true);
     let page = call.page::<Group>(&query);
+    let (refresh, participants) = read_flags(&query);
     query.finish(())?;
     if refresh {
         call.operate(GroupOperation::List).await?;
@@ -85,18 +176,18 @@ struct CreateGroup {
 }
 
 impl CreateGroup {
-    fn parse(body: &Body, call: &ChannelCall) -> Result<Self, ApiError> {
+    fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, ApiError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         let subject = fields.required("subject", rule::text(1..=100));
-        let address = rule::address(&call.app.config.suffixes);
-        let participants = fields.required_list("participants", MOST_NAMED, address);
+        let participants = fields.required_list("participants", MOST_NAMED, rule::address(suffixes));
         issues.finish(|| Some(Self { subject: subject?, participants: participants? }))
     }
 }
 
 /// A group that was just made, and how it went for each who was named.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "CreatedGroup")]
 struct Created {
     #[serde(flatten)]
     group: Group,
@@ -105,11 +196,12 @@ struct Created {
 
 async fn create(call: &mut ChannelCall) -> Outcome {
     let body = call.object().await?;
-    let CreateGroup { subject, participants } = CreateGroup::parse(&body, call)?;
+    let CreateGroup { subject, participants } = CreateGroup::parse(&body, call.suffixes())?;
     check_people(call, &participants)?;
     match call.operate(GroupOperation::Create { subject, participants }).await? {
         GroupAnswer::Created { group, participants_result } => {
             let group = found(call, &group.id).await?;
+            let Results { participants: participants_result } = Results::of(participants_result);
             Ok(Reply::created(&Created { group, participants_result }))
         }
         _ => Err(failure::unexpected_answer()),
@@ -130,20 +222,27 @@ fn parse_one<T>(body: &Body, field: &str, rule: impl FnOnce(&Value) -> Result<T,
     issues.finish(|| value)
 }
 
+fn parse_subject(body: &Body) -> Result<String, ApiError> {
+    parse_one(body, "subject", rule::text(1..=100))
+}
+
 async fn set_subject(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
-    let subject = parse_one(&body, "subject", rule::text(1..=100))?;
+    let subject = parse_subject(&call.object().await?)?;
     change(call, GroupChanges { subject: Some(subject), ..GroupChanges::default() }).await
 }
 
+fn parse_description(body: &Body) -> Result<String, ApiError> {
+    parse_one(body, "description", rule::text(0..=2048))
+}
+
 async fn set_description(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
-    let description = parse_one(&body, "description", rule::text(0..=2048))?;
+    let description = parse_description(&call.object().await?)?;
     change(call, GroupChanges { description: Some(description), ..GroupChanges::default() }).await
 }
 
 /// `{ "picture_url": URI }`
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "GroupPicture")]
 struct ShownPicture {
     picture_url: String,
 }
@@ -188,12 +287,18 @@ async fn change_settings(call: &mut ChannelCall) -> Outcome {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ParticipantsResult")]
 pub struct Results {
-    pub participants: Vec<ParticipantResult>,
+    participants: Vec<ParticipantResult>,
+}
+
+impl Results {
+    pub fn of(participants: Vec<ParticipantResult>) -> Self {
+        Self { participants: participants.into_iter().map(ParticipantResult::explained).collect() }
+    }
 }
 
 fn results(answer: GroupAnswer) -> Outcome {
     match answer {
-        GroupAnswer::Participants(participants) => Ok(Reply::ok(&Results { participants })),
+        GroupAnswer::Participants(participants) => Ok(Reply::ok(&Results::of(participants))),
         _ => Err(failure::unexpected_answer()),
     }
 }
@@ -272,9 +377,12 @@ fn invite_code(value: &Value) -> Result<String, Fault> {
     }
 }
 
+fn parse_join(body: &Body) -> Result<String, ApiError> {
+    parse_one(body, "invite_code", invite_code)
+}
+
 async fn join(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
-    let invite_code = parse_one(&body, "invite_code", invite_code)?;
+    let invite_code = parse_join(&call.object().await?)?;
     match call.operate(GroupOperation::Join { invite_code }).await? {
         GroupAnswer::Joined(joined) => Ok(Reply::ok(&joined)),
         _ => Err(failure::unexpected_answer()),

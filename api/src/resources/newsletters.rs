@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde_json::json;
 use shard::projection::read::Filter;
 
+use super::groups::{NEEDLESS, REFUSALS};
 use super::media::PICTURE_URL;
 use crate::exchange::ChannelCall;
 use crate::failure;
@@ -21,14 +22,6 @@ use crate::projection::{Page, check_people, read_refresh};
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::route::Route;
-
-/// What a question or a change may be refused with.
-const REFUSALS: &[ErrorCode] =
-    &[ErrorCode::NotFound, ErrorCode::NotConnected, ErrorCode::ChannelUnavailable, ErrorCode::Other];
-
-/// What a change that may be needless may be refused with.
-const NEEDLESS: &[ErrorCode] =
-    &[ErrorCode::NotFound, ErrorCode::NoOp, ErrorCode::NotConnected, ErrorCode::ChannelUnavailable, ErrorCode::Other];
 
 /// What a picture may be refused with.
 const PICTURES: &[ErrorCode] = &[ErrorCode::MediaFetchFailed, ErrorCode::MediaFetchBlocked, ErrorCode::MediaTooLarge];
