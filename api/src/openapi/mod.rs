@@ -32,6 +32,8 @@ parameters are ignored. On 429 and 503 wait for `Retry-After`.";
 struct Parts {
     schemas: SchemaGenerator,
     responses: Map<String, Value>,
+    /// Shapes of bodies that bear a name.
+    shapes: Map<String, Value>,
 }
 
 /// The document of a port.
@@ -40,8 +42,9 @@ pub fn document(title: &str, routes: &[Route]) -> Value {
         settings.definitions_path = "/components/schemas".into();
         settings.meta_schema = None;
         settings.transforms.push(Box::new(RecursiveTransform(fold_words)));
+        settings.transforms.push(Box::new(RecursiveTransform(open)));
     });
-    let mut parts = Parts { schemas: settings.into_generator(), responses: Map::new() };
+    let mut parts = Parts { schemas: settings.into_generator(), responses: Map::new(), shapes: Map::new() };
     let mut paths = Map::new();
     for route in routes {
         let Some(doc) = &route.doc else { continue };
@@ -50,6 +53,7 @@ pub fn document(title: &str, routes: &[Route]) -> Value {
         path[route.method.as_str().to_ascii_lowercase()] = operation;
     }
     let mut schemas = parts.schemas.take_definitions(true);
+    schemas.extend(parts.shapes);
     schemas.insert("Error".to_owned(), answers::error_schema());
     json!({
         "openapi": "3.1.0",
@@ -81,6 +85,13 @@ pub fn document(title: &str, routes: &[Route]) -> Value {
             },
         },
     })
+}
+
+/// Anything at all is `{}`: some generators of clients do not read the `true` that says the same.
+fn open(schema: &mut Schema) {
+    if schema.as_bool() == Some(true) {
+        *schema = Schema::default();
+    }
 }
 
 /// Words that are documented one by one are a choice of constants, which generated clients make much of: one list of them

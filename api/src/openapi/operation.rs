@@ -29,7 +29,7 @@ pub fn of(route: &Route, doc: &Doc, parts: &mut Parts) -> Value {
         operation["parameters"] = json!(parameters);
     }
     if let Some(body) = &doc.body {
-        operation["requestBody"] = request_body(body);
+        operation["requestBody"] = request_body(body, parts);
     }
     operation
 }
@@ -83,10 +83,12 @@ fn parameters_of(route: &Route, doc: &Doc) -> Vec<Value> {
     all
 }
 
-fn request_body(body: &BodyDoc) -> Value {
+fn request_body(body: &BodyDoc, parts: &mut Parts) -> Value {
     let mut content = Map::new();
     for kind in &body.content {
-        let mut shown = json!({ "schema": (kind.schema)() });
+        let mut schema = (kind.schema)();
+        name_shapes(&mut schema, parts);
+        let mut shown = json!({ "schema": schema });
         if !kind.examples.is_empty() {
             let named = kind.examples.iter().map(|(name, value)| ((*name).to_owned(), json!({ "value": value })));
             shown["examples"] = Value::Object(named.collect());
@@ -94,6 +96,15 @@ fn request_body(body: &BodyDoc) -> Value {
         content.insert(kind.media_type.to_owned(), shown);
     }
     json!({ "required": body.required, "content": content })
+}
+
+/// Puts the shapes of a body that bear a title among the document's types.
+fn name_shapes(schema: &mut Value, parts: &mut Parts) {
+    for shape in schema.get_mut("anyOf").and_then(Value::as_array_mut).into_iter().flatten() {
+        let Some(name) = shape.get("title").and_then(Value::as_str).map(str::to_owned) else { continue };
+        let reference = json!({ "$ref": format!("#/components/schemas/{name}") });
+        parts.shapes.insert(name, std::mem::replace(shape, reference));
+    }
 }
 
 /// The route's own codes and those of its kind, each once.

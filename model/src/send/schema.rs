@@ -7,8 +7,7 @@ use crate::address::Suffixes;
 use crate::field::{Body, Fields};
 use crate::issue::Issues;
 
-/// The names under which the shapes are known, and the shapes: for each type `Send<Type>`, and `Nested<Type>` for what
-/// stands in the `body` of the nested form.
+/// Any of the shapes: `Send<Type>` is flat, `SendNested<Type>` has the fields of the type in its `body`.
 pub fn schema() -> Value {
     let flat: Vec<Value> = SEND_TYPES.iter().map(|kind| flat(kind)).collect();
     let nested: Vec<Value> = SEND_TYPES.iter().map(|kind| nested(kind)).collect();
@@ -36,8 +35,6 @@ fn nested(kind: &str) -> Value {
         Parts::read(kind, &top, &inner, &Suffixes::simulated());
     });
     bear(&mut shape["properties"]["body"], kind);
-    // The flat form has its type at the top, and one form is enough.
-    shape["properties"]["type"] = json!(false);
     shape["title"] = json!(format!("SendNested{}", capital(kind)));
     shape
 }

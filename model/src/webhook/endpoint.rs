@@ -45,16 +45,22 @@ impl EventFilter {
     /// Reads `events`: 1 to 25 names, repeated ones folded, or `*` alone.
     fn read(fields: &Fields<'_>, required: bool) -> Option<Self> {
         const KEY: &str = "events";
-        let words = || {
-            let names = json!({ "type": "array", "items": { "enum": EventName::words() }, "minItems": 1, "maxItems": EventName::ALL.len() });
-            json!({ "anyOf": [names, { "const": [EVERY_EVENT] }] })
+        let names = || {
+            json!({
+                "type": "array",
+                "items": rule::wants(known_event),
+                "minItems": 1,
+                "maxItems": EventName::ALL.len(),
+                "if": { "contains": { "const": EVERY_EVENT } },
+                "then": { "maxItems": 1 },
+            })
         };
         let list = if required {
             fields.required_list(KEY, EventName::ALL.len(), known_event)
         } else {
             fields.list(KEY, EventName::ALL.len(), known_event)
         };
-        fields.tell(KEY, words);
+        fields.tell(KEY, names);
         Self::from_words(list?).map_err(|fault| fields.refuse(KEY, fault)).ok()
     }
 
