@@ -46,9 +46,7 @@ pub enum AskedPreview {
 /// Reads the fields that the type has; others mean nothing (supplement 1, rule 10).
 pub fn read(kind: &str, fields: &Fields<'_>, to: Option<AddressKind>, suffixes: &Suffixes) -> SendAround {
     let mut around = SendAround::default();
-    if fields.has("quoted") {
-        around.quoted = target::read_key(fields, "quoted", suffixes);
-    }
+    around.quoted = target::read_optional_key(fields, "quoted", suffixes);
     if matches!(kind, "text" | "image" | "video" | "document") && fields.has("mentions") {
         read_mentions(fields, to, suffixes, &mut around);
     }

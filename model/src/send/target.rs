@@ -66,7 +66,15 @@ fn read_target(fields: &Fields<'_>, suffixes: &Suffixes) -> Option<MessageKey> {
 
 /// A MessageKey that must be there (interface 2.2).
 pub fn read_key(fields: &Fields<'_>, name: &str, suffixes: &Suffixes) -> Option<MessageKey> {
-    let key = fields.required_object(name)?;
+    key_of(&fields.required_object(name)?, suffixes)
+}
+
+/// A MessageKey that may be left out.
+pub fn read_optional_key(fields: &Fields<'_>, name: &str, suffixes: &Suffixes) -> Option<MessageKey> {
+    key_of(&fields.object(name)?, suffixes)
+}
+
+fn key_of(key: &Fields<'_>, suffixes: &Suffixes) -> Option<MessageKey> {
     let id = key.required("id", rule::text(1..=LONGEST_ID));
     let from_me = key.required("from_me", rule::boolean);
     let remote_jid = key.required("remote_jid", rule::address(suffixes));
