@@ -45,8 +45,8 @@ pub enum AskedPreview {
 
 /// Reads the fields that the type has; others mean nothing (supplement 1, rule 10).
 pub fn read(kind: &str, fields: &Fields<'_>, to: Option<AddressKind>, suffixes: &Suffixes) -> SendAround {
-    let mut around = SendAround::default();
-    around.quoted = target::read_optional_key(fields, "quoted", suffixes);
+    let quoted = target::read_optional_key(fields, "quoted", suffixes);
+    let mut around = SendAround { quoted, ..SendAround::default() };
     if matches!(kind, "text" | "image" | "video" | "document") && fields.has("mentions") {
         read_mentions(fields, to, suffixes, &mut around);
     }
