@@ -210,3 +210,12 @@ pub fn check_people(call: &ChannelCall, people: &[Address]) -> Result<(), ApiErr
     }
     Ok(())
 }
+
+/// `?refresh=true`.
+///
+/// # Errors
+/// `invalid_request` for another value.
+pub fn parse_refresh(query: Query<'_>) -> Result<bool, ApiError> {
+    let refresh = query.flag("refresh").unwrap_or(false);
+    query.finish(refresh)
+}

@@ -54,6 +54,8 @@ pub struct Person {
     pub business_name: Option<String>,
     pub about: Option<String>,
     pub is_business: bool,
+    /// Where the person shows it, as below.
+    pub picture_url: Option<String>,
     /// Unix seconds; where the person shows it.
     pub last_seen_at: Option<i64>,
 }

@@ -4,6 +4,7 @@
 
 pub mod address;
 pub mod api_key;
+pub mod blacklist;
 pub mod business;
 pub mod call;
 pub mod chat;
@@ -24,6 +25,8 @@ pub mod newsletter;
 pub mod page;
 pub mod payload;
 pub mod presence;
+pub mod privacy;
+pub mod profile;
 mod received;
 pub mod scope;
 pub mod seal;

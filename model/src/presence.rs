@@ -1,22 +1,94 @@
-//! Presence: how a subscriber is, and what it does in a chat (supplement 6).
+//! Presence: who is there, and who is writing (interface 2.3, supplement 6).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::address::Address;
+use crate::time::Timestamp;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(inline)]
 pub enum Presence {
     Available,
     Unavailable,
     Typing,
     Recording,
-    /// Neither typing nor recording any more.
+    /// Neither any more.
     Paused,
 }
 
 impl Presence {
-    /// Whether it is the account's, and not one chat's.
+    pub const WORDS: &[&str] = &["available", "unavailable", "typing", "recording", "paused"];
+
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "available" => Some(Self::Available),
+            "unavailable" => Some(Self::Unavailable),
+            "typing" => Some(Self::Typing),
+            "recording" => Some(Self::Recording),
+            "paused" => Some(Self::Paused),
+            _ => None,
+        }
+    }
+
+    /// Whether it is the account's, whatever chat is named.
     pub fn is_of_account(self) -> bool {
         matches!(self, Self::Available | Self::Unavailable)
+    }
+
+    /// Whether it ends by itself after a while.
+    pub fn is_passing(self) -> bool {
+        matches!(self, Self::Typing | Self::Recording)
+    }
+}
+
+/// What the channel knows of somebody's presence, or of that of a group's members.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PresenceState {
+    pub id: Address,
+    pub presence: Seen,
+    /// Unix seconds.
+    pub last_seen_at: Option<i64>,
+    pub updated_at: Option<Timestamp>,
+    /// Of a group.
+    pub participants: Vec<PresentMember>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PresentMember {
+    pub id: Address,
+    pub presence: Presence,
+}
+
+/// A presence, or that nothing was told of it yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum Seen {
+    Available,
+    Unavailable,
+    Typing,
+    Recording,
+    Paused,
+    Unknown,
+}
+
+impl From<Presence> for Seen {
+    fn from(presence: Presence) -> Self {
+        match presence {
+            Presence::Available => Self::Available,
+            Presence::Unavailable => Self::Unavailable,
+            Presence::Typing => Self::Typing,
+            Presence::Recording => Self::Recording,
+            Presence::Paused => Self::Paused,
+        }
+    }
+}
+
+impl PresenceState {
+    /// Somebody of whom nothing was told.
+    pub fn unknown(id: Address) -> Self {
+        Self { id, presence: Seen::Unknown, last_seen_at: None, updated_at: None, participants: Vec::new() }
     }
 }

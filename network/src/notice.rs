@@ -3,6 +3,7 @@
 //! [`News`].
 
 use model::address::Address;
+use model::blacklist::Blocked;
 use model::business::{BusinessProfile, CartItem, Collection, Order, OrderStatus, Product};
 use model::call::CallEnd;
 use model::chat::ChatChanges;
@@ -10,6 +11,9 @@ use model::community::KnownCommunity;
 use model::group::{AddedReason, Group, GroupChanges, GroupOrigin, RemovedReason};
 use model::id::MessageId;
 use model::newsletter::Newsletter;
+use model::presence::Presence;
+use model::privacy::Privacy;
+use model::profile::ChannelProfile;
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -56,6 +60,16 @@ pub enum News {
         news: StoryNews,
     },
     Business(Box<BusinessNews>),
+    Presence {
+        chat: Address,
+        news: PresenceNews,
+    },
+    Blocked(Blocked),
+    Unblocked {
+        contact: Address,
+    },
+    Profile(ChannelProfile),
+    Privacy(Privacy),
 }
 
 /// What became of a group that the channel is in.
@@ -114,6 +128,16 @@ pub enum ChatNews {
     Cleared {
         deleted: bool,
     },
+}
+
+/// Somebody's presence, or what a member does in a group. Told at once or not at all.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PresenceNews {
+    /// In a group: who it is.
+    pub participant: Option<Address>,
+    pub presence: Presence,
+    /// Unix seconds; where it is shown.
+    pub last_seen_at: Option<i64>,
 }
 
 /// What the account did about somebody, or somebody made known.

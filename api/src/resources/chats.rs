@@ -138,7 +138,7 @@ fn parse_changes(body: &Body, now: Timestamp) -> Result<ChatChanges, ApiError> {
 }
 
 /// One of the times that disappearing messages may be set to.
-fn ephemeral(value: &Value) -> Result<u32, Fault> {
+pub fn ephemeral(value: &Value) -> Result<u32, Fault> {
     let seconds =
         rule::described(|| json!({ "enum": EPHEMERAL }), rule::integer(0..=u64::from(u32::MAX)))(value)? as u32;
     if EPHEMERAL.contains(&seconds) {

@@ -1,12 +1,16 @@
 //! Contacts, and the phone addresses behind linked-device addresses (interface 2.5, supplement 9).
 
+use std::time::Duration;
+
 use model::address::{Address, LID_SUFFIX, MAX_DIGITS, Suffixes};
 use model::contact::{CommonGroup, Contact, ContactCheck, KnownLidPair, LidPair};
 use model::error::{ApiError, ErrorCode as E};
 use model::field::{Body, Fields, rule};
 use model::issue::{Fault, IssueCode, Issues};
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
+use model::time::Timestamp;
 use network::operation::contacts::{ContactAnswer, ContactOperation};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use shard::projection::contacts::{ContactFilter, ContactRow};
@@ -15,9 +19,13 @@ use shard::projection::read::Read;
 use crate::exchange::ChannelCall;
 use crate::failure;
 use crate::openapi::Doc;
+use crate::projection::parse_refresh;
 use crate::query::Query;
 use crate::reply::{Counted, CountedPage, List, Outcome, Reply};
 use crate::route::Route;
+
+/// How long what is known of a picture counts (supplement 9).
+const PICTURE_KEPT: Duration = Duration::from_secs(24 * 3600);
 
 /// Numbers that one call may check.
 const MOST_CHECKED: usize = 50;
@@ -65,6 +73,13 @@ pub fn routes() -> Vec<Route> {
                 .body(parse_name, json!({ "name": "Ann" }))
                 .ok::<Contact>()
                 .errors(&[E::ContactNotFound, E::NotConnected, E::ChannelUnavailable, E::Other]),
+        ),
+        Route::get("/v1/channels/{id}/contacts/{contact_id}/picture").channel(picture).doc(
+            Doc::new("get_contact_picture", "Get a contact's picture")
+                .about("Asked for at the network when what is known of it is older than 24 hours.")
+                .query(PictureQuery::parse)
+                .ok::<ContactPicture>()
+                .errors(&[E::ContactNotFound, E::InvalidRequest, E::NotConnected, E::ChannelUnavailable, E::Other]),
         ),
         Route::get("/v1/channels/{id}/contacts/{contact_id}/groups").channel(common_groups).doc(
             Doc::new("list_common_groups", "List the groups that a contact and the channel are in")
@@ -176,12 +191,6 @@ async fn list(call: &mut ChannelCall) -> Outcome {
     Ok(Reply::ok(&CountedPage { data, count, next_cursor }))
 }
 
-/// `?refresh=true`.
-fn parse_refresh(query: Query<'_>) -> Result<bool, ApiError> {
-    let refresh = query.flag("refresh").unwrap_or(false);
-    query.finish(refresh)
-}
-
 async fn find(call: &mut ChannelCall, id: &Address) -> Result<Option<Contact>, ApiError> {
     Ok(call.read_one::<ContactRow>(Read::Contact(id.clone())).await?.map(|row| row.contact))
 }
@@ -251,6 +260,51 @@ async fn check(call: &mut ChannelCall) -> Outcome {
         ContactAnswer::Checked(checks) => Ok(Reply::ok(&List::whole(checks))),
         _ => Err(failure::unexpected_answer()),
     }
+}
+
+/// `?preview=true` and `?refresh=true`.
+struct PictureQuery {
+    preview: bool,
+    refresh: bool,
+}
+
+impl PictureQuery {
+    fn parse(query: Query<'_>) -> Result<Self, ApiError> {
+        let flag = |name| query.flag(name).unwrap_or(false);
+        let parsed = Self { preview: flag("preview"), refresh: flag("refresh") };
+        query.finish(parsed)
+    }
+}
+
+/// A contact's picture, as far as it is shown to the channel.
+#[derive(Serialize, JsonSchema)]
+struct ContactPicture {
+    #[schemars(extend("format" = "uri"))]
+    picture_url: Option<String>,
+    /// When the network was last asked.
+    updated_at: Option<Timestamp>,
+}
+
+async fn picture(call: &mut ChannelCall) -> Outcome {
+    let PictureQuery { preview, refresh } = PictureQuery::parse(call.query())?;
+    let contact = call.contact()?;
+    let read = || Read::Contact(contact.clone());
+    let known = call.read_one::<ContactRow>(read()).await?;
+    let now = call.now;
+    let fresh = |row: &ContactRow| row.picture_seen_at.is_some_and(|at| now.since(at) < PICTURE_KEPT);
+    let row = match known {
+        Some(row) if fresh(&row) && !refresh => row,
+        known => match call.operate(ContactOperation::Show { contact: contact.clone() }).await {
+            Ok(_) => call.read_one(read()).await?.ok_or_else(|| ApiError::contact_not_found(contact.as_str()))?,
+            // What is known is better than nothing.
+            Err(error) if !refresh && matches!(error.code, E::NotConnected | E::ChannelUnavailable) => {
+                known.ok_or_else(|| ApiError::contact_not_found(contact.as_str()))?
+            }
+            Err(error) => return Err(error),
+        },
+    };
+    let picture_url = row.contact.picture_url.map(|url| if preview { format!("{url}?preview=true") } else { url });
+    Ok(Reply::ok(&ContactPicture { picture_url, updated_at: row.picture_seen_at }))
 }
 
 async fn common_groups(call: &mut ChannelCall) -> Outcome {

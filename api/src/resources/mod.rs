@@ -3,6 +3,7 @@
 mod account;
 mod api_keys;
 mod auth;
+mod blacklist;
 mod business;
 mod calls;
 mod channels;
@@ -17,6 +18,9 @@ mod media;
 mod messages;
 mod metrics;
 mod newsletters;
+mod presences;
+mod privacy;
+mod profile;
 mod settings;
 mod stories;
 mod stubs;
@@ -53,6 +57,10 @@ pub fn routes() -> Vec<Route> {
     routes.extend(chats::routes());
     routes.extend(communities::routes());
     routes.extend(newsletters::routes());
+    routes.extend(blacklist::routes());
+    routes.extend(presences::routes());
+    routes.extend(profile::routes());
+    routes.extend(privacy::routes());
     routes.extend(webhook_endpoints::routes());
     routes.extend(webhook_probe::routes());
     routes.extend(webhook_deliveries::routes());

@@ -4,6 +4,7 @@ mod business;
 mod calls;
 mod chats;
 mod groups;
+mod presences;
 mod stories;
 
 use schemars::JsonSchema;
@@ -13,6 +14,7 @@ pub use self::business::{CartUpdated, OrderCancelled, OrderPlaced};
 pub use self::calls::{CallOffered, CallTerminated};
 pub use self::chats::{ChatArchived, ChatField, ChatPinned, ChatUpdated};
 pub use self::groups::{GroupCreated, GroupMembers, GroupUpdated, MembersReason};
+pub use self::presences::PresenceUpdated;
 pub use self::stories::StoryViewed;
 
 use crate::address::Address;
@@ -386,6 +388,7 @@ pub enum Payload {
     OrderPlaced(Box<OrderPlaced>),
     OrderCancelled(OrderCancelled),
     CartUpdated(CartUpdated),
+    PresenceUpdated(PresenceUpdated),
 }
 
 impl Payload {
@@ -415,6 +418,7 @@ impl Payload {
             Self::OrderPlaced(_) => EventName::OrderPlaced,
             Self::OrderCancelled(_) => EventName::OrderCancelled,
             Self::CartUpdated(_) => EventName::CartUpdated,
+            Self::PresenceUpdated(_) => EventName::PresenceUpdated,
         }
     }
 
@@ -444,6 +448,7 @@ impl Payload {
             Self::ChatUpdated(data) => ChatType::of(data.is_group),
             Self::ChatArchived(data) => ChatType::of(data.is_group),
             Self::ChatPinned(data) => ChatType::of(data.is_group),
+            Self::PresenceUpdated(data) => ChatType::of(data.is_group),
         }
     }
 

@@ -5,6 +5,7 @@
 //! its caller is answered. A new area is a module here, a variant of [`Operation`] and of [`Answer`], and a line of
 //! `areas!`.
 
+pub mod account;
 pub mod business;
 pub mod calls;
 pub mod chats;
@@ -17,6 +18,9 @@ pub mod presence;
 
 use serde::{Deserialize, Serialize};
 
+use self::account::{
+    BlacklistAnswer, BlacklistOperation, PrivacyAnswer, PrivacyOperation, ProfileAnswer, ProfileOperation,
+};
 use self::business::{BusinessAnswer, BusinessOperation};
 use self::calls::{CallAnswer, CallOperation};
 use self::chats::{ChatAnswer, ChatOperation};
@@ -37,6 +41,9 @@ pub enum Operation {
     Communities(CommunityOperation),
     Newsletters(NewsletterOperation),
     Business(BusinessOperation),
+    Blacklist(BlacklistOperation),
+    Profile(ProfileOperation),
+    Privacy(PrivacyOperation),
 }
 
 /// The answer to an [`Operation`] of the same area.
@@ -50,6 +57,9 @@ pub enum Answer {
     Communities(CommunityAnswer),
     Newsletters(NewsletterAnswer),
     Business(BusinessAnswer),
+    Blacklist(BlacklistAnswer),
+    Profile(ProfileAnswer),
+    Privacy(PrivacyAnswer),
 }
 
 /// The network's refusal: for good, with its code and text (supplement 1, rule 18).
@@ -103,4 +113,7 @@ areas! {
     Communities: CommunityOperation => CommunityAnswer;
     Newsletters: NewsletterOperation => NewsletterAnswer;
     Business: BusinessOperation => BusinessAnswer;
+    Blacklist: BlacklistOperation => BlacklistAnswer;
+    Profile: ProfileOperation => ProfileAnswer;
+    Privacy: PrivacyOperation => PrivacyAnswer;
 }

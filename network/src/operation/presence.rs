@@ -12,6 +12,13 @@ pub enum PresenceOperation {
         /// The chat that sees it; not used for what is the account's.
         to: Option<Address>,
     },
+    /// Lets the session hear of people's presence, as far as they show it. What it is now comes as notices.
+    Subscribe {
+        contacts: Vec<Address>,
+    },
+    Unsubscribe {
+        contact: Address,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,5 +1,6 @@
 //! The routes of the control API: one line each says what is parsed, what is called and how it is answered.
 
+mod account;
 mod business;
 mod call;
 mod calls;
@@ -49,7 +50,11 @@ pub fn router(simulator: &Simulator) -> Router {
         .push(business::cart(&routes))
         .push(stories::routes(&routes))
         .push(communities::routes(&routes))
-        .push(newsletters::routes(&routes));
+        .push(newsletters::routes(&routes))
+        .push(account::blacklist(&routes))
+        .push(account::presence(&routes))
+        .push(account::profile(&routes))
+        .push(account::privacy(&routes));
     let phones = Router::with_path("phones")
         .push(Router::new().post(routes.to(register)))
         .push(Router::with_path("bulk").post(routes.to(register_many)))

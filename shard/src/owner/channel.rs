@@ -383,7 +383,7 @@ impl Channel {
                 }
                 ToChannel::Work { work: Work::Operate { operation, again }, call_id, reply, .. } => {
                     self.finish(std::mem::take(&mut turn)).await?;
-                    self.begin_operation(call_id, *operation, again, Some(reply)).await;
+                    self.begin_operation(call_id, *operation, again, Some(reply)).await?;
                 }
                 ToChannel::Work { work, call_id, reply, .. } => {
                     self.finish(std::mem::take(&mut turn)).await?;

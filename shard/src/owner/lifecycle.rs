@@ -388,7 +388,7 @@ impl Channel {
                 let _ = self.go(Trigger::LoginOk, Some(extra)).await?;
                 self.show_settled_presence().await;
                 self.take_up_downloads();
-                self.take_up_operations().await;
+                self.take_up_operations().await?;
             }
             SessionEvent::Ended(reason) => self.session_ended(reason).await?,
             // Taken in turns by the caller.

@@ -120,22 +120,52 @@ fn may_operate(status: Status) -> bool {
 
 impl Channel {
     /// Takes an operation on: asks the network, waits for the channel to recover, or answers why not.
-    pub async fn begin_operation(&mut self, id: Uuid, operation: Operation, again: bool, reply: Option<Reply>) {
+    ///
+    /// # Errors
+    /// [`Lost`] when the ownership has ended.
+    pub async fn begin_operation(
+        &mut self,
+        id: Uuid,
+        operation: Operation,
+        again: bool,
+        reply: Option<Reply>,
+    ) -> Result<(), Lost> {
         let deadline = Instant::now() + RECOVERY_PATIENCE;
         let asked = Asked { operation, reply, again, written: false, deadline, overtaken: 0 };
         if self.row.forgotten || !may_operate(self.row.status) {
-            return asked.answer(Err(self.refuse_send(self.row.status)));
+            let answer = match projection::alone(&asked.operation).filter(|_| !self.row.forgotten) {
+                Some(answer) => self.do_alone(&asked.operation, answer).await?,
+                None => Err(self.refuse_send(self.row.status)),
+            };
+            asked.answer(answer);
+            return Ok(());
         }
         if self.operations.0.len() >= MOST_AT_ONCE {
-            return asked.answer(Err(ApiError::worker_at_capacity()));
+            asked.answer(Err(ApiError::worker_at_capacity()));
+            return Ok(());
         }
         if let Err(error) = self.number_checks.admit(&asked.operation, Instant::now()) {
-            return asked.answer(Err(error));
+            asked.answer(Err(error));
+            return Ok(());
         }
         self.operations.0.insert(id, asked);
         if self.is_logged_in() {
             self.ask(id).await;
         }
+        Ok(())
+    }
+
+    /// Does what needs no network while there is none.
+    async fn do_alone(&mut self, operation: &Operation, answer: Answer) -> Result<Result<Worked, ApiError>, Lost> {
+        let mut turn = Projected::default();
+        let checked = self.with_context(Timestamp::now(), |context| {
+            projection::check(operation, &Rows::new(&self.owner.reader, self.row.id, &mut turn), context)
+        });
+        if let Err(error) = checked {
+            return Ok(Err(error));
+        }
+        self.project(|rows, context| projection::absorb(operation, &answer, rows, context)).await?;
+        Ok(Ok(Worked::Done(Done::Operated(Box::new(answer)))))
     }
 
     /// The channel has moved: where it does not run any more, nothing waits for it.
@@ -147,17 +177,27 @@ impl Channel {
     }
 
     /// Asks what waited for the session, and for what the gateway does not know yet.
-    pub async fn take_up_operations(&mut self) {
+    ///
+    /// # Errors
+    /// [`Lost`] when the ownership has ended.
+    pub async fn take_up_operations(&mut self) -> Result<(), Lost> {
         for (area, operation) in projection::to_sync() {
             let mut turn = Projected::default();
             let synced = Rows::new(&self.owner.reader, self.row.id, &mut turn).has::<Synced>(area);
             if !synced {
-                self.begin_operation(Uuid::new_v4(), operation, false, None).await;
+                self.begin_operation(Uuid::new_v4(), operation, false, None).await?;
             }
+        }
+        let mut turn = Projected::default();
+        let resumed = projection::to_resume(&Rows::new(&self.owner.reader, self.row.id, &mut turn), Timestamp::now());
+        if let Some(operation) = resumed {
+            // Asked before, by an earlier session.
+            self.begin_operation(Uuid::new_v4(), operation, true, None).await?;
         }
         for id in self.operations.unwritten() {
             self.ask(id).await;
         }
+        Ok(())
     }
 
     /// What is known of the network's side belongs to another life of the phone.

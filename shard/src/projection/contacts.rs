@@ -5,6 +5,7 @@ use model::address::{Address, AddressKind};
 use model::contact::{CommonGroup, Contact, ContactCheck, Person};
 use model::error::ApiError;
 use model::group::Group;
+use model::time::Timestamp;
 use network::notice::ContactNews;
 use network::operation::Refused;
 use network::operation::contacts::{ContactAnswer, ContactOperation};
@@ -23,6 +24,9 @@ pub struct ContactRow {
     pub contact: Contact,
     pub saved_name: Option<String>,
     pub push_name: Option<String>,
+    /// When the network was last asked for the picture.
+    #[serde(default)]
+    pub picture_seen_at: Option<Timestamp>,
 }
 
 impl Entity for ContactRow {
@@ -37,8 +41,12 @@ impl ContactRow {
     /// What is known of somebody by the best address.
     fn of(id: &Address, rows: &Rows<'_>, context: &Context<'_>) -> Self {
         let known = rows.get::<Self>(id.as_str());
-        let mut row =
-            known.unwrap_or_else(|| Self { contact: Contact::unknown(id.clone()), saved_name: None, push_name: None });
+        let mut row = known.unwrap_or_else(|| Self {
+            contact: Contact::unknown(id.clone()),
+            saved_name: None,
+            push_name: None,
+            picture_seen_at: None,
+        });
         if row.contact.lid.is_none() {
             row.contact.lid = if id.is_lid() { Some(id.clone()) } else { (context.lid_behind)(id) };
         }
@@ -88,7 +96,9 @@ fn learn(person: &Person, rows: &mut Rows<'_>, context: &Context<'_>) {
     contact.business_name.clone_from(&person.business_name);
     contact.about.clone_from(&person.about);
     contact.is_business = person.is_business;
+    contact.picture_url.clone_from(&person.picture_url);
     contact.last_seen_at = person.last_seen_at.or(contact.last_seen_at);
+    row.picture_seen_at = Some(context.at);
     row.keep(rows);
 }
 
@@ -117,6 +127,13 @@ pub fn met(id: &Address, lid: Option<&Address>, push_name: Option<&str>, rows: &
     let mut row = ContactRow::of(id, rows, context);
     row.contact.lid = lid.cloned().or(row.contact.lid);
     row.push_name = push_name.map(str::to_owned).or(row.push_name);
+    row.keep(rows);
+}
+
+/// Somebody is blocked, or is no more.
+pub fn mirror_blocked(id: &Address, is_blocked: bool, rows: &mut Rows<'_>, context: &Context<'_>) {
+    let mut row = ContactRow::of(id, rows, context);
+    row.contact.is_blocked = is_blocked;
     row.keep(rows);
 }
 

@@ -8,6 +8,7 @@
 //! An area is a module here with those functions, and a line in each of the three. An entity is a type of `model` with a
 //! [`Kind`] of its own.
 
+pub mod account;
 mod business;
 mod calls;
 pub mod chats;
@@ -15,6 +16,7 @@ mod communities;
 pub mod contacts;
 mod groups;
 mod newsletters;
+pub mod presences;
 pub mod read;
 mod rows;
 pub mod stories;
@@ -25,6 +27,7 @@ use model::id::MessageId;
 use model::payload::{Payload, Sender};
 use model::time::Timestamp;
 use network::notice::{News, Notice};
+use network::operation::account::{BlacklistOperation, PrivacyOperation, ProfileOperation};
 use network::operation::business::BusinessOperation;
 use network::operation::chats::ChatOperation;
 use network::operation::communities::CommunityOperation;
@@ -53,6 +56,12 @@ pub enum Kind {
     LastInbound = 21,
     LastOutbound = 22,
     Contact = 23,
+    Blocked = 24,
+    Presence = 25,
+    /// Whose presence the channel wants to know.
+    Watched = 26,
+    Profile = 27,
+    Privacy = 28,
     Call = 40,
     Story = 41,
     StoryView = 42,
@@ -142,6 +151,9 @@ pub fn to_sync() -> Vec<(&'static str, Operation)> {
         (communities::AREA, CommunityOperation::List.into()),
         (newsletters::AREA, NewsletterOperation::List.into()),
         (business::AREA, BusinessOperation::Show.into()),
+        (account::BLACKLIST, BlacklistOperation::List.into()),
+        (account::PROFILE, ProfileOperation::Show.into()),
+        (account::PRIVACY, PrivacyOperation::Show.into()),
     ]
 }
 
@@ -155,11 +167,13 @@ pub fn check(operation: &Operation, rows: &Rows<'_>, context: &Context<'_>) -> R
         Operation::Calls(operation) => calls::check(operation, rows, context),
         Operation::Chats(operation) => chats::check(operation, rows, context),
         Operation::Contacts(operation) => contacts::check(operation),
-        // It lasts for as long as the session: nothing of it is stored.
-        Operation::Presence(_) => Ok(()),
         Operation::Communities(operation) => communities::check(operation, rows),
         Operation::Newsletters(operation) => newsletters::check(operation, rows),
         Operation::Business(operation) => business::check(operation, rows),
+        Operation::Blacklist(operation) => account::check_blacklist(operation, rows, context),
+        Operation::Presence(operation) => presences::check(operation, rows, context),
+        Operation::Profile(operation) => account::check_profile(operation, rows),
+        Operation::Privacy(operation) => account::check_privacy(operation, rows),
     }
 }
 
@@ -183,6 +197,10 @@ pub fn absorb(operation: &Operation, answer: &Answer, rows: &mut Rows<'_>, conte
         (Operation::Business(operation), Answer::Business(answer)) => {
             business::absorb(operation, answer, rows, context);
         }
+        (Operation::Blacklist(_), Answer::Blacklist(answer)) => account::absorb_blacklist(answer, rows, context),
+        (Operation::Presence(operation), Answer::Presence(_)) => presences::absorb(operation, rows, context),
+        (Operation::Profile(_), Answer::Profile(answer)) => account::absorb_profile(answer, rows),
+        (Operation::Privacy(_), Answer::Privacy(answer)) => account::absorb_privacy(answer, rows),
         // An answer of another area, or one that changes nothing.
         _ => {}
     }
@@ -199,6 +217,20 @@ pub fn disclosed(answer: &Answer) -> Vec<(Address, Address)> {
 pub fn resolved(lid: &Address, phone: &Address, rows: &mut Rows<'_>) {
     contacts::resolved(lid, phone, rows);
     chats::resolved(lid, phone, rows);
+    account::resolved(lid, phone, rows);
+}
+
+/// What an operation comes to while the network cannot be asked, where it needs no network then.
+pub fn alone(operation: &Operation) -> Option<Answer> {
+    match operation {
+        Operation::Presence(operation) => presences::alone(operation).map(Answer::from),
+        _ => None,
+    }
+}
+
+/// What a new session asks for again, because the one before took it along.
+pub fn to_resume(rows: &Rows<'_>, now: Timestamp) -> Option<Operation> {
+    presences::to_resume(rows, now).map(Operation::from)
 }
 
 /// Whether the account's state was changed elsewhere in the same moment, so that the operation is to be asked anew.
@@ -213,10 +245,13 @@ pub fn refusal(operation: &Operation, refused: &Refused) -> ApiError {
         Operation::Calls(operation) => calls::refusal(operation, refused),
         Operation::Chats(operation) => chats::refusal(operation, refused),
         Operation::Contacts(operation) => contacts::refusal(operation, refused),
-        Operation::Presence(_) => None,
         Operation::Communities(operation) => communities::refusal(operation, refused),
         Operation::Newsletters(operation) => newsletters::refusal(operation, refused),
         Operation::Business(operation) => business::refusal(operation, refused),
+        Operation::Blacklist(operation) => account::blacklist_refusal(operation, refused),
+        Operation::Presence(operation) => presences::refusal(operation, refused),
+        Operation::Profile(operation) => account::profile_refusal(operation, refused),
+        Operation::Privacy(_) => None,
     };
     narrower.unwrap_or_else(|| ApiError::upstream_refused(u32::from(refused.code), &refused.text))
 }
@@ -242,5 +277,22 @@ pub fn take(notice: &Notice, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<
         }
         News::Story { story, news } => stories::take(story, news, rows, context),
         News::Business(news) => business::take(news, notice.actor.as_ref(), rows, context),
+        News::Presence { chat, news } => presences::take(chat, news, rows, context),
+        News::Blocked(blocked) => {
+            account::block(blocked, rows, context);
+            Vec::new()
+        }
+        News::Unblocked { contact } => {
+            account::unblock(contact, rows, context);
+            Vec::new()
+        }
+        News::Profile(profile) => {
+            rows.put(profile);
+            Vec::new()
+        }
+        News::Privacy(privacy) => {
+            rows.put(privacy);
+            Vec::new()
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::address::{Address, AddressKind, Suffixes};
+use model::blacklist::Blocked;
 use model::business::{Order, OrderStatus, Product};
 use model::chat::ChatKind;
 use model::contact::KnownLidPair;
@@ -15,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::chats::{self, ChatPage, ListedChat};
 use super::contacts::{self, ContactFilter, ContactRow};
-use super::{Kind, Projected, Rows};
+use super::{Kind, Projected, Rows, presences};
 use crate::call::Done;
 use crate::keys;
 use crate::owner::{NotOwner, Owner};
@@ -57,6 +58,10 @@ pub enum Read {
     },
     /// Each a [`CommonGroup`](model::contact::CommonGroup).
     CommonGroups(Address),
+    /// All rows of the block list.
+    Blocked,
+    /// What is known of somebody's presence now.
+    Presence(Address),
     /// Pairs of LID and phone address, each a [`KnownLidPair`], and how many there are in all.
     Lids {
         lid: Option<Address>,
@@ -150,6 +155,13 @@ impl<V: View> Reading<V> {
             Read::CommonGroups(contact) => {
                 let groups = contacts::common_groups(&self.best(&contact), &rows, |address| self.best(address));
                 Done::Rows(groups.iter().map(|group| Bytes::from(encode(group))).collect())
+            }
+            Read::Blocked => {
+                Done::Rows(rows.all::<Blocked>().iter().map(|blocked| Bytes::from(encode(blocked))).collect())
+            }
+            Read::Presence(id) => {
+                let state = presences::now(&self.best(&id), &rows, Timestamp::now());
+                Done::Row(state.map(|state| Bytes::from(encode(&state))))
             }
             Read::Lids { lid, phone } => {
                 let mut pairs = self.lids(lid.as_ref(), phone.as_ref());

@@ -3,8 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 
 use model::chat::ChatFlags;
+use model::privacy::{Privacy, ReadReceipts};
+use model::time::Timestamp;
 
+use super::SessionId;
 use super::message::Chat;
+use super::pictures::PictureId;
+use super::subscriber::Subscriber;
 use crate::simulator::number::Number;
 
 /// How many chats may be pinned.
@@ -16,6 +21,24 @@ pub struct Account {
     pub chats: HashMap<Chat, ChatFlags>,
     /// The address book.
     pub book: BTreeMap<Number, String>,
+    /// Whose messages do not arrive, and since when.
+    pub blocked: BTreeMap<Number, Timestamp>,
+    pub about: Option<String>,
+    pub picture: Option<PictureId>,
+    /// But for read receipts, which phones have beside it: see [`Subscriber::privacy`].
+    pub privacy: Privacy,
+    /// Whether a presence was ever shown.
+    pub has_shown: bool,
+    pub last_seen_at: Option<Timestamp>,
+    /// Who wants to hear of the presence, while that session lives.
+    pub watchers: Vec<(Number, SessionId)>,
+}
+
+impl Subscriber {
+    pub fn privacy(&self) -> Privacy {
+        let read_receipts = if self.read_receipts { ReadReceipts::All } else { ReadReceipts::None };
+        Privacy { read_receipts, ..self.account.privacy }
+    }
 }
 
 impl Account {

@@ -240,6 +240,11 @@ impl Engine {
     /// Brings a message to the recipient's phone, or keeps it until that is online, and to its linked devices.
     fn deliver_to(&mut self, now: Timestamp, message: &Arc<Message>, recipient: Number) {
         let Some(subscriber) = self.subscribers.get(&recipient) else { return };
+        // Who is blocked is not told so: the message was accepted, and reaches nobody.
+        let direct = matches!(message.chat, Chat::Direct(_));
+        if direct && subscriber.account.blocked.contains_key(&message.from) {
+            return;
+        }
         let online = subscriber.online;
         let shown = self.shown(message.from, recipient);
         let quoted = message.quoted_from.map_or(Shown::Phone, |author| self.shown(author, recipient));

@@ -64,9 +64,14 @@ impl Engine {
             saved_name: book.and_then(|book| book.get(&number).cloned()),
             business_name: name.clone().filter(|_| subscriber.business),
             push_name: name,
-            about: None,
+            about: subscriber.account.about.clone().filter(|_| self.shows(number, viewer, |privacy| privacy.about)),
             is_business: subscriber.business,
-            last_seen_at: None,
+            last_seen_at: (subscriber.account.last_seen_at)
+                .filter(|_| self.shows(number, viewer, |privacy| privacy.last_seen))
+                .map(Timestamp::unix_seconds),
+            picture_url: (subscriber.account.picture.as_ref())
+                .filter(|_| self.shows(number, viewer, |privacy| privacy.profile_photo))
+                .map(|picture| self.picture_url(picture)),
         })
     }
 

@@ -101,7 +101,7 @@ impl Engine {
         participants: Vec<Address>,
     ) -> Result<Vec<ParticipantResult>, Refusal> {
         self.groups.get_mut(id)?.check_action(by, action)?;
-        let (results, done) = self.act_on(id, action, participants)?;
+        let (results, done) = self.act_on(by, id, action, participants)?;
         if !done.is_empty() {
             self.tell_action(now, id, by, action, &done)?;
         }
@@ -143,7 +143,7 @@ impl Engine {
     ) -> Result<GroupAnswer, Refusal> {
         let code = self.invite_code();
         let id = self.groups.create(now, by, subject, code)?.id;
-        let (participants_result, _) = self.act_on(id, ParticipantAction::Add, participants)?;
+        let (participants_result, _) = self.act_on(by, id, ParticipantAction::Add, participants)?;
         // Who is in it from the beginning hears of the group as a whole.
         for member in self.members_of(id) {
             let group = Box::new(self.group_of(member, id)?);
@@ -156,6 +156,7 @@ impl Engine {
     /// Takes an action that is allowed on each who is named, and says for whom it changed something.
     fn act_on(
         &mut self,
+        by: Number,
         id: GroupId,
         action: ParticipantAction,
         participants: Vec<Address>,
@@ -165,7 +166,15 @@ impl Engine {
         for address in participants {
             let number = Number::of_address(&address, &self.suffixes);
             let known = number.filter(|number| self.subscribers.contains_key(number));
+            let admits = known.is_none_or(|number| self.shows(number, by, |privacy| privacy.group_add));
             let group = self.groups.get_mut(id)?;
+            let invited = action == ParticipantAction::Add && !admits;
+            if known.is_some_and(|number| invited && group.rank_of(number).is_none()) {
+                let status = ParticipantStatus::InviteRequired;
+                let invite_code = Some(group.invite_code.clone());
+                results.push(ParticipantResult { id: address, status, message: None, invite_code });
+                continue;
+            }
             let changes = known.is_some_and(|number| match action {
                 ParticipantAction::Promote => group.rank_of(number).is_some_and(|rank| !rank.is_admin()),
                 ParticipantAction::Demote => group.rank_of(number).is_some_and(|rank| rank.is_admin()),

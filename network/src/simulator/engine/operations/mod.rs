@@ -3,6 +3,7 @@
 //! A phone does through the control API what a device does through its session: both end in [`Engine::perform`]. Whom a
 //! change concerns gets a notice, the devices of its author too.
 
+mod account;
 mod business;
 mod calls;
 mod chats;
@@ -10,7 +11,7 @@ mod communities;
 mod contacts;
 mod groups;
 mod newsletters;
-mod presence;
+mod presences;
 
 use model::time::Timestamp;
 use uuid::Uuid;
@@ -91,9 +92,12 @@ impl Engine {
             Operation::Groups(operation) => self.group_operation(now, by, operation).map(Answer::from),
             Operation::Chats(operation) => self.chat_operation(now, by, operation).map(Answer::from),
             Operation::Contacts(operation) => self.contact_operation(now, by, operation).map(Answer::from),
-            Operation::Presence(operation) => self.presence_operation(now, by, operation).map(Answer::from),
             Operation::Communities(operation) => self.community_operation(now, by, operation).map(Answer::from),
             Operation::Newsletters(operation) => self.newsletter_operation(now, by, operation).map(Answer::from),
+            Operation::Blacklist(operation) => self.blacklist_operation(now, by, operation).map(Answer::from),
+            Operation::Presence(operation) => self.presence_operation(now, by, device, operation).map(Answer::from),
+            Operation::Profile(operation) => self.profile_operation(now, by, operation).map(Answer::from),
+            Operation::Privacy(operation) => self.privacy_operation(now, by, operation).map(Answer::from),
         };
         self.settle_communities(now);
         answer

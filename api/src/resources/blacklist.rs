@@ -1,0 +1,69 @@
+//! The channel's block list on the network (supplement 10).
+
+use model::address::Address;
+use model::blacklist::Blocked;
+use model::error::{ApiError, ErrorCode as E};
+use network::operation::account::BlacklistOperation;
+use shard::projection::read::Read;
+
+use crate::exchange::ChannelCall;
+use crate::openapi::Doc;
+use crate::projection::{check_people, parse_refresh};
+use crate::reply::{Counted, Outcome, Reply};
+use crate::route::Route;
+
+pub fn routes() -> Vec<Route> {
+    let of_network = &[E::NoOp, E::NotConnected, E::ChannelUnavailable, E::Other, E::InvalidRequest];
+    vec![
+        Route::get("/v1/channels/{id}/blacklist").channel(list).doc(
+            Doc::new("list_blacklist", "List whom the channel has blocked")
+                .query(parse_refresh)
+                .ok::<Counted<Blocked>>()
+                .errors(&[E::NotConnected, E::ChannelUnavailable, E::Other]),
+        ),
+        Route::put("/v1/channels/{id}/blacklist/{contact_id}").channel(block).doc(
+            Doc::new("block_contact", "Block a contact")
+                .ok::<Blocked>()
+                .errors(of_network)
+                .errors(&[E::UndeliverableRecipient]),
+        ),
+        Route::delete("/v1/channels/{id}/blacklist/{contact_id}")
+            .channel(unblock)
+            .doc(Doc::new("unblock_contact", "Unblock a contact").no_content().errors(of_network)),
+    ]
+}
+
+async fn all(call: &mut ChannelCall) -> Result<Vec<Blocked>, ApiError> {
+    call.read_many::<Blocked>(Read::Blocked).await
+}
+
+async fn list(call: &mut ChannelCall) -> Outcome {
+    if parse_refresh(call.query())? {
+        call.operate(BlacklistOperation::List).await?;
+    }
+    let data = all(call).await?;
+    Ok(Reply::ok(&Counted { count: data.len(), data }))
+}
+
+/// Whom the path names; nobody else than a person can be blocked.
+fn person(call: &ChannelCall) -> Result<Address, ApiError> {
+    let contact = call.contact()?;
+    check_people(call, std::slice::from_ref(&contact))?;
+    Ok(contact)
+}
+
+async fn block(call: &mut ChannelCall) -> Outcome {
+    let contact = person(call)?;
+    call.operate(BlacklistOperation::Block { contact: contact.clone() }).await?;
+    let mut blocked = all(call).await?;
+    // The list goes by the best address, the path perhaps by the other.
+    blocked.retain(|blocked| blocked.id == contact || blocked.lid.as_ref() == Some(&contact));
+    let blocked = blocked.pop().ok_or_else(|| ApiError::contact_not_found(contact.as_str()))?;
+    Ok(Reply::ok(&blocked))
+}
+
+async fn unblock(call: &mut ChannelCall) -> Outcome {
+    let contact = person(call)?;
+    call.operate(BlacklistOperation::Unblock { contact }).await?;
+    Ok(Reply::no_content())
+}

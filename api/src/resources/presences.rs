@@ -1,0 +1,102 @@
+//! Presence: what the channel shows, and what it sees of others (interface 2.3, supplement 6).
+
+use model::address::{Address, AddressKind, Suffixes, Undeliverable};
+use model::error::{ApiError, ErrorCode as E};
+use model::field::{Body, Fields, rule};
+use model::issue::Issues;
+use model::presence::{Presence, PresenceState};
+use network::operation::presence::PresenceOperation;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::json;
+use shard::projection::read::Read;
+
+use crate::exchange::ChannelCall;
+use crate::openapi::Doc;
+use crate::projection::check_people;
+use crate::reply::{Outcome, Reply};
+use crate::route::Route;
+
+pub fn routes() -> Vec<Route> {
+    let of_network = &[E::NotConnected, E::ChannelUnavailable, E::Other, E::UndeliverableRecipient];
+    vec![
+        Route::post("/v1/channels/{id}/presences").plan_blocks().channel(show).doc(
+            Doc::new("send_presence", "Show a presence")
+                .about(
+                    "`available` and `unavailable` are the account's, whatever `to` names. `typing` and `recording` last \
+                     about 25 s at the receiver; `paused` ends them.",
+                )
+                .body(
+                    |body| ShowPresence::parse(body, &Suffixes::simulated()),
+                    json!({ "to": "15551234567", "presence": "typing" }),
+                )
+                .accepted::<ShowPresence>()
+                .errors(of_network),
+        ),
+        Route::get("/v1/channels/{id}/presences/{contact_id}").channel(state).doc(
+            Doc::new("get_presence", "Get what is known of a contact's presence")
+                .ok::<PresenceState>()
+                .errors(&[E::ContactNotFound, E::InvalidRequest]),
+        ),
+        Route::post("/v1/channels/{id}/presences/{contact_id}/subscription").channel(subscribe).doc(
+            Doc::new("subscribe_presence", "Subscribe to a contact's presence")
+                .about("Kept for 24 hours after the last use, and at most 500 a channel.")
+                .no_content()
+                .errors(of_network)
+                .errors(&[E::NoOp, E::InvalidRequest, E::ContactNotFound]),
+        ),
+        Route::delete("/v1/channels/{id}/presences/{contact_id}/subscription").channel(unsubscribe).doc(
+            Doc::new("unsubscribe_presence", "End the subscription to a contact's presence")
+                .no_content()
+                .errors(&[E::NoOp, E::InvalidRequest, E::ContactNotFound]),
+        ),
+    ]
+}
+
+/// `{ "to", "presence" }`, in the body and in the answer.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Presence")]
+struct ShowPresence {
+    to: Address,
+    presence: Presence,
+}
+
+impl ShowPresence {
+    fn parse(body: &Body, suffixes: &Suffixes) -> Result<Self, ApiError> {
+        let issues = Issues::new();
+        let fields = Fields::new(body, &issues);
+        let to = fields.required("to", rule::address(suffixes));
+        let presence = fields.required("presence", rule::one_of(Presence::WORDS, Presence::parse));
+        issues.finish(|| Some(Self { to: to?, presence: presence? }))
+    }
+}
+
+async fn show(call: &mut ChannelCall) -> Outcome {
+    let body = call.object().await?;
+    let shown = ShowPresence::parse(&body, &call.app.config.suffixes)?;
+    let refuse = |reason| ApiError::undeliverable_recipient(shown.to.as_str(), reason);
+    if shown.to.check_recipient(&call.app.config.suffixes).map_err(refuse)? == AddressKind::Newsletter {
+        return Err(refuse(Undeliverable::UnknownSuffix));
+    }
+    call.operate(PresenceOperation::Show { to: Some(shown.to.clone()), presence: shown.presence }).await?;
+    Ok(Reply::accepted(&shown))
+}
+
+async fn state(call: &mut ChannelCall) -> Outcome {
+    let contact = call.contact()?;
+    let state = call.read_one::<PresenceState>(Read::Presence(contact.clone())).await?;
+    Ok(Reply::ok(&state.ok_or_else(|| ApiError::contact_not_found(contact.as_str()))?))
+}
+
+async fn subscribe(call: &mut ChannelCall) -> Outcome {
+    let contact = call.contact()?;
+    check_people(call, std::slice::from_ref(&contact))?;
+    call.operate(PresenceOperation::Subscribe { contacts: vec![contact] }).await?;
+    Ok(Reply::no_content())
+}
+
+async fn unsubscribe(call: &mut ChannelCall) -> Outcome {
+    let contact = call.contact()?;
+    call.operate(PresenceOperation::Unsubscribe { contact }).await?;
+    Ok(Reply::no_content())
+}

@@ -1,0 +1,71 @@
+//! What the channel's account shows to whom (supplement 19).
+
+use model::chat::EPHEMERAL;
+use model::error::{ApiError, ErrorCode as E};
+use model::field::{Body, Fields, rule};
+use model::issue::Issues;
+use model::privacy::{Audience, Callers, OnlineAudience, Privacy, PrivacyChanges, ReadReceipts};
+use network::operation::account::PrivacyOperation;
+use serde_json::json;
+use shard::projection::account::OWN;
+
+use super::chats::ephemeral;
+use crate::exchange::ChannelCall;
+use crate::openapi::Doc;
+use crate::projection::parse_refresh;
+use crate::reply::{Outcome, Reply};
+use crate::route::Route;
+
+pub fn routes() -> Vec<Route> {
+    let of_network = &[E::NotConnected, E::ChannelUnavailable, E::Other];
+    vec![
+        Route::get("/v1/channels/{id}/settings/privacy").channel(show).doc(
+            Doc::new("get_privacy", "Get the channel's privacy settings")
+                .query(parse_refresh)
+                .ok::<Privacy>()
+                .errors(of_network),
+        ),
+        Route::patch("/v1/channels/{id}/settings/privacy").channel(patch).doc(
+            Doc::new("update_privacy", "Change the channel's privacy settings")
+                .body(parse_changes, json!({ "last_seen": "contacts", "default_ephemeral": EPHEMERAL[1] }))
+                .ok::<Privacy>()
+                .errors(of_network)
+                .errors(&[E::NoOp]),
+        ),
+    ]
+}
+
+fn parse_changes(body: &Body) -> Result<PrivacyChanges, ApiError> {
+    let issues = Issues::new();
+    let fields = Fields::patch(body, &issues);
+    let audience = || rule::one_of(Audience::WORDS, Audience::parse);
+    let changes = PrivacyChanges {
+        last_seen: fields.optional("last_seen", audience()),
+        online: fields.optional("online", rule::one_of(OnlineAudience::WORDS, OnlineAudience::parse)),
+        profile_photo: fields.optional("profile_photo", audience()),
+        about: fields.optional("about", audience()),
+        read_receipts: fields.optional("read_receipts", rule::one_of(ReadReceipts::WORDS, ReadReceipts::parse)),
+        group_add: fields.optional("group_add", audience()),
+        call_add: fields.optional("call_add", rule::one_of(Callers::WORDS, Callers::parse)),
+        default_ephemeral: fields.optional("default_ephemeral", ephemeral),
+    };
+    issues.finish(|| Some(changes))
+}
+
+async fn found(call: &mut ChannelCall) -> Outcome {
+    Ok(Reply::ok(&call.find::<Privacy>(OWN).await?.unwrap_or_default()))
+}
+
+async fn show(call: &mut ChannelCall) -> Outcome {
+    if parse_refresh(call.query())? {
+        call.operate(PrivacyOperation::Show).await?;
+    }
+    found(call).await
+}
+
+async fn patch(call: &mut ChannelCall) -> Outcome {
+    let body = call.object().await?;
+    let changes = parse_changes(&body)?;
+    call.operate(PrivacyOperation::Change(changes)).await?;
+    found(call).await
+}

@@ -1,0 +1,144 @@
+//! The channel's own profile (interface 2.4, supplement 7).
+
+use model::error::{ApiError, ErrorCode as E};
+use model::field::{Body, Fields, rule};
+use model::issue::{Fault, IssueCode, Issues};
+use model::profile::ChannelProfile;
+use network::operation::account::ProfileOperation;
+use serde_json::json;
+use shard::projection::account::OWN;
+
+use crate::exchange::ChannelCall;
+use crate::openapi::Doc;
+use crate::projection::parse_refresh;
+use crate::reply::{Outcome, Reply};
+use crate::route::Route;
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/channels/{id}/profile").channel(show).doc(
+            Doc::new("get_profile", "Get the channel's profile").query(parse_refresh).ok::<ChannelProfile>().errors(&[
+                E::NotConnected,
+                E::ChannelUnavailable,
+                E::Other,
+            ]),
+        ),
+        Route::patch("/v1/channels/{id}/profile").channel(patch).doc(
+            Doc::new("update_profile", "Change the channel's profile")
+                .about(
+                    "Name, about and picture are changed in this order. Where a later one fails the earlier ones stay, \
+                     and `details.applied` of the error names them.",
+                )
+                .body(Patch::parse, json!({ "name": "Sales", "about": "We answer within an hour" }))
+                .ok::<ChannelProfile>()
+                .errors(&[
+                    E::NoOp,
+                    E::NotConnected,
+                    E::ChannelUnavailable,
+                    E::Other,
+                    E::MediaFetchFailed,
+                    E::MediaFetchBlocked,
+                    E::MediaTooLarge,
+                ]),
+        ),
+    ]
+}
+
+/// What is to become of the picture.
+enum NewPicture {
+    At(String),
+    Clear,
+}
+
+/// The patch of a profile.
+struct Patch {
+    name: Option<String>,
+    about: Option<String>,
+    picture: Option<NewPicture>,
+}
+
+impl Patch {
+    fn parse(body: &Body) -> Result<Self, ApiError> {
+        let issues = Issues::new();
+        let fields = Fields::patch(body, &issues);
+        let name = fields.optional("name", rule::text(1..=64));
+        let about = fields.optional("about", rule::text(0..=160));
+        let url = fields.optional("picture_url", rule::web_url);
+        let clear = fields.optional("clear_picture", rule::boolean);
+        if fields.has("picture_url") && clear == Some(true) {
+            let why = "a picture is either set or cleared";
+            fields.refuse("clear_picture", Fault::new(IssueCode::Conflict, why));
+        }
+        if clear == Some(false) && !["name", "about", "picture_url"].iter().any(|field| fields.has(field)) {
+            fields.refuse("clear_picture", Fault::new(IssueCode::Empty, "false alone changes nothing"));
+        }
+        let picture = url.map(NewPicture::At).or((clear == Some(true)).then_some(NewPicture::Clear));
+        issues.finish(|| Some(Self { name, about, picture }))
+    }
+}
+
+async fn found(call: &mut ChannelCall) -> Outcome {
+    Ok(Reply::ok(&call.find::<ChannelProfile>(OWN).await?.unwrap_or_default()))
+}
+
+async fn show(call: &mut ChannelCall) -> Outcome {
+    if parse_refresh(call.query())? {
+        call.operate(ProfileOperation::Show).await?;
+    }
+    found(call).await
+}
+
+/// The parts of a patch that were done, for the error of a later one.
+#[derive(Default)]
+struct Applied(Vec<&'static str>);
+
+impl Applied {
+    /// Notes how a part went. One that is so already is no failure, as long as another is not.
+    fn note(&mut self, part: &'static str, done: Result<(), ApiError>) -> Result<(), ApiError> {
+        match done {
+            Ok(()) => {
+                self.0.push(part);
+                Ok(())
+            }
+            Err(error) if error.code == E::NoOp => Ok(()),
+            Err(error) => {
+                let mut details = error.details.clone().unwrap_or_else(|| json!({}));
+                if let Some(details) = details.as_object_mut() {
+                    details.insert("applied".to_owned(), json!(self.0));
+                    return Err(error.with_details(json!(details)));
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+async fn patch(call: &mut ChannelCall) -> Outcome {
+    let body = call.object().await?;
+    let Patch { name, about, picture } = Patch::parse(&body)?;
+    let mut applied = Applied::default();
+    if let Some(name) = name {
+        let done = call.operate(ProfileOperation::SetName { name }).await;
+        applied.note("name", done.map(drop))?;
+    }
+    if let Some(about) = about {
+        let done = call.operate(ProfileOperation::SetAbout { about }).await;
+        applied.note("about", done.map(drop))?;
+    }
+    if let Some(picture) = picture {
+        let done = set_picture(call, picture).await;
+        applied.note("picture", done)?;
+    }
+    if applied.0.is_empty() {
+        return Err(ApiError::no_op("the profile is so already"));
+    }
+    found(call).await
+}
+
+async fn set_picture(call: &mut ChannelCall, picture: NewPicture) -> Result<(), ApiError> {
+    let picture = match picture {
+        NewPicture::At(url) => Some(call.fetch_picture(&url).await?),
+        NewPicture::Clear => None,
+    };
+    call.operate(ProfileOperation::SetPicture { picture }).await.map(drop)
+}

@@ -1,0 +1,14 @@
+//! Whom an account has blocked (supplement 10).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::address::Address;
+use crate::time::Timestamp;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Blocked {
+    pub id: Address,
+    pub lid: Option<Address>,
+    pub blocked_at: Option<Timestamp>,
+}
