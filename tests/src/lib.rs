@@ -6,6 +6,7 @@
 //! - [`tenant`]: a customer of one test, its keys and its paired channels.
 //! - [`scene`]: a channel, a phone and a receiver, for tests of what the network does beside messages.
 //! - [`receiver`]: a webhook receiver that can be told to fail; [`signature`] checks what it was sent.
+//! - [`sources`]: what the tests themselves say, for tables that name them.
 //! - [`stream`]: a client of the event stream.
 //! - [`media`]: uploads and links. [`member`]: members of an account and their sessions.
 //! - [`wait`]: conditions with a deadline, in place of sleeps.
@@ -28,6 +29,7 @@ pub mod room;
 pub mod scene;
 pub mod signature;
 pub mod simulator;
+pub mod sources;
 pub mod stream;
 pub mod tenant;
 pub mod wait;

@@ -2,12 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::path::Path;
-
 use model::error::ErrorCode;
 use serde_json::json;
 use tests::cluster::{Cluster, Options};
 use tests::http::{client, string};
+use tests::sources::Sources;
 use tests::tenant::{Tenant, number};
 
 /// Where a code is provoked.
@@ -68,35 +67,16 @@ const TABLE: &[(ErrorCode, Provoked)] = &[
     (ErrorCode::PayloadTooLarge, By("a_request_that_is_wrong_as_a_whole_is_told_so")),
 ];
 
-/// The sources of all tests.
-fn sources() -> Vec<String> {
-    fn read(folder: &Path, into: &mut Vec<String>) {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                read(&path, into);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                into.push(std::fs::read_to_string(&path).unwrap());
-            }
-        }
-    }
-    let mut sources = Vec::new();
-    read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests"), &mut sources);
-    sources
-}
-
 #[test]
 fn every_error_code_is_provoked_by_a_test_that_exists() {
-    let sources = sources();
+    let sources = Sources::read();
     for code in ErrorCode::ALL {
         let entries: Vec<_> = TABLE.iter().filter(|(listed, _)| listed == code).collect();
         assert_eq!(entries.len(), 1, "{code} stands in the table once");
-        let quoted = format!("\"{code}\"");
-        let is_expected = sources.iter().any(|source| source.contains(&quoted));
+        let is_expected = sources.quote(code.as_str());
         match &entries[0].1 {
             By(test) => {
-                let declared = format!("async fn {test}()");
-                assert!(sources.iter().any(|source| source.contains(&declared)), "{code}: no test is called {test}");
+                assert!(sources.have_test(test), "{code}: no test is called {test}");
                 assert!(is_expected, "{code}: no test expects it");
             }
             NotYet(reason) => assert!(!is_expected, "{code} is expected by a test now, and not listed: {reason}"),

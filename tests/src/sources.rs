@@ -1,0 +1,42 @@
+//! The sources of all end-to-end tests, for tables that say which test shows what: a name that no test bears, or a word
+//! that none expects, is a mistake in the table.
+
+use std::path::Path;
+
+pub struct Sources(Vec<String>);
+
+impl Sources {
+    pub fn read() -> Self {
+        let mut sources = Vec::new();
+        collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests"), &mut sources);
+        Self(sources)
+    }
+
+    /// Whether there is a test of this name.
+    pub fn have_test(&self, name: &str) -> bool {
+        self.with_test(name).is_some()
+    }
+
+    /// Whether any test has this word in quotes.
+    pub fn quote(&self, word: &str) -> bool {
+        let quoted = format!("\"{word}\"");
+        self.0.iter().any(|source| source.contains(&quoted))
+    }
+
+    /// The source that holds the test of this name.
+    pub fn with_test(&self, name: &str) -> Option<&str> {
+        let declared = format!("async fn {name}()");
+        self.0.iter().find(|source| source.contains(&declared)).map(String::as_str)
+    }
+}
+
+fn collect(folder: &Path, into: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(&path, into);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            into.push(std::fs::read_to_string(&path).unwrap());
+        }
+    }
+}
