@@ -152,6 +152,7 @@ impl<T> List<T> {
 
 /// A list that is never paged, and how many there are.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Counted{T}")]
 pub struct Counted<T> {
     pub data: Vec<T>,
     pub count: usize,
@@ -159,6 +160,7 @@ pub struct Counted<T> {
 
 /// A page, and how many there are in all.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "CountedPageOf{T}")]
 pub struct CountedPage<T> {
     pub data: Vec<T>,
     pub count: usize,
