@@ -73,26 +73,15 @@ pub struct GroupChanges {
 impl Group {
     /// Takes over what differs, and says what did.
     pub fn change(&mut self, changes: GroupChanges) -> GroupChanges {
-        fn set<T: PartialEq + Clone>(field: &mut T, to: Option<T>) -> Option<T> {
-            let to = to.filter(|to| to != field)?;
-            field.clone_from(&to);
-            Some(to)
-        }
-        let GroupChanges { subject, description, announce, restrict, member_add_mode, join_approval_mode, ephemeral } =
-            changes;
-        let described = description.filter(|text| *text != self.description.clone().unwrap_or_default());
-        if let Some(text) = &described {
-            self.description = Some(text.clone()).filter(|text| !text.is_empty());
-        }
-        GroupChanges {
-            subject: set(&mut self.subject, subject),
-            description: described,
-            announce: set(&mut self.announce, announce),
-            restrict: set(&mut self.restrict, restrict),
-            member_add_mode: set(&mut self.member_add_mode, member_add_mode),
-            join_approval_mode: set(&mut self.join_approval_mode, join_approval_mode),
-            ephemeral: set(&mut self.ephemeral, ephemeral),
-        }
+        changes.apply(Changeable {
+            subject: &mut self.subject,
+            description: &mut self.description,
+            announce: &mut self.announce,
+            restrict: &mut self.restrict,
+            member_add_mode: &mut self.member_add_mode,
+            join_approval_mode: &mut self.join_approval_mode,
+            ephemeral: &mut self.ephemeral,
+        })
     }
 
     pub fn rank_of(&self, member: &Address) -> Option<Rank> {
@@ -104,6 +93,40 @@ impl GroupChanges {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+
+    /// Takes over what differs, and says what did. An empty description clears it.
+    pub fn apply(self, group: Changeable<'_>) -> Self {
+        fn set<T: PartialEq + Clone>(field: &mut T, to: Option<T>) -> Option<T> {
+            let to = to.filter(|to| to != field)?;
+            field.clone_from(&to);
+            Some(to)
+        }
+        let described =
+            self.description.filter(|text| text.as_str() != group.description.as_deref().unwrap_or_default());
+        if let Some(text) = &described {
+            *group.description = Some(text.clone()).filter(|text| !text.is_empty());
+        }
+        Self {
+            subject: set(group.subject, self.subject),
+            description: described,
+            announce: set(group.announce, self.announce),
+            restrict: set(group.restrict, self.restrict),
+            member_add_mode: set(group.member_add_mode, self.member_add_mode),
+            join_approval_mode: set(group.join_approval_mode, self.join_approval_mode),
+            ephemeral: set(group.ephemeral, self.ephemeral),
+        }
+    }
+}
+
+/// What of a group [`GroupChanges`] can change, wherever it is kept.
+pub struct Changeable<'a> {
+    pub subject: &'a mut String,
+    pub description: &'a mut Option<String>,
+    pub announce: &'a mut bool,
+    pub restrict: &'a mut bool,
+    pub member_add_mode: &'a mut bool,
+    pub join_approval_mode: &'a mut bool,
+    pub ephemeral: &'a mut u32,
 }
 
 /// What is done to participants.

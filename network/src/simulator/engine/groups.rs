@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use model::address::{Address, Suffixes};
-use model::group::{GroupChanges, ParticipantAction, ParticipantStatus, Rank};
+use model::group::{Changeable, GroupChanges, ParticipantAction, ParticipantStatus, Rank};
 use model::time::Timestamp;
 
 use super::pictures::PictureId;
@@ -130,23 +130,15 @@ impl Group {
         if changes.subject.as_ref().is_some_and(|subject| !(1..=100).contains(&subject.chars().count())) {
             return Err(BAD_SUBJECT);
         }
-        fn set<T: PartialEq + Clone>(field: &mut T, to: Option<T>) -> Option<T> {
-            let to = to.filter(|to| to != field)?;
-            field.clone_from(&to);
-            Some(to)
-        }
-        let mut description = self.description.clone().unwrap_or_default();
-        let described = set(&mut description, changes.description);
-        self.description = Some(description).filter(|text| !text.is_empty());
-        Ok(GroupChanges {
-            subject: set(&mut self.subject, changes.subject),
-            description: described,
-            announce: set(&mut self.announce, announce),
-            restrict: set(&mut self.restrict, restrict),
-            member_add_mode: set(&mut self.member_add_mode, member_add_mode),
-            join_approval_mode: set(&mut self.join_approval_mode, join_approval_mode),
-            ephemeral: set(&mut self.ephemeral, changes.ephemeral),
-        })
+        Ok(changes.apply(Changeable {
+            subject: &mut self.subject,
+            description: &mut self.description,
+            announce: &mut self.announce,
+            restrict: &mut self.restrict,
+            member_add_mode: &mut self.member_add_mode,
+            join_approval_mode: &mut self.join_approval_mode,
+            ephemeral: &mut self.ephemeral,
+        }))
     }
 
     /// An admin, or why not.
