@@ -43,7 +43,7 @@ pub enum Command {
         #[serde(default)]
         media: Option<Box<MediaRow>>,
         /// Rows that come to be with it.
-        #[serde(default)]
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         projected: Vec<ProjectedWrite>,
     },
     /// The network's verdict on a send.
@@ -54,7 +54,7 @@ pub enum Command {
         at: Timestamp,
         events: Vec<NewEvent>,
         /// Rows that it changes.
-        #[serde(default)]
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         projected: Vec<ProjectedWrite>,
     },
     /// A receipt for a sent message. Nothing happens when the row, or the member of a group, is that far already, or
