@@ -202,11 +202,7 @@ impl Channel {
 
     /// What is known of the network's side belongs to another life of the phone.
     pub async fn forget_sync(&mut self) -> Result<(), Lost> {
-        self.project(|rows, _| {
-            rows.replace_all::<Synced>(&[]);
-            Vec::new()
-        })
-        .await
+        self.project(|rows, _| rows.replace_all::<Synced>(&[])).await
     }
 
     /// Asks something whose answer nobody waits for; without a session, nothing.
@@ -290,21 +286,12 @@ impl Channel {
     }
 
     /// Changes the projection by itself, at once.
-    pub async fn project(&mut self, change: impl FnOnce(&mut Rows<'_>, &Context<'_>) -> Vec<Told>) -> Result<(), Lost> {
-        let now = Timestamp::now();
-        let mut turn = Projected::default();
-        let (writes, told) = self.with_context(now, |context| {
-            let mut rows = Rows::new(&self.owner.reader, self.row.id, &mut turn);
-            let told = change(&mut rows, context);
-            (rows.into_writes(), self.wanted(told))
-        });
-        if writes.is_empty() && told.is_empty() {
-            return Ok(());
+    pub async fn project(&mut self, change: impl FnOnce(&mut Rows<'_>, &Context<'_>)) -> Result<(), Lost> {
+        let mut turn = Turn::default();
+        self.project_in(&mut turn, Timestamp::now(), change);
+        for command in turn.commands {
+            self.commit(command).await?;
         }
-        let event = |told: Told| self.event(told.payload, About { chat: told.chat, ..About::default() }, now);
-        let events = told.into_iter().map(event).collect();
-        let (channel, customer) = (self.row.id, self.row.customer);
-        self.commit(Command::Project { channel, customer, writes, events }).await?;
         Ok(())
     }
 

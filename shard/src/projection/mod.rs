@@ -50,6 +50,8 @@ pub enum Kind {
     /// Which areas were fetched whole since the pairing.
     Synced = 1,
     Group = 2,
+    Community = 10,
+    Newsletter = 11,
     /// What the account keeps of a chat.
     Chat = 20,
     /// When a chat last got a message.
@@ -72,8 +74,6 @@ pub enum Kind {
     OrderPlace = 47,
     /// What the customer has settled for the channel; see `crate::settings`.
     Settings = 60,
-    Community = 10,
-    Newsletter = 11,
 }
 
 /// The network's codes that have a meaning in several areas.
@@ -179,7 +179,7 @@ pub fn check(operation: &Operation, rows: &Rows<'_>, context: &Context<'_>) -> R
 
 /// Takes in the answer to an operation. What it changed came in notices before; this is for what was asked to be
 /// refreshed, and for what no notice tells.
-pub fn absorb(operation: &Operation, answer: &Answer, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<Told> {
+pub fn absorb(operation: &Operation, answer: &Answer, rows: &mut Rows<'_>, context: &Context<'_>) {
     match (operation, answer) {
         (Operation::Groups(operation), Answer::Groups(answer)) => {
             groups::absorb(operation, answer, rows, context);
@@ -204,7 +204,6 @@ pub fn absorb(operation: &Operation, answer: &Answer, rows: &mut Rows<'_>, conte
         // An answer of another area, or one that changes nothing.
         _ => {}
     }
-    Vec::new()
 }
 
 /// The phone addresses behind LIDs that an answer tells.
