@@ -7,6 +7,7 @@ mod users;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::Hash;
 use std::sync::Arc;
 
 use model::id::{ChannelId, CustomerId, EndpointId, KeyId, NodeId, SLOT_COUNT, SessionId, ShardId, Slot, UserId};
@@ -469,9 +470,7 @@ impl DirectoryState {
     fn remove_endpoint(&mut self, customer: CustomerId, id: EndpointId, store: &mut dyn State) {
         store.delete(&keys::ENDPOINTS.key(id.as_bytes()));
         self.endpoints.remove(&id);
-        if let Some(ids) = self.endpoints_of.get_mut(&customer) {
-            ids.remove(&id);
-        }
+        remove_id(&mut self.endpoints_of, customer, &id);
     }
 
     fn put_channel(&mut self, channel: ChannelRecord, store: &mut dyn State) {
@@ -531,6 +530,16 @@ fn write_audit(entry: &AuditEntry, store: &mut dyn State) {
 
 fn ids_of<T: Ord>(index: &HashMap<CustomerId, BTreeSet<T>>, customer: CustomerId) -> impl Iterator<Item = &T> {
     index.get(&customer).into_iter().flatten()
+}
+
+/// Takes an id out of an index. A key without ids leaves nothing behind.
+fn remove_id<K: Eq + Hash, T: Ord>(index: &mut HashMap<K, BTreeSet<T>>, key: K, id: &T) {
+    if let Some(ids) = index.get_mut(&key) {
+        ids.remove(id);
+        if ids.is_empty() {
+            index.remove(&key);
+        }
+    }
 }
 
 fn each<T: DeserializeOwned>(view: &dyn View, table: Table, mut with: impl FnMut(T)) {

@@ -1,13 +1,11 @@
 //! What becomes of a deleted customer at the end of its grace period (supplement 25): all that the directory holds of it
 //! goes, but for the audit log, which outlives what it tells of.
 
-use std::collections::{BTreeSet, HashMap};
-
 use model::id::CustomerId;
 use model::time::Timestamp;
 
 use super::support::forget_tickets;
-use super::{Change, DirectoryState, ids_of};
+use super::{Change, DirectoryState, ids_of, remove_id};
 use crate::directory::command::{Rejection, Reply};
 use crate::directory::keys;
 use crate::machine::State;
@@ -107,14 +105,5 @@ impl DirectoryState {
             self.slots_of.remove(&customer);
         }
         ids.len()
-    }
-}
-
-fn remove_id<T: Ord>(index: &mut HashMap<CustomerId, BTreeSet<T>>, customer: CustomerId, id: &T) {
-    if let Some(ids) = index.get_mut(&customer) {
-        ids.remove(id);
-        if ids.is_empty() {
-            index.remove(&customer);
-        }
     }
 }

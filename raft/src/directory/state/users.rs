@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::id::{CustomerId, SessionId, UserId};
 use model::time::Timestamp;
 
-use super::{Change, DirectoryState, each};
+use super::{Change, DirectoryState, each, remove_id};
 use crate::directory::command::{Rejection, Reply};
 use crate::directory::keys;
 use crate::directory::users::{MAX_SESSIONS, MAX_USERS, SessionRecord, UserChange, UserCommand, UserRecord};
@@ -80,20 +80,13 @@ impl Users {
         store.delete(&keys::USERS.key(user.id.as_bytes()));
         self.users.remove(&user.id);
         self.by_email.remove(&user.email);
-        if let Some(ids) = self.of_customer.get_mut(&user.customer_id) {
-            ids.remove(&user.id);
-        }
+        remove_id(&mut self.of_customer, user.customer_id, &user.id);
     }
 
     fn remove_session(&mut self, session: &SessionRecord, store: &mut dyn State) {
         store.delete(&keys::SESSIONS.key(session.id.as_bytes()));
         self.sessions.remove(&session.id);
-        if let Some(ids) = self.of_user.get_mut(&session.user_id) {
-            ids.remove(&session.id);
-            if ids.is_empty() {
-                self.of_user.remove(&session.user_id);
-            }
-        }
+        remove_id(&mut self.of_user, session.user_id, &session.id);
     }
 
     fn revoke_session(&mut self, session: &SessionRecord, at: Timestamp, store: &mut dyn State) -> SessionRecord {
