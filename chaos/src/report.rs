@@ -2,7 +2,7 @@
 
 use crate::failover::{Summary, Trial};
 use crate::sends::Level;
-use crate::waiting::Phase;
+use crate::waiting::{Pair, Phase};
 
 /// The heading of a table of levels.
 pub fn levels_heading() -> String {
@@ -43,20 +43,23 @@ pub fn level(level: &Level) -> String {
     )
 }
 
-/// The line of a phase: the middle of its levels.
+/// The line of a phase: the middle of its pairs.
 pub fn phase(phase: &Phase) -> String {
-    let median = |of: fn(&Level) -> f64| {
-        let mut values: Vec<f64> = phase.levels.iter().map(of).collect();
+    let median = |of: &dyn Fn(&Pair) -> f64| {
+        let mut values: Vec<f64> = phase.pairs.iter().map(of).collect();
         values.sort_by(f64::total_cmp);
         values.get(values.len() / 2).copied().unwrap_or_default()
     };
     format!(
-        "{:>12}: {:>7} deliveries due, {:>6.0} sends/s, {:.3} ms of the nodes each (medians); a healthy endpoint hears \
-         after {:.0} ms, p99 {:.0}; {} attempts; nodes {:?} MiB",
+        "{:>12}: {:>7} deliveries due, {:>6.0} sends/s and {:>6.0} at the twin, {:.2} of it, {:.3} and {:.3} ms of the nodes \
+         each (medians); a healthy endpoint hears after {:.0} ms, p99 {:.0}; {} attempts; nodes {:?} MiB",
         phase.name,
         phase.deliveries_due,
-        median(|level| level.accepted_per_second),
-        median(|level| level.cpu_ms_per_send.nodes),
+        median(&|pair| pair.with.accepted_per_second),
+        median(&|pair| pair.without.accepted_per_second),
+        median(&|pair| pair.with.accepted_per_second / pair.without.accepted_per_second),
+        median(&|pair| pair.with.cpu_ms_per_send.nodes),
+        median(&|pair| pair.without.cpu_ms_per_send.nodes),
         phase.webhook.p50_ms,
         phase.webhook.p99_ms,
         phase.attempts,

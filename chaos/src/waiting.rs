@@ -1,5 +1,8 @@
 //! What deliveries that wait cost the sends beside them, and the webhooks of others: before there are any, with so many
 //! due at receivers that are down, while these take them again, and after what was left was given up.
+//!
+//! Each measurement has a twin, just before it, at a second cluster that takes the same sends and has no deliveries: a
+//! machine that becomes slower, and a store that grows with the sends, do so on both sides.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -41,7 +44,15 @@ pub struct Phase {
     pub attempts: u64,
     /// What an endpoint that is well heard meanwhile.
     pub webhook: Latency,
-    pub levels: Vec<Level>,
+    pub pairs: Vec<Pair>,
+}
+
+/// A measurement and its twin.
+#[derive(Clone, Debug, Serialize)]
+pub struct Pair {
+    /// At the cluster that never has deliveries that wait.
+    pub without: Level,
+    pub with: Level,
 }
 
 /// How much is measured.
@@ -54,20 +65,25 @@ pub struct Plan {
     pub length: Duration,
 }
 
-/// Measures the four phases; `tell` hears of each level and of what goes on between.
+/// Measures the four phases at `target`, and `twin` beside it; `tell` hears of each level and of what goes on between.
 ///
 /// # Errors
 /// When a step is answered otherwise than it should, or the deliveries do not come in time.
-pub async fn measure(target: &Target, plan: Plan, tell: impl Fn(&str)) -> anyhow::Result<Vec<Phase>> {
-    tell(&format!("pairing {} channels", plan.channels + VICTIMS + 1));
-    let mut channels = target.channels(plan.channels + VICTIMS + 1, false).await?;
+pub async fn measure(target: &Target, twin: &Target, plan: Plan, tell: impl Fn(&str)) -> anyhow::Result<Vec<Phase>> {
+    let count = plan.channels + VICTIMS + 1;
+    tell(&format!("pairing {count} channels, twice"));
+    let mut channels = target.channels(count, false).await?;
+    let mut twins = twin.channels(count, false).await?;
+    twins.truncate(plan.channels);
     let mut victims = channels.split_off(plan.channels);
     let api = Api::new(client(), &target.dev.nodes[0].api, Some(&target.dev.api_key));
     let well = victims.pop().context("one channel more was paired")?;
     let bench = Bench {
         target,
+        twin,
         plan,
         channels: Arc::new(channels),
+        twins: Arc::new(twins),
         healthy: Healthy::prepare(&target.dev, &api, &well).await?,
     };
 
@@ -99,8 +115,10 @@ pub async fn measure(target: &Target, plan: Plan, tell: impl Fn(&str)) -> anyhow
 /// What is the same in all phases.
 struct Bench<'a> {
     target: &'a Target,
+    twin: &'a Target,
     plan: Plan,
     channels: Arc<Vec<Channel>>,
+    twins: Arc<Vec<Channel>>,
     healthy: Healthy,
 }
 
@@ -110,27 +128,33 @@ impl Bench<'_> {
         let dev = &self.target.dev;
         let before = usage::attempts(dev).await.unwrap_or_default();
         let stop = CancellationToken::new();
-        let (levels, webhook) = tokio::join!(
+        let (pairs, webhook) = tokio::join!(
             async {
-                let levels = self.levels(tell).await;
+                let pairs = self.pairs(tell).await;
                 stop.cancel();
-                levels
+                pairs
             },
             self.healthy.measure(stop.clone())
         );
         let attempts = usage::attempts(dev).await.unwrap_or_default().saturating_sub(before);
         let node_mib = dev.nodes.iter().map(|node| usage::resident_mib(node.pid)).collect::<anyhow::Result<_>>()?;
-        Ok(Phase { name, deliveries_due, node_mib, attempts, webhook: webhook?, levels: levels? })
+        Ok(Phase { name, deliveries_due, node_mib, attempts, webhook: webhook?, pairs: pairs? })
     }
 
-    async fn levels(&self, tell: &impl Fn(&str)) -> anyhow::Result<Vec<Level>> {
-        let mut levels = Vec::new();
+    async fn pairs(&self, tell: &impl Fn(&str)) -> anyhow::Result<Vec<Pair>> {
+        let mut pairs = Vec::new();
         for _ in 0..self.plan.rounds {
-            let level = sends::measure(self.target, &self.channels, self.plan.senders, self.plan.length).await?;
-            tell(&crate::report::level(&level));
-            levels.push(level);
+            let without = self.level(self.twin, &self.twins, tell).await?;
+            let with = self.level(self.target, &self.channels, tell).await?;
+            pairs.push(Pair { without, with });
         }
-        Ok(levels)
+        Ok(pairs)
+    }
+
+    async fn level(&self, at: &Target, channels: &Arc<Vec<Channel>>, tell: &impl Fn(&str)) -> anyhow::Result<Level> {
+        let level = sends::measure(at, channels, self.plan.senders, self.plan.length).await?;
+        tell(&crate::report::level(&level));
+        Ok(level)
     }
 }
 

@@ -73,7 +73,7 @@ struct WaitingArgs {
     channels: usize,
     #[arg(long, default_value_t = 32)]
     senders: usize,
-    /// Measurements in each phase
+    /// Measurements in each phase, each with a twin at a cluster without deliveries
     #[arg(long, default_value_t = 3)]
     rounds: usize,
     /// Length of each
@@ -135,10 +135,11 @@ async fn run_failover(args: FailoverArgs, json: bool) -> anyhow::Result<()> {
 
 async fn run_waiting(args: WaitingArgs, json: bool) -> anyhow::Result<()> {
     let target = Target::start(3).await;
+    let twin = Target::start(3).await;
     let WaitingArgs { jobs, channels, senders, rounds, seconds } = args;
     let plan = waiting::Plan { jobs, channels, senders, rounds, length: Duration::from_secs(seconds) };
     say(json, &report::levels_heading());
-    let phases = waiting::measure(&target, plan, |line| say(json, line)).await?;
+    let phases = waiting::measure(&target, &twin, plan, |line| say(json, line)).await?;
     for phase in &phases {
         say(json, &report::phase(phase));
     }
