@@ -240,6 +240,14 @@ impl<'a> Query<'a> {
     pub fn finish<T>(self, value: T) -> Result<T, ApiError> {
         self.issues.finish(|| Some(value))
     }
+
+    /// As [`finish`](Self::finish), for a value that is there unless an issue says why not.
+    ///
+    /// # Errors
+    /// `invalid_request` with all issues.
+    pub fn finish_with<T>(self, value: Option<T>) -> Result<T, ApiError> {
+        self.issues.finish(|| value)
+    }
 }
 
 fn uuid() -> Value {

@@ -148,6 +148,11 @@ impl<T> List<T> {
     pub fn page(data: Vec<T>, next_cursor: Option<String>) -> Self {
         Self { data, next_cursor: Some(next_cursor) }
     }
+
+    /// The same list, with its rows as they are shown.
+    pub fn map<U>(self, show: impl FnMut(T) -> U) -> List<U> {
+        List { data: self.data.into_iter().map(show).collect(), next_cursor: self.next_cursor }
+    }
 }
 
 /// A list that is never paged, and how many there are.

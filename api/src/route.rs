@@ -204,7 +204,7 @@ impl Declaration {
 }
 
 /// The scope resource of a path (supplement 30): the first segment after the channel id, `channels` when there is
-/// none, and the two resources whose path has another name. `None` where no resource of the list fits.
+/// none, and the resources whose path has another name. `None` where no resource of the list fits.
 pub fn resource_of(path: &str) -> Option<Resource> {
     let mut segments = path.trim_start_matches("/v1/").split('/');
     match segments.next()? {
@@ -213,6 +213,7 @@ pub fn resource_of(path: &str) -> Option<Resource> {
             Some("contacts") if matches!(segments.nth(1), Some("catalog" | "business-profile")) => {
                 Some(Resource::Business)
             }
+            Some("chats") if segments.nth(1) == Some("labels") => Some(Resource::Labels),
             // Lifecycle calls and the like are the channel's own.
             Some(part) => Resource::parse(part).or(Some(Resource::Channels)),
         },
@@ -303,6 +304,9 @@ mod tests {
             ("/v1/channels/{id}/contacts/{contact_id}/business-profile", Some(Resource::Business)),
             ("/v1/channels/{id}/contacts/{contact_id}/picture", Some(Resource::Contacts)),
             ("/v1/channels/{id}/calls/{call_id}/accept", Some(Resource::Calls)),
+            ("/v1/channels/{id}/labels/{label_id}/chats/{chat_id}", Some(Resource::Labels)),
+            ("/v1/channels/{id}/chats/{chat_id}/labels", Some(Resource::Labels)),
+            ("/v1/channels/{id}/chats/{chat_id}", Some(Resource::Chats)),
             ("/v1/messages", Some(Resource::Messages)),
             ("/v1/messages/{message_id}/deliveries", Some(Resource::Messages)),
             ("/v1/webhook-endpoints/{id}/signing-secret", Some(Resource::Webhooks)),

@@ -223,6 +223,17 @@ impl<'a> Fields<'a> {
         self.items(key, most, rule)
     }
 
+    /// As [`list_or_empty`](Self::list_or_empty), for a field that must be there.
+    pub fn required_list_or_empty<T>(
+        &self,
+        key: &str,
+        most: usize,
+        rule: impl Fn(&Value) -> Judged<T>,
+    ) -> Option<Vec<T>> {
+        self.require(key);
+        self.list_or_empty(key, most, rule)
+    }
+
     /// The objects of a list with at least one and at most `most` of them, each with its own place for issues.
     pub fn objects(&self, key: &str, most: usize) -> Option<Vec<Fields<'a>>> {
         if let Some(outline) = &self.outline {

@@ -10,6 +10,7 @@ use model::chat::ChatChanges;
 use model::community::KnownCommunity;
 use model::group::{AddedReason, Group, GroupChanges, GroupOrigin, RemovedReason};
 use model::id::MessageId;
+use model::label::{KnownLabel, Labelled};
 use model::newsletter::Newsletter;
 use model::presence::Presence;
 use model::privacy::Privacy;
@@ -18,6 +19,7 @@ use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::operation::business::BusinessState;
+use crate::operation::labels::LabelState;
 
 /// Something changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -70,6 +72,7 @@ pub enum News {
     },
     Profile(ChannelProfile),
     Privacy(Privacy),
+    Labels(LabelNews),
 }
 
 /// What became of a group that the channel is in.
@@ -187,4 +190,17 @@ pub enum BusinessNews {
         total_amount: Option<u64>,
         currency: String,
     },
+}
+
+/// What became of the labels of the channel's business account.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum LabelNews {
+    /// It became a business, or is none any more: this is all it has.
+    All(LabelState),
+    /// New, or changed.
+    Label(KnownLabel),
+    /// Nothing bears it any more.
+    Gone { label: String },
+    /// Something bears other labels than before.
+    Moved { on: Labelled, put: Vec<String>, taken: Vec<String> },
 }

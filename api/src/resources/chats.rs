@@ -103,7 +103,7 @@ async fn list(call: &mut ChannelCall) -> Outcome {
 }
 
 /// The chat that the path names.
-fn chat_id(call: &ChannelCall) -> Result<Address, ApiError> {
+pub fn chat_id(call: &ChannelCall) -> Result<Address, ApiError> {
     let text = call.parameter("chat_id");
     Address::parse_or_digits(text, &call.app.config.suffixes).map_err(|_| ApiError::chat_not_found(text))
 }

@@ -13,6 +13,7 @@ mod contacts;
 mod events;
 mod groups;
 mod health;
+mod labels;
 mod limits;
 mod media;
 mod messages;
@@ -55,6 +56,7 @@ pub fn routes() -> Vec<Route> {
     routes.extend(settings::routes());
     routes.extend(contacts::routes());
     routes.extend(chats::routes());
+    routes.extend(labels::routes());
     routes.extend(communities::routes());
     routes.extend(newsletters::routes());
     routes.extend(blacklist::routes());

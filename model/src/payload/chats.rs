@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::address::Address;
 use crate::chat::Chat;
 
-/// What changed of a chat. `labels` comes from labels.
+/// What changed of a chat. `labels` are those of the chat, or of messages in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChatField {

@@ -12,6 +12,7 @@ pub mod chats;
 pub mod communities;
 pub mod contacts;
 pub mod groups;
+pub mod labels;
 pub mod newsletters;
 pub mod picture;
 pub mod presence;
@@ -27,6 +28,7 @@ use self::chats::{ChatAnswer, ChatOperation};
 use self::communities::{CommunityAnswer, CommunityOperation};
 use self::contacts::{ContactAnswer, ContactOperation};
 use self::groups::{GroupAnswer, GroupOperation};
+use self::labels::{LabelAnswer, LabelOperation};
 use self::newsletters::{NewsletterAnswer, NewsletterOperation};
 use self::presence::{PresenceAnswer, PresenceOperation};
 
@@ -44,6 +46,7 @@ pub enum Operation {
     Blacklist(BlacklistOperation),
     Profile(ProfileOperation),
     Privacy(PrivacyOperation),
+    Labels(LabelOperation),
 }
 
 /// The answer to an [`Operation`] of the same area.
@@ -60,6 +63,7 @@ pub enum Answer {
     Blacklist(BlacklistAnswer),
     Profile(ProfileAnswer),
     Privacy(PrivacyAnswer),
+    Labels(LabelAnswer),
 }
 
 /// The network's refusal: for good, with its code and text (supplement 1, rule 18).
@@ -116,4 +120,5 @@ areas! {
     Blacklist: BlacklistOperation => BlacklistAnswer;
     Profile: ProfileOperation => ProfileAnswer;
     Privacy: PrivacyOperation => PrivacyAnswer;
+    Labels: LabelOperation => LabelAnswer;
 }

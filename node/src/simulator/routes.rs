@@ -6,6 +6,7 @@ mod call;
 mod calls;
 mod communities;
 mod groups;
+mod labels;
 mod newsletters;
 mod people;
 mod stories;
@@ -51,6 +52,7 @@ pub fn router(simulator: &Simulator) -> Router {
         .push(stories::routes(&routes))
         .push(communities::routes(&routes))
         .push(newsletters::routes(&routes))
+        .push(labels::routes(&routes))
         .push(account::blacklist(&routes))
         .push(account::presence(&routes))
         .push(account::profile(&routes))

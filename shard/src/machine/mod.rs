@@ -343,6 +343,6 @@ impl Apply<'_> {
 #[cfg(test)]
 mod receipt_tests;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 #[cfg(test)]
 mod trim_tests;

@@ -94,7 +94,7 @@ pub(super) fn moved(expect: u64, to: Status) -> Command {
     })
 }
 
-pub(super) fn row(id: &str, direction: Direction) -> MessageRow {
+pub(crate) fn row(id: &str, direction: Direction) -> MessageRow {
     let peer = Suffixes::simulated().phone_address("15551230000");
     MessageRow {
         id: RowId::new(),

@@ -341,13 +341,13 @@ impl Channel {
         let own: Vec<Address> = [Some(self.own_address()), self.row.lid.clone()].into_iter().flatten().collect();
         let phone_behind = |lid: &Address| self.phone_behind(lid);
         let lid_behind = |phone: &Address| self.lid_behind(phone);
-        let received = |id: &MessageId| self.stored(Direction::Inbound, id);
+        let stored = |direction: Direction, id: &MessageId| self.stored(direction, id);
         work(&Context {
             suffixes: &self.owner.node.suffixes,
             own: &own,
             phone_behind: &phone_behind,
             lid_behind: &lid_behind,
-            received: &received,
+            stored: &stored,
             at,
         })
     }

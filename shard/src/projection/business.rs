@@ -85,11 +85,11 @@ pub fn check(operation: &BusinessOperation, rows: &Rows<'_>) -> Result<(), ApiEr
         }
         _ => {}
     }
-    match rows.get::<BusinessAccount>(BusinessAccount::ID) {
-        Some(BusinessAccount { profile: Some(_) }) => {}
-        Some(BusinessAccount { profile: None }) => return Err(business::not_business()),
-        // Nothing is known of the account yet: the network decides.
-        None => return Ok(()),
+    let account = rows.get(BusinessAccount::ID);
+    check_business(account.as_ref())?;
+    if account.is_none() {
+        // Nothing is known of it yet: the network decides.
+        return Ok(());
     }
     match operation {
         BusinessOperation::ChangeProduct { product, changes } => {
@@ -107,6 +107,17 @@ pub fn check(operation: &BusinessOperation, rows: &Rows<'_>) -> Result<(), ApiEr
             all_known(rows, &changes.add_product_ids)
         }
         BusinessOperation::DeleteCollection { collection } => known::<Collection>(rows, "collection", collection),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses where the account is known to be no business.
+///
+/// # Errors
+/// 422 `other` (supplement 16; 31, row 26).
+pub fn check_business(account: Option<&BusinessAccount>) -> Result<(), ApiError> {
+    match account {
+        Some(BusinessAccount { profile: None }) => Err(business::not_business()),
         _ => Ok(()),
     }
 }

@@ -127,53 +127,46 @@ fn forget_old(rows: &mut Rows<'_>, now: Timestamp) {
 
 #[cfg(test)]
 mod tests {
-    use model::address::Suffixes;
     use model::error::ErrorCode;
-    use model::id::ChannelId;
-    use raft::machine::MemoryState;
 
     use super::*;
-    use crate::projection::Projected;
+    use crate::projection::fixture::{Projection, address};
 
-    fn address(text: &str) -> Address {
-        Address::parse(text).expect("an address")
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp(seconds * 1000)
     }
 
     #[test]
     fn a_call_is_known_for_two_minutes_and_over_once() {
-        let (stored, mut turn) = (MemoryState::new(), Projected::default());
-        let suffixes = Suffixes::simulated();
-        let phone_behind = |_: &Address| Some(address("1555@s.example"));
-        let at = |seconds: i64| Context {
-            suffixes: &suffixes,
-            own: &[],
-            lid_behind: &|_| None,
-            received: &|_| None,
-            phone_behind: &phone_behind,
-            at: Timestamp(seconds * 1000),
+        let mut projection = Projection::new().knowing("25@lid", "1555@s.example");
+        let told = |projection: &mut Projection, call: &str, news: CallNews, seconds| {
+            projection.at(at(seconds), |rows, context| take(call, &news, rows, context).len())
         };
-        let mut rows = Rows::new(&stored, ChannelId::random(), &mut turn);
-        let offered = CallNews::Offered { from: address("25@lid"), is_video: true, group: None, offline: false };
-        assert_eq!(take("A", &offered, &mut rows, &at(1000)).len(), 1);
-        assert!(take("A", &offered, &mut rows, &at(1000)).is_empty());
+        let offered = |is_video| CallNews::Offered { from: address("25@lid"), is_video, group: None, offline: false };
+        assert_eq!(told(&mut projection, "A", offered(true), 1000), 1);
+        assert_eq!(told(&mut projection, "A", offered(true), 1000), 0);
 
-        let reject = |from: Option<&str>| CallOperation::Reject { call_id: "A".into(), from: from.map(address) };
-        let code = |operation, rows: &Rows<'_>, seconds| {
-            check(&operation, rows, &at(seconds)).map_err(|error| error.code).err()
+        let reject = |projection: &mut Projection, from: Option<&str>, seconds| {
+            let operation = CallOperation::Reject { call_id: "A".into(), from: from.map(address) };
+            projection
+                .at(at(seconds), |rows, context| check(&operation, rows, context))
+                .map_err(|error| error.code)
+                .err()
         };
-        assert_eq!(code(reject(None), &rows, 1120), None);
-        assert_eq!(code(reject(None), &rows, 1121), Some(ErrorCode::NotFound));
+        assert_eq!(reject(&mut projection, None, 1120), None);
+        assert_eq!(reject(&mut projection, None, 1121), Some(ErrorCode::NotFound));
         // The caller may be named by either address.
-        assert_eq!(code(reject(Some("1555@s.example")), &rows, 1121), None);
-        assert_eq!(code(reject(Some("1666@s.example")), &rows, 1121), Some(ErrorCode::NotFound));
+        assert_eq!(reject(&mut projection, Some("1555@s.example"), 1121), None);
+        assert_eq!(reject(&mut projection, Some("1666@s.example"), 1121), Some(ErrorCode::NotFound));
 
-        let over = CallNews::Over { reason: CallEnd::Cancelled, here: false, duration_seconds: None };
-        assert_eq!(take("A", &over, &mut rows, &at(1010)).len(), 1);
-        assert!(take("A", &over, &mut rows, &at(1010)).is_empty());
-        assert_eq!(code(reject(None), &rows, 1011), Some(ErrorCode::NotFound));
+        let over = || CallNews::Over { reason: CallEnd::Cancelled, here: false, duration_seconds: None };
+        assert_eq!(told(&mut projection, "A", over(), 1010), 1);
+        assert_eq!(told(&mut projection, "A", over(), 1010), 0);
+        assert_eq!(reject(&mut projection, None, 1011), Some(ErrorCode::NotFound));
 
-        let next = CallNews::Offered { from: address("25@lid"), is_video: false, group: None, offline: false };
-        take("B", &next, &mut rows, &at(1200));
-        assert!(!rows.has::<KnownCall>("A"));
+        projection.at(at(1200), |rows, context| {
+            take("B", &offered(false), rows, context);
+            assert!(!rows.has::<KnownCall>("A"));
+        });
     }
 }

@@ -17,7 +17,8 @@ use network::operation::Refused;
 use network::operation::chats::{ChatAnswer, ChatOperation};
 use serde::{Deserialize, Serialize};
 
-use super::{Context, Entity, Kind, Rows, Synced, Told};
+use super::{Context, Entity, Kind, Rows, Synced, Told, labels};
+use crate::history::Direction;
 
 pub const AREA: &str = "chats";
 
@@ -178,7 +179,7 @@ fn received_at(
     context: &Context<'_>,
 ) -> Result<Timestamp, ApiError> {
     let author = participant.map(|participant| context.best(participant));
-    let found = (context.received)(id).filter(|message| {
+    let found = (context.stored)(Direction::Inbound, id).filter(|message| {
         context.best(&message.chat) == *chat && author.is_none_or(|author| context.best(&message.from) == author)
     });
     found.map(|message| message.occurred_at).ok_or_else(|| ApiError::message_not_found(id.as_str()))
@@ -243,6 +244,9 @@ pub fn take(chat: &Address, news: &ChatNews, rows: &mut Rows<'_>, context: &Cont
                 known.row.deleted_at = Some(context.at);
             }
             changed.push(if *deleted { ChatField::Deleted } else { ChatField::Cleared });
+            if *deleted && labels::forget_chat(&known.row.id, rows) {
+                changed.push(ChatField::Labels);
+            }
         }
     }
     rows.put(&known.row);
@@ -273,6 +277,16 @@ fn tell(before: &Chat, after: Chat, mut changed: Vec<ChatField>, context: &Conte
     }));
     let payloads = [pinned, archived, updated].into_iter().flatten();
     payloads.map(|payload| Told { payload, chat: Some(chat_id.clone()) }).collect()
+}
+
+/// The labels of a chat, or of messages in it, have changed. One that nothing was known of is known from now on.
+pub fn labelled(id: Address, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<Told> {
+    let known = Known::find(&id, rows).unwrap_or_else(|| {
+        let new = Known::new(id);
+        rows.put(&new.row);
+        new
+    });
+    tell(&known.show(), known.show(), vec![ChatField::Labels], context)
 }
 
 /// A group that the channel is in is a chat from then on; how long its messages stay is the group's own.

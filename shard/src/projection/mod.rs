@@ -14,7 +14,10 @@ mod calls;
 pub mod chats;
 mod communities;
 pub mod contacts;
+#[cfg(test)]
+mod fixture;
 mod groups;
+pub mod labels;
 mod newsletters;
 pub mod presences;
 pub mod read;
@@ -33,13 +36,15 @@ use network::operation::chats::ChatOperation;
 use network::operation::communities::CommunityOperation;
 use network::operation::contacts::{ContactAnswer, ContactOperation};
 use network::operation::groups::GroupOperation;
+use network::operation::labels::LabelOperation;
 use network::operation::newsletters::NewsletterOperation;
 use network::operation::{Answer, Operation, Refused};
 use serde::{Deserialize, Serialize};
 
+use crate::history::Direction;
 use crate::records::MessageRow;
 
-pub use self::business::{BusinessAccount, OrderPlace};
+pub use self::business::{BusinessAccount, OrderPlace, check_business};
 pub use self::rows::{Entity, Projected, Rows};
 pub use self::stories::{PostedStory, StoryView};
 
@@ -72,6 +77,9 @@ pub enum Kind {
     Collection = 45,
     Order = 46,
     OrderPlace = 47,
+    Label = 48,
+    /// What bears a label.
+    LabelAssociation = 49,
     /// What the customer has settled for the channel; see `crate::settings`.
     Settings = 60,
 }
@@ -89,8 +97,8 @@ pub struct Context<'a> {
     pub phone_behind: &'a dyn Fn(&Address) -> Option<Address>,
     /// The LID of a phone address, where it is known.
     pub lid_behind: &'a dyn Fn(&Address) -> Option<Address>,
-    /// A stored message that the channel received.
-    pub received: &'a dyn Fn(&MessageId) -> Option<MessageRow>,
+    /// A stored message that the channel received, or sent.
+    pub stored: &'a dyn Fn(Direction, &MessageId) -> Option<MessageRow>,
     /// The network's time of what is taken in.
     pub at: Timestamp,
 }
@@ -154,6 +162,7 @@ pub fn to_sync() -> Vec<(&'static str, Operation)> {
         (account::BLACKLIST, BlacklistOperation::List.into()),
         (account::PROFILE, ProfileOperation::Show.into()),
         (account::PRIVACY, PrivacyOperation::Show.into()),
+        (labels::AREA, LabelOperation::List.into()),
     ]
 }
 
@@ -174,6 +183,7 @@ pub fn check(operation: &Operation, rows: &Rows<'_>, context: &Context<'_>) -> R
         Operation::Presence(operation) => presences::check(operation, rows, context),
         Operation::Profile(operation) => account::check_profile(operation, rows),
         Operation::Privacy(operation) => account::check_privacy(operation, rows),
+        Operation::Labels(operation) => labels::check(operation, rows, context),
     }
 }
 
@@ -201,6 +211,7 @@ pub fn absorb(operation: &Operation, answer: &Answer, rows: &mut Rows<'_>, conte
         (Operation::Presence(operation), Answer::Presence(_)) => presences::absorb(operation, rows, context),
         (Operation::Profile(_), Answer::Profile(answer)) => account::absorb_profile(answer, rows),
         (Operation::Privacy(_), Answer::Privacy(answer)) => account::absorb_privacy(answer, rows),
+        (Operation::Labels(operation), Answer::Labels(answer)) => labels::absorb(operation, answer, rows, context),
         // An answer of another area, or one that changes nothing.
         _ => {}
     }
@@ -217,6 +228,7 @@ pub fn resolved(lid: &Address, phone: &Address, rows: &mut Rows<'_>) {
     contacts::resolved(lid, phone, rows);
     chats::resolved(lid, phone, rows);
     account::resolved(lid, phone, rows);
+    labels::resolved(lid, phone, rows);
 }
 
 /// What an operation comes to while the network cannot be asked, where it needs no network then.
@@ -251,6 +263,7 @@ pub fn refusal(operation: &Operation, refused: &Refused) -> ApiError {
         Operation::Presence(operation) => presences::refusal(operation, refused),
         Operation::Profile(operation) => account::profile_refusal(operation, refused),
         Operation::Privacy(_) => None,
+        Operation::Labels(operation) => labels::refusal(operation, refused),
     };
     narrower.unwrap_or_else(|| ApiError::upstream_refused(u32::from(refused.code), &refused.text))
 }
@@ -293,5 +306,6 @@ pub fn take(notice: &Notice, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<
             rows.put(privacy);
             Vec::new()
         }
+        News::Labels(news) => labels::take(news, rows, context),
     }
 }

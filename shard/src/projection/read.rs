@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::chats::{self, ChatPage, ListedChat};
 use super::contacts::{self, ContactFilter, ContactRow};
-use super::{Kind, Projected, Rows, presences};
+use super::{Kind, Projected, Rows, labels, presences};
 use crate::call::Done;
 use crate::keys;
 use crate::owner::{NotOwner, Owner};
@@ -66,6 +66,10 @@ pub enum Read {
     Lids {
         lid: Option<Address>,
         phone: Option<Address>,
+    },
+    /// Labels, each a [`Label`](model::label::Label): all, or those of a chat.
+    Labels {
+        of: Option<Address>,
     },
 }
 
@@ -168,6 +172,11 @@ impl<V: View> Reading<V> {
                 let count = pairs.len();
                 pairs.truncate(MOST_PAIRS);
                 Done::Counted { rows: pairs.iter().map(|pair| Bytes::from(encode(pair))).collect(), count }
+            }
+            Read::Labels { of } => {
+                let of = of.map(|chat| self.best(&chat));
+                let shown = labels::shown(of.as_ref(), &rows);
+                Done::Rows(shown.iter().map(|label| Bytes::from(encode(label))).collect())
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The rows of one channel's projection as an area reads and writes them: typed, over what is stored and what the same
 //! turn wrote before.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use model::id::ChannelId;
@@ -89,7 +89,7 @@ impl<'a> Rows<'a> {
 
     /// Makes these the only entities of their kind.
     pub fn replace_all<E: Entity + PartialEq>(&mut self, entities: &[E]) {
-        let kept: Vec<String> = entities.iter().map(Entity::id).collect();
+        let kept: BTreeSet<String> = entities.iter().map(Entity::id).collect();
         for gone in self.all::<E>().iter().map(Entity::id).filter(|id| !kept.contains(id)) {
             self.remove::<E>(&gone);
         }

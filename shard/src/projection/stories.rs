@@ -154,55 +154,51 @@ fn clear_old(rows: &mut Rows<'_>, now: Timestamp) {
 
 #[cfg(test)]
 mod tests {
-    use model::address::Suffixes;
-    use model::id::ChannelId;
-    use raft::machine::MemoryState;
-
     use super::*;
-    use crate::projection::Projected;
+    use crate::projection::fixture::{Projection, address};
+
+    fn story(id: &str) -> MessageId {
+        MessageId(id.into())
+    }
+
+    fn at(hours: i64) -> Timestamp {
+        Timestamp(hours * 3_600_000)
+    }
 
     #[test]
     fn a_story_is_viewed_once_by_each_and_gone_after_a_day() {
-        let (stored, mut turn) = (MemoryState::new(), Projected::default());
-        let suffixes = Suffixes::simulated();
-        let phone_behind = |lid: &Address| (lid.as_str() == "25@lid").then(|| suffixes.phone_address("1555"));
-        let at = |hours: i64| Context {
-            suffixes: &suffixes,
-            own: &[],
-            lid_behind: &|_| None,
-            received: &|_| None,
-            phone_behind: &phone_behind,
-            at: Timestamp(hours * 3_600_000),
+        let mut projection = Projection::new().knowing("25@lid", "1555@s.example");
+        let mut told = |id: &str, news: StoryNews, hours| {
+            projection.at(at(hours), |rows, context| take(&story(id), &news, rows, context).len())
         };
-        let mut rows = Rows::new(&stored, ChannelId::random(), &mut turn);
-        let story = |id: &str| MessageId(id.into());
-        take(&story("A"), &StoryNews::Posted, &mut rows, &at(0));
-        let viewed = |by: &str| StoryNews::Viewed { viewer: Address::parse(by).expect("an address") };
-        assert_eq!(take(&story("A"), &viewed("25@lid"), &mut rows, &at(1)).len(), 1);
+        let viewed = |by: &str| StoryNews::Viewed { viewer: address(by) };
+        told("A", StoryNews::Posted, 0);
+        assert_eq!(told("A", viewed("25@lid"), 1), 1);
         // The same person under the other address.
-        assert!(take(&story("A"), &viewed("1555@s.example"), &mut rows, &at(2)).is_empty());
-        assert_eq!(take(&story("A"), &viewed("26@lid"), &mut rows, &at(2)).len(), 1);
-        assert!(take(&story("B"), &viewed("26@lid"), &mut rows, &at(2)).is_empty());
-        assert_eq!(find(&story("A"), &rows, at(23).at).map(|story| story.views).ok(), Some(2));
-        assert!(find(&story("A"), &rows, at(24).at).is_err());
-        take(&story("C"), &StoryNews::Posted, &mut rows, &at(24));
-        assert!(rows.all::<StoryView>().is_empty());
-        assert_eq!(rows.all::<PostedStory>().len(), 1);
+        assert_eq!(told("A", viewed("1555@s.example"), 2), 0);
+        assert_eq!(told("A", viewed("26@lid"), 2), 1);
+        assert_eq!(told("B", viewed("26@lid"), 2), 0);
+        projection.at(at(24), |rows, context| {
+            assert_eq!(find(&story("A"), rows, at(23)).map(|story| story.views).ok(), Some(2));
+            assert!(find(&story("A"), rows, at(24)).is_err());
+            take(&story("C"), &StoryNews::Posted, rows, context);
+            assert!(rows.all::<StoryView>().is_empty());
+            assert_eq!(rows.all::<PostedStory>().len(), 1);
+        });
     }
 
     #[test]
     fn a_deletion_that_fails_brings_the_story_back() {
-        let (stored, mut turn) = (MemoryState::new(), Projected::default());
-        let mut rows = Rows::new(&stored, ChannelId::random(), &mut turn);
-        let (story, now) = (MessageId("A".into()), Timestamp(0));
-        post(&story, &mut rows, now);
-        let deletion = Content::StoryDelete { story: story.clone() };
-        let there = |rows: &Rows<'_>| find(&story, rows, now).is_ok();
-        sent(&MessageId("D".into()), &deletion, &mut rows, now);
-        assert!(!there(&rows));
-        settled(&MessageId("D".into()), &deletion, false, &mut rows);
-        assert!(there(&rows));
-        settled(&MessageId("D".into()), &deletion, true, &mut rows);
-        assert!(rows.all::<PostedStory>().is_empty());
+        Projection::new().at(at(0), |rows, _| {
+            let deletion = Content::StoryDelete { story: story("A") };
+            let there = |rows: &Rows<'_>| find(&story("A"), rows, at(0)).is_ok();
+            post(&story("A"), rows, at(0));
+            sent(&story("D"), &deletion, rows, at(0));
+            assert!(!there(rows));
+            settled(&story("D"), &deletion, false, rows);
+            assert!(there(rows));
+            settled(&story("D"), &deletion, true, rows);
+            assert!(rows.all::<PostedStory>().is_empty());
+        });
     }
 }

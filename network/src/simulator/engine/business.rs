@@ -1,4 +1,4 @@
-//! Business accounts: profiles, catalogs, collections, orders (supplement 16).
+//! Business accounts: profiles, catalogs, collections, orders (supplement 16); their labels are in [`super::labels`].
 //!
 //! Pure state and rules; what is asked of it, and who hears of it, is in [`super::operations`].
 
@@ -12,6 +12,7 @@ use model::business::{
 
 use model::field::Change;
 
+use super::labels::Labels;
 use super::rules::{CONFLICT, NOT_FOUND, Refusal};
 use crate::simulator::number::Number;
 
@@ -25,10 +26,11 @@ pub const NO_SUCH_ORDER: Refusal = Refusal::new(NOT_FOUND, "no-such-order");
 const CATALOG_FULL: Refusal = Refusal::new(CONFLICT, "catalog-full");
 const NOT_OPEN: Refusal = Refusal::new(CONFLICT, "order-not-open");
 
-/// What one account has told of itself.
+/// What one account has told of itself, and how it labels its chats.
 #[derive(Debug)]
 pub struct Business {
     pub profile: BusinessProfile,
+    pub labels: Labels,
     products: BTreeMap<String, Product>,
     collections: BTreeMap<String, Listed>,
 }
@@ -41,7 +43,12 @@ struct Listed {
 
 impl Business {
     pub fn new(address: Address) -> Self {
-        Self { profile: BusinessProfile::empty(address), products: BTreeMap::new(), collections: BTreeMap::new() }
+        Self {
+            profile: BusinessProfile::empty(address),
+            labels: Labels::default(),
+            products: BTreeMap::new(),
+            collections: BTreeMap::new(),
+        }
     }
 
     /// All products as others see them, with the collections that they are in.

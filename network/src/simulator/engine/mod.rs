@@ -22,6 +22,7 @@ mod communities;
 mod control;
 pub mod groups;
 mod inbox;
+mod labels;
 mod ledger;
 mod mailbox;
 mod media;

@@ -4,15 +4,13 @@
 use model::business::{
     OrderStatus, read_collection, read_collection_changes, read_product, read_product_changes, read_profile_changes,
 };
-use model::error::ApiError;
-use model::field::Body;
 use network::operation::business::{BusinessAnswer, BusinessOperation};
 use network::simulator::answers::ControlError;
 use network::simulator::answers::business::{NewCart, NewOrder};
 use salvo::http::StatusCode;
 use salvo::prelude::Router;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::call::{Answer, Call, Outcome, Routes};
 
@@ -39,15 +37,6 @@ pub fn cart(routes: &Routes<'_>) -> Router {
     Router::with_path("cart").put(routes.to(fill_cart)).post(routes.to(fill_cart))
 }
 
-/// A body as the gateway's own route reads it.
-fn read<T>(call: &Call, parser: impl FnOnce(&Body) -> Result<T, ApiError>) -> Result<T, ControlError> {
-    let refuse = |error: ApiError| {
-        let details = error.details.map(|details| format!(": {details}")).unwrap_or_default();
-        ControlError::Invalid(format!("{}{details}", error.message))
-    };
-    parser(&call.body::<Value>()?.try_into().map_err(refuse)?).map_err(refuse)
-}
-
 fn run(call: &Call, status: StatusCode, operation: BusinessOperation) -> Outcome {
     match call.simulator.operate(&call.phone, operation)? {
         BusinessAnswer::Done => Answer::done(),
@@ -71,17 +60,17 @@ async fn show(call: Call) -> Outcome {
 }
 
 async fn change_profile(call: Call) -> Outcome {
-    let changes = Box::new(read(&call, read_profile_changes)?);
+    let changes = Box::new(call.read(read_profile_changes)?);
     run(&call, StatusCode::OK, BusinessOperation::ChangeProfile(changes))
 }
 
 async fn add_product(call: Call) -> Outcome {
-    let product = Box::new(read(&call, read_product)?);
+    let product = Box::new(call.read(read_product)?);
     run(&call, StatusCode::CREATED, BusinessOperation::AddProduct(product))
 }
 
 async fn change_product(call: Call) -> Outcome {
-    let changes = Box::new(read(&call, read_product_changes)?);
+    let changes = Box::new(call.read(read_product_changes)?);
     let product = call.param("product").to_owned();
     run(&call, StatusCode::OK, BusinessOperation::ChangeProduct { product, changes })
 }
@@ -92,12 +81,12 @@ async fn delete_product(call: Call) -> Outcome {
 }
 
 async fn add_collection(call: Call) -> Outcome {
-    let (name, products) = read(&call, read_collection)?;
+    let (name, products) = call.read(read_collection)?;
     run(&call, StatusCode::CREATED, BusinessOperation::AddCollection { name, products })
 }
 
 async fn change_collection(call: Call) -> Outcome {
-    let changes = read(&call, read_collection_changes)?;
+    let changes = call.read(read_collection_changes)?;
     let collection = call.param("collection").to_owned();
     run(&call, StatusCode::OK, BusinessOperation::ChangeCollection { collection, changes })
 }

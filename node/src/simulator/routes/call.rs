@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use bytes::Bytes;
+use model::error::ApiError;
 use network::operation::picture::Picture;
 use network::simulator::Simulator;
 use network::simulator::answers::ControlError;
@@ -13,7 +14,7 @@ use salvo::prelude::{Depot, FlowCtrl, Request, Response, Text};
 use salvo::{Handler, async_trait};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// The largest body: a phone may send media of 25 MB as base64.
 const MAX_BODY: usize = 40 * 1024 * 1024;
@@ -45,6 +46,15 @@ enum Body {
 impl Call {
     pub fn body<T: DeserializeOwned>(&self) -> Result<T, ControlError> {
         serde_json::from_slice(&self.body).map_err(|error| ControlError::Invalid(format!("the body: {error}")))
+    }
+
+    /// The body, as the gateway's own route reads it.
+    pub fn read<T>(&self, parser: impl FnOnce(&model::field::Body) -> Result<T, ApiError>) -> Result<T, ControlError> {
+        let refuse = |error: ApiError| {
+            let details = error.details.map(|details| format!(": {details}")).unwrap_or_default();
+            ControlError::Invalid(format!("{}{details}", error.message))
+        };
+        parser(&self.body::<Value>()?.try_into().map_err(refuse)?).map_err(refuse)
     }
 
     /// The body, which may be left out.

@@ -12,12 +12,14 @@ use serde::{Deserialize, Deserializer};
 use serde_json::json;
 
 use super::call::{Answer, Call, Outcome, Routes};
+use super::labels;
 
 pub fn chats(routes: &Routes<'_>) -> Router {
     let chat = Router::with_path("{chat}")
         .push(Router::new().patch(routes.to(change_chat)))
         .push(Router::with_path("clear").post(routes.to(clear_chat)))
-        .push(Router::with_path("read").post(routes.to(read_chat)));
+        .push(Router::with_path("read").post(routes.to(read_chat)))
+        .push(labels::of_chat(routes));
     Router::with_path("chats").push(Router::new().get(routes.to(list_chats))).push(chat)
 }
 

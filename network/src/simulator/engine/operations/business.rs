@@ -113,7 +113,7 @@ impl Engine {
         number.filter(|number| self.subscribers.contains_key(number)).ok_or(NO_SUCH_CONTACT)
     }
 
-    fn business(&mut self, number: Number) -> Result<&mut Business, Refusal> {
+    pub(super) fn business(&mut self, number: Number) -> Result<&mut Business, Refusal> {
         if !self.subscribers.get(&number).is_some_and(|subscriber| subscriber.business) {
             return Err(NO_BUSINESS);
         }
@@ -134,6 +134,7 @@ impl Engine {
     pub(in crate::simulator::engine) fn tell_business_account(&mut self, now: Timestamp, number: Number) {
         let state = self.business_state(number).map(Box::new);
         self.tell_business(now, number, BusinessNews::Account(state));
+        self.tell_all_labels(now, number);
     }
 
     fn tell_business(&mut self, now: Timestamp, whom: Number, news: BusinessNews) {

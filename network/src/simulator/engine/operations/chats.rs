@@ -21,7 +21,7 @@ use crate::simulator::number::Number;
 
 const PIN_LIMIT: Refusal = Refusal::new(FORBIDDEN, "pin_limit");
 const OVERTAKEN: Refusal = Refusal::new(CONFLICT, "another device changed the account's state");
-const NO_SUCH_MESSAGE: Refusal = Refusal::new(NOT_FOUND, "there is no such message in the chat");
+pub(super) const NO_SUCH_MESSAGE: Refusal = Refusal::new(NOT_FOUND, "there is no such message in the chat");
 
 impl Engine {
     pub(super) fn chat_operation(
@@ -45,6 +45,9 @@ impl Engine {
                 subscriber.read_all_in(chat);
                 if delete {
                     subscriber.account.set_flags(chat, ChatFlags::default());
+                    if let Ok(business) = self.business(by) {
+                        business.labels.forget_chat(chat);
+                    }
                 }
                 self.tell_of_chat(now, by, chat, ChatNews::Cleared { deleted: delete });
             }

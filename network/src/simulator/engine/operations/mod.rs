@@ -10,6 +10,7 @@ mod chats;
 mod communities;
 mod contacts;
 mod groups;
+mod labels;
 mod newsletters;
 mod presences;
 
@@ -98,6 +99,7 @@ impl Engine {
             Operation::Presence(operation) => self.presence_operation(now, by, device, operation).map(Answer::from),
             Operation::Profile(operation) => self.profile_operation(now, by, operation).map(Answer::from),
             Operation::Privacy(operation) => self.privacy_operation(now, by, operation).map(Answer::from),
+            Operation::Labels(operation) => self.label_operation(now, by, operation).map(Answer::from),
         };
         self.settle_communities(now);
         answer

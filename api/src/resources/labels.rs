@@ -1,0 +1,234 @@
+//! Labels of the channel's business account, and the chats and messages that bear them (supplement 17).
+
+use model::address::{Address, Suffixes};
+use model::chat::Chat;
+use model::error::{ApiError, ErrorCode as E};
+use model::field::{Body, Fields, rule};
+use model::id::MessageId;
+use model::issue::Issues;
+use model::label::{Label, LabelAssociation, Labelled, LabelledKind, read_label, read_label_changes, read_label_ids};
+use model::page::ListId;
+use network::operation::labels::{LabelAnswer, LabelOperation};
+use serde_json::json;
+use shard::projection::labels::{self, Association};
+use shard::projection::read::{Filter, Read};
+use shard::projection::{BusinessAccount, Synced, check_business};
+
+use super::chats::chat_id;
+use crate::exchange::ChannelCall;
+use crate::failure;
+use crate::openapi::Doc;
+use crate::projection::Page;
+use crate::query::Query;
+use crate::reply::{List, Outcome, Reply};
+use crate::route::Route;
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/channels/{id}/labels")
+            .channel(list)
+            .doc(Doc::new("list_labels", "List labels").list::<Label>().errors(&[E::Other])),
+        Route::post("/v1/channels/{id}/labels").channel(create).doc(
+            Doc::new("create_label", "Create a label")
+                .about("Without a `color` it gets the first that no label has.")
+                .body(read_label, json!({ "name": "Lead", "color": 1 }))
+                .created::<Label>()
+                .on_network(),
+        ),
+        Route::patch("/v1/channels/{id}/labels/{label_id}").channel(change).doc(
+            Doc::new("update_label", "Rename a label, or give it another colour")
+                .body(read_label_changes, json!({ "name": "Customer" }))
+                .ok::<Label>()
+                .on_network()
+                .errors(&[E::NotFound, E::NoOp]),
+        ),
+        Route::delete("/v1/channels/{id}/labels/{label_id}").channel(delete).doc(
+            Doc::new("delete_label", "Delete a label, and take it off everything")
+                .no_content()
+                .on_network()
+                .errors(&[E::NotFound]),
+        ),
+        Route::get("/v1/channels/{id}/labels/{label_id}/associations").channel(list_associations).doc(
+            Doc::new("list_label_associations", "List the chats and messages that bear a label")
+                .query(|query| (read_kind(&query), Page::read(&query, ListId::only())))
+                .page::<LabelAssociation>()
+                .errors(&[E::NotFound, E::Other]),
+        ),
+        Route::put("/v1/channels/{id}/labels/{label_id}/chats/{chat_id}").channel(put_on_chat).doc(
+            Doc::new("label_chat", "Put a label on a chat").no_content().on_network().errors(&[
+                E::NotFound,
+                E::ChatNotFound,
+                E::NoOp,
+            ]),
+        ),
+        Route::delete("/v1/channels/{id}/labels/{label_id}/chats/{chat_id}").channel(take_from_chat).doc(
+            Doc::new("unlabel_chat", "Take a label off a chat").no_content().on_network().errors(&[
+                E::NotFound,
+                E::ChatNotFound,
+                E::NoOp,
+            ]),
+        ),
+        Route::put("/v1/channels/{id}/labels/{label_id}/messages/{message_id}").channel(put_on_message).doc(
+            Doc::new("label_message", "Put a label on a message")
+                .body(|body| parse_chat(body, &Suffixes::simulated()), json!({ "chat_id": "15551234567" }))
+                .no_content()
+                .on_network()
+                .errors(&[E::NotFound, E::MessageNotFound, E::NoOp]),
+        ),
+        Route::delete("/v1/channels/{id}/labels/{label_id}/messages/{message_id}").channel(take_from_message).doc(
+            Doc::new("unlabel_message", "Take a label off a message")
+                .query(|query| read_chat(&query, &Suffixes::simulated()))
+                .no_content()
+                .on_network()
+                .errors(&[E::NotFound, E::NoOp]),
+        ),
+        Route::get("/v1/channels/{id}/chats/{chat_id}/labels").channel(list_of_chat).doc(
+            Doc::new("list_chat_labels", "List the labels of a chat")
+                .list::<Label>()
+                .errors(&[E::ChatNotFound, E::Other]),
+        ),
+        Route::put("/v1/channels/{id}/chats/{chat_id}/labels").channel(set_of_chat).doc(
+            Doc::new("set_chat_labels", "Set the labels of a chat")
+                .about("The whole set: those that are not named are taken off.")
+                .body(read_label_ids, json!({ "label_ids": ["1", "4"] }))
+                .list::<Label>()
+                .on_network()
+                .errors(&[E::ChatNotFound, E::NotFound, E::NoOp]),
+        ),
+    ]
+}
+
+/// Looks whether the account may have labels. What is not known yet is asked for while the channel is connected.
+///
+/// # Errors
+/// 422 `other` for an account that is no business (supplement 31, row 26).
+async fn check_account(call: &mut ChannelCall) -> Result<(), ApiError> {
+    if call.find::<Synced>(labels::AREA).await?.is_none() {
+        match call.operate(LabelOperation::List).await {
+            Err(error) if !matches!(error.code, E::NotConnected | E::ChannelUnavailable) => return Err(error),
+            _ => {}
+        }
+    }
+    check_business(call.find::<BusinessAccount>(BusinessAccount::ID).await?.as_ref())
+}
+
+/// All labels, or those of a chat.
+async fn labels_of(call: &mut ChannelCall, chat: Option<&Address>) -> Result<Vec<Label>, ApiError> {
+    call.read_many(Read::Labels { of: chat.cloned() }).await
+}
+
+async fn found(call: &mut ChannelCall, id: &str) -> Result<Label, ApiError> {
+    let labels = labels_of(call, None).await?;
+    labels.into_iter().find(|label| label.id == id).ok_or_else(|| ApiError::not_found("label", id))
+}
+
+fn label_id(call: &ChannelCall) -> String {
+    call.parameter("label_id").to_owned()
+}
+
+async fn list(call: &mut ChannelCall) -> Outcome {
+    check_account(call).await?;
+    Ok(Reply::ok(&List::whole(labels_of(call, None).await?)))
+}
+
+async fn create(call: &mut ChannelCall) -> Outcome {
+    let (name, color) = read_label(&call.object().await?)?;
+    match call.operate(LabelOperation::Create { name, color }).await? {
+        LabelAnswer::Label(made) => Ok(Reply::created(&found(call, &made.id).await?)),
+        _ => Err(failure::unexpected_answer()),
+    }
+}
+
+async fn change(call: &mut ChannelCall) -> Outcome {
+    let changes = read_label_changes(&call.object().await?)?;
+    let label = label_id(call);
+    call.operate(LabelOperation::Change { label: label.clone(), changes }).await?;
+    Ok(Reply::ok(&found(call, &label).await?))
+}
+
+async fn delete(call: &mut ChannelCall) -> Outcome {
+    let label = label_id(call);
+    call.operate(LabelOperation::Delete { label }).await?;
+    Ok(Reply::no_content())
+}
+
+fn read_kind(query: &Query<'_>) -> Option<LabelledKind> {
+    query.word("kind", LabelledKind::WORDS, LabelledKind::parse)
+}
+
+async fn list_associations(call: &mut ChannelCall) -> Outcome {
+    let (query, label) = (call.query(), label_id(call));
+    let page = call.page_under::<Association>(&query, Association::under(&label, read_kind(&query)));
+    query.finish(())?;
+    check_account(call).await?;
+    found(call, &label).await?;
+    let list = call.page_of::<Association>(Filter::All, page).await?;
+    Ok(Reply::ok(&list.map(LabelAssociation::from)))
+}
+
+/// The chat that the path names.
+fn labelled_chat(call: &ChannelCall) -> Result<Labelled, ApiError> {
+    Ok(Labelled { chat: chat_id(call)?, message: None })
+}
+
+async fn put_on_chat(call: &mut ChannelCall) -> Outcome {
+    let (label, on) = (label_id(call), labelled_chat(call)?);
+    call.operate(LabelOperation::Put { label, on }).await?;
+    Ok(Reply::no_content())
+}
+
+async fn take_from_chat(call: &mut ChannelCall) -> Outcome {
+    let (label, from) = (label_id(call), labelled_chat(call)?);
+    call.operate(LabelOperation::Take { label, from }).await?;
+    Ok(Reply::no_content())
+}
+
+/// The message that the path names, in a chat.
+fn labelled_message(call: &ChannelCall, chat: Address) -> Labelled {
+    Labelled { chat, message: Some(MessageId(call.parameter("message_id").to_owned())) }
+}
+
+/// `{ "chat_id": address }`
+fn parse_chat(body: &Body, suffixes: &Suffixes) -> Result<Address, ApiError> {
+    let issues = Issues::new();
+    let chat = Fields::new(body, &issues).required("chat_id", rule::address(suffixes));
+    issues.finish(|| chat)
+}
+
+async fn put_on_message(call: &mut ChannelCall) -> Outcome {
+    let chat = parse_chat(&call.object().await?, call.suffixes())?;
+    let (label, on) = (label_id(call), labelled_message(call, chat));
+    call.operate(LabelOperation::Put { label, on }).await?;
+    Ok(Reply::no_content())
+}
+
+fn read_chat(query: &Query<'_>, suffixes: &Suffixes) -> Option<Address> {
+    let chat = query.address("chat_id", suffixes);
+    query.require("chat_id");
+    chat
+}
+
+async fn take_from_message(call: &mut ChannelCall) -> Outcome {
+    let query = call.query();
+    let chat = read_chat(&query, call.suffixes());
+    let chat = query.finish_with(chat)?;
+    let (label, from) = (label_id(call), labelled_message(call, chat));
+    call.operate(LabelOperation::Take { label, from }).await?;
+    Ok(Reply::no_content())
+}
+
+async fn list_of_chat(call: &mut ChannelCall) -> Outcome {
+    let chat = chat_id(call)?;
+    check_account(call).await?;
+    if call.read_one::<Chat>(Read::Chat(chat.clone())).await?.is_none() {
+        return Err(ApiError::chat_not_found(chat.as_str()));
+    }
+    Ok(Reply::ok(&List::whole(labels_of(call, Some(&chat)).await?)))
+}
+
+async fn set_of_chat(call: &mut ChannelCall) -> Outcome {
+    let labels = read_label_ids(&call.object().await?)?;
+    let chat = chat_id(call)?;
+    call.operate(LabelOperation::Set { chat: chat.clone(), labels }).await?;
+    Ok(Reply::ok(&List::whole(labels_of(call, Some(&chat)).await?)))
+}

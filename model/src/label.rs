@@ -1,0 +1,234 @@
+//! Labels of business accounts (supplement 17): names with a colour that chats and messages bear.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::address::Address;
+use crate::error::ApiError;
+use crate::field::{Body, Fields, Judged, rule};
+use crate::id::MessageId;
+use crate::issue::Issues;
+
+/// The most labels that an account has.
+pub const MOST_LABELS: usize = 20;
+
+/// The network's palette.
+const PALETTE: [&str; 20] = [
+    "#ff9485", "#64c4ff", "#ffd429", "#dfaef0", "#99b6c1", "#55ccb3", "#ff9dff", "#d3a91d", "#6d7cce", "#d7e752",
+    "#00d0e2", "#ffc5c7", "#93ceac", "#f74848", "#00a0f2", "#83e422", "#ffaf04", "#b5ebff", "#9ba6ff", "#9368cf",
+];
+
+/// A place in the network's palette.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "u8", into = "u8")]
+pub struct LabelColor(u8);
+
+impl LabelColor {
+    /// All colours, in the order of the palette.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..PALETTE.len() as u8).map(Self)
+    }
+
+    /// `#rrggbb`
+    pub fn hex(self) -> &'static str {
+        PALETTE[usize::from(self.0)]
+    }
+}
+
+impl TryFrom<u8> for LabelColor {
+    type Error = String;
+
+    fn try_from(place: u8) -> Result<Self, String> {
+        if usize::from(place) < PALETTE.len() { Ok(Self(place)) } else { Err(format!("{place} is not in the palette")) }
+    }
+}
+
+impl From<LabelColor> for u8 {
+    fn from(color: LabelColor) -> Self {
+        color.0
+    }
+}
+
+/// A label as the interface shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Label {
+    pub id: String,
+    pub name: String,
+    /// A place in the palette, 0 to 19.
+    pub color: u8,
+    pub color_hex: String,
+    /// It came with the account.
+    pub predefined: bool,
+    /// How many chats bear it.
+    pub chat_count: u32,
+}
+
+/// A label as the network tells of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnownLabel {
+    pub id: String,
+    pub name: String,
+    pub color: LabelColor,
+    pub predefined: bool,
+}
+
+impl KnownLabel {
+    pub fn show(&self, chat_count: usize) -> Label {
+        Label {
+            id: self.id.clone(),
+            name: self.name.clone(),
+            color: self.color.into(),
+            color_hex: self.color.hex().to_owned(),
+            predefined: self.predefined,
+            chat_count: u32::try_from(chat_count).unwrap_or(u32::MAX),
+        }
+    }
+}
+
+/// Fields of a label that are to be changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LabelChanges {
+    pub name: Option<String>,
+    pub color: Option<LabelColor>,
+}
+
+impl LabelChanges {
+    /// Whether the label is so already.
+    pub fn hold_for(&self, label: &KnownLabel) -> bool {
+        self.name.as_ref().is_none_or(|name| *name == label.name) && self.color.is_none_or(|color| color == label.color)
+    }
+
+    pub fn apply(self, label: &mut KnownLabel) {
+        label.name = self.name.unwrap_or_else(|| label.name.clone());
+        label.color = self.color.unwrap_or(label.color);
+    }
+}
+
+/// A chat, or a message in it: what bears labels.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Labelled {
+    pub chat: Address,
+    pub message: Option<MessageId>,
+}
+
+/// What bears a label, as the interface shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LabelAssociation {
+    pub kind: LabelledKind,
+    pub chat_id: Address,
+    /// `null` for a chat.
+    pub message_id: Option<MessageId>,
+}
+
+impl From<Labelled> for LabelAssociation {
+    fn from(Labelled { chat, message }: Labelled) -> Self {
+        let kind = if message.is_some() { LabelledKind::Message } else { LabelledKind::Chat };
+        Self { kind, chat_id: chat, message_id: message }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LabelledKind {
+    Chat,
+    Message,
+}
+
+impl LabelledKind {
+    pub const WORDS: &[&str] = &["chat", "message"];
+
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "chat" => Some(Self::Chat),
+            "message" => Some(Self::Message),
+            _ => None,
+        }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Message => "message",
+        }
+    }
+}
+
+/// `{ "name": 1..100, "color"?: 0..19 }`
+///
+/// # Errors
+/// `invalid_request` with every broken rule, here and below.
+pub fn read_label(body: &Body) -> Result<(String, Option<LabelColor>), ApiError> {
+    let issues = Issues::new();
+    let fields = Fields::new(body, &issues);
+    let name = fields.required("name", name);
+    let color = fields.optional("color", color);
+    issues.finish(|| Some((name?, color)))
+}
+
+/// `{ "name"?, "color"? }`
+pub fn read_label_changes(body: &Body) -> Result<LabelChanges, ApiError> {
+    let issues = Issues::new();
+    let fields = Fields::patch(body, &issues);
+    let changes = LabelChanges { name: fields.optional("name", name), color: fields.optional("color", color) };
+    issues.finish(|| Some(changes))
+}
+
+/// `{ "label_ids": [string] }`: each once, however often it is named; none, to take all off.
+pub fn read_label_ids(body: &Body) -> Result<Vec<String>, ApiError> {
+    let issues = Issues::new();
+    let fields = Fields::new(body, &issues);
+    let ids = fields.required_list_or_empty("label_ids", MOST_LABELS, rule::text(1..=255));
+    issues.finish(|| {
+        let mut ids = ids?;
+        ids.sort();
+        ids.dedup();
+        Some(ids)
+    })
+}
+
+fn name(value: &Value) -> Judged<String> {
+    rule::text(1..=100)(value)
+}
+
+fn color(value: &Value) -> Judged<LabelColor> {
+    rule::integer(0..=PALETTE.len() as u64 - 1)(value).map(|place| LabelColor(place as u8))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn body(value: Value) -> Body {
+        value.try_into().unwrap()
+    }
+
+    #[test]
+    fn a_color_is_one_of_twenty() {
+        assert_eq!(LabelColor::all().count(), 20);
+        let named = |color: u64| read_label(&body(json!({ "name": "Lead", "color": color })));
+        assert_eq!(named(1).unwrap().1.unwrap().hex(), "#64c4ff");
+        assert_eq!(named(19).unwrap().1.unwrap().hex(), "#9368cf");
+        assert!(named(20).is_err());
+        assert!(serde_json::from_value::<LabelColor>(json!(20)).is_err());
+    }
+
+    #[test]
+    fn a_set_of_labels_names_each_once_and_may_be_empty() {
+        assert_eq!(read_label_ids(&body(json!({ "label_ids": ["2", "1", "2"] }))).unwrap(), ["1", "2"]);
+        assert!(read_label_ids(&body(json!({ "label_ids": [] }))).unwrap().is_empty());
+        assert!(read_label_ids(&body(json!({}))).is_err());
+    }
+
+    #[test]
+    fn a_change_to_what_is_there_changes_nothing() {
+        let mut label = KnownLabel { id: "1".into(), name: "Lead".into(), color: LabelColor(3), predefined: true };
+        let changes = LabelChanges { name: Some("Lead".into()), color: Some(LabelColor(4)) };
+        assert!(!changes.hold_for(&label));
+        changes.clone().apply(&mut label);
+        assert!(changes.hold_for(&label) && LabelChanges::default().hold_for(&label));
+    }
+}

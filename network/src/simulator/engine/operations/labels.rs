@@ -1,0 +1,105 @@
+//! What a business does with its labels, and how its devices hear of it (supplement 17).
+
+use std::sync::Arc;
+
+use model::id::MessageId;
+use model::label::Labelled;
+use model::time::Timestamp;
+
+use crate::notice::{LabelNews, News};
+use crate::operation::labels::{Borne, LabelAnswer, LabelOperation, LabelState};
+use crate::simulator::engine::Engine;
+use crate::simulator::engine::labels::{Bearer, Moved};
+use crate::simulator::engine::operations::chats::NO_SUCH_MESSAGE;
+use crate::simulator::engine::rules::Refusal;
+use crate::simulator::number::Number;
+
+impl Engine {
+    pub(super) fn label_operation(
+        &mut self,
+        now: Timestamp,
+        by: Number,
+        operation: LabelOperation,
+    ) -> Result<LabelAnswer, Refusal> {
+        match operation {
+            LabelOperation::List => Ok(LabelAnswer::Labels(self.label_state(by))),
+            LabelOperation::Create { name, color } => {
+                let label = self.business(by)?.labels.create(name, color)?;
+                self.tell_labels(now, by, LabelNews::Label(label.clone()));
+                Ok(LabelAnswer::Label(label))
+            }
+            LabelOperation::Change { label, changes } => {
+                let label = self.business(by)?.labels.change(&label, changes)?;
+                self.tell_labels(now, by, LabelNews::Label(label.clone()));
+                Ok(LabelAnswer::Label(label))
+            }
+            LabelOperation::Delete { label } => {
+                self.business(by)?.labels.delete(&label)?;
+                self.tell_labels(now, by, LabelNews::Gone { label });
+                Ok(LabelAnswer::Done)
+            }
+            LabelOperation::Put { label, on } => {
+                self.business(by)?;
+                let bearer = self.bearer(by, &on)?;
+                let moved = self.business(by)?.labels.put(&label, bearer.clone())?;
+                self.tell_moved(now, by, &bearer, moved);
+                Ok(LabelAnswer::Done)
+            }
+            LabelOperation::Take { label, from } => {
+                self.business(by)?;
+                let bearer = self.bearer(by, &from)?;
+                let moved = self.business(by)?.labels.take(&label, bearer.clone())?;
+                self.tell_moved(now, by, &bearer, moved);
+                Ok(LabelAnswer::Done)
+            }
+            LabelOperation::Set { chat, labels } => {
+                self.business(by)?;
+                let bearer = self.bearer(by, &Labelled { chat, message: None })?;
+                let moved = self.business(by)?.labels.set(bearer.clone(), &labels)?;
+                self.tell_moved(now, by, &bearer, moved);
+                Ok(LabelAnswer::Done)
+            }
+        }
+    }
+
+    /// What an account means by a chat, or by a message in it.
+    fn bearer(&self, by: Number, labelled: &Labelled) -> Result<Bearer, Refusal> {
+        let chat = self.chat_of(&labelled.chat)?;
+        let message = match &labelled.message {
+            Some(id) => Some(Arc::clone(&self.messages.find(id.as_str(), by, chat).ok_or(NO_SUCH_MESSAGE)?.id)),
+            None => None,
+        };
+        Ok(Bearer { chat, message })
+    }
+
+    fn labelled(&self, by: Number, bearer: &Bearer) -> Labelled {
+        let message = bearer.message.as_deref().map(|id| MessageId(id.to_owned()));
+        Labelled { chat: self.chat_as_seen(by, bearer.chat), message }
+    }
+
+    fn label_state(&mut self, by: Number) -> LabelState {
+        let Ok(business) = self.business(by) else { return LabelState::default() };
+        let labels = business.labels.all().cloned().collect();
+        let borne: Vec<(Bearer, Vec<String>)> =
+            business.labels.borne().map(|(bearer, labels)| (bearer.clone(), labels)).collect();
+        let borne = borne.into_iter().map(|(bearer, labels)| Borne { by: self.labelled(by, &bearer), labels });
+        LabelState { labels, borne: borne.collect() }
+    }
+
+    /// An account became a business, and its labels are there; or is none any more, and they are gone.
+    pub(super) fn tell_all_labels(&mut self, now: Timestamp, whom: Number) {
+        let state = self.label_state(whom);
+        self.tell_labels(now, whom, LabelNews::All(state));
+    }
+
+    fn tell_moved(&mut self, now: Timestamp, whom: Number, bearer: &Bearer, moved: Moved) {
+        if moved != Moved::default() {
+            let Moved { put, taken } = moved;
+            self.tell_labels(now, whom, LabelNews::Moved { on: self.labelled(whom, bearer), put, taken });
+        }
+    }
+
+    fn tell_labels(&mut self, now: Timestamp, whom: Number, news: LabelNews) {
+        self.notify(now, whom, Some(whom), News::Labels(news));
+    }
+}
