@@ -11,11 +11,10 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::deliveries::command::DeliveryCommand;
-use crate::history::MessageError;
 use crate::media::command::MediaCommand;
 use crate::media::record::MediaRow;
 use crate::projection::Kind;
-use crate::records::{MessageRow, encode};
+use crate::records::{Failure, MessageRow, encode};
 use crate::retention::Trim;
 use crate::stream::{Streamed, StreamedEvent, Ticket};
 
@@ -149,7 +148,7 @@ pub enum Verdict {
     Accepted {
         recipients: Option<u32>,
     },
-    Failed(MessageError),
+    Failed(Failure),
 }
 
 /// An event with its deliveries. The owner minted all ids and matched the endpoints.

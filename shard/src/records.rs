@@ -9,6 +9,7 @@ use model::status::{Reason, Status};
 use model::time::Timestamp;
 use model::webhook::{DeliveryState, Outcome};
 use network::driver::{Outbound, ReceiptStatus};
+use network::operation::Refused;
 use raft::machine::View;
 pub use raft::record::{decode, encode};
 use schemars::JsonSchema;
@@ -163,10 +164,30 @@ impl MessageRow {
 pub struct MessageState {
     pub status: MessageStatus,
     pub status_at: Timestamp,
-    pub error: Option<MessageError>,
+    pub error: Option<Failure>,
     /// Sent to a group: how far its members are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<GroupProgress>,
+}
+
+/// Why a message failed: as it is shown, and what whoever repeats the call is told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Failure {
+    pub code: String,
+    pub message: String,
+    /// The network's own refusal, where it was the network that refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Refused>,
+}
+
+impl Failure {
+    pub fn new(code: &str, message: &str) -> Self {
+        Self { code: code.to_owned(), message: message.to_owned(), refused: None }
+    }
+
+    pub fn show(self) -> MessageError {
+        MessageError { code: self.code, message: self.message }
+    }
 }
 
 /// How many members of a group have acknowledged a message, each step counting those that are further.

@@ -12,7 +12,7 @@ use crate::call::DeliveryView;
 use crate::keys;
 use crate::machine::MOST_RECEIPTS;
 use crate::media::record::MediaRow;
-use crate::records::{MessageRow, MessageState, ReceiptRow, decode};
+use crate::records::{Failure, MessageRow, MessageState, ReceiptRow, decode};
 
 /// Every field of a row, with what became of it and where it was delivered.
 pub fn show(view: &dyn View, row: MessageRow, without_deliveries: bool) -> StoredMessage {
@@ -55,7 +55,7 @@ pub fn show(view: &dyn View, row: MessageRow, without_deliveries: bool) -> Store
         client_ref: row.client_ref,
         status: state.status,
         status_at: state.status_at,
-        error: state.error,
+        error: state.error.map(Failure::show),
         request_id: row.request_id,
         correlation_id: row.correlation_id,
         occurred_at: row.occurred_at,

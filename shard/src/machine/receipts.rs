@@ -8,7 +8,7 @@ use network::driver::ReceiptStatus;
 
 use super::Apply;
 use crate::command::{NewEvent, Reply, Verdict};
-use crate::history::{Direction, MessageError, MessageStatus};
+use crate::history::{Direction, MessageStatus};
 use crate::keys;
 use crate::records::{GroupProgress, MessagePointer, MessageState, ReceiptRow, encode};
 
@@ -60,8 +60,8 @@ impl Apply<'_> {
         if known.as_ref().is_some_and(|known| known.status >= status) {
             return false;
         }
-        let (error, group): (Option<MessageError>, _) = (None, known.and_then(|known| known.group));
-        self.state.put(&key, &encode(&MessageState { status, status_at: at, error, group }));
+        let group = known.and_then(|known| known.group);
+        self.state.put(&key, &encode(&MessageState { status, status_at: at, error: None, group }));
         true
     }
 

@@ -16,8 +16,8 @@ use raft::machine::{Machine, MemoryState, Position, State, View};
 
 use super::*;
 use crate::command::{Batch, BatchReply, NewDelivery};
-use crate::history::{MessageError, MessageStatus, Source};
-use crate::records::{MessageRow, MessageState, OutboxEntry};
+use crate::history::{MessageStatus, Source};
+use crate::records::{Failure, MessageRow, MessageState, OutboxEntry};
 use crate::retention::Trim;
 
 mod deliveries;
@@ -363,8 +363,7 @@ proptest! {
                 }
                 2 => settle(&sent.message_id, Verdict::Accepted { recipients: None }).0,
                 3 => {
-                    let error = MessageError { code: "other".into(), message: "no".into() };
-                    settle(&sent.message_id, Verdict::Failed(error)).0
+                    settle(&sent.message_id, Verdict::Failed(Failure::new("other", "no"))).0
                 }
                 _ => Command::Receipt {
                     channel: CHANNEL,

@@ -9,6 +9,7 @@ use model::payload::{ChannelConnected, ChannelDisconnected, ChannelStatus, Paylo
 use model::status::{self, Move as Step, OnPairing, Reason, Refusal, Status, Trigger};
 use model::time::Timestamp;
 use network::driver::{EndReason, Identity, OpenError, OpenSession, Purpose, SessionEvent};
+use network::operation::Refused;
 use raft::machine::View;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
@@ -21,7 +22,7 @@ use crate::call::{Done, Work};
 use crate::command::{Command, Move, NewEvent, Reply};
 use crate::keys;
 use crate::picture;
-use crate::records::{StatusChange, decode};
+use crate::records::{Failure, StatusChange, decode};
 
 /// How long a login may take (supplement 3.2, T9).
 pub const LOGIN_PATIENCE: Duration = Duration::from_secs(60);
@@ -242,7 +243,9 @@ impl Channel {
         while let Ok(event) = running.events.try_recv() {
             match event {
                 SessionEvent::Accepted { id, at, recipients } => self.settle_accepted(&mut turn, &id, at, recipients),
-                SessionEvent::Refused { id, code, text } => self.settle_refused(&mut turn, &id, code, &text),
+                SessionEvent::Refused { id, code, text } => {
+                    self.settle_refused(&mut turn, &id, Refused { code, text });
+                }
                 // What came in and was not acknowledged comes again.
                 _ => {}
             }
@@ -457,8 +460,9 @@ impl Channel {
     pub async fn fail_sends(&mut self, ids: Vec<MessageId>, code: &str, message: &str) -> Result<(), Lost> {
         /// Sends that share a submission.
         const AT_ONCE: usize = 100;
+        let failure = Failure::new(code, message);
         for ids in ids.chunks(AT_ONCE) {
-            let commands = ids.iter().filter_map(|id| self.failure(id, code, message)).collect();
+            let commands = ids.iter().filter_map(|id| self.failed(id, &failure)).collect();
             self.owner.committer.commit(commands).await?;
             ids.iter().for_each(|id| drop(self.outbox.take(id)));
         }

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use model::address::{Suffixes, Undeliverable};
+use model::address::Suffixes;
 use model::error::ApiError;
 use model::id::{ChannelId, CustomerId, Epoch, NodeId, RequestId, ShardId};
 use model::status::{Reason, Status};
@@ -56,7 +56,6 @@ pub use self::message_media::FETCH_PATIENCE;
 pub use self::operations::OPERATION_PATIENCE;
 use self::outbox::SendVerdict;
 use self::pace::{Pacer, Slots};
-use self::sends::CODE_BAD_RECIPIENT;
 use crate::buckets::Buckets;
 use crate::call::{Done, Live, SentStatus, Work};
 use crate::deliveries::Deliveries;
@@ -219,13 +218,7 @@ impl Owner {
                 if let Some(verdict) = verdict {
                     match tokio::time::timeout_at((began + SEND_PATIENCE).into(), verdict).await {
                         Ok(Ok(SendVerdict::Accepted)) => sent.status = SentStatus::Sent,
-                        Ok(Ok(SendVerdict::Refused { code, .. })) if code == CODE_BAD_RECIPIENT => {
-                            let to = sent.to.as_str();
-                            return Ok(Err(ApiError::undeliverable_recipient(to, Undeliverable::NotRegistered)));
-                        }
-                        Ok(Ok(SendVerdict::Refused { code, text })) => {
-                            return Ok(Err(ApiError::upstream_refused(u32::from(code), &text)));
-                        }
+                        Ok(Ok(SendVerdict::Refused(refused))) => return Ok(Err(sends::refusal(&sent.to, &refused))),
                         // Too late, or the session or the owner went: it stays queued under its id.
                         Ok(Err(_)) | Err(_) => {}
                     }

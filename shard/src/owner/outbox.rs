@@ -7,6 +7,7 @@ use model::id::MessageId;
 use model::media::MediaHandle;
 use model::time::Timestamp;
 use network::driver::Outbound;
+use network::operation::Refused;
 use tokio::sync::oneshot;
 
 use super::pace::resend_delay;
@@ -16,7 +17,7 @@ use crate::records::MessageRow;
 #[derive(Clone, Debug)]
 pub enum SendVerdict {
     Accepted,
-    Refused { code: u16, text: String },
+    Refused(Refused),
 }
 
 pub struct Entry {

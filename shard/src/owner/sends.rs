@@ -10,6 +10,7 @@ use model::payload::{
 };
 use model::status::{OnSend, Status};
 use model::time::Timestamp;
+use network::operation::Refused;
 use raft::machine::View;
 use tokio::sync::oneshot;
 
@@ -20,21 +21,18 @@ use super::inbound::reaction_payload;
 use super::outbox::{Entry, SendVerdict};
 use crate::call::{Send, Sent, SentStatus};
 use crate::command::{Command, NewEvent, NewMessage, ProjectedWrite, Verdict};
-use crate::history::{Direction, MessageError, MessageStatus, Source, withhold};
+use crate::history::{Direction, MessageStatus, Source, withhold};
 use crate::keys;
 use crate::machine::OFFLINE_QUEUE;
 use crate::media::record::MediaRow;
 use crate::projection::{Projected, Rows, stories};
-use crate::records::{LidRow, MessageRow, MessageState, OutboxEntry, decode, encode};
+use crate::records::{Failure, LidRow, MessageRow, MessageState, OutboxEntry, decode, encode};
 
 /// The code of a message that failed because of its recipient.
 const UNDELIVERABLE: &str = "undeliverable_recipient";
 
-/// What the error of a message that the network refused begins with; its code and text follow.
-const REFUSED: &str = "the network refused: ";
-
 /// The network's code for a recipient that it does not know.
-pub const CODE_BAD_RECIPIENT: u16 = 479;
+const CODE_BAD_RECIPIENT: u16 = 479;
 
 impl Channel {
     /// Adds a send to the turn, or answers at once when it cannot be taken.
@@ -227,7 +225,7 @@ impl Channel {
             let state = MessageState::read(&self.owner.reader, &stored);
             match (state.status, state.error) {
                 (MessageStatus::Queued, _) => {}
-                (MessageStatus::Failed, Some(error)) => return Err(refusal_of(&stored, &error)),
+                (MessageStatus::Failed, Some(failure)) => return Err(refusal_of(&stored.to, &failure)),
                 _ => sent.status = SentStatus::Sent,
             }
         }
@@ -263,29 +261,29 @@ impl Channel {
     }
 
     /// The network refused a message for good.
-    pub fn settle_refused(&mut self, turn: &mut Turn, id: &MessageId, code: u16, text: &str) {
-        let error_code = if code == CODE_BAD_RECIPIENT { UNDELIVERABLE } else { "other" };
-        let Some(failure) = self.failure(id, error_code, &format!("{REFUSED}{code} {text}")) else {
-            return;
-        };
-        turn.commands.push(failure);
+    pub fn settle_refused(&mut self, turn: &mut Turn, id: &MessageId, refused: Refused) {
+        let code = if refused.code == CODE_BAD_RECIPIENT { UNDELIVERABLE } else { "other" };
+        let message = format!("the network refused: {} {}", refused.code, refused.text);
+        let failure = Failure { refused: Some(refused.clone()), ..Failure::new(code, &message) };
+        let Some(failed) = self.failed(id, &failure) else { return };
+        turn.commands.push(failed);
         if let Some(caller) = self.outbox.take(id).and_then(Entry::into_caller) {
-            turn.after.push(After::Refuse(caller, SendVerdict::Refused { code, text: text.to_owned() }));
+            turn.after.push(After::Refuse(caller, SendVerdict::Refused(refused)));
         }
     }
 
     /// The command that ends a queued send in failure; `None` when it is not queued (any more).
-    pub fn failure(&self, id: &MessageId, code: &str, message: &str) -> Option<Command> {
+    pub fn failed(&self, id: &MessageId, failure: &Failure) -> Option<Command> {
         let row = &self.outbox.get(id)?.row;
         let now = Timestamp::now();
         metrics::counter!("gateway_sends_total", "type" => row.content.type_name(), "outcome" => "failed").increment(1);
-        let error = SendError { code: code.to_owned(), message: message.to_owned() };
+        let error = SendError { code: failure.code.clone(), message: failure.message.clone() };
         let failed = status_payload(row, AckStatus::Failed, now, Some(error));
         let is_told = !matches!(row.content, Content::StoryDelete { .. });
         Some(Command::Settle {
             channel: self.row.id,
             message: id.clone(),
-            verdict: Verdict::Failed(MessageError { code: code.to_owned(), message: message.to_owned() }),
+            verdict: Verdict::Failed(failure.clone()),
             at: now,
             events: is_told.then(|| self.message_event(row, failed, now)).into_iter().collect(),
             projected: self.settled_story(row, false),
@@ -299,15 +297,19 @@ impl Channel {
 }
 
 /// What the caller of a send that failed is told.
-fn refusal_of(row: &MessageRow, error: &MessageError) -> ApiError {
-    if error.code == UNDELIVERABLE {
-        return ApiError::undeliverable_recipient(row.to.as_str(), Undeliverable::NotRegistered);
+fn refusal_of(to: &Address, failure: &Failure) -> ApiError {
+    match &failure.refused {
+        Some(refused) => refusal(to, refused),
+        None => ApiError::upstream_refused(0, &failure.message),
     }
-    let said = error.message.strip_prefix(REFUSED).and_then(|said| said.split_once(' '));
-    match said.and_then(|(code, text)| Some((code.parse().ok()?, text))) {
-        Some((code, text)) => ApiError::upstream_refused(code, text),
-        None => ApiError::upstream_refused(0, &error.message),
+}
+
+/// What the caller of a send that the network refused is told.
+pub fn refusal(to: &Address, refused: &Refused) -> ApiError {
+    if refused.code == CODE_BAD_RECIPIENT {
+        return ApiError::undeliverable_recipient(to.as_str(), Undeliverable::NotRegistered);
     }
+    ApiError::upstream_refused(u32::from(refused.code), &refused.text)
 }
 
 /// What an event about a stored message refers to.
@@ -348,4 +350,29 @@ pub fn status_payload(row: &MessageRow, status: AckStatus, at: Timestamp, error:
         client_ref: row.client_ref.clone(),
         error,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use model::address::Suffixes;
+    use model::error::ErrorCode;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn who_repeats_a_refused_send_is_told_what_the_first_caller_was() {
+        let to = Suffixes::simulated().phone_address("15551230000");
+        let told = |refused: Option<(u16, &str)>| {
+            let refused = refused.map(|(code, text)| Refused { code, text: text.to_owned() });
+            let error = refusal_of(&to, &Failure { refused, ..Failure::new("other", "gone") });
+            (error.code, error.details.unwrap_or_default())
+        };
+        let not_registered = json!({ "to": to, "reason": "not_registered" });
+        assert_eq!(told(Some((479, "bad"))), (ErrorCode::UndeliverableRecipient, not_registered));
+        let refused = json!({ "upstream_code": 403, "upstream_text": "only admins" });
+        assert_eq!(told(Some((403, "only admins"))), (ErrorCode::Other, refused));
+        let given_up = json!({ "upstream_code": 0, "upstream_text": "gone" });
+        assert_eq!(told(None), (ErrorCode::Other, given_up));
+    }
 }

@@ -36,7 +36,7 @@ fn sends_and_messages_count_once_however_often_they_come() {
     let mut rig = Rig::connected();
     let (taken, refused, received) =
         (row("A", Direction::Outbound), row("B", Direction::Outbound), row("C", Direction::Inbound));
-    let failed = MessageError { code: "other".into(), message: "no".into() };
+    let failed = Failure::new("other", "no");
     let receive = || Command::Receive {
         customer: CUSTOMER,
         message: NewMessage::of(&received),

@@ -11,6 +11,7 @@ use model::id::MessageId;
 use model::media::{MediaState, Sha256Hex};
 use model::time::Timestamp;
 use network::driver::{MediaError, Uploaded};
+use network::operation::Refused;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::backoff;
@@ -152,7 +153,7 @@ impl Channel {
             Err(UploadError::Network(MediaError::Refused { code, text })) => {
                 uploads.failures = 0;
                 let mut turn = Turn::default();
-                self.settle_refused(&mut turn, &message, code, &text);
+                self.settle_refused(&mut turn, &message, Refused { code, text });
                 self.finish(turn).await?;
             }
             Err(UploadError::Gone) => {
