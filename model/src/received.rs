@@ -4,6 +4,23 @@ use crate::media::{Media, MediaRef};
 use crate::message::{Content, Surroundings};
 use crate::payload::ReceivedBody;
 
+impl Content {
+    /// The name of the type where it came in (supplement 5.3 and 24): what is only ever sent by that name is `unknown`.
+    pub fn received_name(&self) -> &'static str {
+        match self {
+            Self::Pin { .. }
+            | Self::Unpin { .. }
+            | Self::Star { .. }
+            | Self::Unstar { .. }
+            | Self::Product { .. }
+            | Self::Catalog
+            | Self::Story(_)
+            | Self::StoryDelete { .. } => "unknown",
+            known => known.type_name(),
+        }
+    }
+}
+
 impl ReceivedBody {
     /// The body of an event; `media_ref` shows the bytes that come with it. What the interface has no body for, such as
     /// a message that was pinned, is `unknown` under its own name. A reaction has an event of its own.
@@ -149,6 +166,7 @@ mod tests {
                 *media = json!("ref");
             }
             assert_eq!(shown, expected);
+            assert_eq!(shown["type"], content.received_name());
         }
     }
 }

@@ -148,6 +148,14 @@ pub struct MessageRow {
 }
 
 impl MessageRow {
+    /// The name of its type: of what came in, the one that its event has.
+    pub fn type_name(&self) -> &'static str {
+        match self.direction {
+            Direction::Inbound => self.content.received_name(),
+            Direction::Outbound => self.content.type_name(),
+        }
+    }
+
     /// The message as the network is given it.
     pub fn outbound(&self) -> Outbound {
         Outbound {

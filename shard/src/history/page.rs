@@ -215,7 +215,7 @@ impl HistoryQuery {
             && self.from.as_ref().is_none_or(author)
             && is(&self.to, &row.to)
             && self.participant.as_ref().is_none_or(|wanted| row.participant.as_ref() == Some(wanted))
-            && (self.types.is_empty() || self.types.iter().any(|kind| kind == row.content.type_name()))
+            && (self.types.is_empty() || self.types.iter().any(|kind| kind == row.type_name()))
             && self.client_ref.as_ref().is_none_or(|wanted| row.client_ref.as_ref() == Some(wanted))
             && self.has_media.is_none_or(|wanted| wanted == has_media)
             && (self.statuses.is_empty() || self.statuses.contains(&MessageState::read(view, row).status))

@@ -19,7 +19,7 @@ pub fn show(view: &dyn View, row: MessageRow, without_deliveries: bool) -> Store
     let webhook_deliveries =
         if without_deliveries { Vec::new() } else { deliveries_of(view, &row).iter().map(DeliveryView::of).collect() };
     let state = MessageState::read(view, &row);
-    let kind = row.content.type_name().to_owned();
+    let kind = row.type_name().to_owned();
     // An empty text is one that was not kept.
     let text = row.content.text().filter(|text| !text.is_empty()).map(str::to_owned);
     let emoji = match &row.content {
@@ -27,6 +27,9 @@ pub fn show(view: &dyn View, row: MessageRow, without_deliveries: bool) -> Store
         _ => None,
     };
     let mut rest = content::rest_of(&row.content, &row.around);
+    if kind != row.content.type_name() {
+        rest.insert("raw_type".to_owned(), json!(row.content.type_name()));
+    }
     if let Some(receipts) = receipts_of(view, &row) {
         rest.insert("receipts".to_owned(), json!(receipts));
     }

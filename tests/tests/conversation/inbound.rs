@@ -98,6 +98,15 @@ async fn every_body_has_the_fields_of_its_type() {
             assert_eq!(data.get("is_view_once"), given.get("view_once"), "{data}");
         }
     }
+    // What the interface has no body for is unknown in the event and in the row, and both say what it was.
+    let id = talk.hear(json!({ "type": "pin", "message_key": { "id": heard }, "duration": 86400 })).await;
+    let unknown = json!({ "type": "unknown", "raw_type": "pin" });
+    assert_eq!(talk.event("message.received", &id).await["body"], unknown);
+    let stored = talk.row(&id).await;
+    assert_has(
+        &stored,
+        &json!({ "type": "unknown", "message_key": theirs, "content": { "duration": 86400, "raw_type": "pin" } }),
+    );
     let contact =
         talk.hear(json!({ "type": "contact", "contacts": [{ "name": "Ben", "phones": ["15551230001"] }] })).await;
     let data = talk.event("message.received", &contact).await;
