@@ -9,6 +9,7 @@ use raft::machine::View;
 use serde::{Deserialize, Serialize};
 
 use crate::history::Place;
+use crate::projection::Kind;
 use crate::settings::SettingsRow;
 use crate::usage::Hour;
 
@@ -57,6 +58,8 @@ pub enum Trim {
     StatusChanges { channel: ChannelId, changes: Vec<(Timestamp, u64)> },
     /// What was used in an hour.
     Usage { rows: Vec<UsagePlace> },
+    /// Rows of the projection, by kind and id.
+    Projected { channel: ChannelId, rows: Vec<(Kind, String)> },
 }
 
 /// How long is kept what a customer has used: the 93 days that can be asked for (supplement 25), and a margin. The
@@ -76,6 +79,7 @@ impl Trim {
             Self::Endpoint { .. } => "endpoints",
             Self::StatusChanges { .. } => "status_changes",
             Self::Usage { .. } => "usage",
+            Self::Projected { .. } => "projected",
         }
     }
 
@@ -87,6 +91,7 @@ impl Trim {
             Self::Endpoint { .. } => 1,
             Self::StatusChanges { changes, .. } => changes.len(),
             Self::Usage { rows } => rows.len(),
+            Self::Projected { rows, .. } => rows.len(),
         }
     }
 

@@ -48,6 +48,12 @@ impl Apply<'_> {
                 }
                 Reply::Done
             }
+            Trim::Projected { channel, rows } => {
+                for (kind, id) in rows {
+                    self.state.delete(&keys::projected(channel, kind, &id));
+                }
+                Reply::Done
+            }
         }
     }
 

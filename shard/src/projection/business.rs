@@ -3,14 +3,19 @@
 use model::address::Address;
 use model::business::{self, BusinessProfile, Collection, Order, OrderStatus, Product};
 use model::error::ApiError;
+use model::id::ChannelId;
 use model::issue::{Fault, IssueCode};
 use model::payload::{CartUpdated, OrderCancelled, OrderPlaced, Payload, Sender};
+use model::time::Timestamp;
 use network::notice::BusinessNews;
 use network::operation::Refused;
 use network::operation::business::{BusinessAnswer, BusinessOperation, BusinessState};
+use raft::machine::View;
 use serde::{Deserialize, Serialize};
 
 use super::{Context, Entity, Kind, Rows, Synced, Told};
+use crate::keys;
+use crate::records::decode;
 
 pub const AREA: &str = "business";
 
@@ -58,8 +63,13 @@ impl Entity for Order {
     const KIND: Kind = Kind::Order;
 
     fn id(&self) -> String {
-        format!("{:016x}/{}", i64::MAX - self.placed_at, self.id)
+        order_row(self.placed_at, &self.id)
     }
+}
+
+/// The id of an order's row; without the order's own id, one that stands before all rows of the time.
+fn order_row(placed_at: i64, order: &str) -> String {
+    format!("{:016x}/{order}", i64::MAX - placed_at)
 }
 
 /// Where an order stands.
@@ -76,6 +86,13 @@ impl Entity for OrderPlace {
     fn id(&self) -> String {
         self.order.clone()
     }
+}
+
+/// The rows of orders that were placed before a time, and of where they stand: of the newest so many of them.
+pub fn orders_before(view: &dyn View, channel: ChannelId, before: Timestamp, limit: usize) -> Vec<(Kind, String)> {
+    let (from, to) = keys::projected_after(channel, Kind::Order, Some(&order_row(before.unix_seconds(), "")));
+    let orders = view.scan(&from, &to, limit).into_iter().map(|(_, row)| decode::<Order>(&row));
+    orders.flat_map(|order| [(Kind::Order, Entity::id(&order)), (Kind::OrderPlace, order.id)]).collect()
 }
 
 pub fn check(operation: &BusinessOperation, rows: &Rows<'_>) -> Result<(), ApiError> {
@@ -250,4 +267,100 @@ pub fn take(news: &BusinessNews, actor: Option<&Address>, rows: &mut Rows<'_>, c
         })),
     };
     payload.map(|payload| Told { payload, chat: None }).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use model::business::ProductInput;
+    use model::id::MessageId;
+    use raft::machine::{MemoryState, State};
+
+    use super::*;
+    use crate::projection::fixture::{Projection, address};
+    use crate::records::encode;
+
+    fn order(id: &str, placed_at: i64) -> Order {
+        Order {
+            id: id.to_owned(),
+            token: Some("t".to_owned()),
+            from: address("25@lid"),
+            from_phone: None,
+            status: OrderStatus::Placed,
+            note: None,
+            currency: "EUR".to_owned(),
+            subtotal_amount: 5000,
+            tax_amount: None,
+            total_amount: 5000,
+            items: Vec::new(),
+            message_id: MessageId("M".to_owned()),
+            placed_at,
+        }
+    }
+
+    #[test]
+    fn an_order_is_told_once_and_cancelled_once() {
+        let mut projection = Projection::new().knowing("25@lid", "1555@s.example");
+        let mut told = |news: BusinessNews| {
+            let buyer = address("25@lid");
+            projection.at(Timestamp(1000), |rows, context| take(&news, Some(&buyer), rows, context).len())
+        };
+        let moved = |status| BusinessNews::OrderMoved { order: "7".to_owned(), status, reason: None };
+        assert_eq!(told(moved(OrderStatus::Accepted)), 0);
+        let placed = || BusinessNews::OrderPlaced(Box::new(order("7", 1)));
+        assert_eq!((told(placed()), told(placed())), (1, 0));
+        // No event tells that it was accepted.
+        assert_eq!(told(moved(OrderStatus::Accepted)), 0);
+        assert_eq!((told(moved(OrderStatus::Cancelled)), told(moved(OrderStatus::Cancelled))), (1, 0));
+        let stored = projection.at(Timestamp(2000), |rows, _| find_order("7", rows));
+        let stored = stored.map(|order| (order.status, order.from.to_string()));
+        assert_eq!(stored, Some((OrderStatus::Cancelled, "1555@s.example".to_owned())));
+    }
+
+    #[test]
+    fn only_a_business_changes_its_catalog_and_only_what_is_in_it() {
+        let mut projection = Projection::new();
+        let product = |id: &str| BusinessOperation::DeleteProduct { product: id.to_owned() };
+        let mut refused = |news: Option<BusinessNews>, operation: BusinessOperation| {
+            projection.at(Timestamp(0), |rows, context| {
+                news.iter().for_each(|news| drop(take(news, None, rows, context)));
+                check(&operation, rows).map_err(|error| error.message).err()
+            })
+        };
+        // Nothing is known of the account: the network decides.
+        assert_eq!(refused(None, product("1")), None);
+        let none = refused(Some(BusinessNews::Account(None)), product("1"));
+        assert_eq!(none, Some(business::not_business().message));
+        let profile = BusinessProfile::empty(address("1@s.example"));
+        let state = BusinessState { profile, products: Vec::new(), collections: Vec::new() };
+        let unknown = refused(Some(BusinessNews::Account(Some(Box::new(state)))), product("1"));
+        assert_eq!(unknown, Some(not_found("product", "1").message));
+        let input = ProductInput {
+            name: "Tea".to_owned(),
+            description: None,
+            price_amount: None,
+            currency: None,
+            retailer_id: None,
+            url: None,
+            image_urls: Vec::new(),
+            hidden: false,
+        };
+        assert_eq!(refused(None, BusinessOperation::AddProduct(Box::new(input))), None);
+    }
+
+    #[test]
+    fn orders_of_before_a_time_are_found_with_where_they_stand() {
+        let (mut state, channel) = (MemoryState::new(), ChannelId::random());
+        for order in [order("new", 300), order("old", 100), order("older", 99)] {
+            state.put(&keys::projected(channel, Kind::Order, &Entity::id(&order)), &encode(&order));
+        }
+        let found = |before: i64, limit| -> Vec<String> {
+            let rows = orders_before(&state, channel, Timestamp(before * 1000), limit);
+            rows.into_iter().filter(|(kind, _)| *kind == Kind::OrderPlace).map(|(_, id)| id).collect()
+        };
+        assert_eq!(found(200, 10), ["old", "older"]);
+        assert_eq!(found(200, 1), ["old"]);
+        assert_eq!(found(99, 10), ["older"]);
+        assert!(found(98, 10).is_empty());
+        assert_eq!(orders_before(&state, channel, Timestamp(200_000), 10).len(), 4);
+    }
 }

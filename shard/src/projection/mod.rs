@@ -9,7 +9,7 @@
 //! [`Kind`] of its own.
 
 pub mod account;
-mod business;
+pub mod business;
 mod calls;
 pub mod chats;
 mod communities;

@@ -3,6 +3,7 @@
 //! node is trimmed at a time. Here messages and moves; the rest apart.
 
 mod deliveries;
+mod orders;
 mod usage;
 
 use std::collections::HashMap;
@@ -114,6 +115,8 @@ async fn trim_channel(owner: &Arc<Owner>, channel: ChannelId, marks: &mut Marks)
     if mark.messages > Timestamp::default() || mark.bodies > Timestamp::default() {
         marks.of.insert(channel, mark);
     }
+    // Like the messages that brought them.
+    orders::trim(owner, channel, gone).await?;
     trim_status_changes(owner, channel, now.minus(STATUS_CHANGE_LIFE)).await
 }
 
