@@ -111,6 +111,13 @@ impl DeliveryId {
         bytes[..6].copy_from_slice(&millis[2..]);
         Self::from_bytes(bytes)
     }
+
+    /// When the delivery was made, as its identifier says.
+    pub fn time(&self) -> Timestamp {
+        let mut millis = [0; 8];
+        millis[2..].copy_from_slice(&self.as_bytes()[..6]);
+        Timestamp(i64::from_be_bytes(millis))
+    }
 }
 
 /// A cluster node. Allocated by the directory, never used again for another node.

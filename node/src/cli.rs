@@ -1,9 +1,14 @@
 //! The command line: what can be asked, and how it reads in `--help`.
 
+pub mod operator;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+use self::operator::OperatorCommand;
 
 #[derive(Debug, Parser)]
 #[command(
@@ -15,7 +20,9 @@ use clap::{Args, Parser, Subcommand};
         gateway dev --demo                           the same, and it shows itself\n  \
         gateway config example > gateway.toml        a commented configuration to start from\n  \
         gateway config check --config gateway.toml   judge it before it runs\n  \
-        gateway run --config gateway.toml            one node"
+        gateway run --config gateway.toml            one node\n  \
+        gateway nodes                                how the nodes of a running cluster are\n\n\
+        Exit codes: 0; 1 when something did not work, or the cluster that was looked at is degraded; 2 for wrong use."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -33,6 +40,13 @@ pub enum Command {
     /// Check a configuration, or print an example
     #[command(subcommand)]
     Config(ConfigCommand),
+    #[command(flatten)]
+    Operator(OperatorCommand),
+    /// Print what completes these commands in a shell
+    #[command(after_help = "Examples:\n  \
+            gateway completions bash > /etc/bash_completion.d/gateway\n  \
+            gateway completions zsh > \"${fpath[1]}/_gateway\"")]
+    Completions { shell: Shell },
 }
 
 #[derive(Args, Clone, Debug)]
@@ -187,6 +201,22 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_shows_an_example_or_lists_its_own() {
+        let mut command = Cli::command();
+        command.build();
+        fn judge(command: &clap::Command, path: &str) {
+            for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {
+                let path = format!("{path} {}", inner.get_name());
+                let is_simple = path.starts_with(" dev ") || path.starts_with(" config ");
+                let shows = inner.get_after_help().is_some_and(|help| help.to_string().contains("Example"));
+                assert!(shows || inner.has_subcommands() || is_simple, "gateway{path} has no example in its --help");
+                judge(inner, &path);
+            }
+        }
+        judge(&command, "");
     }
 
     #[test]

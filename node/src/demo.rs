@@ -15,8 +15,8 @@ use rand::Rng;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
+use crate::caller::{Caller, text_at};
 use crate::cli::UpArgs;
-use crate::dev::caller::{Caller, text_at};
 use crate::dev::description::{Description, NodeDescription};
 use crate::dev::folder::Plan;
 use receiver::{Receiver, Webhook};

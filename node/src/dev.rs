@@ -2,9 +2,8 @@
 //!
 //! - [`folder`]: what lies where and what survives; [`settings`]: the nodes' configuration files.
 //! - [`process`]: starting, finding and ending processes; [`ports`]: which port is whose.
-//! - [`description`]: `dev.json`; [`caller`]: HTTP calls to what was started.
+//! - [`description`]: the content of `dev.json`.
 
-pub mod caller;
 pub mod description;
 pub mod folder;
 pub mod ports;
@@ -21,11 +20,11 @@ use reqwest::{Method, StatusCode};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::caller::{Caller, text_at};
 use crate::cli::{DevArgs, DevCommand, UpArgs};
 use crate::console::{say, warn};
 use crate::demo;
 use crate::refusal::Refusal;
-use caller::{Caller, text_at};
 use description::Description;
 use folder::{DemoCustomer, Folder, Plan};
 use process::{Children, Role};

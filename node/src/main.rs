@@ -1,12 +1,14 @@
 //! `gateway`: one binary that is a node, the network simulator, or a whole development cluster.
 
 mod assembly;
+mod caller;
 mod cli;
 mod config;
 mod console;
 mod data_folder;
 mod demo;
 mod dev;
+mod operator;
 mod pki;
 mod refusal;
 mod run;
@@ -15,15 +17,16 @@ mod telemetry;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use cli::{Cli, Command, ConfigCommand, ConfigSource};
 use config::Config;
+use operator::Verdict;
 use refusal::Refusal;
 
 fn main() -> ExitCode {
     match execute(Cli::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(verdict) => ExitCode::from(verdict.exit_code()),
         Err(error) => {
             console::warn(format_args!("gateway: {error:#}"));
             ExitCode::from(if error.is::<Refusal>() { Refusal::EXIT_CODE } else { 1 })
@@ -31,28 +34,31 @@ fn main() -> ExitCode {
     }
 }
 
-fn execute(cli: Cli) -> anyhow::Result<()> {
+fn execute(cli: Cli) -> anyhow::Result<Verdict> {
     match cli.command {
-        Command::Config(ConfigCommand::Example) => {
-            print!("{}", config::EXAMPLE);
-            Ok(())
-        }
+        Command::Config(ConfigCommand::Example) => print!("{}", config::EXAMPLE),
         Command::Config(ConfigCommand::Check(source)) => {
             let config = configured(&source)?;
             config::files::check(&config)?;
             console::say("ok");
-            Ok(())
         }
-        Command::Run(source) => in_runtime(run::run(configured(&source)?)),
+        Command::Run(source) => in_runtime(run::run(configured(&source)?))?,
         Command::Simulator(args) => {
             telemetry::init_logs(&config::Log::default())?;
-            in_runtime(simulator::run(args.control, args.network, args.qr_time_scale))
+            in_runtime(simulator::run(args.control, args.network, args.qr_time_scale))?;
         }
-        Command::Dev(args) => in_runtime(dev::run(*args)),
+        Command::Dev(args) => in_runtime(dev::run(*args))?,
+        Command::Operator(command) => return in_runtime(operator::run(command)),
+        Command::Completions { shell } => {
+            let mut written = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "gateway", &mut written);
+            console::say(String::from_utf8_lossy(&written).trim_end());
+        }
     }
+    Ok(Verdict::Well)
 }
 
-fn in_runtime(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+fn in_runtime<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     // The one crypto provider of the process: reqwest is built without one of its own.
     let _already_there = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

@@ -49,6 +49,10 @@ impl StoreFolder {
         Ok(Self { path: path.to_owned(), _lock: file })
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Logs and votes.
     pub(crate) fn logs(&self) -> PathBuf {
         self.path.join("raft")

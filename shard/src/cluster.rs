@@ -25,6 +25,7 @@ use uuid::Uuid;
 
 use crate::call::{Answer, Ask, CALL_VERSION, Call, Done, Live, Work};
 use crate::deliveries::{Deliveries, DeliveryRules};
+use crate::facts::Survey;
 use crate::history::deliveries::MessageDeliveries;
 use crate::history::{self, HistoryQuery, Page};
 use crate::media::blobs::{BlobError, Blobs};
@@ -217,6 +218,11 @@ impl Cluster {
     /// How the nodes are that answer at once.
     pub async fn vitals(&self) -> BTreeMap<NodeId, Vitals> {
         self.router.vitals().await
+    }
+
+    /// What each node says of itself, or why nothing was heard of it. Nodes have `patience` to answer.
+    pub async fn facts(&self, patience: Duration) -> Survey {
+        self.router.facts(patience).await
     }
 
     /// Returns when the cluster has refused this node, with the reason; never otherwise.

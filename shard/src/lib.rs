@@ -8,14 +8,17 @@
 //! - [`stream`]: the event stream of a customer over all its shards.
 //! - [`usage`]: what a customer uses, counted by channel and hour.
 //! - [`retention`]: how long what is stored is kept.
-//! - [`layout`], [`membership`], [`router`]: where shards live, and how they are found.
+//! - [`layout`], [`membership`], [`router`]: where shards live, and how they are found. [`facts`]: how each node is;
+//!   [`assessment`]: how their groups stand.
 
 mod answer;
+pub mod assessment;
 mod buckets;
 pub mod call;
 pub mod cluster;
 pub mod command;
 pub mod deliveries;
+pub mod facts;
 pub mod history;
 mod keys;
 pub mod layout;

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::answer;
 use crate::call::{Answer, Ask, CALL_VERSION, Call, Work};
+use crate::facts::Facts;
 use crate::owner::hosting::Owners;
 
 /// The service under which nodes ask owners.
@@ -47,6 +48,8 @@ enum Request {
     Applied(ShardId),
     /// How this node is.
     Vitals,
+    /// The same with its groups, its disk and its clock.
+    Facts,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -54,6 +57,7 @@ enum Response {
     Answer(Answer),
     Applied(Option<u64>),
     Vitals(Vitals),
+    Facts(Box<Facts>),
 }
 
 /// How a node is, as it says itself (supplement 28.6).
@@ -147,11 +151,12 @@ impl Router {
             () = self.succeeded(call.shard, node) => None,
         };
         match answered {
-            Some(Ok(Response::Answer(Answer::NotOwner) | Response::Applied(_) | Response::Vitals(_))) | None => {}
+            Some(Ok(Response::Answer(Answer::NotOwner))) | None => {}
             Some(Ok(Response::Answer(answer))) => {
                 self.hints.write().insert(call.shard, node);
                 return Some(answer);
             }
+            Some(Ok(_)) => tracing::debug!(shard = call.shard, node, "an owner answered something else"),
             Some(Err(error)) => tracing::debug!(shard = call.shard, node, %error, "an owner did not answer"),
         }
         self.hints.write().remove(&call.shard);
@@ -196,9 +201,8 @@ impl Router {
 
     /// How the nodes are that answer at once, this one among them.
     pub async fn vitals(&self) -> BTreeMap<NodeId, Vitals> {
-        let nodes: Vec<NodeId> = self.directory.read(|state| state.nodes.keys().copied().collect());
         let deadline = Instant::now() + PROBE_PATIENCE;
-        let answers = nodes.into_iter().map(|node| async move {
+        let answers = self.nodes().into_iter().map(|node| async move {
             if node == self.node {
                 return Some((node, self.own_vitals()));
             }
@@ -224,15 +228,48 @@ impl Router {
         })
     }
 
-    fn own_vitals(&self) -> Vitals {
+    /// Asks one node for its facts.
+    pub(crate) async fn facts_of(&self, node: NodeId, deadline: Instant) -> Result<Facts, String> {
+        if node == self.node {
+            let looking = tokio::time::timeout_at(deadline.into(), self.own_facts());
+            return looking.await.map_err(|_| "its disk does not answer in time".to_owned());
+        }
+        match self.ask_node(node, Request::Facts, deadline).await {
+            Ok(Response::Facts(facts)) => Ok(*facts),
+            Ok(_) => Err("is of another release, which does not say".to_owned()),
+            Err(PeerError::TimedOut) => Err("does not answer in time".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// The members of the cluster.
+    pub(crate) fn nodes(&self) -> Vec<NodeId> {
+        self.directory.read(|state| state.nodes.keys().copied().collect())
+    }
+
+    pub(crate) fn host(&self) -> &Host {
+        &self.host
+    }
+
+    pub(crate) fn directory_is_fresh(&self) -> bool {
+        self.directory.is_fresh()
+    }
+
+    /// How many channels of the shards that this node owns are in each status; none that was never touched.
+    pub(crate) fn channels_by_status(&self) -> BTreeMap<Status, u64> {
         let owners = self.owners.all();
         let count = |status: Status| owners.iter().map(|owner| owner.census.count(status)).sum::<u64>();
+        Status::ALL.into_iter().map(|status| (status, count(status))).collect()
+    }
+
+    pub(crate) fn own_vitals(&self) -> Vitals {
+        let channels = self.channels_by_status();
         Vitals {
             version: self.version.clone(),
             draining: self.draining.load(Ordering::Acquire),
-            owns: owners.iter().map(|owner| owner.shard).collect(),
-            sessions: Status::ALL.into_iter().filter(|status| status.runs()).map(count).sum(),
-            connected: count(Status::Connected),
+            owns: self.owners.all().iter().map(|owner| owner.shard).collect(),
+            sessions: channels.iter().filter(|(status, _)| status.runs()).map(|(_, count)| count).sum(),
+            connected: channels.get(&Status::Connected).copied().unwrap_or(0),
             rss_bytes: rss_bytes(),
             started_at: self.started_at,
         }
@@ -260,6 +297,7 @@ impl Handler for Router {
                 Response::Answer(answer)
             }
             Ok(Request::Vitals) => Response::Vitals(self.own_vitals()),
+            Ok(Request::Facts) => Response::Facts(Box::new(self.own_facts().await)),
             // A node that is about to stop takes no lead.
             Ok(Request::Applied(_)) if self.draining.load(Ordering::Acquire) => Response::Applied(None),
             Ok(Request::Applied(shard)) => Response::Applied(self.host.group(shard).map(|group| group.applied())),

@@ -59,16 +59,23 @@ struct PlacedChannel {
     /// The owner; `null` for a channel that nobody has asked about.
     node_id: Option<NodeId>,
     epoch: Option<Epoch>,
+    /// The nodes that keep its state.
+    replicas: Vec<NodeId>,
 }
 
 impl PlacedChannel {
     fn new(call: &OperatorCall, record: &ChannelRecord, live: Option<&Live>) -> Self {
-        let placed = call.cluster().directory().read(|state| state.shard_of(Slot::of_channel(record.id)));
+        let (shard, replicas) = call.cluster().directory().read(|state| {
+            let shard = live.map(|live| live.shard).or_else(|| state.shard_of(Slot::of_channel(record.id)));
+            let place = shard.and_then(|shard| state.placement.get(&shard));
+            (shard, place.map(|place| place.replicas.clone()).unwrap_or_default())
+        });
         Self {
             channel: ChannelView::new(record, live),
-            shard: live.map(|live| live.shard).or(placed),
+            shard,
             node_id: live.map(|live| live.node),
             epoch: live.map(|live| live.epoch),
+            replicas,
         }
     }
 }

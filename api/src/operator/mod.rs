@@ -1,10 +1,21 @@
-//! The operator's port: customers and their members, channels of all customers, nodes, metrics, support tickets (supplement 28.6 and 31, rows 14 and 15).
+//! The operator's port: customers and their members, channels of all customers, support tickets, metrics, and how the
+//! cluster is (supplement 28.6 and 31, rows 14 and 15).
+//!
+//! `status`, `shards` and `check` rest on a `survey`: every node is asked about itself.
 
+mod audit;
 mod channels;
+mod check;
 mod customers;
+mod keys;
 mod metrics;
 mod nodes;
+mod shards;
+mod status;
+mod stuck;
+mod survey;
 mod tickets;
+mod trace;
 mod users;
 
 use crate::openapi;
@@ -17,7 +28,14 @@ pub fn routes() -> Vec<Route> {
     routes.extend(customers::routes());
     routes.extend(users::routes());
     routes.extend(channels::routes());
+    routes.extend(status::routes());
     routes.extend(nodes::routes());
+    routes.extend(shards::routes());
+    routes.extend(check::routes());
+    routes.extend(trace::routes());
+    routes.extend(stuck::routes());
+    routes.extend(keys::routes());
+    routes.extend(audit::routes());
     routes.extend(tickets::routes());
     routes.extend(metrics::routes());
     routes.extend(openapi::routes());

@@ -30,8 +30,8 @@ mod webhook_deliveries;
 mod webhook_endpoints;
 mod webhook_probe;
 
-pub use account::AccountView;
-pub use api_keys::{IssuedKey, NewKey, audited_revocations};
+pub use account::{AccountView, audit_log};
+pub use api_keys::{ApiKeyView, IssuedKey, NewKey, audited_revocations};
 pub use auth::{email, new_password};
 pub use channels::{ChannelView, parse_disable_reason};
 pub use events::{EventStreams, PATH as EVENTS_PATH, ticket};

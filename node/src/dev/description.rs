@@ -1,6 +1,6 @@
 //! `dev.json`: where everything of a development cluster is, for tests and for people.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use model::id::NodeId;
 use serde::{Deserialize, Serialize};
@@ -31,6 +31,11 @@ pub struct NodeDescription {
 }
 
 impl Description {
+    /// Where a cluster's folder has it.
+    pub fn file_in(folder: &Path) -> PathBuf {
+        folder.join("dev.json")
+    }
+
     /// Describes the folder's cluster as its processes are now.
     ///
     /// # Errors

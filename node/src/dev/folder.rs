@@ -11,6 +11,7 @@ use rand::Rng;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use uuid::Uuid;
 
+use super::description::Description;
 use super::ports::Ports;
 use crate::pki::{Authority, Pair};
 use crate::refusal::Refusal;
@@ -181,7 +182,7 @@ impl Folder {
     }
 
     pub fn description_file(&self) -> PathBuf {
-        self.root.join("dev.json")
+        Description::file_in(&self.root)
     }
 
     fn customer_file(&self) -> PathBuf {

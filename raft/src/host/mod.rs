@@ -1,5 +1,6 @@
 //! The host of all Raft groups of a node: owns their logs and states on disk, and opens and closes them.
 
+pub mod facts;
 mod life;
 #[cfg(test)]
 mod tests;
@@ -205,7 +206,7 @@ pub struct Host {
     /// Opening and closing, one at a time.
     changing: tokio::sync::Mutex<bool>,
     writer: Mutex<Option<std::thread::JoinHandle<()>>>,
-    _folder: StoreFolder,
+    folder: StoreFolder,
 }
 
 impl Host {
@@ -245,7 +246,7 @@ impl Host {
         });
         let inner = Arc::new(Inner { shared, groups: RwLock::default() });
         services::register(&host.peers, Arc::downgrade(&inner));
-        Ok(Self { inner, changing: tokio::sync::Mutex::new(false), writer: Mutex::new(Some(thread)), _folder: folder })
+        Ok(Self { inner, changing: tokio::sync::Mutex::new(false), writer: Mutex::new(Some(thread)), folder })
     }
 
     /// Starts a group of this node; it takes part as soon as its members know it. Returns when its state is restored.

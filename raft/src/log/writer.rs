@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::disk::{Disk, Meta, log_end, log_key, meta_key};
 use super::store::GroupLog;
+use super::syncs::Syncs;
 use crate::fatal::Fatal;
 use crate::machine::GroupId;
 use crate::telemetry;
@@ -145,14 +146,23 @@ impl Write {
 #[derive(Clone)]
 pub(crate) struct Writer {
     queue: mpsc::Sender<Write>,
+    syncs: Arc<Syncs>,
 }
 
 impl Writer {
     /// Starts the thread; joining the handle after all writers are dropped waits for the last write.
     pub(crate) fn start(disk: Arc<Disk>, fatal: Fatal) -> io::Result<(Self, std::thread::JoinHandle<()>)> {
         let (queue, receiver) = mpsc::channel(QUEUE);
-        let thread = std::thread::Builder::new().name("raft-log".into()).spawn(move || run(&disk, receiver, &fatal))?;
-        Ok((Self { queue }, thread))
+        let syncs = Arc::new(Syncs::default());
+        let noted = syncs.clone();
+        let work = move || run(&disk, receiver, &noted, &fatal);
+        let thread = std::thread::Builder::new().name("raft-log".into()).spawn(work)?;
+        Ok((Self { queue, syncs }, thread))
+    }
+
+    /// How long the last syncs took.
+    pub(crate) fn syncs(&self) -> &Syncs {
+        &self.syncs
     }
 
     /// Hands in a write; waits while the queue is full.
@@ -172,7 +182,7 @@ fn stopped() -> io::Error {
     io::Error::other("the log writer has stopped")
 }
 
-fn run(disk: &Disk, mut queue: mpsc::Receiver<Write>, fatal: &Fatal) {
+fn run(disk: &Disk, mut queue: mpsc::Receiver<Write>, syncs: &Syncs, fatal: &Fatal) {
     let mut synced = WriteOptions::default();
     synced.set_sync(true);
     let mut writes = Vec::new();
@@ -187,7 +197,7 @@ fn run(disk: &Disk, mut queue: mpsc::Receiver<Write>, fatal: &Fatal) {
             writes.push(next);
         }
         if broken.is_none()
-            && let Err(error) = write_all(disk, &writes, &synced)
+            && let Err(error) = write_all(disk, &writes, &synced, syncs)
         {
             let reason = format!("cannot write the Raft log in {}: {error}", disk.db().path().display());
             fatal(reason.clone());
@@ -203,7 +213,7 @@ fn run(disk: &Disk, mut queue: mpsc::Receiver<Write>, fatal: &Fatal) {
     }
 }
 
-fn write_all(disk: &Disk, writes: &[Write], synced: &WriteOptions) -> Result<(), rocksdb::Error> {
+fn write_all(disk: &Disk, writes: &[Write], synced: &WriteOptions, syncs: &Syncs) -> Result<(), rocksdb::Error> {
     let mut batch = WriteBatch::default();
     for write in writes {
         write.add_to(&mut batch, disk);
@@ -219,6 +229,8 @@ fn write_all(disk: &Disk, writes: &[Write], synced: &WriteOptions) -> Result<(),
     }
     let started = Instant::now();
     disk.db().write_opt(batch, synced)?;
-    telemetry::log_synced(started.elapsed(), writes.len());
+    let ended = Instant::now();
+    syncs.note(ended, ended - started);
+    telemetry::log_synced(ended - started, writes.len());
     Ok(())
 }

@@ -13,6 +13,7 @@ use super::query::{self, DeliveryPage, DeliveryQuery, Figures};
 use super::running::Running;
 use super::sweep;
 use super::view::{DeliveryDetail, DeliveryRecord};
+use super::waiting::{self, Waiting};
 use crate::command::{Command, Reply};
 use crate::owner::{NotOwner, Owner};
 
@@ -43,6 +44,8 @@ pub enum DeliveryAsk {
     TakeTest {
         customer: CustomerId,
     },
+    /// What waits for each endpoint in this shard.
+    Waiting,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -55,6 +58,7 @@ pub enum DeliveryDone {
     Figures(Figures),
     Ruled(Ruling),
     Test(Tested),
+    Waiting(Vec<Waiting>),
 }
 
 /// Whether an endpoint may be tested once more.
@@ -93,6 +97,7 @@ pub async fn answer(owner: &Arc<Owner>, ask: DeliveryAsk) -> Result<DeliveryDone
             })
             .await
         }
+        DeliveryAsk::Waiting => read(owner, |view, _| DeliveryDone::Waiting(waiting::in_shard(view))).await,
         DeliveryAsk::Redeliver { customer, id } => redeliver(owner, customer, id).await.map(DeliveryDone::Redelivered),
         DeliveryAsk::Report(report) => {
             let members = owner.node.directory.read(|state| state.nodes.len());

@@ -23,6 +23,7 @@ use super::home::{Report, Ruling, own_places};
 use super::lane::{Job, Lane, Start};
 use super::leftover::Leftover;
 use super::pace::{Pace, STARTS_A_TURN};
+use super::waiting::endpoints_with_jobs;
 use super::{DeliveryRules, ToEngine};
 use crate::call::{Answer, Ask, CALL_VERSION, Call, Done};
 use crate::command::{Command, Reply};
@@ -186,7 +187,7 @@ impl Engine {
     fn take(&mut self, message: ToEngine, touched: &mut HashSet<EndpointId>) {
         match message {
             ToEngine::Add(owner) => {
-                let endpoints = endpoints_with_jobs(&owner);
+                let endpoints = endpoints_with_jobs(&owner.reader);
                 for endpoint in endpoints {
                     self.lanes.entry(endpoint).or_default().insert(owner.shard, Lane::unread(endpoint));
                     touched.insert(endpoint);
@@ -211,7 +212,7 @@ impl Engine {
             }
             ToEngine::Reread(shard, epoch, endpoint) => {
                 let Some(owner) = self.owners.get(&shard).filter(|owner| owner.epoch == epoch) else { return };
-                let endpoints = endpoint.map_or_else(|| endpoints_with_jobs(owner), |endpoint| vec![endpoint]);
+                let endpoints = endpoint.map_or_else(|| endpoints_with_jobs(&owner.reader), |endpoint| vec![endpoint]);
                 for endpoint in endpoints {
                     let lanes = self.lanes.entry(endpoint).or_default();
                     lanes.entry(shard).or_insert_with(|| Lane::unread(endpoint)).reread();
@@ -441,16 +442,4 @@ async fn unpause(owner: &Owner, endpoint: EndpointId) -> bool {
             }
         }
     }
-}
-
-/// The endpoints that have jobs in a shard: one key read for each.
-fn endpoints_with_jobs(owner: &Owner) -> Vec<EndpointId> {
-    let (mut from, to) = keys::jobs();
-    let mut endpoints = Vec::new();
-    while let Some((key, _)) = owner.reader.scan(&from, &to, 1).pop() {
-        let Some((endpoint, _, _)) = keys::parse_job(&key) else { break };
-        endpoints.push(endpoint);
-        (_, from) = keys::jobs_of(endpoint);
-    }
-    endpoints
 }

@@ -6,7 +6,7 @@
 //! - `gate`: how much may run at an endpoint. [`home`]: what is counted for it over the whole cluster. `health`: what
 //!   the directory is told of it.
 //! - `command`: what the state machine is asked. `query`, `view`: lists, details, figures. `sweep`: work on many.
-//! - `ask`: what other nodes ask of an owner; `reach` asks it.
+//! - `ask`: what other nodes ask of an owner; `reach` asks it. `waiting`: what waits for each endpoint.
 
 pub mod ask;
 mod attempt;
@@ -23,6 +23,7 @@ mod reach;
 pub mod running;
 pub mod sweep;
 pub mod view;
+pub mod waiting;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -147,7 +147,7 @@ impl Cluster {
         shards
     }
 
-    async fn ask_each(
+    pub(super) async fn ask_each(
         &self,
         shards: Vec<ShardId>,
         ask: DeliveryAsk,

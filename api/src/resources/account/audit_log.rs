@@ -1,9 +1,10 @@
-//! `GET /v1/account/audit-log` (supplement 21.6).
+//! `GET /v1/account/audit-log` (supplement 21.6), and pages of the log for the operator.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use model::error::ApiError;
-use model::id::AuditId;
+use model::id::{AuditId, CustomerId};
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::time::Timestamp;
 use raft::directory::AuditQuery;
@@ -11,6 +12,7 @@ use raft::directory::records::{AuditActor, AuditEntry, AuditTarget};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::app::App;
 use crate::exchange::AccountCall;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
@@ -92,41 +94,66 @@ pub struct Asked {
 
 impl Asked {
     pub fn read(query: Query<'_>, list: ListId) -> Result<Self, ApiError> {
-        let asked = Self {
+        let asked = Self::of(&query, list);
+        query.finish(asked)
+    }
+
+    /// For a query that asks for more than this.
+    pub fn of(query: &Query<'_>, list: ListId) -> Self {
+        Self {
             limit: query.limit().unwrap_or(DEFAULT_LIMIT),
             action: query.text("action").map(str::to_owned),
             actor: query.text("actor").map(str::to_owned),
             since: query.time("since").unwrap_or(Timestamp(0)),
             until: query.time("until").unwrap_or(Timestamp(i64::MAX)),
             before: query.cursor(list),
-        };
-        query.finish(asked)
+        }
     }
 }
 
-/// Supplement 21.6. The log lies on disk, the newest entry first.
+/// Supplement 21.6.
 pub async fn list(call: &mut AccountCall) -> Outcome {
     let of = call.list(None, false);
-    let Asked { limit, action, actor, since, until, before } = Asked::read(call.query(), of)?;
-    let range = AuditQuery { customer: Some(call.customer_id()), since, until };
+    let asked = Asked::read(call.query(), of)?;
+    let (entries, next) = page(&call.app, vec![Some(call.customer_id())], asked, of).await?;
+    Ok(Reply::ok(&List::page(entries.into_iter().map(AuditView::from).collect(), next)))
+}
 
+/// A page of the logs of these customers as one, the newest entry first, and where the next one begins. What no customer
+/// can be named for is the log of `None`.
+///
+/// # Errors
+/// `internal_error` when the log cannot be read.
+pub async fn page(
+    app: &Arc<App>,
+    customers: Vec<Option<CustomerId>>,
+    asked: Asked,
+    list: ListId,
+) -> Result<(Vec<AuditEntry>, Option<String>), ApiError> {
+    let Asked { limit, action, actor, since, until, before } = asked;
     let wanted = move |entry: &AuditEntry| {
         action.as_ref().is_none_or(|action| *action == entry.action)
             && actor.as_ref().is_none_or(|actor| is_actor(&entry.actor, actor))
     };
-    let app = call.app.clone();
+    let app = app.clone();
     // The log lies on disk; other requests must not wait for it.
     let reading = tokio::task::spawn_blocking(move || {
         let before = before.map(AuditCursor::entry);
-        app.cluster.directory().audit_log(&range, before.as_ref(), limit + 1, wanted)
+        let of_one = |customer| {
+            let range = AuditQuery { customer, since, until };
+            app.cluster.directory().audit_log(&range, before.as_ref(), limit + 1, &wanted)
+        };
+        let mut entries: Vec<AuditEntry> = customers.into_iter().flat_map(of_one).collect();
+        entries.sort_by_key(|entry| std::cmp::Reverse((entry.created_at, entry.id)));
+        entries
     });
     let mut entries =
         reading.await.map_err(|error| crate::failure::internal("the audit log could not be read", &error))?;
     let more = entries.len() > limit;
     entries.truncate(limit);
     let last = entries.last().filter(|_| more);
-    let next = last.map(|entry| AuditCursor { created_at: entry.created_at, id: entry.id }.encode(of));
-    Ok(Reply::ok(&List::page(entries.into_iter().map(AuditView::from).collect(), next)))
+    let next = last.map(|entry| AuditCursor { created_at: entry.created_at, id: entry.id }.encode(list));
+    Ok((entries, next))
 }
 
 /// `actor` names a kind, an id, a key's prefix or a member's address.

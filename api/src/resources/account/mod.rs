@@ -1,7 +1,7 @@
 //! The account itself, its members, what it uses, and its audit log (supplement 25 and 21.6): for unrestricted keys and
 //! sessions.
 
-mod audit_log;
+pub mod audit_log;
 mod usage;
 mod view;
 

@@ -1,4 +1,4 @@
-//! HTTP calls to the cluster that was started: of the operator, of the demo customer, and to the simulator.
+//! HTTP calls of the command line: to the operator's port of a cluster, and, in development, to all that was started.
 
 use std::time::Duration;
 
@@ -8,6 +8,9 @@ use serde_json::Value;
 
 /// Longer than any answer of the gateway takes, a QR wait of 10 s included.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A machine that is gone answers nothing at all; another one is asked then.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Calls one base URL, with a bearer token where there is one.
 #[derive(Clone, Debug)]
@@ -21,8 +24,9 @@ impl Caller {
     /// # Errors
     /// When no HTTP client can be made.
     pub fn new(base: impl Into<String>, token: Option<&str>) -> anyhow::Result<Self> {
-        // No proxy of the environment lies between processes of one machine.
-        let client = Client::builder().no_proxy().timeout(TIMEOUT).build().context("making an HTTP client")?;
+        // No proxy of the environment lies between processes of one machine, or an operator and the cluster.
+        let client = Client::builder().no_proxy().connect_timeout(CONNECT_TIMEOUT).timeout(TIMEOUT);
+        let client = client.build().context("making an HTTP client")?;
         Ok(Self { client, base: base.into(), token: token.map(str::to_owned) })
     }
 

@@ -1,0 +1,61 @@
+//! `GET /v1/admin/audit-log`: who did what, over all customers.
+
+use model::error::ApiError;
+use model::id::CustomerId;
+use model::page::ListId;
+use raft::directory::records::AuditEntry;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::exchange::OperatorCall;
+use crate::openapi::Doc;
+use crate::query::Query;
+use crate::reply::{List, Outcome, Reply};
+use crate::resources::audit_log::{Asked, AuditView, page};
+use crate::route::Route;
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/admin/audit-log").operator(list).doc(
+            Doc::new("list_whole_audit_log", "List who did what over all customers, the newest first")
+                .about("Failed attempts with keys that nobody has belong to no customer.")
+                .query(asked)
+                .page::<OwnedEntry>(),
+        ),
+    ]
+}
+
+/// An entry and whose log it stands in.
+#[derive(Serialize, JsonSchema)]
+struct OwnedEntry {
+    #[serde(flatten)]
+    entry: AuditView,
+    /// `null` for what no customer can be named for.
+    customer_id: Option<CustomerId>,
+}
+
+impl From<AuditEntry> for OwnedEntry {
+    fn from(entry: AuditEntry) -> Self {
+        Self { customer_id: entry.customer_id, entry: entry.into() }
+    }
+}
+
+/// The one customer whose log is asked for, and the page.
+fn asked(query: Query<'_>) -> Result<(Option<CustomerId>, Asked), ApiError> {
+    let customer = query.id("customer_id");
+    let page = Asked::of(&query, ListId::only());
+    query.finish((customer, page))
+}
+
+async fn list(call: &mut OperatorCall) -> Outcome {
+    let (customer, asked) = asked(call.query())?;
+    let customers = match customer {
+        Some(customer) => vec![Some(customer)],
+        None => {
+            let all = call.cluster().directory().read(|state| state.customers.keys().copied().collect::<Vec<_>>());
+            all.into_iter().map(Some).chain([None]).collect()
+        }
+    };
+    let (entries, next) = page(&call.app, customers, asked, ListId::only()).await?;
+    Ok(Reply::ok(&List::page(entries.into_iter().map(OwnedEntry::from).collect(), next)))
+}

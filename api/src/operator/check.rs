@@ -1,0 +1,363 @@
+//! `GET /v1/admin/check`: what is wrong with the cluster, or soon will be, and what to do about it. Above all: can a node
+//! be lost now?
+
+use std::time::Duration;
+
+use model::id::{NodeId, ShardId};
+use model::target::TargetPolicy;
+use schemars::JsonSchema;
+use serde::Serialize;
+use shard::assessment::{DIRECTORY, GroupState};
+
+use super::survey::ClusterView;
+use crate::exchange::OperatorCall;
+use crate::openapi::Doc;
+use crate::reply::{Outcome, Reply};
+use crate::route::Route;
+
+/// A disk on which every second sync takes this long holds up every send.
+const SLOW_SYNC: Duration = Duration::from_millis(50);
+/// One sync in a hundred that takes this long is on the way there.
+const SLOW_SYNC_SOMETIMES: Duration = Duration::from_millis(100);
+
+/// Clocks that are this far apart put times into events and audit entries that do not fit together ...
+const CLOCK_WARNING: Duration = Duration::from_millis(500);
+/// ... and, this far, let tokens and links end at the wrong time.
+const CLOCK_FAILING: Duration = Duration::from_secs(5);
+
+/// The part of a disk that is free, in percent.
+const DISK_WARNING: u64 = 15;
+const DISK_FAILING: u64 = 5;
+
+/// The part of a node's session slots that is in use, in percent.
+const SLOTS_WARNING: u64 = 90;
+
+/// With fewer nodes than this no cluster survives the loss of one.
+const ENOUGH_NODES: usize = 3;
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/admin/check")
+            .operator(show)
+            .doc(Doc::new("check_cluster", "See what is wrong, and whether a node can be lost now").ok::<CheckView>()),
+    ]
+}
+
+/// How the cluster is as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Condition {
+    Operational,
+    /// Everything works, and something must be mended.
+    Degraded,
+    /// Some channels cannot be served.
+    Outage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    Ok,
+    /// To be known; nothing is at risk by it now.
+    Warning,
+    Failing,
+}
+
+/// What one check found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Finding {
+    #[schemars(extend("enum" = CHECKS))]
+    check: &'static str,
+    level: Level,
+    /// The node that it is about; `null` when it is about the cluster.
+    node_id: Option<NodeId>,
+    message: String,
+    /// What to do; `null` when there is nothing to do.
+    remedy: Option<&'static str>,
+}
+
+const CHECKS: [&str; 9] =
+    ["nodes", "shards", "lose_a_node", "leads", "fsync", "clock", "disk", "slots", "configuration"];
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ClusterCheck")]
+struct CheckView {
+    status: Condition,
+    /// Whether any one node can be lost now without an outage.
+    can_lose_a_node: bool,
+    checks: Vec<Finding>,
+}
+
+async fn show(call: &mut OperatorCall) -> Outcome {
+    let view = ClusterView::take(call).await;
+    let checks = findings(&view, &call.app.config.target_policy);
+    let status = condition(&view, &checks);
+    Ok(Reply::ok(&CheckView { status, can_lose_a_node: at_risk(&view).is_empty(), checks }))
+}
+
+/// How the cluster is, by what was found.
+pub fn condition(view: &ClusterView, findings: &[Finding]) -> Condition {
+    if !view.groups_in(GroupState::NoLeader).is_empty() {
+        Condition::Outage
+    } else if findings.iter().any(|finding| finding.level == Level::Failing) {
+        Condition::Degraded
+    } else {
+        Condition::Operational
+    }
+}
+
+/// Makes all checks; each says something, be it that all is well.
+pub fn findings(view: &ClusterView, policy: &TargetPolicy) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (check, made) in [
+        ("nodes", nodes(view)),
+        ("shards", shards(view)),
+        ("lose_a_node", lose_a_node(view)),
+        ("leads", leads(view)),
+        ("fsync", fsync(view)),
+        ("clock", clock(view)),
+        ("disk", disk(view)),
+        ("slots", slots(view)),
+        ("configuration", configuration(policy)),
+    ] {
+        if made.is_empty() {
+            found.push(Finding {
+                check,
+                level: Level::Ok,
+                node_id: None,
+                message: all_well(check, view),
+                remedy: None,
+            });
+        }
+        found.extend(made.into_iter().map(|said| said.named(check)));
+    }
+    found
+}
+
+impl Finding {
+    pub fn is_ok(&self) -> bool {
+        self.level == Level::Ok
+    }
+}
+
+/// A finding before it knows its check.
+struct Said {
+    level: Level,
+    node: Option<NodeId>,
+    message: String,
+    remedy: Option<&'static str>,
+}
+
+impl Said {
+    fn of_node(node: NodeId, level: Level, message: String, remedy: &'static str) -> Self {
+        Self { level, node: Some(node), message, remedy: Some(remedy) }
+    }
+
+    fn of_cluster(level: Level, message: String, remedy: &'static str) -> Self {
+        Self { level, node: None, message, remedy: Some(remedy) }
+    }
+
+    fn named(self, check: &'static str) -> Finding {
+        let Self { level, node, message, remedy } = self;
+        Finding { check, level, node_id: node, message, remedy }
+    }
+}
+
+fn all_well(check: &str, view: &ClusterView) -> String {
+    match check {
+        "nodes" => format!("all {} nodes answer", view.survey.len()),
+        "shards" => "every shard has a leader, and all its replicas keep up".to_owned(),
+        "lose_a_node" => "any one node can be lost now".to_owned(),
+        "leads" => "every shard is led from where it should be".to_owned(),
+        "fsync" => "every disk syncs fast enough".to_owned(),
+        "clock" => "the clocks agree".to_owned(),
+        "disk" => "there is room on every disk".to_owned(),
+        "slots" => "every node can take more sessions".to_owned(),
+        _ => "nothing is allowed that production forbids".to_owned(),
+    }
+}
+
+fn nodes(view: &ClusterView) -> Vec<Said> {
+    let silent = view.survey.iter().filter_map(|(node, heard)| {
+        let reason = heard.as_ref().err()?;
+        let remedy = "look at its process, its log and the way to its peer port";
+        Some(Said::of_node(*node, Level::Failing, format!("node {node} was not heard: {reason}"), remedy))
+    });
+    let draining = view.heard().filter(|(_, heard)| heard.facts.vitals.draining).map(|(node, _)| {
+        let message = format!("node {node} drains: it hands its shards over and takes no more");
+        Said { level: Level::Warning, node: Some(node), message, remedy: None }
+    });
+    let stale = view.heard().filter(|(_, heard)| !heard.facts.directory_is_fresh).map(|(node, _)| {
+        let message =
+            format!("node {node} does not know whether its copy of the directory is of now, and refuses requests");
+        Said::of_node(node, Level::Failing, message, "see that it reaches the other nodes")
+    });
+    let mut versions: Vec<&str> = view.heard().map(|(_, heard)| heard.facts.vitals.version.as_str()).collect();
+    versions.sort_unstable();
+    versions.dedup();
+    let mixed = (versions.len() > 1).then(|| {
+        let message = format!("the nodes run several releases: {}", versions.join(", "));
+        Said::of_cluster(Level::Warning, message, "end the upgrade that is under way")
+    });
+    silent.chain(draining).chain(stale).chain(mixed).collect()
+}
+
+fn shards(view: &ClusterView) -> Vec<Said> {
+    let of = |state: GroupState, level: Level, problem: &str, remedy: &'static str| {
+        let groups = view.groups_in(state);
+        (!groups.is_empty()).then(|| Said::of_cluster(level, format!("{} {problem}", named(&groups)), remedy))
+    };
+    let leaderless = of(
+        GroupState::NoLeader,
+        Level::Failing,
+        "without a leader: its channels are not served",
+        "bring back the nodes that were not heard",
+    );
+    let short = of(
+        GroupState::Degraded,
+        Level::Failing,
+        "with replicas that are away or behind",
+        "bring back the nodes that were not heard; one that is behind catches up by itself",
+    );
+    leaderless.into_iter().chain(short).collect()
+}
+
+/// The nodes that cannot be lost now, each with the groups that would stop.
+fn at_risk(view: &ClusterView) -> Vec<(NodeId, Vec<ShardId>)> {
+    let would_stop = |node: NodeId| -> Vec<ShardId> {
+        view.groups.iter().filter(|group| !group.survives_without(node)).map(|group| group.id).collect()
+    };
+    view.heard().map(|(node, _)| (node, would_stop(node))).filter(|(_, groups)| !groups.is_empty()).collect()
+}
+
+fn lose_a_node(view: &ClusterView) -> Vec<Said> {
+    let few = view.survey.len() < ENOUGH_NODES;
+    let (level, remedy) = match few {
+        // It was never meant to.
+        true => (Level::Warning, "grow the cluster to three nodes"),
+        false => (Level::Failing, "stop no node before this is well again"),
+    };
+    let said = at_risk(view).into_iter().map(|(node, groups)| {
+        Said::of_node(node, level, format!("losing node {node} now would stop {}", named(&groups)), remedy)
+    });
+    said.collect()
+}
+
+fn leads(view: &ClusterView) -> Vec<Said> {
+    let elsewhere: Vec<ShardId> =
+        view.groups.iter().filter(|group| group.is_led_elsewhere()).map(|group| group.id).collect();
+    if elsewhere.is_empty() {
+        return Vec::new();
+    }
+    let message = format!("{} led by another node than the placement wants", named(&elsewhere));
+    vec![Said::of_cluster(
+        Level::Warning,
+        message,
+        "nothing: leads go back by themselves once their node has caught up",
+    )]
+}
+
+fn fsync(view: &ClusterView) -> Vec<Said> {
+    let remedy = "give the data folder a faster disk of its own";
+    let judged = view.heard().filter_map(|(node, heard)| {
+        let Some(syncs) = heard.facts.host.syncs else {
+            let message = format!("node {node} cannot write to its data folder");
+            return Some(Said::of_node(node, Level::Failing, message, "see its log and its disk"));
+        };
+        let level = if syncs.p50 > SLOW_SYNC {
+            Level::Failing
+        } else if syncs.p99 > SLOW_SYNC_SOMETIMES {
+            Level::Warning
+        } else {
+            return None;
+        };
+        let message = format!(
+            "node {node}: a sync takes {:.1?} at the median, {:.1?} at the 99th percentile",
+            syncs.p50, syncs.p99
+        );
+        Some(Said::of_node(node, level, message, remedy))
+    });
+    judged.collect()
+}
+
+fn clock(view: &ClusterView) -> Vec<Said> {
+    let judged = view.heard().filter_map(|(node, heard)| {
+        let off = heard.clock_off_by();
+        let level = if off > CLOCK_FAILING {
+            Level::Failing
+        } else if off > CLOCK_WARNING {
+            Level::Warning
+        } else {
+            return None;
+        };
+        let way = if heard.clock_ahead > 0 { "ahead" } else { "behind" };
+        let message = format!("the clock of node {node} is {off:.1?} {way} of that of the node that answers");
+        Some(Said::of_node(node, level, message, "run a time service such as chrony on every node"))
+    });
+    judged.collect()
+}
+
+fn disk(view: &ClusterView) -> Vec<Said> {
+    let judged = view.heard().filter_map(|(node, heard)| {
+        let disk = heard.facts.host.disk?;
+        let percent = disk.free.saturating_mul(100).checked_div(disk.total)?;
+        let level = match percent {
+            0..DISK_FAILING => Level::Failing,
+            DISK_FAILING..DISK_WARNING => Level::Warning,
+            _ => return None,
+        };
+        let message = format!("node {node} has {percent}% of its disk left ({} MiB)", disk.free >> 20);
+        Some(Said::of_node(
+            node,
+            level,
+            message,
+            "make room, or shorten history.retention_days and media.retention_days",
+        ))
+    });
+    judged.collect()
+}
+
+fn slots(view: &ClusterView) -> Vec<Said> {
+    let judged = view.heard().filter_map(|(node, heard)| {
+        let (used, slots) = (heard.facts.vitals.sessions, u64::from(*view.slots.get(&node)?));
+        let message = format!("node {node} holds {used} of at most {slots} sessions");
+        let remedy = "add a node, or raise node.max_channels if its memory allows";
+        (used * 100 > slots * SLOTS_WARNING).then(|| Said::of_node(node, Level::Warning, message, remedy))
+    });
+    judged.collect()
+}
+
+fn configuration(policy: &TargetPolicy) -> Vec<Said> {
+    let mut said = Vec::new();
+    let mut warn = |message: String, remedy| said.push(Said::of_cluster(Level::Warning, message, remedy));
+    if policy.allow_http {
+        warn(
+            "webhooks.allow_http: what webhooks say crosses the network unsealed".to_owned(),
+            "switch it off in production",
+        );
+    }
+    if policy.allow_loopback {
+        warn(
+            "webhooks.allow_loopback: customers reach what listens on the nodes".to_owned(),
+            "switch it off in production",
+        );
+    }
+    if !policy.allow_cidrs.is_empty() {
+        let ranges: Vec<String> = policy.allow_cidrs.iter().map(ToString::to_string).collect();
+        let message = format!("webhooks.allow_cidrs: customers reach the private ranges {}", ranges.join(", "));
+        warn(message, "keep the ranges as narrow as the receivers need");
+    }
+    said
+}
+
+/// `the directory, shard 3` or `shards 1, 2, 3`.
+fn named(groups: &[ShardId]) -> String {
+    let shards: Vec<String> = groups.iter().filter(|group| **group != DIRECTORY).map(ToString::to_string).collect();
+    let directory = groups.contains(&DIRECTORY).then(|| "the directory".to_owned());
+    let shards = match shards.len() {
+        0 => None,
+        1 => Some(format!("shard {}", shards[0])),
+        _ => Some(format!("shards {}", shards.join(", "))),
+    };
+    directory.into_iter().chain(shards).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,93 @@
+//! `GET /v1/admin/status`: the cluster in one answer.
+
+use std::collections::BTreeMap;
+
+use model::id::NodeId;
+use model::status::Status;
+use model::time::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+use shard::assessment::GroupState;
+use uuid::Uuid;
+
+use super::check::{Condition, Finding, condition, findings};
+use super::survey::ClusterView;
+use crate::exchange::OperatorCall;
+use crate::openapi::Doc;
+use crate::reply::{Outcome, Reply};
+use crate::route::Route;
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/admin/status")
+            .operator(show)
+            .doc(Doc::new("get_cluster_status", "See how the cluster does").ok::<StatusView>()),
+    ]
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ClusterStatus")]
+struct StatusView {
+    status: Condition,
+    /// `null` until the cluster is formed.
+    #[schemars(with = "Option<String>")]
+    cluster_id: Option<Uuid>,
+    formed_at: Option<Timestamp>,
+    /// The node that answers.
+    node_id: NodeId,
+    version: String,
+    nodes: Counted,
+    shards: Counted,
+    /// By status, of the shards that have an owner.
+    channels: BTreeMap<&'static str, u64>,
+    customers: usize,
+    webhook_endpoints: usize,
+    /// What is not as it should be; `GET /v1/admin/check` also says what is.
+    findings: Vec<Finding>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ReadyOfAll")]
+struct Counted {
+    ready: usize,
+    total: usize,
+}
+
+async fn show(call: &mut OperatorCall) -> Outcome {
+    let view = ClusterView::take(call).await;
+    let all = findings(&view, &call.app.config.target_policy);
+    let answer = call.cluster().directory().read(|state| {
+        let mut channels = channels(&view);
+        // What was never touched has no row at its owner.
+        let live = state.channels.values().filter(|channel| channel.deleted_at.is_none()).count() as u64;
+        let known: u64 = channels.values().sum();
+        *channels.entry(Status::Pending.as_str()).or_default() += live.saturating_sub(known);
+        StatusView {
+            status: condition(&view, &all),
+            cluster_id: state.cluster.as_ref().map(|cluster| cluster.cluster_id),
+            formed_at: state.cluster.as_ref().map(|cluster| cluster.formed_at),
+            node_id: call.cluster().node(),
+            version: call.app.config.version.clone(),
+            nodes: Counted {
+                ready: view.heard().filter(|(_, heard)| !heard.facts.vitals.draining).count(),
+                total: view.survey.len(),
+            },
+            shards: Counted { ready: view.groups_in(GroupState::Ok).len(), total: view.groups.len() },
+            channels,
+            customers: state.customers.values().filter(|customer| customer.deleted_at.is_none()).count(),
+            webhook_endpoints: state.endpoints.len(),
+            findings: all.into_iter().filter(|finding| !finding.is_ok()).collect(),
+        }
+    });
+    Ok(Reply::ok(&answer))
+}
+
+fn channels(view: &ClusterView) -> BTreeMap<&'static str, u64> {
+    let mut sums: BTreeMap<&'static str, u64> = BTreeMap::new();
+    for (_, heard) in view.heard() {
+        for (status, count) in &heard.facts.channels {
+            *sums.entry(status.as_str()).or_default() += count;
+        }
+    }
+    sums
+}

@@ -1,0 +1,116 @@
+//! `GET /v1/admin/webhooks/stuck`: the endpoints whose webhooks do not get through, of all customers.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use model::error::ApiError;
+use model::id::{CustomerId, EndpointId};
+use model::time::Timestamp;
+use raft::directory::records::{DisabledReason, EndpointRecord};
+use schemars::JsonSchema;
+use serde::Serialize;
+use shard::deliveries::waiting::Waiting;
+
+use crate::exchange::OperatorCall;
+use crate::openapi::Doc;
+use crate::query::Query;
+use crate::reply::{List, Outcome, Reply};
+use crate::route::Route;
+
+/// What waits for less is on its way.
+const WAITS: u64 = 60;
+
+/// The longest time that may be asked for: deliveries are tried for three days and kept for thirty.
+const LONGEST: usize = 30 * 86_400;
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/admin/webhooks/stuck").operator(list).doc(
+            Doc::new("list_stuck_webhooks", "List the webhook endpoints whose deliveries do not get through")
+                .about("The one that has waited longest comes first; of all customers.")
+                .query(asked)
+                .list::<StuckEndpoint>(),
+        ),
+    ]
+}
+
+/// The time that something must have waited, and the one customer that is asked for.
+fn asked(query: Query<'_>) -> Result<(Duration, Option<CustomerId>), ApiError> {
+    let seconds = query.number("older_than_seconds", 0, LONGEST).map_or(WAITS, |seconds| seconds as u64);
+    let customer = query.id("customer_id");
+    query.finish((Duration::from_secs(seconds), customer))
+}
+
+#[derive(Serialize, JsonSchema)]
+struct StuckEndpoint {
+    endpoint_id: EndpointId,
+    customer_id: CustomerId,
+    /// `null` when the account's data is removed.
+    customer_name: Option<String>,
+    url: String,
+    /// `disabled`: nobody is called. `failing`: attempts fail. `slow`: deliveries wait all the same.
+    #[schemars(extend("enum" = ["disabled", "failing", "slow"]))]
+    state: &'static str,
+    /// Why the gateway itself switched it off.
+    disabled_reason: Option<DisabledReason>,
+    failing_since: Option<Timestamp>,
+    last_success_at: Option<Timestamp>,
+    /// Deliveries that wait for an attempt; `or_more` when they were too many to count.
+    waiting: usize,
+    or_more: bool,
+    /// When the oldest of them was made, and when the next attempt is due.
+    oldest: Option<Timestamp>,
+    next_attempt_at: Option<Timestamp>,
+}
+
+async fn list(call: &mut OperatorCall) -> Outcome {
+    let (older_than, customer) = asked(call.query())?;
+    let waiting = call.cluster().waiting_deliveries(&call.context()).await?;
+    let waiting: HashMap<EndpointId, Waiting> = waiting.into_iter().map(|row| (row.endpoint, row)).collect();
+    let before = call.now.minus(older_than);
+    let mut stuck: Vec<StuckEndpoint> = call.cluster().directory().read(|state| {
+        let endpoints = state.endpoints.values().filter(|known| customer.is_none_or(|id| known.customer_id == id));
+        let judged = endpoints.filter_map(|endpoint| {
+            let name = state.customers.get(&endpoint.customer_id).map(|customer| customer.name.clone());
+            StuckEndpoint::judge(endpoint, waiting.get(&endpoint.id), name, before)
+        });
+        judged.collect()
+    });
+    stuck.sort_by_key(|endpoint| endpoint.oldest.or(endpoint.failing_since));
+    Ok(Reply::ok(&List::whole(stuck)))
+}
+
+impl StuckEndpoint {
+    /// `None` for an endpoint whose deliveries get through, or for which nothing has waited since `before`.
+    fn judge(
+        endpoint: &EndpointRecord,
+        waiting: Option<&Waiting>,
+        customer_name: Option<String>,
+        before: Timestamp,
+    ) -> Option<Self> {
+        let waits = waiting.filter(|waiting| waiting.oldest <= before);
+        let failing_since = endpoint.health.failing_since;
+        let state = match (endpoint.enabled, waits) {
+            // One that a customer switched off, and for which nothing waits, is as it should be.
+            (false, None) if endpoint.disabled_reason.is_none() => return None,
+            (false, _) => "disabled",
+            (true, _) if failing_since.is_some_and(|since| since <= before) => "failing",
+            (true, Some(_)) => "slow",
+            (true, None) => return None,
+        };
+        Some(Self {
+            endpoint_id: endpoint.id,
+            customer_id: endpoint.customer_id,
+            customer_name,
+            url: endpoint.url.clone(),
+            state,
+            disabled_reason: endpoint.disabled_reason,
+            failing_since,
+            last_success_at: endpoint.health.last_success_at,
+            waiting: waiting.map_or(0, |waiting| waiting.count),
+            or_more: waiting.is_some_and(|waiting| waiting.or_more),
+            oldest: waiting.map(|waiting| waiting.oldest),
+            next_attempt_at: waiting.map(|waiting| waiting.next_due),
+        })
+    }
+}

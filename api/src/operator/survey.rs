@@ -1,0 +1,50 @@
+//! What an operator's question about the whole cluster rests on: each node's own words, and how the groups stand by them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use model::id::{NodeId, ShardId};
+use shard::assessment::{DIRECTORY, GroupState, GroupView, Wanted, groups};
+use shard::facts::{Heard, Survey};
+
+use crate::exchange::OperatorCall;
+
+/// How long nodes may take to look at themselves: a slow disk is tried with a few syncs.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The cluster at one moment.
+pub struct ClusterView {
+    pub survey: Survey,
+    /// The directory, then the shards.
+    pub groups: Vec<GroupView>,
+    /// How many sessions each node may hold.
+    pub slots: BTreeMap<NodeId, u32>,
+}
+
+impl ClusterView {
+    /// Asks all nodes.
+    pub async fn take(call: &OperatorCall) -> Self {
+        let survey = call.cluster().facts(PATIENCE).await;
+        let (wanted, slots) =
+            call.cluster().directory().read(|state| {
+                let slots = state.nodes.values().map(|node| (node.id, node.max_channels)).collect();
+                let everywhere = Wanted { leader: None, replicas: state.nodes.keys().copied().collect() };
+                let mut wanted: BTreeMap<ShardId, Wanted> = [(DIRECTORY, everywhere)].into();
+                wanted.extend(state.placement.values().map(|place| {
+                    (place.shard, Wanted { leader: Some(place.leader), replicas: place.replicas.clone() })
+                }));
+                (wanted, slots)
+            });
+        Self { groups: groups(&survey, &wanted), survey, slots }
+    }
+
+    /// The nodes that answered.
+    pub fn heard(&self) -> impl Iterator<Item = (NodeId, &Heard)> {
+        self.survey.iter().filter_map(|(node, heard)| heard.as_ref().ok().map(|heard| (*node, heard)))
+    }
+
+    /// The groups that stand so.
+    pub fn groups_in(&self, state: GroupState) -> Vec<ShardId> {
+        self.groups.iter().filter(|group| group.state() == state).map(|group| group.id).collect()
+    }
+}

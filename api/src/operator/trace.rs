@@ -1,0 +1,200 @@
+//! `GET /v1/admin/messages/{message_id}/trace`: what became of a message, step by step, in every channel that knows it.
+//! Says nothing of what the message says.
+
+use model::address::Address;
+use model::error::{ApiError, ErrorCode};
+use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, Epoch, MessageId, NodeId, ShardId};
+use model::time::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+use shard::call::{Done, Work};
+use shard::deliveries::view::{AttemptView, DeliveryRecord};
+use shard::history::{Direction, HistoryQuery, MessageError, MessageStatus, StoredMessage};
+
+use crate::exchange::OperatorCall;
+use crate::failure;
+use crate::openapi::Doc;
+use crate::query::Query;
+use crate::reply::{List, Outcome, Reply};
+use crate::route::Route;
+
+/// Channels that are asked for a message at a time.
+const AT_ONCE: usize = 5_000;
+
+/// Rows of one message in one channel: an edit of a message bears an id of its own, so there is hardly more than one.
+const MOST_ROWS: usize = 10;
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/admin/messages/{message_id}/trace").operator(show).doc(
+            Doc::new("trace_message", "See what became of a message, step by step")
+                .about("In each channel that knows it: both ends of a conversation may be channels here.")
+                .query(asked)
+                .list::<TraceView>()
+                .errors(&[ErrorCode::MessageNotFound]),
+        ),
+    ]
+}
+
+fn asked(query: Query<'_>) -> Result<Option<ChannelId>, ApiError> {
+    let channel = query.id("channel_id");
+    query.finish(channel)
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "MessageTrace")]
+struct TraceView {
+    message_id: MessageId,
+    channel_id: ChannelId,
+    channel_name: String,
+    customer_id: CustomerId,
+    shard: ShardId,
+    /// The owner now, and its epoch.
+    node_id: NodeId,
+    epoch: Epoch,
+    direction: Direction,
+    #[serde(rename = "type")]
+    kind: String,
+    from: Address,
+    to: Address,
+    status: MessageStatus,
+    error: Option<MessageError>,
+    client_ref: Option<String>,
+    /// The request that sent it; it stands in the log of the node that took it.
+    request_id: Option<String>,
+    correlation_id: String,
+    steps: Vec<Step>,
+}
+
+/// Something that happened to the message.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "TraceStep")]
+struct Step {
+    at: Timestamp,
+    #[schemars(extend("enum" = ["accepted", "received", "status", "event", "attempt", "next_attempt"]))]
+    step: &'static str,
+    detail: String,
+    delivery_id: Option<DeliveryId>,
+    endpoint_id: Option<EndpointId>,
+}
+
+async fn show(call: &mut OperatorCall) -> Outcome {
+    let named = asked(call.query())?;
+    let message = MessageId(call.parameter("message_id").to_owned());
+    let missing = || ApiError::message_not_found(message.as_str());
+    let channels: Vec<ChannelId> = match named {
+        Some(channel) => vec![channel],
+        None => call.cluster().directory().read(|state| {
+            let live = state.channels.values().filter(|channel| channel.deleted_at.is_none());
+            live.map(|channel| channel.id).collect()
+        }),
+    };
+    let mut traces = Vec::new();
+    for part in channels.chunks(AT_ONCE) {
+        let found = call.cluster().message_deliveries(part.to_vec(), message.clone(), &call.context()).await?;
+        for in_channel in found {
+            traces.extend(trace(call, in_channel.channel, &message, in_channel.deliveries).await?);
+        }
+    }
+    if traces.is_empty() { Err(missing()) } else { Ok(Reply::ok(&List::whole(traces))) }
+}
+
+/// The rows of a message in one channel, with all that their deliveries went through.
+async fn trace(
+    call: &OperatorCall,
+    channel: ChannelId,
+    message: &MessageId,
+    deliveries: Vec<DeliveryRecord>,
+) -> Result<Vec<TraceView>, ApiError> {
+    let known = call.cluster().directory().read(|state| state.channel(channel).cloned());
+    let Some(record) = known else { return Ok(Vec::new()) };
+    let (_, live) = call.cluster().channel(record.customer_id, channel, None, Work::Look, &call.context()).await;
+    let Done::Live(live) = live? else { return Err(failure::unexpected_answer()) };
+    let query = HistoryQuery {
+        channels: vec![channel],
+        limit: MOST_ROWS,
+        ascending: true,
+        message_ids: vec![message.clone()],
+        ..HistoryQuery::default()
+    };
+    let rows = call.cluster().history(record.customer_id, query, &call.context()).await?.rows;
+    let mut told = Vec::new();
+    for delivery in deliveries {
+        let detail = call.cluster().delivery(record.customer_id, delivery.id, &call.context()).await?;
+        told.push((delivery, detail.map(|detail| detail.attempts).unwrap_or_default()));
+    }
+    let of_row = |row: StoredMessage| {
+        let own = told.iter().filter(|(delivery, _)| row.webhook_deliveries.iter().any(|seen| seen.id == delivery.id));
+        let mut steps = steps_of(&row);
+        steps.extend(own.flat_map(|(delivery, attempts)| steps_of_delivery(delivery, attempts)));
+        steps.sort_by_key(|step| step.at);
+        TraceView {
+            message_id: row.message_id,
+            channel_id: channel,
+            channel_name: record.name.clone(),
+            customer_id: record.customer_id,
+            shard: live.shard,
+            node_id: live.node,
+            epoch: live.epoch,
+            direction: row.direction,
+            kind: row.kind,
+            from: row.from,
+            to: row.to,
+            status: row.status,
+            error: row.error,
+            client_ref: row.client_ref,
+            request_id: row.request_id,
+            correlation_id: row.correlation_id,
+            steps,
+        }
+    };
+    Ok(rows.into_iter().map(of_row).collect())
+}
+
+fn step(at: Timestamp, step: &'static str, detail: String) -> Step {
+    Step { at, step, detail, delivery_id: None, endpoint_id: None }
+}
+
+fn steps_of(row: &StoredMessage) -> Vec<Step> {
+    let first = match row.direction {
+        Direction::Outbound => {
+            step(row.created_at, "accepted", format!("stored to be sent, from {}", word(&row.source)))
+        }
+        Direction::Inbound => step(row.created_at, "received", "stored, before the network was told so".to_owned()),
+    };
+    let reason = row.error.as_ref().map(|error| format!(": {} ({})", error.message, error.code)).unwrap_or_default();
+    let last = step(row.status_at, "status", format!("{}{reason}", row.status.as_str()));
+    vec![first, last]
+}
+
+fn steps_of_delivery(delivery: &DeliveryRecord, attempts: &[AttemptView]) -> Vec<Step> {
+    let of = |at: Timestamp, what: &'static str, detail: String| Step {
+        delivery_id: Some(delivery.id),
+        endpoint_id: Some(delivery.endpoint_id),
+        ..step(at, what, detail)
+    };
+    let event = format!("{} {} for {}", delivery.event.as_str(), delivery.event_id, delivery.url);
+    let mut steps = vec![of(delivery.created_at, "event", event)];
+    for attempt in attempts {
+        let status = attempt.http_status.map(|status| format!(" {status}")).unwrap_or_default();
+        let error = attempt.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
+        let (trigger, outcome) = (word(&attempt.trigger), word(&attempt.outcome));
+        let detail =
+            format!("{} ({trigger}): {outcome}{status} after {} ms{error}", attempt.number, attempt.elapsed_ms);
+        steps.push(of(attempt.started_at, "attempt", detail));
+    }
+    if let Some(next) = delivery.next_attempt_at {
+        let (made, most) = (delivery.attempt_count, delivery.max_attempts);
+        let detail = format!("{made} of {most} made, {}", word(&delivery.state));
+        steps.push(of(next, "next_attempt", detail));
+    }
+    steps
+}
+
+/// The word under which the interface shows a value.
+fn word<T: Serialize>(value: &T) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => word,
+        _ => "unknown".to_owned(),
+    }
+}

@@ -1,0 +1,227 @@
+//! The commands of an operator, as the command line reads them.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use url::Url;
+use uuid::Uuid;
+
+/// Where the cluster is, and how to show what it says; every command of an operator takes these.
+#[derive(Args, Clone, Debug, Default)]
+pub struct OperatorArgs {
+    /// The operator's port of a node, as in http://10.0.0.1:8081; of several the first that answers is asked
+    #[arg(long, value_name = "URL", env = "GATEWAY_OPS", value_delimiter = ',', value_parser = base_url, help_heading = "Cluster")]
+    pub ops: Vec<String>,
+    /// The operator's token; other users of the machine may see flags, so rather give a file
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "GATEWAY_OPERATOR_TOKEN",
+        hide_env_values = true,
+        help_heading = "Cluster"
+    )]
+    pub token: Option<String>,
+    /// The file that holds the operator's token
+    #[arg(long, value_name = "FILE", env = "GATEWAY_OPERATOR_TOKEN_FILE", help_heading = "Cluster")]
+    pub token_file: Option<PathBuf>,
+    /// The configuration of a node of this machine, which knows both [default: /etc/gateway/gateway.toml]
+    #[arg(long, value_name = "FILE", env = "GATEWAY_CONFIG", help_heading = "Cluster")]
+    pub config: Option<PathBuf>,
+    /// The folder of a cluster of gateway dev, which knows both [default: .gateway-dev, when it is there]
+    #[arg(long, value_name = "DIR", help_heading = "Cluster")]
+    pub data: Option<PathBuf>,
+    /// JSON for programs, instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What asks a running cluster. Exit codes: 0, 1 when the cluster is degraded or does not answer, 2 for wrong use.
+#[derive(Debug, Subcommand)]
+pub enum OperatorCommand {
+    /// Show how the cluster does
+    #[command(after_help = "Examples:\n  \
+            gateway status\n  \
+            gateway status --json | jq .channels")]
+    Status(OperatorArgs),
+    /// Check what may go wrong: can a node be lost now, are disks fast and roomy, do clocks agree
+    #[command(after_help = "Examples:\n  \
+            gateway check && systemctl restart gateway     only when a node can be lost\n  \
+            gateway check --json | jq '.checks[] | select(.level != \"ok\")'")]
+    Check(OperatorArgs),
+    /// List the nodes of the cluster
+    #[command(after_help = "Examples:\n  \
+            gateway nodes\n  \
+            gateway nodes --ops http://10.0.0.1:8081,http://10.0.0.2:8081 --token-file operator.token\n  \
+            gateway nodes --json | jq '.data[] | select(.state != \"ready\")'")]
+    Nodes(OperatorArgs),
+    /// List the shards, who leads them and how their replicas keep up
+    #[command(after_help = "Examples:\n  \
+            gateway shards\n  \
+            gateway shards --json | jq '.data[] | select(.can_lose == 0) | .id'")]
+    Shards(OperatorArgs),
+    /// Look at one channel, or say whether it may run
+    #[command(subcommand)]
+    Channel(ChannelCommand),
+    /// Look at one message
+    #[command(subcommand)]
+    Message(MessageCommand),
+    /// Look at webhooks
+    #[command(subcommand)]
+    Webhooks(WebhooksCommand),
+    /// List the API keys of all customers, and when each was last used
+    #[command(after_help = "Examples:\n  \
+            gateway keys\n  \
+            gateway keys --customer 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11 --revoked\n  \
+            gateway keys --json | jq '.data[] | select(.last_used_at == null) | .prefix'")]
+    Keys(KeysArgs),
+    /// Look at the audit log
+    #[command(subcommand)]
+    Audit(AuditCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ChannelCommand {
+    /// Say which node holds a channel
+    #[command(after_help = "Example:\n  gateway channel where 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11")]
+    Where(ChannelArgs),
+    /// Forbid a channel to run, whatever its customer does
+    #[command(after_help = "Example:\n  gateway channel disable 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11 --reason abuse")]
+    Disable {
+        #[command(flatten)]
+        channel: ChannelArgs,
+        /// For the audit log
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
+    /// Allow a disabled channel to run again
+    #[command(after_help = "Example:\n  gateway channel enable 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11")]
+    Enable(ChannelArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum MessageCommand {
+    /// Show what became of a message: stored, sent, each event, each attempt at a webhook
+    #[command(after_help = "Examples:\n  \
+            gateway message trace 3EB0C9A1F4D2E8B7A6C5D4E3F2A1B0C9D8E7F6A5\n  \
+            gateway message trace 3EB0C9A1F4D2E8B7A6C5D4E3F2A1B0C9D8E7F6A5 --channel 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11")]
+    Trace(MessageTraceArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum WebhooksCommand {
+    /// List the endpoints whose deliveries do not get through; exit code 1 when there are any
+    #[command(after_help = "Examples:\n  \
+            gateway webhooks stuck\n  \
+            gateway webhooks stuck --older-than 1h --json | jq '.data[].url'")]
+    Stuck(WebhooksStuckArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum AuditCommand {
+    /// Show the last entries of the audit log, and with --follow those that come
+    #[command(after_help = "Examples:\n  \
+            gateway audit tail --lines 50\n  \
+            gateway audit tail --follow --action auth.failed\n  \
+            gateway audit tail --follow --json")]
+    Tail(AuditTailArgs),
+}
+
+#[derive(Args, Debug)]
+pub struct MessageTraceArgs {
+    /// The message, by its id in the network
+    pub id: String,
+    /// Only in this channel; otherwise all channels are asked
+    #[arg(long, value_name = "CHANNEL")]
+    pub channel: Option<Uuid>,
+    #[command(flatten)]
+    pub operator: OperatorArgs,
+}
+
+#[derive(Args, Debug)]
+pub struct WebhooksStuckArgs {
+    /// What has waited for less is on its way
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = duration)]
+    pub older_than: Duration,
+    /// Only of this customer
+    #[arg(long, value_name = "CUSTOMER")]
+    pub customer: Option<Uuid>,
+    #[command(flatten)]
+    pub operator: OperatorArgs,
+}
+
+#[derive(Args, Debug)]
+pub struct KeysArgs {
+    /// Only of this customer
+    #[arg(long, value_name = "CUSTOMER")]
+    pub customer: Option<Uuid>,
+    /// Revoked ones, too
+    #[arg(long)]
+    pub revoked: bool,
+    #[command(flatten)]
+    pub operator: OperatorArgs,
+}
+
+#[derive(Args, Debug)]
+pub struct AuditTailArgs {
+    /// How many entries to begin with
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
+    pub lines: usize,
+    /// Go on showing what comes
+    #[arg(long, short)]
+    pub follow: bool,
+    /// Only of this customer
+    #[arg(long, value_name = "CUSTOMER")]
+    pub customer: Option<Uuid>,
+    /// Only this action, as in key.revoked
+    #[arg(long, value_name = "ACTION")]
+    pub action: Option<String>,
+    /// Only by this actor: a kind, an id, a key's prefix or a member's address
+    #[arg(long, value_name = "ACTOR")]
+    pub actor: Option<String>,
+    #[command(flatten)]
+    pub operator: OperatorArgs,
+}
+
+#[derive(Args, Debug)]
+pub struct ChannelArgs {
+    /// The channel
+    pub id: Uuid,
+    #[command(flatten)]
+    pub operator: OperatorArgs,
+}
+
+/// `90s`, `5m`, `1h 30m`.
+fn duration(text: &str) -> Result<Duration, String> {
+    humantime_serde::re::humantime::parse_duration(text).map_err(|error| error.to_string())
+}
+
+/// A base URL without a trailing slash; the scheme may be left out.
+fn base_url(text: &str) -> Result<String, String> {
+    let text = text.trim().trim_end_matches('/');
+    let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
+    match Url::parse(&whole) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(whole),
+        _ => Err("write it as http://host:port".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scheme_of_a_base_url_may_be_left_out() {
+        let table = [
+            ("http://10.0.0.1:8081/", Some("http://10.0.0.1:8081")),
+            ("https://ops.example.com", Some("https://ops.example.com")),
+            ("node-1:8081", Some("http://node-1:8081")),
+            ("ftp://node-1", None),
+            ("", None),
+            ("http://", None),
+        ];
+        for (text, expected) in table {
+            assert_eq!(base_url(text).ok().as_deref(), expected, "{text}");
+        }
+    }
+}

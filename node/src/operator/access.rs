@@ -1,0 +1,181 @@
+//! Where the operator's port is, and the token that it wants: from flags, the environment, the configuration of a node
+//! of this machine, or the folder of `gateway dev`.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use crate::cli::operator::OperatorArgs;
+use crate::config::{self, Secret};
+use crate::dev::description::Description;
+use crate::dev::folder::read_json;
+use crate::refusal::Refusal;
+
+/// Where the package puts a node's configuration.
+const USUAL_CONFIG: &str = "/etc/gateway/gateway.toml";
+
+/// Where `gateway dev` puts its cluster when it is not told otherwise.
+const USUAL_DEV: &str = ".gateway-dev";
+
+/// The way to a cluster.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// Base URLs without a trailing slash; the first that answers is asked.
+    pub nodes: Vec<String>,
+    pub token: Secret,
+}
+
+/// What knows both address and token.
+enum Source {
+    Config(PathBuf),
+    Dev(PathBuf),
+    Nothing,
+}
+
+impl Access {
+    /// Finds the way: what is given outright goes before what a file knows.
+    ///
+    /// # Errors
+    /// A [`Refusal`] that says what to give, or which file cannot be read.
+    pub fn find(args: &OperatorArgs) -> Result<Self, Refusal> {
+        let given_token = given_token(args)?;
+        if let (Some(token), false) = (&given_token, args.ops.is_empty()) {
+            return Ok(Self { nodes: args.ops.clone(), token: token.clone() });
+        }
+        let known = match source(args) {
+            Source::Config(path) => of_config(&path)?,
+            Source::Dev(folder) => of_dev(&folder)?,
+            Source::Nothing if args.ops.is_empty() => {
+                let remedy = "name a node with --ops or GATEWAY_OPS, or its file with --config";
+                return Err(Refusal::new("the operator's port", "nothing says where it is", remedy));
+            }
+            Source::Nothing => {
+                let remedy = "give it with --token-file, GATEWAY_OPERATOR_TOKEN_FILE or GATEWAY_OPERATOR_TOKEN";
+                return Err(Refusal::new("the operator's token", "is missing", remedy));
+            }
+        };
+        let nodes = if args.ops.is_empty() { known.nodes } else { args.ops.clone() };
+        Ok(Self { nodes, token: given_token.unwrap_or(known.token) })
+    }
+}
+
+/// The token by itself, or the file that holds it.
+fn given_token(args: &OperatorArgs) -> Result<Option<Secret>, Refusal> {
+    match (&args.token, &args.token_file) {
+        (Some(token), _) => Ok(Some(Secret(token.trim().to_owned()))),
+        (None, Some(path)) => {
+            let text = std::fs::read_to_string(path).map_err(|error| {
+                let remedy = "name a file that you may read";
+                Refusal::new(format!("--token-file ({})", path.display()), error.to_string(), remedy)
+            })?;
+            Ok(Some(Secret(text.trim().to_owned())))
+        }
+        (None, None) => Ok(None),
+    }
+}
+
+/// What is named goes before what happens to be there, and a development cluster in this folder before the machine's.
+fn source(args: &OperatorArgs) -> Source {
+    if let Some(folder) = &args.data {
+        return Source::Dev(folder.clone());
+    }
+    if let Some(path) = &args.config {
+        return Source::Config(path.clone());
+    }
+    let usual = Path::new(USUAL_DEV);
+    if Description::file_in(usual).exists() {
+        return Source::Dev(usual.to_owned());
+    }
+    let usual = Path::new(USUAL_CONFIG);
+    if usual.exists() { Source::Config(usual.to_owned()) } else { Source::Nothing }
+}
+
+fn of_config(path: &Path) -> Result<Access, Refusal> {
+    let config = config::load::load(Some(path), std::env::vars(), &[])?;
+    let address = reachable(config.ops.listen);
+    Ok(Access { nodes: vec![format!("http://{address}")], token: config::files::operator_token(&config)? })
+}
+
+/// A node that listens on all addresses is reached on this machine's own.
+fn reachable(listen: SocketAddr) -> SocketAddr {
+    let ip = match listen.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, listen.port())
+}
+
+fn of_dev(folder: &Path) -> Result<Access, Refusal> {
+    let path = Description::file_in(folder);
+    let subject = format!("--data ({})", path.display());
+    match read_json::<Description>(&path) {
+        Ok(Some(dev)) => Ok(Access {
+            nodes: dev.nodes.into_iter().map(|node| node.ops).collect(),
+            token: Secret(dev.operator_token),
+        }),
+        Ok(None) => Err(Refusal::new(subject, "no such file", "start a cluster with gateway dev, or name its folder")),
+        Err(error) => Err(Refusal::new(subject, error.to_string(), "name the folder of a cluster of gateway dev")),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn dev(folder: &Path) -> OperatorArgs {
+        let node = |id: u64| {
+            json!({
+                "id": id, "api": "http://a", "ops": format!("http://ops-{id}"), "peer": "p", "pid": 1,
+                "data": "/d", "log": "/l",
+            })
+        };
+        let description = json!({
+            "simulator": "http://s", "simulator_pid": 1, "nodes": [node(1), node(2)], "customer_id": "c",
+            "api_key": "k", "operator_token": "of the file",
+        });
+        std::fs::write(folder.join("dev.json"), description.to_string()).unwrap();
+        OperatorArgs { data: Some(folder.to_owned()), ..OperatorArgs::default() }
+    }
+
+    #[test]
+    fn a_file_knows_both_and_what_is_given_goes_before_it() {
+        let temporary = tempfile::tempdir().unwrap();
+        let args = dev(temporary.path());
+        let known = Access::find(&args).unwrap();
+        assert_eq!(
+            (known.nodes, known.token.0.as_str()),
+            (vec!["http://ops-1".into(), "http://ops-2".into()], "of the file")
+        );
+
+        let elsewhere = OperatorArgs { ops: vec!["http://there".to_owned()], ..args.clone() };
+        let known = Access::find(&elsewhere).unwrap();
+        assert_eq!((known.nodes, known.token.0.as_str()), (vec!["http://there".into()], "of the file"));
+
+        let file = temporary.path().join("token");
+        std::fs::write(&file, "of another file\n").unwrap();
+        let known = Access::find(&OperatorArgs { token_file: Some(file), ..args }).unwrap();
+        assert_eq!((known.nodes.len(), known.token.0.as_str()), (2, "of another file"));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named() {
+        let temporary = tempfile::tempdir().unwrap();
+        let data = Some(temporary.path().join("nothing"));
+        let refusal = Access::find(&OperatorArgs { data, ..OperatorArgs::default() }).unwrap_err();
+        assert!(refusal.to_string().contains("dev.json"), "{refusal}");
+        let token_file = Some(temporary.path().join("nothing"));
+        let refusal = Access::find(&OperatorArgs { token_file, ..OperatorArgs::default() }).unwrap_err();
+        assert!(refusal.to_string().starts_with("--token-file"), "{refusal}");
+    }
+
+    #[test]
+    fn a_node_on_all_addresses_is_reached_on_the_loopback() {
+        let table = [("0.0.0.0:1", "127.0.0.1:1"), ("[::]:2", "[::1]:2"), ("10.0.0.7:3", "10.0.0.7:3")];
+        for (listen, expected) in table {
+            assert_eq!(reachable(listen.parse().unwrap()).to_string(), expected);
+        }
+    }
+}

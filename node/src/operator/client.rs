@@ -1,0 +1,221 @@
+//! Asks the operator's port of a cluster, through whichever node answers.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use reqwest::{Method, StatusCode};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::access::Access;
+use crate::caller::Caller;
+use crate::cli::operator::OperatorArgs;
+use crate::refusal::Refusal;
+
+/// How long a node may take to answer a question while there is another one to ask: longer than its own wait for the
+/// other nodes, and for a shard without an owner.
+const ANSWER: Duration = Duration::from_secs(8);
+
+/// A page of any list.
+#[derive(Deserialize)]
+struct Page {
+    data: Vec<Value>,
+    next_cursor: Option<String>,
+}
+
+/// The operator of a cluster.
+#[derive(Clone, Debug)]
+pub struct Operator {
+    caller: Caller,
+    nodes: Vec<String>,
+}
+
+impl Operator {
+    /// # Errors
+    /// A [`Refusal`] when nothing says where the cluster is, or with which token.
+    pub fn new(args: &OperatorArgs) -> anyhow::Result<Self> {
+        let Access { nodes, token } = Access::find(args)?;
+        Ok(Self { caller: Caller::new("", Some(&token.0))?, nodes })
+    }
+
+    /// Asks a question of the first node that answers it.
+    ///
+    /// # Errors
+    /// A [`Refusal`] for what was asked for wrongly; else what the last node said, or that none answered.
+    pub async fn get(&self, path: &str) -> anyhow::Result<Value> {
+        let mut last = None;
+        for (index, node) in self.nodes.iter().enumerate() {
+            let caller = self.caller.at(node.clone());
+            let asking = caller.call(Method::GET, path, None);
+            let answer = match index + 1 < self.nodes.len() {
+                true => match tokio::time::timeout(ANSWER, asking).await {
+                    Ok(answer) => answer,
+                    Err(_) => Err(anyhow::anyhow!("GET {node}{path} was not answered within {ANSWER:?}")),
+                },
+                false => asking.await,
+            };
+            match answer.and_then(|(status, body)| judge(&Method::GET, node, path, status, body)) {
+                Ok(body) => return Ok(body),
+                // Another node would say the same.
+                Err(error) if error.is::<Refusal>() => return Err(error),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or_else(|| anyhow::anyhow!("no node to ask")))
+    }
+
+    /// As [`get`](Self::get), read as what it should be.
+    ///
+    /// # Errors
+    /// Those, and an answer of another shape.
+    pub async fn read<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        as_type(path, self.get(path).await?)
+    }
+
+    /// All rows of a paged list; the path has a query already.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub async fn all(&self, path: &str) -> anyhow::Result<Vec<Value>> {
+        self.at_most(path, usize::MAX).await
+    }
+
+    /// The first rows of a paged list; the path has a query already.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub async fn at_most(&self, path: &str, most: usize) -> anyhow::Result<Vec<Value>> {
+        let mut rows = Vec::new();
+        let mut page: Page = self.read(path).await?;
+        loop {
+            rows.append(&mut page.data);
+            let Some(cursor) = page.next_cursor.filter(|_| rows.len() < most) else { break };
+            page = self.read(&format!("{path}&cursor={cursor}")).await?;
+        }
+        rows.truncate(most);
+        Ok(rows)
+    }
+
+    /// Has something done. Only a node that cannot be reached at all lets the next one be asked: of any other failure
+    /// nobody knows what came of it.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub async fn change(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
+        let mut last = None;
+        for node in &self.nodes {
+            match self.caller.at(node.clone()).call(method.clone(), path, body).await {
+                Ok((status, answer)) => return judge(&method, node, path, status, answer),
+                Err(error) if error.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_connect) => {
+                    last = Some(error);
+                }
+                Err(error) => return Err(error.context("nobody knows whether it was done; look before you try again")),
+            }
+        }
+        Err(last.unwrap_or_else(|| anyhow::anyhow!("no node to ask")))
+    }
+
+    /// As [`change`](Self::change), with `POST`.
+    ///
+    /// # Errors
+    /// Those.
+    pub async fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
+        self.change(Method::POST, path, Some(body)).await
+    }
+}
+
+/// A text as a part of a path, or as a value of a query.
+pub fn in_path(text: &str) -> String {
+    text.bytes().fold(String::new(), |mut path, byte| {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            path.push(char::from(byte));
+        } else {
+            // Writing into a string does not fail.
+            let _ = write!(path, "%{byte:02X}");
+        }
+        path
+    })
+}
+
+/// An answer as a type.
+///
+/// # Errors
+/// When it has another shape.
+pub fn as_type<T: DeserializeOwned>(path: &str, answer: Value) -> anyhow::Result<T> {
+    serde_json::from_value(answer).with_context(|| format!("the answer to {path} is not of this release"))
+}
+
+/// The body of a success, or what to do about the failure.
+fn judge(method: &Method, node: &str, path: &str, status: StatusCode, body: Value) -> anyhow::Result<Value> {
+    if status.is_success() {
+        return Ok(body);
+    }
+    let Some(code) = body.pointer("/error/code").and_then(Value::as_str) else {
+        bail!("{method} {node}{path} answered {status}: {body}");
+    };
+    let message = spelt_out(&body);
+    let remedy = match status {
+        StatusCode::UNAUTHORIZED => "give the token of this cluster with --token-file or GATEWAY_OPERATOR_TOKEN_FILE",
+        StatusCode::NOT_FOUND => "look at what you named",
+        StatusCode::CONFLICT => "look at how things are now",
+        status if status.is_client_error() => "correct it and try again",
+        _ => bail!("{method} {node}{path}: {message} ({code})"),
+    };
+    Err(Refusal::new(code, message, remedy).into())
+}
+
+/// The message of an error with all of its issues.
+fn spelt_out(body: &Value) -> String {
+    let mut text = body.pointer("/error/message").and_then(Value::as_str).unwrap_or("no message").to_owned();
+    let issues = body.pointer("/error/details").and_then(Value::as_array);
+    for issue in issues.into_iter().flatten() {
+        let path: Vec<String> = issue["path"].as_array().into_iter().flatten().map(step).collect();
+        let said = issue["message"].as_str().unwrap_or_default();
+        // Writing into a string does not fail.
+        let _ = write!(text, "; {}: {said}", path.join("."));
+    }
+    text
+}
+
+fn step(step: &Value) -> String {
+    step.as_str().map_or_else(|| step.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn failure(status: u16, body: Value) -> anyhow::Error {
+        judge(&Method::GET, "http://n", "/x", StatusCode::from_u16(status).unwrap(), body).unwrap_err()
+    }
+
+    #[test]
+    fn what_the_caller_did_wrong_is_a_refusal_with_all_issues() {
+        let issue = json!({ "path": ["plan", "channel_limit"], "code": "type", "message": "must be a number" });
+        let body =
+            json!({ "error": { "code": "invalid_request", "message": "the body is wrong", "details": [issue] } });
+        let error = failure(400, body);
+        assert!(error.is::<Refusal>());
+        assert!(error.to_string().contains("plan.channel_limit: must be a number"), "{error}");
+        let wrong_token = failure(401, json!({ "error": { "code": "auth_invalid", "message": "no" } }));
+        assert!(wrong_token.to_string().contains("--token-file"), "{wrong_token}");
+    }
+
+    #[test]
+    fn a_text_in_a_path_is_one_segment() {
+        assert_eq!(in_path("3EB0/a b&c"), "3EB0%2Fa%20b%26c");
+    }
+
+    #[test]
+    fn what_the_cluster_cannot_do_is_none() {
+        let busy = failure(503, json!({ "error": { "code": "worker_at_capacity", "message": "no leader" } }));
+        assert!(!busy.is::<Refusal>() && busy.to_string().contains("no leader"), "{busy}");
+        let proxy = failure(502, json!("<html>"));
+        assert!(!proxy.is::<Refusal>() && proxy.to_string().contains("502"), "{proxy}");
+    }
+}

@@ -1,0 +1,120 @@
+//! `gateway status` and `gateway check`: how the cluster is, and whether a node can be lost now.
+
+use std::collections::BTreeMap;
+
+use model::id::NodeId;
+use model::time::Timestamp;
+use serde::Deserialize;
+
+use super::Verdict;
+use super::client::{Operator, as_type};
+use super::show::{self, Table};
+use crate::cli::operator::OperatorArgs;
+use crate::console::say;
+
+/// The word for a cluster with which nothing is wrong.
+const WELL: &str = "operational";
+
+/// What of `GET /v1/admin/status` is shown.
+#[derive(Deserialize)]
+struct Status {
+    status: String,
+    cluster_id: Option<String>,
+    formed_at: Option<Timestamp>,
+    node_id: NodeId,
+    version: String,
+    nodes: Counted,
+    shards: Counted,
+    channels: BTreeMap<String, u64>,
+    customers: usize,
+    webhook_endpoints: usize,
+    findings: Vec<Finding>,
+}
+
+#[derive(Deserialize)]
+struct Counted {
+    ready: usize,
+    total: usize,
+}
+
+#[derive(Deserialize)]
+struct Finding {
+    check: String,
+    level: String,
+    message: String,
+    remedy: Option<String>,
+}
+
+/// What of `GET /v1/admin/check` is shown.
+#[derive(Deserialize)]
+struct Check {
+    status: String,
+    can_lose_a_node: bool,
+    checks: Vec<Finding>,
+}
+
+pub async fn status(args: &OperatorArgs) -> anyhow::Result<Verdict> {
+    const PATH: &str = "/v1/admin/status";
+    let answer = Operator::new(args)?.get(PATH).await?;
+    if args.json {
+        show::json(&answer);
+    }
+    let status: Status = as_type(PATH, answer)?;
+    if !args.json {
+        print(&status);
+    }
+    Ok(Verdict::of(status.status == WELL))
+}
+
+fn print(status: &Status) {
+    let line = |label: &str, text: String| say(format!("{label:<10}{text}"));
+    line("status", status.status.clone());
+    let formed =
+        status.formed_at.map_or_else(|| "not formed yet".to_owned(), |at| format!("formed {} ago", show::ago(at)));
+    line("cluster", format!("{}, {formed}", status.cluster_id.as_deref().unwrap_or("-")));
+    line(
+        "nodes",
+        format!(
+            "{} of {} ready (node {} answers, release {})",
+            status.nodes.ready, status.nodes.total, status.node_id, status.version
+        ),
+    );
+    line("shards", format!("{} of {} whole, the directory among them", status.shards.ready, status.shards.total));
+    let channels: u64 = status.channels.values().sum();
+    let by_status: Vec<String> = status
+        .channels
+        .iter()
+        .filter(|(_, count)| **count > 0)
+        .map(|(status, count)| format!("{count} {status}"))
+        .collect();
+    let detail = if by_status.is_empty() { String::new() } else { format!(": {}", by_status.join(", ")) };
+    line("channels", format!("{channels}{detail}"));
+    line("customers", format!("{}, with {} webhook endpoints", status.customers, status.webhook_endpoints));
+    if !status.findings.is_empty() {
+        say("");
+        findings(&status.findings);
+    }
+}
+
+pub async fn check(args: &OperatorArgs) -> anyhow::Result<Verdict> {
+    const PATH: &str = "/v1/admin/check";
+    let answer = Operator::new(args)?.get(PATH).await?;
+    if args.json {
+        show::json(&answer);
+    }
+    let check: Check = as_type(PATH, answer)?;
+    if !args.json {
+        findings(&check.checks);
+        let (can, cannot) = ("any one node can be lost now", "a node cannot be lost now");
+        say(format!("\n{}: {}", check.status, if check.can_lose_a_node { can } else { cannot }));
+    }
+    Ok(Verdict::of(check.status == WELL))
+}
+
+fn findings(findings: &[Finding]) {
+    let mut table = Table::new(&["LEVEL", "CHECK", "WHAT", "WHAT TO DO"]);
+    for Finding { check, level, message, remedy } in findings {
+        table.row([level.clone(), check.clone(), message.clone(), remedy.clone().unwrap_or_default()]);
+    }
+    table.print_or("nothing was checked");
+}

@@ -1,0 +1,77 @@
+//! `gateway message trace`: what became of a message.
+
+use model::id::{Epoch, NodeId, ShardId};
+use model::time::Timestamp;
+use serde::Deserialize;
+
+use super::Verdict;
+use super::client::{Operator, as_type, in_path};
+use super::show::{self, Table};
+use crate::cli::operator::MessageTraceArgs;
+use crate::console::say;
+
+/// What of `GET /v1/admin/messages/{message_id}/trace` is shown.
+#[derive(Deserialize)]
+struct Traces {
+    data: Vec<Trace>,
+}
+
+#[derive(Deserialize)]
+struct Trace {
+    channel_id: String,
+    channel_name: String,
+    customer_id: String,
+    shard: ShardId,
+    node_id: NodeId,
+    epoch: Epoch,
+    direction: String,
+    #[serde(rename = "type")]
+    kind: String,
+    from: String,
+    to: String,
+    status: String,
+    request_id: Option<String>,
+    steps: Vec<Step>,
+}
+
+#[derive(Deserialize)]
+struct Step {
+    at: Timestamp,
+    step: String,
+    detail: String,
+}
+
+/// A message that failed, or whose webhooks do not get through, is no fault of the cluster: the verdict is that it was
+/// found.
+pub async fn trace(args: &MessageTraceArgs) -> anyhow::Result<Verdict> {
+    let channel = args.channel.map(|channel| format!("?channel_id={channel}")).unwrap_or_default();
+    let path = format!("/v1/admin/messages/{}/trace{channel}", in_path(&args.id));
+    let answer = Operator::new(&args.operator)?.get(&path).await?;
+    if args.operator.json {
+        show::json(&answer);
+        return Ok(Verdict::Well);
+    }
+    let Traces { data } = as_type(&path, answer)?;
+    for (index, trace) in data.iter().enumerate() {
+        if index > 0 {
+            say("");
+        }
+        print(trace);
+    }
+    Ok(Verdict::Well)
+}
+
+fn print(trace: &Trace) {
+    let Trace { direction, kind, from, to, status, .. } = trace;
+    say(format!("{direction} {kind} from {from} to {to}: {status}"));
+    say(format!("channel {} ({}) of customer {}", trace.channel_id, trace.channel_name, trace.customer_id));
+    say(format!("shard {}, owned by node {} in epoch {}", trace.shard, trace.node_id, trace.epoch));
+    if let Some(request) = &trace.request_id {
+        say(format!("request {request}"));
+    }
+    let mut table = Table::new(&["AT", "STEP", "WHAT"]);
+    for step in &trace.steps {
+        table.row([step.at.to_iso(), step.step.clone(), step.detail.clone()]);
+    }
+    table.print_or("nothing happened yet");
+}

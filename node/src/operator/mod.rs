@@ -1,0 +1,60 @@
+//! The commands of an operator: each asks the operator's port of a running cluster, and shows what it says.
+//!
+//! - [`access`]: where that port is and the token that it wants; [`client`]: asking it.
+//! - [`show`]: tables for people, JSON for programs.
+//! - The rest: a file for each command, or a few that belong together.
+
+pub mod access;
+mod audit;
+mod channel;
+pub mod client;
+mod health;
+mod keys;
+mod message;
+mod nodes;
+mod shards;
+pub mod show;
+mod webhooks;
+
+use crate::cli::operator::{AuditCommand, MessageCommand, OperatorCommand, WebhooksCommand};
+
+/// What a command found; the process ends with its exit code. Errors have codes of their own: 1 for what did not work,
+/// and 2 for what was asked for wrongly ([`Refusal`](crate::refusal::Refusal)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing is wrong, 0.
+    Well,
+    /// The command did its work, and the cluster is not as it should be, 1.
+    Degraded,
+}
+
+impl Verdict {
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Well => 0,
+            Self::Degraded => 1,
+        }
+    }
+
+    pub fn of(is_well: bool) -> Self {
+        if is_well { Self::Well } else { Self::Degraded }
+    }
+}
+
+/// Runs a command to its end.
+///
+/// # Errors
+/// A [`Refusal`](crate::refusal::Refusal) for what was asked for wrongly; anything else when the cluster did not answer.
+pub async fn run(command: OperatorCommand) -> anyhow::Result<Verdict> {
+    match command {
+        OperatorCommand::Status(args) => health::status(&args).await,
+        OperatorCommand::Check(args) => health::check(&args).await,
+        OperatorCommand::Nodes(args) => nodes::run(&args).await,
+        OperatorCommand::Shards(args) => shards::run(&args).await,
+        OperatorCommand::Channel(command) => channel::run(command).await,
+        OperatorCommand::Message(MessageCommand::Trace(args)) => message::trace(&args).await,
+        OperatorCommand::Webhooks(WebhooksCommand::Stuck(args)) => webhooks::stuck(&args).await,
+        OperatorCommand::Keys(args) => keys::run(&args).await,
+        OperatorCommand::Audit(AuditCommand::Tail(args)) => audit::tail(&args).await,
+    }
+}

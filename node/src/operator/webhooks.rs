@@ -1,0 +1,73 @@
+//! `gateway webhooks stuck`: whose webhooks do not get through.
+
+use model::time::Timestamp;
+use serde::Deserialize;
+
+use super::Verdict;
+use super::client::{Operator, as_type};
+use super::show::{self, Table, cell};
+use crate::cli::operator::WebhooksStuckArgs;
+
+/// What of `GET /v1/admin/webhooks/stuck` is shown.
+#[derive(Deserialize)]
+struct Stuck {
+    data: Vec<Endpoint>,
+}
+
+#[derive(Deserialize)]
+struct Endpoint {
+    endpoint_id: String,
+    customer_id: String,
+    customer_name: Option<String>,
+    url: String,
+    state: String,
+    failing_since: Option<Timestamp>,
+    last_success_at: Option<Timestamp>,
+    waiting: usize,
+    or_more: bool,
+    oldest: Option<Timestamp>,
+    next_attempt_at: Option<Timestamp>,
+}
+
+pub async fn stuck(args: &WebhooksStuckArgs) -> anyhow::Result<Verdict> {
+    let customer = args.customer.map(|customer| format!("&customer_id={customer}")).unwrap_or_default();
+    let path = format!("/v1/admin/webhooks/stuck?older_than_seconds={}{customer}", args.older_than.as_secs());
+    let answer = Operator::new(&args.operator)?.get(&path).await?;
+    if args.operator.json {
+        show::json(&answer);
+    }
+    let Stuck { data } = as_type(&path, answer)?;
+    if !args.operator.json {
+        print(&data);
+    }
+    Ok(Verdict::of(data.is_empty()))
+}
+
+fn print(endpoints: &[Endpoint]) {
+    let mut table = Table::new(&[
+        "ENDPOINT",
+        "CUSTOMER",
+        "STATE",
+        "WAITING",
+        "OLDEST",
+        "FAILING FOR",
+        "LAST SUCCESS",
+        "NEXT ATTEMPT",
+        "URL",
+    ]);
+    let past = |at: Option<Timestamp>| cell(at.map(|at| format!("{} ago", show::ago(at))));
+    for endpoint in endpoints {
+        table.row([
+            endpoint.endpoint_id.clone(),
+            endpoint.customer_name.clone().unwrap_or_else(|| endpoint.customer_id.clone()),
+            endpoint.state.clone(),
+            format!("{}{}", endpoint.waiting, if endpoint.or_more { "+" } else { "" }),
+            past(endpoint.oldest),
+            cell(endpoint.failing_since.map(show::ago)),
+            past(endpoint.last_success_at),
+            cell(endpoint.next_attempt_at.map(|at| at.to_iso())),
+            endpoint.url.clone(),
+        ]);
+    }
+    table.print_or("no endpoint is stuck");
+}

@@ -1,0 +1,177 @@
+//! What a host says of its groups and its disk, for operators.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use model::id::NodeId;
+use nix::sys::statvfs::statvfs;
+use serde::{Deserialize, Serialize};
+
+use super::Host;
+use crate::group::Group;
+pub use crate::log::syncs::SyncFigures;
+use crate::machine::GroupId;
+
+/// Syncs of the log that are older say nothing of the disk as it is now.
+const LATELY: Duration = Duration::from_secs(60);
+
+/// Syncs that are tried when the log had none lately, and how much each writes.
+const PROBES: usize = 5;
+const PROBE: [u8; 4096] = [0; 4096];
+
+/// In the data folder, while a sync is tried.
+const PROBE_FILE: &str = ".sync-probe";
+
+/// A host at one moment.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HostFacts {
+    pub groups: Vec<GroupFacts>,
+    /// Of the log of the last minute, or of a file beside it when nothing was logged. `None` when nothing can be written.
+    pub syncs: Option<SyncFigures>,
+    /// `None` when the system does not say.
+    pub disk: Option<DiskFacts>,
+}
+
+/// A group as one of its members sees it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct GroupFacts {
+    pub id: GroupId,
+    pub term: u64,
+    pub leader: Option<NodeId>,
+    /// The index of the last entry whose effects are written here.
+    pub applied: u64,
+    /// The last index of the local log.
+    pub last_index: Option<u64>,
+    pub voters: BTreeSet<NodeId>,
+    pub learners: BTreeSet<NodeId>,
+    /// It died and does not run again yet.
+    pub dead: bool,
+    /// On the leader: the last index that each other member is known to hold.
+    pub replicated: BTreeMap<NodeId, Option<u64>>,
+}
+
+/// The disk under the data folder, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskFacts {
+    /// What this process may still write.
+    pub free: u64,
+    pub total: u64,
+    /// Logs and votes.
+    pub log: u64,
+    /// The machines' state.
+    pub state: u64,
+}
+
+impl Host {
+    /// Looks at all groups and at the disk. Takes as long as a few syncs when nothing was logged lately.
+    pub async fn facts(&self) -> HostFacts {
+        let groups = self.group_facts();
+        let logged = Instant::now().checked_sub(LATELY).and_then(|since| self.inner.shared.writer.syncs().after(since));
+        let folder = self.folder.path().to_owned();
+        let (logs, state) = (self.folder.logs(), self.folder.state());
+        let looking = tokio::task::spawn_blocking(move || {
+            let syncs = logged.or_else(|| match probe(&folder) {
+                Ok(took) => SyncFigures::of(took),
+                Err(error) => {
+                    tracing::warn!(%error, folder = %folder.display(), "a sync could not be tried");
+                    None
+                }
+            });
+            (syncs, disk(&folder, &logs, &state).ok())
+        });
+        // A task that panicked knows nothing.
+        let (syncs, disk) = looking.await.unwrap_or_default();
+        HostFacts { groups, syncs, disk }
+    }
+
+    fn group_facts(&self) -> Vec<GroupFacts> {
+        let dead = self.health().dead;
+        let open: Vec<Group> = self.inner.groups.read().values().map(|open| Group::new(open.core.clone())).collect();
+        let mut facts: Vec<GroupFacts> = open
+            .iter()
+            .map(|group| {
+                let leadership = *group.leadership().borrow();
+                let members = group.members();
+                GroupFacts {
+                    id: group.id(),
+                    term: leadership.term,
+                    leader: leadership.leader,
+                    applied: group.applied(),
+                    last_index: group.last_index(),
+                    voters: members.voters,
+                    learners: members.learners,
+                    dead: dead.contains(&group.id()),
+                    replicated: group.replicated(),
+                }
+            })
+            .collect();
+        facts.sort_by_key(|group| group.id);
+        facts
+    }
+}
+
+/// How long it takes to write a little and sync it.
+fn probe(folder: &Path) -> io::Result<Vec<Duration>> {
+    let path = folder.join(PROBE_FILE);
+    let mut file = File::create(&path)?;
+    let took = (0..PROBES).map(|_| {
+        let started = Instant::now();
+        file.write_all(&PROBE)?;
+        file.sync_data()?;
+        Ok(started.elapsed())
+    });
+    let took = took.collect();
+    fs::remove_file(&path)?;
+    took
+}
+
+fn disk(folder: &Path, logs: &Path, state: &Path) -> io::Result<DiskFacts> {
+    let space = statvfs(folder)?;
+    let block = space.fragment_size();
+    Ok(DiskFacts {
+        free: space.blocks_available() * block,
+        total: space.blocks() * block,
+        log: size(logs)?,
+        state: size(state)?,
+    })
+}
+
+/// The files of a store; it has no folders in it. One that is deleted meanwhile counts no more.
+fn size(folder: &Path) -> io::Result<u64> {
+    let sizes = fs::read_dir(folder)?.map(|entry| match entry.and_then(|entry| entry.metadata()) {
+        Ok(metadata) => Ok(metadata.len()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(error),
+    });
+    sizes.sum()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_probe_takes_time_and_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(probe(folder.path()).unwrap().len(), PROBES);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert!(probe(&folder.path().join("nowhere")).is_err());
+    }
+
+    #[test]
+    fn a_disk_is_as_full_as_its_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let (logs, state) = (folder.path().join("raft"), folder.path().join("data"));
+        fs::create_dir_all(&logs).unwrap();
+        fs::create_dir_all(&state).unwrap();
+        fs::write(logs.join("1.log"), [0; 100]).unwrap();
+        fs::write(logs.join("2.log"), [0; 20]).unwrap();
+        let facts = disk(folder.path(), &logs, &state).unwrap();
+        assert_eq!((facts.log, facts.state), (120, 0));
+        assert!(facts.free <= facts.total && facts.total > 0);
+    }
+}

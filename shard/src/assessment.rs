@@ -1,0 +1,223 @@
+//! How the Raft groups of the cluster stand, judged by what all nodes say: who leads, who lags behind, and which nodes
+//! a group can do without.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::id::{NodeId, ShardId};
+use raft::host::facts::GroupFacts;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::facts::Survey;
+
+/// The directory's group; all others are shards, and bear their numbers.
+pub const DIRECTORY: ShardId = 0;
+
+/// A replica that lacks more entries than this would hold up a quorum that needs it.
+const BEHIND: u64 = 1_000;
+
+/// Where a group should live.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    pub leader: Option<NodeId>,
+    pub replicas: Vec<NodeId>,
+}
+
+/// How a group stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GroupState {
+    /// It has a leader, and all of its voters keep up.
+    Ok,
+    /// It has a leader, and lacks voters.
+    Degraded,
+    NoLeader,
+}
+
+/// How a replica stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplicaState {
+    Ok,
+    /// It runs, and lacks many entries.
+    Behind,
+    /// Its node says that it does not run.
+    Stopped,
+    /// Its node was not heard.
+    Silent,
+}
+
+/// One replica of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replica {
+    pub node: NodeId,
+    /// A learner counts for no quorum.
+    pub voter: bool,
+    pub state: ReplicaState,
+    /// The index of the last entry whose effects are written there.
+    pub applied: Option<u64>,
+    /// How many entries it has still to apply.
+    pub lag: Option<u64>,
+}
+
+/// One group, as its leader sees its members and each member itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupView {
+    pub id: ShardId,
+    pub leader: Option<NodeId>,
+    pub wanted_leader: Option<NodeId>,
+    pub term: u64,
+    /// By node.
+    pub replicas: Vec<Replica>,
+}
+
+impl GroupView {
+    pub fn state(&self) -> GroupState {
+        if self.leader.is_none() {
+            GroupState::NoLeader
+        } else if self.voters().all(|replica| replica.state == ReplicaState::Ok) {
+            GroupState::Ok
+        } else {
+            GroupState::Degraded
+        }
+    }
+
+    /// How many of the voters that keep up can be lost.
+    pub fn can_lose(&self) -> usize {
+        self.healthy().count().saturating_sub(self.majority())
+    }
+
+    /// Whether a majority of the voters keeps up besides this node.
+    pub fn survives_without(&self, node: NodeId) -> bool {
+        self.healthy().filter(|healthy| *healthy != node).count() >= self.majority()
+    }
+
+    /// Led by another node than the placement wants.
+    pub fn is_led_elsewhere(&self) -> bool {
+        matches!((self.leader, self.wanted_leader), (Some(leader), Some(wanted)) if leader != wanted)
+    }
+
+    fn voters(&self) -> impl Iterator<Item = &Replica> {
+        self.replicas.iter().filter(|replica| replica.voter)
+    }
+
+    fn healthy(&self) -> impl Iterator<Item = NodeId> {
+        self.voters().filter(|replica| replica.state == ReplicaState::Ok).map(|replica| replica.node)
+    }
+
+    fn majority(&self) -> usize {
+        self.voters().count() / 2 + 1
+    }
+}
+
+/// Brings what the nodes say of their groups together.
+pub fn groups(survey: &Survey, wanted: &BTreeMap<ShardId, Wanted>) -> Vec<GroupView> {
+    wanted.iter().map(|(id, wanted)| group(*id, survey, wanted)).collect()
+}
+
+fn group(id: ShardId, survey: &Survey, wanted: &Wanted) -> GroupView {
+    let said: BTreeMap<NodeId, &GroupFacts> = survey
+        .iter()
+        .filter_map(|(node, heard)| {
+            let facts = heard.as_ref().ok()?;
+            facts.facts.host.groups.iter().find(|group| group.id == id).map(|group| (*node, group))
+        })
+        .collect();
+    // One that was led before, and has not noticed yet, says so in an older term.
+    let leads = said.iter().filter(|(node, group)| group.leader == Some(**node) && !group.dead);
+    let leader = leads.max_by_key(|(_, group)| group.term).map(|(node, group)| (*node, *group));
+    let newest = leader.map(|(_, group)| group).or_else(|| said.values().copied().max_by_key(|group| group.term));
+
+    let (voters, learners) = match newest {
+        Some(group) if !group.voters.is_empty() => (group.voters.clone(), group.learners.clone()),
+        _ => (wanted.replicas.iter().copied().collect(), BTreeSet::new()),
+    };
+    let end = leader
+        .and_then(|(_, group)| group.last_index)
+        .or_else(|| said.values().map(|group| group.applied).max())
+        .unwrap_or(0);
+    let replica = |node: NodeId, voter: bool| {
+        let group = said.get(&node).copied();
+        let lag = group.map(|group| end.saturating_sub(group.applied));
+        let state = match (survey.get(&node), group) {
+            (Some(Ok(_)), None) => ReplicaState::Stopped,
+            (_, None) => ReplicaState::Silent,
+            (_, Some(group)) if group.dead => ReplicaState::Stopped,
+            _ if lag.is_some_and(|lag| lag > BEHIND) => ReplicaState::Behind,
+            _ => ReplicaState::Ok,
+        };
+        Replica { node, voter, state, applied: group.map(|group| group.applied), lag }
+    };
+    let mut replicas: Vec<Replica> = voters.iter().map(|node| replica(*node, true)).collect();
+    replicas.extend(learners.iter().map(|node| replica(*node, false)));
+    replicas.sort_by_key(|replica| replica.node);
+    GroupView {
+        id,
+        leader: leader.map(|(node, _)| node),
+        wanted_leader: wanted.leader,
+        term: newest.map_or(0, |group| group.term),
+        replicas,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use crate::facts::tests::heard_with;
+
+    fn facts(leader: u64, term: u64, applied: u64) -> GroupFacts {
+        GroupFacts {
+            id: 1,
+            term,
+            leader: Some(leader),
+            applied,
+            last_index: Some(applied),
+            voters: [1, 2, 3].into(),
+            learners: BTreeSet::new(),
+            dead: false,
+            replicated: BTreeMap::new(),
+        }
+    }
+
+    fn view(nodes: [Option<GroupFacts>; 3]) -> GroupView {
+        let said = nodes.into_iter().zip(1..);
+        let survey: Survey = said
+            .map(|(group, node)| (node, group.map(|group| heard_with(vec![group])).ok_or_else(|| "away".to_owned())))
+            .collect();
+        let wanted = Wanted { leader: Some(1), replicas: vec![1, 2, 3] };
+        groups(&survey, &[(1, wanted)].into()).remove(0)
+    }
+
+    #[test]
+    fn a_whole_group_can_lose_any_one_node() {
+        let group = view([Some(facts(1, 5, 100)), Some(facts(1, 5, 99)), Some(facts(1, 5, 100))]);
+        assert_eq!((group.state(), group.can_lose(), group.leader, group.term), (GroupState::Ok, 1, Some(1), 5));
+        assert!((1..=3).all(|node| group.survives_without(node)));
+        assert!(!group.is_led_elsewhere());
+    }
+
+    #[test]
+    fn a_group_without_one_of_three_can_lose_none() {
+        let group = view([None, Some(facts(2, 6, 100)), Some(facts(2, 6, 100))]);
+        assert_eq!((group.state(), group.can_lose()), (GroupState::Degraded, 0));
+        assert!(group.survives_without(1) && !group.survives_without(2) && !group.survives_without(3));
+        assert!(group.is_led_elsewhere());
+        assert_eq!(group.replicas[0].state, ReplicaState::Silent);
+    }
+
+    #[test]
+    fn a_replica_that_lags_behind_does_not_count() {
+        let group = view([Some(facts(1, 5, 5000)), Some(facts(1, 5, 10)), Some(facts(1, 5, 5000))]);
+        assert_eq!((group.state(), group.replicas[1].lag), (GroupState::Degraded, Some(4990)));
+        assert!(!group.survives_without(3) && group.survives_without(2));
+    }
+
+    #[test]
+    fn of_two_that_say_they_lead_the_later_term_does() {
+        let group = view([Some(facts(1, 5, 100)), Some(facts(2, 6, 100)), Some(facts(2, 6, 100))]);
+        assert_eq!(group.leader, Some(2));
+        let group = view([None, None, Some(facts(2, 6, 100))]);
+        assert_eq!((group.leader, group.state(), group.can_lose()), (None, GroupState::NoLeader, 0));
+    }
+}

@@ -1,0 +1,120 @@
+//! What waits for each endpoint, as the rows of the jobs tell: for the operator, who asks why webhooks do not come.
+
+use std::collections::HashMap;
+
+use model::error::ApiError;
+use model::id::{EndpointId, ShardId};
+use model::time::Timestamp;
+use raft::machine::View;
+use serde::{Deserialize, Serialize};
+
+use super::ask::{DeliveryAsk, DeliveryDone};
+use crate::cluster::{CallContext, Cluster};
+use crate::keys;
+
+/// Jobs of one endpoint and shard that are counted; when there are more, nobody needs to know how many.
+const COUNTED: usize = 10_000;
+
+/// The deliveries that wait for one endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waiting {
+    pub endpoint: EndpointId,
+    pub count: usize,
+    /// There are more than were counted.
+    pub or_more: bool,
+    /// When the oldest of them was made.
+    pub oldest: Timestamp,
+    /// When the next attempt is due, be it in the past.
+    pub next_due: Timestamp,
+}
+
+impl Waiting {
+    /// Adds what waits for the same endpoint in another shard.
+    pub fn add(&mut self, other: &Self) {
+        self.count += other.count;
+        self.or_more |= other.or_more;
+        self.oldest = self.oldest.min(other.oldest);
+        self.next_due = self.next_due.min(other.next_due);
+    }
+}
+
+/// The endpoints that have jobs in a shard: one key read for each.
+pub(super) fn endpoints_with_jobs(view: &dyn View) -> Vec<EndpointId> {
+    let (mut from, to) = keys::jobs();
+    let mut endpoints = Vec::new();
+    while let Some((key, _)) = view.scan(&from, &to, 1).pop() {
+        let Some((endpoint, _, _)) = keys::parse_job(&key) else { break };
+        endpoints.push(endpoint);
+        (_, from) = keys::jobs_of(endpoint);
+    }
+    endpoints
+}
+
+pub(super) fn in_shard(view: &dyn View) -> Vec<Waiting> {
+    let of_endpoint = |endpoint: EndpointId| {
+        let (from, to) = keys::jobs_of(endpoint);
+        let jobs = view.scan(&from, &to, COUNTED + 1);
+        let parsed = || jobs.iter().filter_map(|(key, _)| keys::parse_job(key));
+        Some(Waiting {
+            endpoint,
+            count: jobs.len().min(COUNTED),
+            or_more: jobs.len() > COUNTED,
+            oldest: parsed().map(|(_, _, delivery)| delivery.time()).min()?,
+            next_due: parsed().map(|(_, due, _)| due).min()?,
+        })
+    };
+    endpoints_with_jobs(view).into_iter().filter_map(of_endpoint).collect()
+}
+
+impl Cluster {
+    /// What waits for each endpoint over all shards.
+    ///
+    /// # Errors
+    /// 503 when one of the shards has no owner in time.
+    pub async fn waiting_deliveries(&self, context: &CallContext) -> Result<Vec<Waiting>, ApiError> {
+        let shards: Vec<ShardId> = self.directory().read(|state| state.placement.keys().copied().collect());
+        let mut all: HashMap<EndpointId, Waiting> = HashMap::new();
+        for done in self.ask_each(shards, DeliveryAsk::Waiting, context).await? {
+            let DeliveryDone::Waiting(part) = done else { continue };
+            for waiting in part {
+                all.entry(waiting.endpoint).and_modify(|known| known.add(&waiting)).or_insert(waiting);
+            }
+        }
+        Ok(all.into_values().collect())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use model::id::DeliveryId;
+    use raft::machine::{MemoryState, State};
+
+    use super::*;
+
+    fn put(state: &mut MemoryState, endpoint: EndpointId, made: i64, due: i64) {
+        let delivery = DeliveryId::made_at(Timestamp(made), rand::random());
+        state.put(&keys::job(endpoint, Timestamp(due), delivery), keys::JOB_DUE);
+    }
+
+    #[test]
+    fn what_waits_is_counted_by_endpoint_with_the_oldest_and_the_next() {
+        let mut state = MemoryState::new();
+        let (one, other) = (EndpointId::random(), EndpointId::random());
+        put(&mut state, one, 300, 400);
+        put(&mut state, one, 100, 900);
+        put(&mut state, other, 200, 200);
+        let mut found = in_shard(&state);
+        found.sort_by_key(|waiting| waiting.oldest);
+        let expected = |endpoint, count, oldest, next_due| Waiting {
+            endpoint,
+            count,
+            or_more: false,
+            oldest: Timestamp(oldest),
+            next_due: Timestamp(next_due),
+        };
+        assert_eq!(found, [expected(one, 2, 100, 400), expected(other, 1, 200, 200)]);
+        found[0].add(&expected(one, 3, 50, 500));
+        assert_eq!(found[0], expected(one, 5, 50, 400));
+    }
+}

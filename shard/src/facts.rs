@@ -1,0 +1,121 @@
+//! What each node says of itself when an operator asks: its groups, its disk, its clock, its channels. The node that is
+//! asked gathers it from all; one that does not answer in time is there with the reason.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use model::id::NodeId;
+use model::status::Status;
+use model::time::Timestamp;
+use raft::host::facts::HostFacts;
+use serde::{Deserialize, Serialize};
+
+use crate::router::{Router, Vitals};
+
+/// A node at one moment, as it sees itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Facts {
+    pub vitals: Vitals,
+    /// Its wall clock.
+    pub clock: Timestamp,
+    pub host: HostFacts,
+    /// Its copy of the directory is young enough to act on.
+    pub directory_is_fresh: bool,
+    /// Channels of the shards that it owns that were ever touched.
+    pub channels: BTreeMap<Status, u64>,
+}
+
+/// What was heard of a node.
+#[derive(Clone, Debug)]
+pub struct Heard {
+    pub facts: Facts,
+    /// How far its clock is ahead of the asking node's, in milliseconds; known up to half of the way there and back.
+    pub clock_ahead: i64,
+    pub clock_doubt: Duration,
+}
+
+impl Heard {
+    /// Reckons the clock by the middle of question and answer.
+    fn new(facts: Facts, asked: Timestamp, took: Duration) -> Self {
+        let middle = asked.plus(took / 2);
+        Self { clock_ahead: facts.clock.0 - middle.0, clock_doubt: took / 2, facts }
+    }
+
+    /// How far its clock is off at least, whatever the way of the answer was.
+    pub fn clock_off_by(&self) -> Duration {
+        Duration::from_millis(self.clock_ahead.unsigned_abs()).saturating_sub(self.clock_doubt)
+    }
+}
+
+/// Every member of the cluster, with what it said, or with why nothing was heard of it.
+pub type Survey = BTreeMap<NodeId, Result<Heard, String>>;
+
+impl Router {
+    /// Asks all nodes at once; each has `patience` to answer.
+    pub async fn facts(&self, patience: Duration) -> Survey {
+        let nodes = self.nodes();
+        let deadline = Instant::now() + patience;
+        let answers = nodes.into_iter().map(|node| async move {
+            let (asked, started) = (Timestamp::now(), Instant::now());
+            let answered = self.facts_of(node, deadline).await;
+            (node, answered.map(|facts| Heard::new(facts, asked, started.elapsed())))
+        });
+        join_all(answers).await.into_iter().collect()
+    }
+
+    pub(crate) async fn own_facts(&self) -> Facts {
+        let host = self.host().facts().await;
+        Facts {
+            vitals: self.own_vitals(),
+            directory_is_fresh: self.directory_is_fresh(),
+            channels: self.channels_by_status(),
+            host,
+            // Last, so that it is as young as can be when it is heard.
+            clock: Timestamp::now(),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use raft::host::facts::GroupFacts;
+
+    use super::*;
+
+    pub(crate) fn heard_with(groups: Vec<GroupFacts>) -> Heard {
+        let mut heard = heard(0, 0, 0);
+        heard.facts.host.groups = groups;
+        heard
+    }
+
+    fn heard(clock: i64, asked: i64, took: u64) -> Heard {
+        let vitals = Vitals {
+            version: String::new(),
+            draining: false,
+            owns: Vec::new(),
+            sessions: 0,
+            connected: 0,
+            rss_bytes: 0,
+            started_at: Timestamp(0),
+        };
+        let host = HostFacts { groups: Vec::new(), syncs: None, disk: None };
+        let facts =
+            Facts { vitals, clock: Timestamp(clock), host, directory_is_fresh: true, channels: BTreeMap::new() };
+        Heard::new(facts, Timestamp(asked), Duration::from_millis(took))
+    }
+
+    #[test]
+    fn a_clock_is_off_by_no_more_than_is_certain() {
+        let table = [
+            (1050, 1000, 100, 0, 0),
+            (1100, 1000, 100, 50, 0),
+            (6050, 1000, 100, 5000, 4950),
+            (950, 1000, 20, -60, 50),
+        ];
+        for (clock, asked, took, ahead, off_by) in table {
+            let heard = heard(clock, asked, took);
+            assert_eq!((heard.clock_ahead, heard.clock_off_by()), (ahead, Duration::from_millis(off_by)), "{clock}");
+        }
+    }
+}
