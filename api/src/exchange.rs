@@ -323,6 +323,11 @@ impl OperatorCall {
         let actor = AuditActor { kind: "operator".to_owned(), id: None, prefix: None, email: None };
         self.audit_entry(customer, action, actor, target)
     }
+
+    /// An entry by the operator about what is no customer's.
+    pub fn audited_of_cluster(&self, action: &str, target: Target) -> AuditEntry {
+        AuditEntry { customer_id: None, ..self.audited(CustomerId(Uuid::nil()), action, target) }
+    }
 }
 
 /// Declares that one kind of call contains another.

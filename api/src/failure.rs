@@ -46,7 +46,19 @@ fn of_rejection(rejection: Rejection) -> ApiError {
             let seconds = u32::try_from(tomorrow.since(now).as_secs() + 1).unwrap_or(u32::MAX);
             ApiError::rate_limited(LimitScope::Customer, limit, seconds)
         }
+        Rejection::NodeUnknown(node) => ApiError::not_found("node", &node.to_string()),
+        Rejection::LastNode(_)
+        | Rejection::NodeState { .. }
+        | Rejection::NodeLimit { .. }
+        | Rejection::LayoutRuns
+        | Rejection::LayoutOver => ApiError::bad_request(rejection.to_string()),
+        Rejection::LayoutStale => ApiError::concurrent_modification("layout"),
         Rejection::AlreadyFormed
+        | Rejection::NodeRemoved(_)
+        | Rejection::AddressTaken { .. }
+        | Rejection::TokenUnknown
+        | Rejection::TokenUsed
+        | Rejection::TokenExpired(_)
         | Rejection::NotFormed
         | Rejection::CustomerLives
         | Rejection::EndpointDisabled

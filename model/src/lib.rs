@@ -17,6 +17,7 @@ pub mod field;
 pub mod group;
 pub mod id;
 pub mod issue;
+pub mod join_token;
 pub mod label;
 pub mod limit;
 pub mod media;

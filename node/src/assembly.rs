@@ -19,6 +19,7 @@ use network::driver::Network;
 use network::simulated::SimulatedNetwork;
 use raft::directory::Directory;
 use raft::directory::health::DisableRule;
+use raft::directory::members::NodeState;
 use raft::directory::records::NodeRecord;
 use raft::host::{Host, HostConfig, LogLimits, StartError, Timing};
 use raft::transport::{Admit, Identity, Lookup, PeerTls, Peers, PeersConfig, PeersError};
@@ -35,6 +36,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{self, Bucket, Config, Driver, MediaStore, Secret, auth, support};
 use crate::data_folder::DataFolder;
+use crate::joining::desk::{Desk, keep_authority};
 use crate::refusal::Refusal;
 use crate::run::Configured;
 use crate::telemetry;
@@ -71,6 +73,7 @@ type LateDirectory = Arc<OnceLock<Arc<Directory>>>;
 pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
     let Configured { config, folder, identity, operator_token, master_key, webhook_authorities, media_secret, metrics } =
         configured;
+    let (ca_pem, own_master_key) = (identity.ca_pem.clone(), master_key.clone());
     let own = Identity { cluster_id: folder.identity.cluster_id, storage_id: folder.identity.storage_id };
     let late = LateDirectory::default();
     let peers = Peers::start(PeersConfig {
@@ -125,6 +128,15 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
     let _only_once = late.set(cluster.directory().clone());
 
     let close_ports = CancellationToken::new();
+    if let Some(key_file) = config.peer.ca_key_file.clone() {
+        tokio::spawn(keep_authority(cluster.clone(), ca_pem, key_file, close_ports.clone()));
+    }
+    peers.serve_strangers(Arc::new(Desk {
+        cluster: cluster.clone(),
+        config: config.clone(),
+        master_key: own_master_key,
+        operator_token: operator_token.clone(),
+    }));
     tokio::spawn(telemetry::keep_metrics(metrics.clone(), close_ports.clone()));
     let (auth, support) = (auth::settings(&config.auth)?, support::settings(&config)?);
     let http = http(&config, auth, support, operator_token.0, metrics);
@@ -154,18 +166,17 @@ impl Assembly {
     /// Returns when the cluster has refused this node.
     pub async fn excluded(&self) -> Refusal {
         let reason = self.cluster.excluded().await;
-        Refusal::new(
-            format!("node.data_dir ({})", self.folder.path.display()),
-            reason.to_string(),
-            "give the node the folder that it had",
-        )
+        let remedy =
+            "give the node the folder that it had; where that is lost, remove the node and join under a new id";
+        Refusal::new(format!("node.data_dir ({})", self.folder.path.display()), reason.to_string(), remedy)
     }
 
     /// Hands over, answers what was taken, and closes, from the top down.
     pub async fn stop(self) {
-        // From here on the node says that it is not ready, and forwards what it owned a moment ago.
-        self.cluster.drain().await;
+        self.cluster.announce_stop();
         tokio::time::sleep(self.drain_wait).await;
+        // What it owned until now it forwards from here on.
+        self.cluster.hand_over().await;
         self.close_ports.cancel();
         for port in self.ports {
             port.stopped().await;
@@ -252,14 +263,15 @@ fn admit(own: Identity, directory: LateDirectory) -> Admit {
         if theirs.cluster_id != own.cluster_id {
             return Err(format!("node {node} is of cluster {}, and this is {}", theirs.cluster_id, own.cluster_id));
         }
-        let known = directory
-            .get()
-            .and_then(|directory| directory.read(|state| state.nodes.get(&node).map(|record| record.storage_id)));
+        let Some(directory) = directory.get() else { return Ok(()) };
+        let (known, is_formed) =
+            directory.read(|state| (state.nodes.get(&node).map(|record| record.storage_id), state.cluster.is_some()));
         match known {
             Some(known) if known != theirs.storage_id => Err(format!(
                 "node {node} is known with data folder {known} and came with {}; it was wiped or exchanged",
                 theirs.storage_id
             )),
+            None if is_formed => Err(format!("node {node} is no member of this cluster")),
             _ => Ok(()),
         }
     })
@@ -267,10 +279,12 @@ fn admit(own: Identity, directory: LateDirectory) -> Admit {
 
 fn membership(config: &Config, own: Identity) -> MembershipConfig {
     let advertised = config.peer.advertise.as_ref().or(config.own_member().map(|member| &member.peer));
+    // A node that was let in is none of those that form the cluster.
+    let members = config.cluster.nodes.iter().filter(|member| !config.cluster.joined || member.id != config.node.id);
     MembershipConfig {
         cluster_id: own.cluster_id,
         shard_count: config.cluster.shards,
-        first_members: config.cluster.nodes.iter().map(|member| member.id).collect(),
+        first_members: members.map(|member| member.id).collect(),
         own: NodeRecord {
             id: config.node.id,
             storage_id: own.storage_id,
@@ -279,6 +293,8 @@ fn membership(config: &Config, own: Identity) -> MembershipConfig {
             weight: config.node.weight,
             max_channels: config.node.max_channels,
             registered_at: Timestamp::now(),
+            state: NodeState::Active,
+            configured_weight: config.node.weight,
         },
         election_min: timing(config).election_min,
     }

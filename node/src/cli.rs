@@ -1,5 +1,6 @@
 //! The command line: what can be asked, and how it reads in `--help`.
 
+pub mod joining;
 pub mod operator;
 
 use std::net::SocketAddr;
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+use self::joining::{InitArgs, JoinArgs};
 use self::operator::OperatorCommand;
 
 #[derive(Debug, Parser)]
@@ -33,6 +35,10 @@ pub struct Cli {
 pub enum Command {
     /// Run one node of a cluster
     Run(ConfigSource),
+    /// Make a cluster of one node
+    Init(Box<InitArgs>),
+    /// Make this machine a node of a cluster, with a token of it
+    Join(Box<JoinArgs>),
     /// Run the network simulator
     Simulator(SimulatorArgs),
     /// Run a whole cluster on this machine, for development

@@ -123,6 +123,10 @@ pub struct Peer {
     /// Names `node-<id>.gateway.internal`, for server and client use.
     pub cert_file: PathBuf,
     pub key_file: PathBuf,
+    /// The authority's own key, of the node that made the cluster: taken over by the cluster at its first start, and
+    /// not needed afterwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca_key_file: Option<PathBuf>,
 }
 
 /// `[cluster]`: what all nodes have in common.
@@ -136,6 +140,9 @@ pub struct Cluster {
     pub shards: u16,
     #[serde(default)]
     pub timing: Timing,
+    /// This node was let in by `gateway join`: it does not make the cluster, it finds it by `nodes`.
+    #[serde(default)]
+    pub joined: bool,
     /// The nodes that make the cluster.
     pub nodes: Vec<Member>,
 }
@@ -147,7 +154,8 @@ pub struct Member {
     pub id: NodeId,
     pub peer: HostPort,
     /// The URL of its customers' listener.
-    pub api: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api: Option<String>,
 }
 
 /// `[secrets]`: the key under which stored secrets are sealed.

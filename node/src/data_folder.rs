@@ -38,11 +38,29 @@ pub struct DataFolder {
 }
 
 impl DataFolder {
+    /// Makes an empty folder that of a node which the cluster knows by this storage id; one that is it already stays.
+    ///
+    /// # Errors
+    /// As [`DataFolder::open`].
+    pub fn claim(path: &Path, cluster_id: Uuid, node_id: NodeId, storage_id: Uuid) -> Result<(), Refusal> {
+        let folder = Self::open_as(path, cluster_id, node_id, storage_id)?;
+        if folder.identity.storage_id == storage_id {
+            return Ok(());
+        }
+        let subject = format!("node.data_dir ({})", path.display());
+        Err(Refusal::new(subject, "holds another node's data", "name an empty folder"))
+    }
+
     /// Opens the folder of this node, or makes it one.
     ///
     /// # Errors
     /// A [`Refusal`] when it cannot be written, another process has it open, or it is another's.
     pub fn open(path: &Path, cluster_id: Uuid, node_id: NodeId) -> Result<Self, Refusal> {
+        Self::open_as(path, cluster_id, node_id, Uuid::new_v4())
+    }
+
+    /// A folder that is made gets this storage id.
+    fn open_as(path: &Path, cluster_id: Uuid, node_id: NodeId, storage_id: Uuid) -> Result<Self, Refusal> {
         let subject = format!("node.data_dir ({})", path.display());
         let unusable =
             |error: io::Error| Refusal::new(&subject, error.to_string(), "name a folder that this process may write");
@@ -67,7 +85,7 @@ impl DataFolder {
                     let problem = format!("holds a store and no {IDENTITY_FILE}");
                     return Err(Refusal::new(subject, problem, "restore the file, or name an empty folder"));
                 }
-                let identity = FolderIdentity { format: FORMAT, cluster_id, node_id, storage_id: Uuid::new_v4() };
+                let identity = FolderIdentity { format: FORMAT, cluster_id, node_id, storage_id };
                 write_identity(path, &identity).map_err(unusable)?;
                 identity
             }

@@ -8,6 +8,8 @@ mod console;
 mod data_folder;
 mod demo;
 mod dev;
+mod joining;
+mod key_files;
 mod operator;
 mod pki;
 mod refusal;
@@ -43,6 +45,8 @@ fn execute(cli: Cli) -> anyhow::Result<Verdict> {
             console::say("ok");
         }
         Command::Run(source) => in_runtime(run::run(configured(&source)?))?,
+        Command::Init(args) => joining::init::run(&args)?,
+        Command::Join(args) => in_runtime(async move { joining::ask::run(&args).await })?,
         Command::Simulator(args) => {
             telemetry::init_logs(&config::Log::default())?;
             in_runtime(simulator::run(args.control, args.network, args.qr_time_scale))?;

@@ -30,14 +30,18 @@ impl Authority {
     /// # Errors
     /// When the system gives no randomness.
     pub fn create() -> Result<Self, rcgen::Error> {
-        let mut params = CertificateParams::default();
-        live_long(&mut params);
-        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        params.distinguished_name.push(DnType::CommonName, "gateway cluster authority");
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        let key = KeyPair::generate()?;
+        let (params, key) = (authority_params(), KeyPair::generate()?);
         let pair = Pair { certificate: params.self_signed(&key)?.pem(), key: key.serialize_pem() };
         Ok(Self { pair, issuer: Issuer::new(params, key) })
+    }
+
+    /// An authority that was created earlier, by its certificate and key.
+    ///
+    /// # Errors
+    /// When the key is none in PEM.
+    pub fn restore(pair: Pair) -> Result<Self, rcgen::Error> {
+        let key = KeyPair::from_pem(&pair.key)?;
+        Ok(Self { pair, issuer: Issuer::new(authority_params(), key) })
     }
 
     /// Signs a certificate for a node. It serves both directions: a node calls and is called.
@@ -55,6 +59,16 @@ impl Authority {
         let key = KeyPair::generate()?;
         Ok(Pair { certificate: params.signed_by(&key, &self.issuer)?.pem(), key: key.serialize_pem() })
     }
+}
+
+/// The same each time: what an issuer writes into certificates follows from it and from the key.
+fn authority_params() -> CertificateParams {
+    let mut params = CertificateParams::default();
+    live_long(&mut params);
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.distinguished_name.push(DnType::CommonName, "gateway cluster authority");
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    params
 }
 
 /// From the first of this month's predecessor, so that a clock that lags a little accepts it, for [`LIFE_YEARS`].
@@ -137,6 +151,13 @@ mod tests {
         handshake(&authority, &one, &two, 2).unwrap();
         let wrong_name = handshake(&authority, &one, &two, 3).unwrap_err();
         assert!(wrong_name.contains("NotValidForName") || wrong_name.contains("not valid for name"), "{wrong_name}");
+    }
+
+    #[test]
+    fn a_restored_authority_issues_what_the_first_would_have() {
+        let authority = Authority::create().unwrap();
+        let again = Authority::restore(authority.pair.clone()).unwrap();
+        handshake(&authority, &authority.issue(1).unwrap(), &again.issue(2).unwrap(), 2).unwrap();
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
         () = stop.next() => return Ok(()),
     };
     let draining = match started.until_ready(&mut stop).await {
-        Awaited::Ready(ready) => ready.serve_until(&mut stop).await,
+        Awaited::Ready(ready) => ready.serve_until(&mut stop).await?,
         Awaited::Stopped(draining) => draining,
         Awaited::Excluded(refusal) => return Err(refusal.into()),
     };
@@ -156,9 +156,13 @@ pub struct Ready {
 }
 
 impl Ready {
-    async fn serve_until(self, stop: &mut StopSignals) -> Draining {
-        stop.next().await;
-        Draining { assembly: self.assembly }
+    async fn serve_until(self, stop: &mut StopSignals) -> Result<Draining, Refusal> {
+        tokio::select! {
+            // The others have taken over all that it did.
+            refusal = self.assembly.excluded() => return Err(refusal),
+            () = stop.next() => {}
+        }
+        Ok(Draining { assembly: self.assembly })
     }
 }
 

@@ -22,8 +22,15 @@ impl Authority {
     }
 
     pub(crate) fn issue(&self, node: NodeId) -> PeerTls {
+        self.issue_until(node, 4096)
+    }
+
+    /// A certificate that was good until the beginning of a year.
+    pub(crate) fn issue_until(&self, node: NodeId, year: i32) -> PeerTls {
         let key = KeyPair::generate().unwrap();
-        let certificate = CertificateParams::new(vec![node_name(node)]).unwrap().signed_by(&key, &self.0).unwrap();
+        let mut params = CertificateParams::new(vec![node_name(node)]).unwrap();
+        params.not_after = rcgen::date_time_ymd(year, 1, 1);
+        let certificate = params.signed_by(&key, &self.0).unwrap();
         PeerTls { ca_pem: self.0.pem(), cert_pem: certificate.pem(), key_pem: key.serialize_pem() }
     }
 }

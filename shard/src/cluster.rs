@@ -1,6 +1,6 @@
 //! The cluster as the HTTP side sees it: the directory, and calls to owners wherever they are.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -14,11 +14,12 @@ use model::status::Status;
 use model::time::Timestamp;
 use model::webhook::RetrySchedule;
 use network::driver::Network;
-use raft::directory::command::Command as DirectoryCommand;
+use raft::directory::command::{Command as DirectoryCommand, Rejection};
+use raft::directory::members::NodeState;
 use raft::directory::{Directory, UpdateError};
 use raft::host::{Host, OpenError};
 use raft::transport::Peers;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, broadcast, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -28,6 +29,8 @@ use crate::deliveries::{Deliveries, DeliveryRules};
 use crate::facts::Survey;
 use crate::history::deliveries::MessageDeliveries;
 use crate::history::{self, HistoryQuery, Page};
+use crate::layout::driver;
+use crate::layout::removal::{self, Risk};
 use crate::media::blobs::{BlobError, Blobs};
 use crate::media::store::{MediaConfig, MediaStore};
 use crate::membership::{Excluded, Membership, MembershipConfig};
@@ -49,6 +52,9 @@ const WORK_WAIT: Duration = Duration::from_secs(10);
 
 /// How many downloads of media from the network run at once on a node; each holds a few pieces in memory.
 const MOST_DOWNLOADS: usize = 32;
+
+/// How often a node looks at its own record, when nothing is heard of it.
+const OWN_RECORD_CHECK: Duration = Duration::from_secs(2);
 
 /// How often the gauges are set.
 const GAUGE_EVERY: Duration = Duration::from_secs(2);
@@ -107,7 +113,8 @@ pub struct Cluster {
     context: Arc<NodeContext>,
     owners: Arc<Owners>,
     router: Arc<Router>,
-    draining: AtomicBool,
+    /// Set when the process is about to end.
+    stopping: AtomicBool,
     excluded: watch::Sender<Option<Excluded>>,
     stop: CancellationToken,
     tasks: parking_lot::Mutex<Vec<JoinHandle<()>>>,
@@ -125,7 +132,8 @@ impl Cluster {
         let directory = Directory::open(node, &host, peers.clone()).await?;
         let owners = Arc::new(Owners::default());
         let blobs = Blobs::start(config.media.blobs.clone(), host.clone(), peers.clone(), directory.clone()).await?;
-        let router = Router::new(node, config.version, host.clone(), peers, directory.clone(), owners.clone());
+        let router =
+            Router::new(node, config.version, host.clone(), peers, directory.clone(), owners.clone(), blobs.clone());
         let secrets = Arc::new(config.secrets);
         let fetcher = config.attempter.fetcher();
         let media = MediaStore::new(config.media, blobs, fetcher, directory.clone(), secrets.clone());
@@ -150,6 +158,7 @@ impl Cluster {
             router: router.clone(),
             retention: Arc::new(config.retention),
             trimming: Semaphore::new(1),
+            handing_over: Semaphore::new(1),
         });
         let cluster = Arc::new(Self {
             node,
@@ -158,7 +167,7 @@ impl Cluster {
             context: context.clone(),
             owners: owners.clone(),
             router,
-            draining: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
             excluded: watch::Sender::new(None),
             stop: stop.clone(),
             tasks: parking_lot::Mutex::default(),
@@ -173,9 +182,12 @@ impl Cluster {
         });
         let joining = tokio::spawn(join(membership, cluster.excluded.clone(), stop.clone()));
         let trimming = tokio::spawn(directory.clone().keep_trimmed(config.deletion_grace, stop.clone()));
+        let knowing = tokio::spawn(directory.clone().keep_members(stop.clone()));
+        let moving = tokio::spawn(driver::run(directory.clone(), stop.clone()));
         let refreshing = tokio::spawn(directory.keep_fresh(stop.clone()));
-        let gauging = tokio::spawn(keep_gauges(cluster.context.clone(), cluster.owners.clone(), stop));
-        *cluster.tasks.lock() = vec![joining, refreshing, trimming, gauging];
+        let gauging = tokio::spawn(keep_gauges(cluster.context.clone(), cluster.owners.clone(), stop.clone()));
+        let following = tokio::spawn(follow_own_record(cluster.clone(), stop));
+        *cluster.tasks.lock() = vec![joining, knowing, moving, refreshing, trimming, gauging, following];
         Ok(cluster)
     }
 
@@ -203,7 +215,8 @@ impl Cluster {
 
     pub fn readiness(&self) -> Readiness {
         let leases = self.directory.read(|state| {
-            let here = state.placement.values().filter(|place| place.replicas.contains(&self.node));
+            // A replica that is about to join its group takes nothing away from this node.
+            let here = state.placement.values().filter(|place| place.settled && place.replicas.contains(&self.node));
             let led = |shard: ShardId| self.host.group(shard).is_some_and(|group| group.leader().is_some());
             state.cluster.is_some() && here.into_iter().all(|place| led(place.shard))
         });
@@ -211,7 +224,7 @@ impl Cluster {
             store: self.host.health().is_ready(),
             cluster: self.directory.is_fresh() && self.directory.read(|state| state.cluster.is_some()),
             leases,
-            draining: self.draining.load(Ordering::Acquire),
+            draining: self.router.is_draining(),
         }
     }
 
@@ -223,6 +236,19 @@ impl Cluster {
     /// What each node says of itself, or why nothing was heard of it. Nodes have `patience` to answer.
     pub async fn facts(&self, patience: Duration) -> Survey {
         self.router.facts(patience).await
+    }
+
+    /// Whether a node can be removed without a group losing its quorum, as far as can be told from who answers now.
+    ///
+    /// # Errors
+    /// What would go wrong.
+    pub async fn judge_removal(&self, node: NodeId) -> Result<(), Risk> {
+        let alive: BTreeSet<NodeId> = self.vitals().await.into_keys().collect();
+        let voters = self.directory.group().members().voters;
+        self.directory.read(|state| {
+            let placement: Vec<_> = state.placement.values().map(|place| &**place).collect();
+            removal::judge(node, &placement, &voters, &driver::holders(state), &alive)
+        })
     }
 
     /// Returns when the cluster has refused this node, with the reason; never otherwise.
@@ -477,16 +503,27 @@ impl Cluster {
         }
     }
 
+    /// Says from now on that this node is not ready and takes no lead, while it goes on serving: so that balancers notice
+    /// before anything changes.
+    pub fn announce_stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.router.set_draining(true);
+    }
+
     /// Hands over everything that this node leads, so that it can stop without anybody noticing.
-    pub async fn drain(&self) {
-        self.draining.store(true, Ordering::Release);
-        self.router.drain();
+    pub async fn hand_over(&self) {
         let handed_over = self.owners.all().into_iter().map(|owner| async move {
-            if let Some(target) = self.successor(owner.shard, &owner.group).await {
+            if owner.serves()
+                && let Some(target) = self.successor(owner.shard, &owner.group).await
+            {
                 hand_over_lead(&owner, target).await;
             }
         });
         join_all(handed_over).await;
+        self.hand_over_directory().await;
+    }
+
+    async fn hand_over_directory(&self) {
         let directory = self.directory.group();
         if directory.leader() == Some(self.node)
             && let Some(target) = self.successor(directory.id(), directory).await
@@ -559,6 +596,33 @@ async fn join(membership: Arc<Membership>, excluded: watch::Sender<Option<Exclud
     };
     if stop.run_until_cancelled(becoming).await == Some(true) {
         membership.host_shards().await;
+    }
+}
+
+/// Drains this node when its record says so, and undrains it; and excludes it when its record is gone for good. The leads
+/// go as each shard's owner sees it.
+async fn follow_own_record(cluster: Arc<Cluster>, stop: CancellationToken) {
+    let mut changes = cluster.directory.changes();
+    loop {
+        let (own, removed) = cluster.directory.read(|state| {
+            (state.nodes.get(&cluster.node).map(|node| node.state), state.removed.contains_key(&cluster.node))
+        });
+        if removed {
+            cluster.excluded.send_replace(Some(Excluded::Rejected(Rejection::NodeRemoved(cluster.node))));
+        }
+        let draining = own.is_some_and(|state| !state.leads() && state != NodeState::Joining);
+        cluster.router.set_draining(draining || cluster.stopping.load(Ordering::Acquire));
+        if draining {
+            cluster.hand_over_directory().await;
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            change = changes.recv() => match change {
+                Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
+                Err(broadcast::error::RecvError::Closed) => return,
+            },
+            () = tokio::time::sleep(OWN_RECORD_CHECK) => {}
+        }
     }
 }
 

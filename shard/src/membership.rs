@@ -1,7 +1,7 @@
 //! A node's place in its cluster: it forms the directory with its fellows, says who it is, makes the cluster when it is
 //! the first to lead, and hosts the shards that the placement gives it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use raft::directory::{Change, Directory, UpdateError};
 use raft::group::Group;
 use raft::host::Host;
 use tokio::sync::broadcast;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -27,6 +28,9 @@ const UPDATE_PATIENCE: Duration = Duration::from_secs(5);
 /// Between two looks at what is still missing.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
+/// Between two looks at the placement, when nothing is heard of it.
+const LOOK_AT_PLACES: Duration = Duration::from_secs(1);
+
 /// How many times in a row all nodes that answer must refuse this one before it gives up: one that starts itself may
 /// refuse for a moment.
 const REFUSALS: u32 = 2;
@@ -39,7 +43,7 @@ const AFTER_YOU: Duration = Duration::from_secs(2);
 pub struct MembershipConfig {
     pub cluster_id: Uuid,
     pub shard_count: u16,
-    /// The nodes that form the cluster.
+    /// The nodes that form the cluster, or, for one that was let in later, those that it finds it by.
     pub first_members: BTreeSet<NodeId>,
     /// Who this node is. `registered_at` is set when it registers.
     pub own: NodeRecord,
@@ -55,6 +59,29 @@ pub enum Excluded {
     /// No other node speaks with this one.
     #[error("the other nodes refuse this one: {0}")]
     Refused(String),
+}
+
+/// What a node has to do with a shard.
+enum Part {
+    Replica,
+    /// Nothing, and its group does not reckon with this node.
+    Gone,
+    /// Not known, or not yet: nothing is opened, and nothing removed.
+    Unclear,
+}
+
+/// A replica that runs here.
+struct Hosted {
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Hosted {
+    async fn end(self) {
+        self.stop.cancel();
+        // A task that panicked has ended as well.
+        let _ = self.task.await;
+    }
 }
 
 pub struct Membership {
@@ -146,13 +173,29 @@ impl Membership {
     /// Hosts what the placement gives to this node, as it changes, until stopped. Returns when all owners have ended.
     pub async fn host_shards(&self) {
         let mut changes = self.directory.changes();
-        let mut hosted: HashMap<ShardId, tokio::task::JoinHandle<()>> = HashMap::new();
+        let mut hosted: HashMap<ShardId, Hosted> = HashMap::new();
+        // Shards of others whose remains here, if there were any, are gone.
+        let mut cleared: HashSet<ShardId> = HashSet::new();
         loop {
-            for place in self.placed_here() {
-                if !hosted.contains_key(&place.shard)
-                    && let Some(hosting) = self.open(&place).await
-                {
-                    hosted.insert(place.shard, tokio::spawn(hosting.run()));
+            let places: Vec<_> = self.directory.read(|state| state.placement.values().cloned().collect());
+            for place in places {
+                match self.part_in(&place).await {
+                    Part::Replica if !hosted.contains_key(&place.shard) => {
+                        let stop = self.stop.child_token();
+                        if let Some(hosting) = self.open(&place, stop.clone()).await {
+                            hosted.insert(place.shard, Hosted { stop, task: tokio::spawn(hosting.run()) });
+                            cleared.remove(&place.shard);
+                        }
+                    }
+                    Part::Gone if !cleared.contains(&place.shard) => {
+                        if let Some(former) = hosted.remove(&place.shard) {
+                            former.end().await;
+                        }
+                        if self.clear(place.shard).await {
+                            cleared.insert(place.shard);
+                        }
+                    }
+                    Part::Replica | Part::Gone | Part::Unclear => {}
                 }
             }
             tokio::select! {
@@ -162,21 +205,48 @@ impl Membership {
                     Ok(_) => continue,
                     Err(broadcast::error::RecvError::Closed) => break,
                 },
+                // For what was not clear, or failed.
+                () = tokio::time::sleep(LOOK_AT_PLACES) => {}
             }
         }
-        for (_, hosting) in hosted {
-            // A task that panicked has ended as well.
-            let _ = hosting.await;
+        for (_, hosted) in hosted {
+            hosted.end().await;
         }
     }
 
-    fn placed_here(&self) -> Vec<Arc<PlacementRecord>> {
-        let own = self.config.own.id;
-        self.directory
-            .read(|state| state.placement.values().filter(|place| place.replicas.contains(&own)).cloned().collect())
+    /// What this node has to do with a shard.
+    async fn part_in(&self, place: &PlacementRecord) -> Part {
+        if place.replicas.contains(&self.config.own.id) {
+            return Part::Replica;
+        }
+        if !place.settled {
+            // Its group may still need the vote of the replica that was here.
+            return match self.host.holds(place.shard).await {
+                Ok(true) => Part::Replica,
+                Ok(false) => Part::Unclear,
+                Err(error) => {
+                    tracing::error!(shard = place.shard, %error, "what is left of a shard cannot be read");
+                    Part::Unclear
+                }
+            };
+        }
+        // An old copy of the directory may not show that the shard was placed here again.
+        if self.directory.is_fresh() { Part::Gone } else { Part::Unclear }
     }
 
-    async fn open(&self, place: &PlacementRecord) -> Option<Hosting> {
+    /// Removes what is left of a shard whose group has taken this node's vote away.
+    async fn clear(&self, shard: ShardId) -> bool {
+        let cleared = async {
+            if self.host.holds(shard).await.map_err(|error| error.to_string())? {
+                tracing::info!(shard, "the shard has moved away: its replica here is removed");
+                self.host.remove_group(shard).await.map_err(|error| error.to_string())?;
+            }
+            Ok::<_, String>(())
+        };
+        cleared.await.inspect_err(|error| tracing::error!(shard, %error, "a former replica cannot be removed")).is_ok()
+    }
+
+    async fn open(&self, place: &PlacementRecord, stop: CancellationToken) -> Option<Hosting> {
         let group = match self.host.open_group(place.shard, Box::new(|| Box::new(ShardMachine))).await {
             Ok(group) => group,
             Err(error) => {
@@ -200,7 +270,7 @@ impl Membership {
             shard: place.shard,
             group,
             election_min: self.config.election_min,
-            stop: self.stop.clone(),
+            stop,
         })
     }
 

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::answer;
 use crate::call::{Answer, Ask, CALL_VERSION, Call, Work};
 use crate::facts::Facts;
+use crate::media::blobs::Blobs;
 use crate::owner::hosting::Owners;
 
 /// The service under which nodes ask owners.
@@ -34,6 +35,9 @@ const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
 /// How long a node may take to say how far it has applied a shard's log.
 const PROBE_PATIENCE: Duration = Duration::from_millis(250);
+
+/// How long a new replica may take to fetch media before it is asked again.
+const WHOLE_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A replica that lacks more entries than this has not caught up.
 const CAUGHT_UP: u64 = 200;
@@ -50,6 +54,8 @@ enum Request {
     Vitals,
     /// The same with its groups, its disk and its clock.
     Facts,
+    /// How far it has applied a shard's log, once it has fetched the shard's media too.
+    Whole(ShardId),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -83,6 +89,8 @@ pub struct Router {
     owners: Arc<Owners>,
     /// The node that last answered as the owner of a shard that has no replica here.
     hints: RwLock<HashMap<ShardId, NodeId>>,
+    /// To say whether a replica here has all its bytes.
+    blobs: Arc<Blobs>,
     draining: AtomicBool,
     version: String,
     started_at: Timestamp,
@@ -96,6 +104,7 @@ impl Router {
         peers: Arc<Peers>,
         directory: Arc<Directory>,
         owners: Arc<Owners>,
+        blobs: Arc<Blobs>,
     ) -> Arc<Self> {
         let router = Arc::new(Self {
             node,
@@ -104,6 +113,7 @@ impl Router {
             directory,
             owners,
             hints: RwLock::default(),
+            blobs,
             draining: AtomicBool::new(false),
             version,
             started_at: Timestamp::now(),
@@ -163,14 +173,19 @@ impl Router {
         None
     }
 
-    /// From now on this node says that it cannot take leads.
-    pub fn drain(&self) {
-        self.draining.store(true, Ordering::Release);
+    /// Whether this node says from now on that it cannot take leads.
+    pub fn set_draining(&self, draining: bool) {
+        self.draining.store(draining, Ordering::Release);
+    }
+
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
     }
 
     /// Whom to ask: the leader that the local replica knows, the last owner that answered, then each replica in turn.
     fn next_candidate(&self, shard: ShardId, tries: usize) -> Option<NodeId> {
-        if let Some(group) = self.host.group(shard) {
+        // A replica that is only about to join its group knows of no leader.
+        if let Some(group) = self.host.group(shard).filter(|group| group.members().voters.contains(&self.node)) {
             return group.leader();
         }
         if let Some(hint) = self.hints.read().get(&shard) {
@@ -226,6 +241,16 @@ impl Router {
             Err(PeerError::Refused(reason)) => Some(reason),
             _ => None,
         })
+    }
+
+    /// Whether another replica has nearly all of a shard's log and all of its media, and so can stand in for one that
+    /// goes.
+    pub async fn is_whole(&self, node: NodeId, shard: ShardId, applied: u64) -> bool {
+        let deadline = Instant::now() + WHOLE_PATIENCE;
+        match self.ask_node(node, Request::Whole(shard), deadline).await {
+            Ok(Response::Applied(Some(theirs))) => theirs + CAUGHT_UP >= applied,
+            _ => false,
+        }
     }
 
     /// Asks one node for its facts.
@@ -301,6 +326,11 @@ impl Handler for Router {
             // A node that is about to stop takes no lead.
             Ok(Request::Applied(_)) if self.draining.load(Ordering::Acquire) => Response::Applied(None),
             Ok(Request::Applied(shard)) => Response::Applied(self.host.group(shard).map(|group| group.applied())),
+            Ok(Request::Whole(shard)) => {
+                let applied = self.host.group(shard).map(|group| group.applied());
+                let fetched = applied.is_some() && self.blobs.fetch_lacking_of(shard).await;
+                Response::Applied(applied.filter(|_| fetched))
+            }
             // A newer release's call: another node may understand it.
             Ok(Request::Call(_)) | Err(_) => Response::Answer(Answer::NotOwner),
         };

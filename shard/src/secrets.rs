@@ -9,6 +9,9 @@ use uuid::Uuid;
 /// What the deployment's own key is sealed for.
 const DEPLOYMENT: &[u8] = b"deployment-key";
 
+/// What the key of the cluster's authority is sealed for.
+const AUTHORITY: &[u8] = b"cluster-authority";
+
 /// What an endpoint's custom signing secret is sealed for.
 pub fn secret_purpose(endpoint: EndpointId) -> String {
     format!("webhook-endpoint/{endpoint}")
@@ -59,13 +62,34 @@ impl Secrets {
 
     /// A new key for the deployment.
     pub fn new_deployment_key(&self) -> SealedKey {
-        let nobody = CustomerId(Uuid::nil());
-        let key = DataKey::new(rand::random());
         let secret: [u8; 32] = rand::random();
+        self.seal_for_all(&secret, DEPLOYMENT)
+    }
+
+    /// Seals the private key of the cluster's authority, in PEM.
+    pub fn seal_authority(&self, key_pem: &str) -> SealedKey {
+        self.seal_for_all(key_pem.as_bytes(), AUTHORITY)
+    }
+
+    /// Opens what [`Secrets::seal_authority`] sealed.
+    ///
+    /// # Errors
+    /// When it was sealed under another master key.
+    pub fn open_authority(&self, key: &SealedKey) -> Result<String, SealError> {
+        String::from_utf8(self.open_for_all(key, AUTHORITY)?).map_err(|_| SealError::Damaged)
+    }
+
+    /// Seals what is the whole deployment's, and no customer's.
+    fn seal_for_all(&self, plaintext: &[u8], purpose: &[u8]) -> SealedKey {
+        let key = DataKey::new(rand::random());
         SealedKey {
-            wrapped_by: self.master.wrap(&key, nobody, rand::random()),
-            sealed: key.seal(&secret, DEPLOYMENT, rand::random()),
+            wrapped_by: self.master.wrap(&key, CustomerId(Uuid::nil()), rand::random()),
+            sealed: key.seal(plaintext, purpose, rand::random()),
         }
+    }
+
+    fn open_for_all(&self, key: &SealedKey, purpose: &[u8]) -> Result<Vec<u8>, SealError> {
+        self.keyring.unwrap(&key.wrapped_by, CustomerId(Uuid::nil()))?.open(&key.sealed, purpose)
     }
 
     /// Opens the deployment's key.
@@ -73,6 +97,6 @@ impl Secrets {
     /// # Errors
     /// When the cluster was formed under another master key.
     pub fn deployment_key(&self, key: &SealedKey) -> Result<Vec<u8>, SealError> {
-        self.keyring.unwrap(&key.wrapped_by, CustomerId(Uuid::nil()))?.open(&key.sealed, DEPLOYMENT)
+        self.open_for_all(key, DEPLOYMENT)
     }
 }

@@ -139,6 +139,27 @@ impl Cluster {
         Self { running: Arc::new(Running { data, dev, _undertaker: undertaker, _folder: folder, _room: room }) }
     }
 
+    /// A cluster that was made in another way than by `gateway dev`.
+    pub(crate) fn of(data: PathBuf, dev: Dev, undertaker: Undertaker, folder: TempDir, room: Room) -> Self {
+        let dev = Mutex::new(dev);
+        Self { running: Arc::new(Running { data, dev, _undertaker: undertaker, _folder: folder, _room: room }) }
+    }
+
+    /// Notes what has changed in a cluster that is not `gateway dev`'s.
+    pub(crate) fn note(&self, change: impl FnOnce(&mut Dev)) {
+        change(&mut self.running.dev.lock().expect("no holder panics"));
+    }
+
+    /// Forgets a node that will not come back.
+    pub fn note_gone(&self, node: u64) {
+        self.note(|dev| dev.nodes.retain(|known| known.id != node));
+    }
+
+    /// Tells a node to stop, as a supervisor does.
+    pub fn terminate(&self, node: u64) {
+        self.signal(node, Signal::SIGTERM);
+    }
+
     /// `dev.json` as it is now.
     pub fn dev(&self) -> Dev {
         self.running.dev.lock().expect("no holder panics").clone()
@@ -270,19 +291,32 @@ impl Drop for Running {
 /// A process that stops the cluster and removes its folder when the test program closes its end of a pipe, whichever way
 /// it ends. A shared cluster is dropped by nobody: it ends with the program.
 #[derive(Debug)]
-struct Undertaker {
+pub(crate) struct Undertaker {
     child: Child,
 }
 
 impl Undertaker {
     fn new(data: &Path, folder: Option<&Path>) -> Self {
-        use std::os::unix::process::CommandExt;
         let script = r#"cat; [ -d "$2" ] && "$1" dev down --data "$2"; [ -z "$3" ] || rm -rf "$3""#;
-        let child = Command::new("sh")
-            .args(["-c", script, "sh"])
-            .arg(binary::gateway())
-            .arg(data)
-            .args(folder)
+        let mut command = Command::new("sh");
+        command.args(["-c", script, "sh"]).arg(binary::gateway()).arg(data).args(folder);
+        Self::start(command)
+    }
+
+    /// For processes whose ids stand in files of a folder, which is removed unless it is to be kept.
+    pub(crate) fn of_processes(folder: &Path, keep: bool) -> Self {
+        // An id may be another process's by now: those that run in the folder are ours.
+        let script = r#"cat
+for f in "$1"/*.pid; do p=$(cat "$f"); [ "$(readlink "/proc/$p/cwd")" = "$1" ] && kill -9 "$p"; done
+[ -n "$2" ] || rm -rf "$1""#;
+        let mut command = Command::new("sh");
+        command.args(["-c", script, "sh"]).arg(folder).args(keep.then_some("keep"));
+        Self::start(command)
+    }
+
+    fn start(mut command: Command) -> Self {
+        use std::os::unix::process::CommandExt;
+        let child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

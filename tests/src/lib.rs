@@ -1,6 +1,7 @@
 //! The harness of the end-to-end tests: a real cluster of real processes, driven from outside as a customer would.
 //!
 //! - [`cluster`]: `gateway dev` on free ports and a folder of its own, its nodes killed, paused and started again.
+//! - [`grown`]: a cluster made by `gateway init` and `gateway join`, node by node.
 //! - [`http`]: requests and answers, with the assertions that every test needs.
 //! - [`simulator`]: the messaging network's control port: phones, ledger, faults.
 //! - [`tenant`]: a customer of one test, its keys and its paired channels.
@@ -19,6 +20,7 @@
 
 pub mod binary;
 pub mod cluster;
+pub mod grown;
 pub mod http;
 pub mod issuer;
 pub mod mailbox;

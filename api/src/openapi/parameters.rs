@@ -17,6 +17,7 @@ pub fn of_path(path: &str, name: &str) -> Option<(Value, &'static str)> {
         "id" if path.starts_with("/v1/webhook-endpoints/") => (uuid(), "The webhook endpoint"),
         "id" if path.starts_with("/v1/api-keys/") => (uuid(), "The API key"),
         "id" if path.starts_with("/v1/support/") || path.starts_with("/v1/admin/support/") => (uuid(), "The ticket"),
+        "shard" => (json!({ "type": "integer", "minimum": 1, "maximum": 1024 }), "The shard"),
         "delivery_id" => (uuid(), "The webhook delivery"),
         "media_id" => (uuid(), "The media"),
         "user_id" => (uuid(), "The member"),

@@ -1,5 +1,5 @@
-//! The operator's port: customers and their members, channels of all customers, support tickets, metrics, and how the
-//! cluster is (supplement 28.6 and 31, rows 14 and 15).
+//! The operator's port: customers and their members, channels of all customers, support tickets, metrics, how the
+//! cluster is, and what is placed on its nodes (supplement 28.6 and 31, rows 14 and 15).
 //!
 //! `status`, `shards` and `check` rest on a `survey`: every node is asked about itself.
 
@@ -8,6 +8,7 @@ mod channels;
 mod check;
 mod customers;
 mod keys;
+mod layout;
 mod metrics;
 mod nodes;
 mod shards;
@@ -15,6 +16,7 @@ mod status;
 mod stuck;
 mod survey;
 mod tickets;
+mod tokens;
 mod trace;
 mod users;
 
@@ -36,6 +38,8 @@ pub fn routes() -> Vec<Route> {
     routes.extend(stuck::routes());
     routes.extend(keys::routes());
     routes.extend(audit::routes());
+    routes.extend(tokens::routes());
+    routes.extend(layout::routes());
     routes.extend(tickets::routes());
     routes.extend(metrics::routes());
     routes.extend(openapi::routes());

@@ -1,24 +1,56 @@
-//! `GET /v1/admin/nodes`: the members of the cluster, what each leads, and how its disk and its clock are.
+//! `/v1/admin/nodes`: the members of the cluster, what each leads, how its disk and its clock are, and how it is taken
+//! out of service and removed.
 
 use std::time::Duration;
 
-use model::id::ShardId;
+use model::error::{ApiError, ErrorCode};
+use model::field::{Body, Fields, rule};
+use model::id::{NodeId, ShardId};
+use model::issue::Issues;
 use model::time::Timestamp;
+use raft::directory::command::Command;
+use raft::directory::members::{MemberCommand, NodeState};
 use raft::directory::records::NodeRecord;
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 
 use super::survey::ClusterView;
+use crate::audit::Target;
 use crate::exchange::OperatorCall;
 use crate::openapi::Doc;
 use crate::reply::{List, Outcome, Reply};
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
+    use ErrorCode as E;
     vec![
         Route::get("/v1/admin/nodes")
             .operator(list)
             .doc(Doc::new("list_nodes", "List the members of the cluster").list::<NodeView>()),
+        Route::patch("/v1/admin/nodes/{id}").operator(weigh).doc(
+            Doc::new("weigh_node", "Give a node another share of the shards")
+                .about("Nothing moves until the next layout is applied.")
+                .body(parse_weight, json!({ "weight": 2 }))
+                .ok::<NodeView>()
+                .errors(&[E::NotFound]),
+        ),
+        Route::delete("/v1/admin/nodes/{id}").operator(remove).doc(
+            Doc::new("remove_node", "Remove a node for good")
+                .about("What it holds goes elsewhere first. Its id is never given to another.")
+                .accepted::<NodeView>()
+                .errors(&[E::NotFound, E::BadRequest]),
+        ),
+        Route::post("/v1/admin/nodes/{id}/drain").operator(drain).doc(
+            Doc::new("drain_node", "Move all that a node leads to others, so that it can stop")
+                .accepted::<NodeView>()
+                .errors(&[E::NotFound, E::BadRequest]),
+        ),
+        Route::post("/v1/admin/nodes/{id}/undrain").operator(undrain).doc(
+            Doc::new("undrain_node", "Let a drained node lead again")
+                .accepted::<NodeView>()
+                .errors(&[E::NotFound, E::BadRequest]),
+        ),
     ]
 }
 
@@ -31,6 +63,10 @@ struct NodeView {
     version: Option<String>,
     #[schemars(extend("enum" = ["ready", "draining", "down"]))]
     state: &'static str,
+    /// Where it is in its life; a node that is `leaving` is removed as soon as nothing is placed on it.
+    member: NodeState,
+    /// Whether it votes in the directory.
+    votes: bool,
     zone: Option<String>,
     weight: u32,
     slots: u32,
@@ -59,8 +95,13 @@ struct NodeView {
 }
 
 async fn list(call: &mut OperatorCall) -> Outcome {
+    Ok(Reply::ok(&List::whole(views(call).await)))
+}
+
+async fn views(call: &OperatorCall) -> Vec<NodeView> {
     let view = ClusterView::take(call).await;
-    let nodes = call.cluster().directory().read(|state| {
+    let voters = call.cluster().directory().group().members().voters;
+    call.cluster().directory().read(|state| {
         let view = |node: &NodeRecord| {
             let heard = view.survey.get(&node.id);
             let said = heard.and_then(|heard| heard.as_ref().ok());
@@ -77,6 +118,8 @@ async fn list(call: &mut OperatorCall) -> Outcome {
                     Some(vitals) if vitals.draining => "draining",
                     Some(_) => "ready",
                 },
+                member: node.state,
+                votes: voters.contains(&node.id),
                 zone: node.zone.clone(),
                 weight: node.weight,
                 slots: node.max_channels,
@@ -99,6 +142,49 @@ async fn list(call: &mut OperatorCall) -> Outcome {
             }
         };
         state.nodes.values().map(|node| view(node)).collect()
-    });
-    Ok(Reply::ok(&List::whole(nodes)))
+    })
+}
+
+fn parse_weight(body: &Body) -> Result<u32, ApiError> {
+    let issues = Issues::new();
+    let weight = Fields::new(body, &issues).required("weight", rule::integer(1..=1_000));
+    issues.finish(|| u32::try_from(weight?).ok())
+}
+
+async fn weigh(call: &mut OperatorCall) -> Outcome {
+    let body = call.object().await?;
+    let weight = parse_weight(&body)?;
+    let node = named(call)?;
+    let view = change(call, node, MemberCommand::Weigh { node, weight }, "node.weighed").await?;
+    Ok(Reply::ok(&view))
+}
+
+async fn drain(call: &mut OperatorCall) -> Outcome {
+    let node = named(call)?;
+    Ok(Reply::accepted(&change(call, node, MemberCommand::Drain(node), "node.drained").await?))
+}
+
+async fn undrain(call: &mut OperatorCall) -> Outcome {
+    let node = named(call)?;
+    Ok(Reply::accepted(&change(call, node, MemberCommand::Undrain(node), "node.undrained").await?))
+}
+
+async fn remove(call: &mut OperatorCall) -> Outcome {
+    let node = named(call)?;
+    call.cluster().judge_removal(node).await.map_err(|risk| ApiError::bad_request(risk.to_string()))?;
+    Ok(Reply::accepted(&change(call, node, MemberCommand::Leave(node), "node.removed").await?))
+}
+
+/// The node of the path, which must be a member.
+fn named(call: &OperatorCall) -> Result<NodeId, ApiError> {
+    let id: Option<NodeId> = call.id("id");
+    id.filter(|id| call.cluster().directory().read(|state| state.nodes.contains_key(id)))
+        .ok_or_else(|| ApiError::not_found("node", call.parameter("id")))
+}
+
+async fn change(call: &OperatorCall, node: NodeId, command: MemberCommand, action: &str) -> Result<NodeView, ApiError> {
+    let entry = call.audited_of_cluster(action, Target::new("node", node, format!("node {node}")));
+    call.update(Command::Members(command), vec![entry]).await?;
+    let view = views(call).await.into_iter().find(|view| view.id == node);
+    view.ok_or_else(|| ApiError::not_found("node", &node.to_string()))
 }

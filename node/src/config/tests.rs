@@ -34,6 +34,7 @@ fn the_example_is_valid_and_shows_the_defaults() {
     validate::validate(&all).unwrap();
     // Some optional keys have no default that a file could state.
     all.peer.advertise = None;
+    all.peer.ca_key_file = None;
     all.webhooks.ca_file = None;
     all.media.s3 = None;
     all.auth = Auth::default();

@@ -145,7 +145,16 @@ fn cluster(config: &Config) -> Result<(), Refusal> {
         ensure(member.id > 0, &key("id"), "is 0", "number nodes from 1")?;
         ensure(ids.insert(member.id), &key("id"), "stands twice", "give every node its own id")?;
         ensure(peers.insert(&member.peer), &key("peer"), "stands twice", "give every node its own address")?;
-        ensure(is_http_url(&member.api), &key("api"), "is no http or https URL", "write http://host:port")?;
+        ensure(
+            member.api.as_deref().is_none_or(is_http_url),
+            &key("api"),
+            "is no http or https URL",
+            "write http://host:port",
+        )?;
+    }
+    if cluster.joined {
+        let others = cluster.nodes.iter().any(|member| member.id != config.node.id);
+        return ensure(others, "cluster.nodes", "names no other node", "list some nodes of the cluster");
     }
     if config.own_member().is_none() {
         let problem = format!("has no entry with id {} (node.id)", config.node.id);

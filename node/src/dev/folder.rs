@@ -1,18 +1,17 @@
 //! The folder of a development cluster: what lies where, and what survives from one run to the next.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use model::id::NodeId;
-use rand::Rng;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use uuid::Uuid;
 
 use super::description::Description;
 use super::ports::Ports;
+use crate::key_files::{random_hex, write_atomically, write_private};
 use crate::pki::{Authority, Pair};
 use crate::refusal::Refusal;
 
@@ -129,15 +128,13 @@ impl Folder {
                 write_private(&self.key_file(node), &key)?;
                 write_atomically(&self.cert_file(node), certificate.as_bytes(), 0o644)?;
             }
-            write_private(&self.root.join("pki/ca.key"), &authority.pair.key)?;
+            write_private(&self.ca_key_file(), &authority.pair.key)?;
             // Last: it says that the others are there.
             write_atomically(&ca, authority.pair.certificate.as_bytes(), 0o644)?;
         }
         for (path, length) in [(self.master_key_file(), 32), (self.operator_token_file(), 24)] {
             if !path.exists() {
-                let mut bytes = vec![0; length];
-                rand::rng().fill_bytes(&mut bytes);
-                write_private(&path, &format!("{}\n", hex::encode(bytes)))?;
+                write_private(&path, &random_hex(length))?;
             }
         }
         Ok(())
@@ -149,6 +146,10 @@ impl Folder {
 
     pub fn ca_file(&self) -> PathBuf {
         self.root.join("pki/ca.pem")
+    }
+
+    pub fn ca_key_file(&self) -> PathBuf {
+        self.root.join("pki/ca.key")
     }
 
     pub fn cert_file(&self, node: NodeId) -> PathBuf {
@@ -224,20 +225,6 @@ pub fn write_json<T: Serialize>(path: &Path, value: &T) -> anyhow::Result<()> {
     let mut text = serde_json::to_vec_pretty(value)?;
     text.push(b'\n');
     write_atomically(path, &text, 0o600).with_context(|| path.display().to_string())
-}
-
-pub fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
-    write_atomically(path, text.as_bytes(), 0o600).with_context(|| path.display().to_string())
-}
-
-fn write_atomically(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.tmp", std::process::id()));
-    let temporary = path.with_file_name(name);
-    let mut file = File::options().write(true).create(true).truncate(true).mode(mode).open(&temporary)?;
-    file.write_all(bytes)?;
-    drop(file);
-    fs::rename(&temporary, path)
 }
 
 #[cfg(test)]

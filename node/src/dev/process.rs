@@ -12,7 +12,8 @@ use model::id::NodeId;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::folder::{Folder, Plan, write_private};
+use super::folder::{Folder, Plan};
+use crate::key_files::write_private;
 
 /// How often a process is looked at while its end is awaited.
 const POLL: Duration = Duration::from_millis(10);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context;
 use model::id::NodeId;
 
-use super::folder::{Folder, Plan, write_private};
+use super::folder::{Folder, Plan};
 use crate::cli::{LimitArgs, UpArgs};
 use crate::config::auth::{Auth, Mail};
 use crate::config::{
@@ -13,6 +13,7 @@ use crate::config::{
     Member, Network, Node, Ops, Peer, Secrets, Support, Timing, Webhooks,
 };
 use crate::config::{load, validate};
+use crate::key_files::write_private;
 
 /// Writes the configuration files of all nodes. Flags hold for this run: a resumed folder gets them anew.
 ///
@@ -53,12 +54,14 @@ fn of_node(folder: &Folder, plan: Plan, args: &UpArgs, node: NodeId) -> Config {
             ca_file: folder.ca_file(),
             cert_file: folder.cert_file(node),
             key_file: folder.key_file(node),
+            ca_key_file: Some(folder.ca_key_file()),
         },
         cluster: Cluster {
             cluster_id: plan.cluster_id,
             shards: 16,
             timing: Timing::Lan,
-            nodes: plan.node_ids().map(|id| Member { id, peer: local(ports.peer(id)), api: url(id) }).collect(),
+            joined: false,
+            nodes: plan.node_ids().map(|id| Member { id, peer: local(ports.peer(id)), api: Some(url(id)) }).collect(),
         },
         secrets: Secrets { master_key: None, master_key_file: Some(folder.master_key_file()) },
         network: Network {

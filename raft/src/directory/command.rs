@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::health::HealthNote;
+use super::layout::LayoutCommand;
+use super::members::{MemberCommand, NodeState};
 use super::records::{
     AuditEntry, ChannelRecord, ClusterRecord, CustomerRecord, DisabledReason, EndpointRecord, KeyRecord, NodeRecord,
     PlacementRecord,
@@ -41,7 +43,10 @@ pub enum Command {
     },
     /// A node says who it is at each start.
     RegisterNode(NodeRecord),
-    Place(Vec<PlacementRecord>),
+    /// The lives of nodes.
+    Members(MemberCommand),
+    /// Where shards are to be.
+    Layout(LayoutCommand),
     ShardFormed(ShardId),
 
     CreateCustomer {
@@ -160,6 +165,7 @@ pub struct SealedHeaders {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Reply {
     Done,
+    Node(NodeRecord),
     Customer(CustomerRecord),
     Key(KeyRecord),
     Channel(ChannelRecord),
@@ -184,6 +190,30 @@ pub enum Rejection {
         "node {node} is known with another data folder (storage id {known}); a wiped or foreign folder cannot take its place"
     )]
     ForeignStorage { node: NodeId, known: Uuid },
+    #[error("node {0} is no member of this cluster; let it in with a token of its own (gateway token, gateway join)")]
+    NodeUnknown(NodeId),
+    #[error("node {0} was removed from this cluster; let it in under a new id (gateway token, gateway join)")]
+    NodeRemoved(NodeId),
+    #[error("node {0} is the last one that can hold replicas")]
+    LastNode(NodeId),
+    #[error("node {node} is {state:?}")]
+    NodeState { node: NodeId, state: NodeState },
+    #[error("a cluster has at most {limit} nodes")]
+    NodeLimit { limit: u32 },
+    #[error("node {node} has the address {address}")]
+    AddressTaken { node: NodeId, address: String },
+    #[error("the token is not known")]
+    TokenUnknown,
+    #[error("the token has let another node in")]
+    TokenUsed,
+    #[error("the token expired at {0}")]
+    TokenExpired(Timestamp),
+    #[error("a change of the layout is under way")]
+    LayoutRuns,
+    #[error("the layout has changed since")]
+    LayoutStale,
+    #[error("the change of the layout is over")]
+    LayoutOver,
     #[error("no such customer")]
     CustomerNotFound,
     #[error("the customer is not deleted")]

@@ -107,6 +107,10 @@ impl Directory {
         Ok(directory)
     }
 
+    pub(super) fn node(&self) -> NodeId {
+        self.node
+    }
+
     pub fn group(&self) -> &Group {
         &self.group
     }

@@ -22,6 +22,10 @@ const TICKET_OF: u8 = b'i';
 const TICKET_MESSAGE: u8 = b'j';
 const TICKET_BOOK: u8 = b'l';
 const TICKET_FORWARD: u8 = b'f';
+const AUTHORITY: u8 = b'1';
+const LAYOUT: u8 = b'2';
+const REMOVED_NODE: u8 = b'd';
+const JOIN_TOKEN: u8 = b'g';
 const APPLIED: u8 = b'r';
 const APPLIED_ORDER: u8 = b'o';
 
@@ -30,6 +34,8 @@ const APPLIED_ORDER: u8 = b'o';
 pub struct Table(u8);
 
 pub const NODES: Table = Table(NODE);
+pub const REMOVED_NODES: Table = Table(REMOVED_NODE);
+pub const JOIN_TOKENS: Table = Table(JOIN_TOKEN);
 pub const PLACEMENTS: Table = Table(PLACEMENT);
 pub const CUSTOMERS: Table = Table(CUSTOMER);
 pub const API_KEYS: Table = Table(API_KEY);
@@ -52,6 +58,15 @@ impl Table {
 
 pub fn cluster() -> Vec<u8> {
     vec![CLUSTER]
+}
+
+pub fn authority() -> Vec<u8> {
+    vec![AUTHORITY]
+}
+
+/// The last change of the placement.
+pub fn layout() -> Vec<u8> {
+    vec![LAYOUT]
 }
 
 pub fn node(id: NodeId) -> Vec<u8> {

@@ -2,6 +2,7 @@
 //!
 //! - [`records`]: what it holds. [`users`]: of it, members and their sessions. [`command`]: what can be asked of it.
 //! - [`health`]: of it, how endpoints answer. [`support`]: of it, support tickets.
+//! - [`members`]: of it, the lives of nodes. [`layout`]: of it, changes of the placement.
 //! - [`state`]: the pure function from state and command to reply; `machine` puts it behind Raft.
 //! - [`Directory`]: the handle that the rest of the node uses: reads from memory, updates through the leader, and
 //!   knows how old its copy may be.
@@ -11,7 +12,9 @@ pub mod freshness;
 mod handle;
 pub mod health;
 mod keys;
+pub mod layout;
 mod machine;
+pub mod members;
 pub mod records;
 mod retention;
 pub mod state;
@@ -19,6 +22,7 @@ pub mod support;
 #[cfg(test)]
 mod tests;
 pub mod users;
+mod voters;
 
 pub use handle::{AuditQuery, Directory, UpdateError};
 pub use state::Change;

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::health::EndpointHealth;
+use super::members::NodeState;
 
 /// The cluster itself; written once, when it is formed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -59,6 +60,11 @@ pub struct NodeRecord {
     /// How many sessions the node takes.
     pub max_channels: u32,
     pub registered_at: Timestamp,
+    #[serde(default)]
+    pub state: NodeState,
+    /// The weight that its own configuration gave at its last start; an operator may have given it another since.
+    #[serde(default)]
+    pub configured_weight: u32,
 }
 
 /// Where a shard lives.
@@ -71,6 +77,14 @@ pub struct PlacementRecord {
     /// Set when the shard's group has committed its first entry; a replica that finds its group empty after that
     /// waits for a leader instead of forming the group anew.
     pub formed: bool,
+    /// Whether exactly these replicas vote; false while the shard is on its way to them.
+    #[serde(default = "settled")]
+    pub settled: bool,
+}
+
+/// Of records from before there were moves.
+fn settled() -> bool {
+    true
 }
 
 /// A customer (tenant).

@@ -1,5 +1,7 @@
 //! The directory's state in memory, and the pure function that a command is: state and command in, reply and change out.
 
+mod layout;
+mod members;
 mod purge;
 mod retention;
 mod support;
@@ -17,6 +19,8 @@ use serde::de::DeserializeOwned;
 
 use super::command::{Command, Proposal, Rejection, Reply};
 use super::keys::{self, Table};
+use super::layout::LayoutRecord;
+use super::members::{AuthorityRecord, JoinToken, RemovedNode};
 use super::records::{
     AuditEntry, ChannelRecord, ClusterRecord, CustomerRecord, EndpointRecord, KeyRecord, NodeRecord, PlacementRecord,
     StreamedRecord,
@@ -36,6 +40,12 @@ pub struct DirectoryState {
     pub cluster: Option<Arc<ClusterRecord>>,
     pub nodes: BTreeMap<NodeId, Arc<NodeRecord>>,
     pub placement: BTreeMap<ShardId, Arc<PlacementRecord>>,
+    /// The last change of the placement.
+    pub layout: Option<Arc<LayoutRecord>>,
+    /// Nodes that are gone for good.
+    pub removed: BTreeMap<NodeId, Arc<RemovedNode>>,
+    pub authority: Option<Arc<AuthorityRecord>>,
+    tokens: BTreeMap<[u8; 32], Arc<JoinToken>>,
     pub customers: HashMap<CustomerId, Arc<CustomerRecord>>,
     pub keys: HashMap<KeyId, Arc<KeyRecord>>,
     pub endpoints: HashMap<EndpointId, Arc<EndpointRecord>>,
@@ -74,6 +84,14 @@ impl DirectoryState {
         state.cluster = view.get(&keys::cluster()).map(|bytes| Arc::new(decode(&bytes)));
         each(view, keys::NODES, |node: NodeRecord| {
             state.nodes.insert(node.id, Arc::new(node));
+        });
+        state.authority = view.get(&keys::authority()).map(|bytes| Arc::new(decode(&bytes)));
+        state.layout = view.get(&keys::layout()).map(|bytes| Arc::new(decode(&bytes)));
+        each(view, keys::REMOVED_NODES, |removed: RemovedNode| {
+            state.removed.insert(removed.id, Arc::new(removed));
+        });
+        each(view, keys::JOIN_TOKENS, |token: JoinToken| {
+            state.tokens.insert(token.hash, Arc::new(token));
         });
         each(view, keys::PLACEMENTS, |placement: PlacementRecord| {
             state.placement.insert(placement.shard, Arc::new(placement));
@@ -188,25 +206,12 @@ impl DirectoryState {
                 Ok(Reply::Done)
             }
             Command::RegisterNode(node) => {
-                match self.nodes.get(&node.id) {
-                    Some(known) if known.storage_id != node.storage_id => {
-                        return Err(Rejection::ForeignStorage { node: node.id, known: known.storage_id });
-                    }
-                    Some(known) => {
-                        let registered_at = known.registered_at;
-                        self.put_node(NodeRecord { registered_at, ..node }, store);
-                    }
-                    None => self.put_node(node, store),
-                }
+                let reply = self.register(node, store)?;
                 changes.push(Change::Layout);
-                Ok(Reply::Done)
+                Ok(reply)
             }
-            Command::Place(placement) => {
-                self.cluster.as_ref().ok_or(Rejection::NotFormed)?;
-                placement.into_iter().for_each(|place| self.put_placement(place, store));
-                changes.push(Change::Layout);
-                Ok(Reply::Done)
-            }
+            Command::Members(command) => self.run_members(command, at, store, changes),
+            Command::Layout(command) => self.run_layout(command, at, store, changes),
             Command::ShardFormed(shard) => {
                 let known = self.placement.get(&shard).ok_or(Rejection::NotFormed)?;
                 let formed = PlacementRecord { formed: true, ..(**known).clone() };

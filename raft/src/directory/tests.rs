@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod members;
 mod support;
 mod users;
 
@@ -198,15 +199,7 @@ fn a_deleted_channel_takes_its_keys_with_it() {
 #[test]
 fn a_node_with_another_data_folder_is_refused() {
     let mut rig = Rig::new();
-    let node = NodeRecord {
-        id: 1,
-        storage_id: Uuid::from_u128(1),
-        peer: "127.0.0.1:8201".into(),
-        zone: None,
-        weight: 1,
-        max_channels: 1,
-        registered_at: Timestamp(0),
-    };
+    let node = members::node(1);
     rig.run(Command::RegisterNode(node.clone())).unwrap();
     rig.run(Command::RegisterNode(node.clone())).unwrap();
     let wiped = NodeRecord { storage_id: Uuid::from_u128(2), ..node };

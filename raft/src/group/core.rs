@@ -248,7 +248,8 @@ impl Drop for Reading<'_> {
 fn members_of(membership: &Membership) -> Members {
     let voters: BTreeSet<NodeId> = membership.voter_ids().collect();
     let learners = membership.membership().learner_ids().collect();
-    Members { voters, learners }
+    let joint = membership.membership().get_joint_config().len() > 1;
+    Members { voters, learners, joint }
 }
 
 /// What openraft says of a write, as its proposer needs to know it.

@@ -84,6 +84,8 @@ pub struct Leadership {
 pub struct Members {
     pub voters: BTreeSet<NodeId>,
     pub learners: BTreeSet<NodeId>,
+    /// Whether the group is between two sets of voters, and needs a quorum of both.
+    pub joint: bool,
 }
 
 /// A command on its way; awaiting it gives the machine's answer. Dropping it does not take the command back.
@@ -242,11 +244,16 @@ impl Group {
         changed(tokio::time::timeout_at(deadline.into(), change).await)
     }
 
-    /// Makes these nodes the voters; earlier voters that are not among them leave the group. New voters have to be
-    /// learners before, and should have caught up: a quorum may need them at once.
-    pub async fn change_members(&self, voters: BTreeSet<NodeId>, deadline: Instant) -> Result<(), ChangeError> {
+    /// Makes these nodes the voters; earlier voters that are not among them leave the group, or stay as learners with
+    /// `retain`. New voters have to be learners before, and should have caught up: a quorum may need them at once.
+    pub async fn change_members(
+        &self,
+        voters: BTreeSet<NodeId>,
+        retain: bool,
+        deadline: Instant,
+    ) -> Result<(), ChangeError> {
         let raft = self.raft()?;
-        let change = raft.change_membership(voters, false);
+        let change = raft.change_membership(voters, retain);
         changed(tokio::time::timeout_at(deadline.into(), change).await)
     }
 

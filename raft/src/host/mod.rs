@@ -283,6 +283,19 @@ impl Host {
         self.inner.core(id).map(Group::new)
     }
 
+    /// Whether there is anything of a group on disk.
+    ///
+    /// # Errors
+    /// When the disk cannot be read.
+    pub async fn holds(&self, id: GroupId) -> std::io::Result<bool> {
+        let (logs, state) = (self.inner.shared.logs.clone(), self.inner.shared.state.clone());
+        let looking = self.inner.shared.peers.runtime().spawn_blocking(move || {
+            let log = logs.recover(id)?;
+            Ok(log.last.is_some() || log.vote.is_some() || state.applied(id)?.last.is_some())
+        });
+        looking.await.map_err(std::io::Error::other)?
+    }
+
     /// Stops a group; its log and state stay on disk.
     pub async fn close_group(&self, id: GroupId) {
         let _changing = self.changing.lock().await;

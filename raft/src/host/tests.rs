@@ -311,7 +311,7 @@ async fn members_join_and_leave() {
         assert!(cluster.group(id).is_pristine().await);
         cluster.group(1).add_learner(id, soon()).await.unwrap();
     }
-    cluster.group(1).change_members(BTreeSet::from([1, 2, 3]), soon()).await.unwrap();
+    cluster.group(1).change_members(BTreeSet::from([1, 2, 3]), false, soon()).await.unwrap();
     assert_eq!(cluster.get(3, "a").await.as_deref(), Some("1"));
     assert_eq!(cluster.group(1).members().voters, BTreeSet::from([1, 2, 3]));
     let leader = cluster.leader().await;
@@ -319,7 +319,7 @@ async fn members_join_and_leave() {
         cluster.group(1).transfer_leader(2, soon()).await.unwrap();
     }
     let leader = cluster.leader().await;
-    cluster.group(leader).change_members(BTreeSet::from([2, 3]), soon()).await.unwrap();
+    cluster.group(leader).change_members(BTreeSet::from([2, 3]), false, soon()).await.unwrap();
     cluster.put("b", "2").await;
     cluster.node(1).host.remove_group(GROUP).await.unwrap();
     assert_eq!(cluster.node(1).group.propose(Bytes::new(), soon()).await, Err(ProposeError::Stopped));

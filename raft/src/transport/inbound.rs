@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::frame::{self, FrameError, Kind, Message};
 use super::hello::{self, Answer, Hello, HelloError};
 use super::stream::{self, Outgoing};
-use super::{Class, PeerError, Service, Shared, tls};
+use super::{Class, PeerError, Service, Shared, stranger, tls};
 use crate::telemetry;
 
 /// Answers that may wait for a connection.
@@ -27,6 +27,7 @@ const HANDSHAKES: usize = 64;
 /// Accepts peers until the node stops.
 pub(super) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
     let handshakes = Arc::new(Semaphore::new(HANDSHAKES));
+    let strangers = Arc::new(Semaphore::new(stranger::AT_ONCE));
     loop {
         let permit = match handshakes.clone().acquire_owned().await {
             Ok(permit) => permit,
@@ -42,13 +43,15 @@ pub(super) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
             }
         };
         let task = {
-            let shared = shared.clone();
+            let (shared, strangers) = (shared.clone(), strangers.clone());
             async move {
                 // The handshake of a peer that is paused, or no peer at all, must not stay for ever.
                 let greeted = tokio::time::timeout(shared.connect_timeout * 5, greet(&shared, socket)).await;
                 drop(permit);
                 match greeted {
-                    Ok(Ok((stream, peer, class))) => {
+                    Ok(Ok(Greeted::Stranger(stream))) => answer_stranger(&shared, *stream, &strangers).await,
+                    Ok(Ok(Greeted::Peer(stream, peer, class))) => {
+                        let stream = *stream;
                         let stop = shared.stop.clone();
                         let (tracker, runtime) = (shared.tracker.clone(), shared.runtime_of(class).clone());
                         let serving = async move {
@@ -72,15 +75,38 @@ pub(super) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
     }
 }
 
-async fn greet(shared: &Shared, socket: TcpStream) -> Result<(TlsStream<TcpStream>, NodeId, Class), HelloError> {
+/// Who has connected.
+enum Greeted {
+    Peer(Box<TlsStream<TcpStream>>, NodeId, Class),
+    /// It has shown no certificate.
+    Stranger(Box<TlsStream<TcpStream>>),
+}
+
+/// Answers one question. Strangers beyond those that may be served at once are turned away: they may ask again.
+async fn answer_stranger(shared: &Shared, mut stream: TlsStream<TcpStream>, places: &Semaphore) {
+    let Ok(_place) = places.try_acquire() else { return };
+    let Some(handler) = shared.strangers.read().clone() else { return };
+    // The answer is worked out where calls of the floors above are handled.
+    let serving = shared
+        .caller
+        .spawn(async move { tokio::time::timeout(stranger::PATIENCE, stranger::serve(&mut stream, &*handler)).await });
+    if !matches!(serving.await, Ok(Ok(Ok(())))) {
+        tracing::debug!("a stranger was not answered");
+    }
+}
+
+async fn greet(shared: &Shared, socket: TcpStream) -> Result<Greeted, HelloError> {
     socket.set_nodelay(true)?;
     let mut stream = shared.tls.acceptor.accept(socket).await?;
+    if stream.get_ref().1.peer_certificates().is_none() {
+        return Ok(Greeted::Stranger(Box::new(stream)));
+    }
     let theirs: Hello = hello::receive(&mut stream).await?;
     match admit(shared, &stream, &theirs) {
         Ok(class) => {
             let ours = Hello::new(shared.node, &shared.identity, class);
             hello::send(&mut stream, &Answer::Welcome(ours)).await?;
-            Ok((stream, theirs.node, class))
+            Ok(Greeted::Peer(Box::new(stream), theirs.node, class))
         }
         Err(reason) => {
             hello::send(&mut stream, &Answer::Refused(reason.clone())).await?;

@@ -8,6 +8,7 @@ mod frame;
 mod hello;
 mod inbound;
 mod outbound;
+pub mod stranger;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,7 @@ use uuid::Uuid;
 
 pub(crate) use self::outbound::Answer;
 use self::outbound::Link;
+use self::stranger::StrangerHandler;
 
 /// The largest body of a call.
 pub const MAX_BODY: usize = frame::MAX_FRAME / 2;
@@ -177,6 +179,8 @@ struct Shared {
     links: RwLock<HashMap<(NodeId, Class), Arc<Link>>>,
     /// The accepted connections, each with what ends it.
     accepted: Mutex<HashMap<(NodeId, Class), CancellationToken>>,
+    /// Answers those that have no certificate; nobody, until it is set.
+    strangers: RwLock<Option<Arc<dyn StrangerHandler>>>,
     /// Where calls of the floors above are made and handled.
     caller: Handle,
     /// Where everything else runs.
@@ -223,6 +227,7 @@ impl Peers {
             services: RwLock::default(),
             links: RwLock::default(),
             accepted: Mutex::default(),
+            strangers: RwLock::default(),
             caller: Handle::current(),
             runtime: runtime.handle().clone(),
             stop: CancellationToken::new(),
@@ -269,6 +274,11 @@ impl Peers {
     /// Serves calls to a service from [`FIRST_SERVICE`] on; the last handler for a service counts.
     pub fn serve(&self, service: u16, handler: Arc<dyn Handler>) {
         self.shared.services.write().insert(service, Service::Call(handler));
+    }
+
+    /// Answers strangers from now on.
+    pub fn serve_strangers(&self, handler: Arc<dyn StrangerHandler>) {
+        *self.shared.strangers.write() = Some(handler);
     }
 
     /// Stops serving a service: calls to it are refused from here on.

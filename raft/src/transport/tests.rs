@@ -132,6 +132,11 @@ async fn strangers_are_refused_with_a_reason() {
     let error = call(peers_config(&Authority::new(), 5)).await;
     assert!(matches!(error, PeerError::Unreachable(_)), "{error}");
 
+    // A certificate that has expired, as if it were another's.
+    let config = PeersConfig { tls: authority.issue_until(8, 2001), ..peers_config(&authority, 8) };
+    let error = call(config).await;
+    assert!(matches!(error, PeerError::Unreachable(_)), "{error}");
+
     // A certificate for another node than the one that it claims to be is refused at its own start.
     let mut config = peers_config(&authority, 6);
     config.node = 7;
@@ -146,4 +151,46 @@ async fn a_peer_that_answers_for_another_is_not_believed() {
     addresses.lock().insert(9, two.local_addr().to_string());
     let error = one.call(9, Class::Call, 300, Bytes::new(), soon()).await.unwrap_err();
     assert!(matches!(error, PeerError::Unreachable(_)), "{error}");
+}
+
+struct Gate;
+
+#[async_trait::async_trait]
+impl StrangerHandler for Gate {
+    async fn answer(&self, question: Bytes) -> Bytes {
+        Bytes::from([b"asked: ", &question[..]].concat())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stranger_is_answered_and_believes_the_authority_that_it_knows_alone() {
+    let (authority, addresses) = (Authority::new(), Addresses::default());
+    let two = peers(&authority, 2, &addresses).await;
+    two.serve_strangers(Arc::new(Gate));
+    let address = two.local_addr().to_string();
+    let known = stranger::authority_hash(&authority.issue(2).ca_pem).unwrap();
+    assert_eq!(stranger::ask(&address, known, b"let me in", soon()).await.unwrap(), "asked: let me in");
+
+    let other = stranger::authority_hash(&Authority::new().issue(2).ca_pem).unwrap();
+    let error = stranger::ask(&address, other, b"let me in", soon()).await.unwrap_err();
+    assert!(matches!(error, stranger::StrangerError::NotTheCluster(_)), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_shows_no_certificate_reaches_no_service() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    let (authority, addresses) = (Authority::new(), Addresses::default());
+    let two = peers(&authority, 2, &addresses).await;
+    two.serve(300, Arc::new(Echo));
+    let mut plain = tokio::net::TcpStream::connect(two.local_addr()).await.unwrap();
+    plain.write_all(b"GET /v1/account HTTP/1.1\r\nAuthorization: Bearer zpk_key\r\n\r\n").await.unwrap();
+    let mut answer = Vec::new();
+    // An alert, or a reset: nothing that an HTTP client would take for an answer.
+    let _ = tokio::time::timeout_at(soon().into(), plain.read_to_end(&mut answer)).await.unwrap();
+    assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
+
+    let known = stranger::authority_hash(&authority.issue(2).ca_pem).unwrap();
+    let error = stranger::ask(&two.local_addr().to_string(), known, b"hello", soon()).await.unwrap_err();
+    assert!(matches!(error, stranger::StrangerError::Unreachable(_)), "nobody answers strangers here: {error}");
 }

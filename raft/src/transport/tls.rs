@@ -15,8 +15,12 @@ use super::{PeerTls, PeersError};
 
 /// The DNS name that a node's certificate bears as its subject alternative name.
 pub fn node_name(node: NodeId) -> String {
-    format!("node-{node}.gateway.internal")
+    let (before, behind) = NAME;
+    format!("{before}{node}{behind}")
 }
+
+/// What stands before and behind the id in [`node_name`].
+const NAME: (&str, &str) = ("node-", ".gateway.internal");
 
 /// Both directions of a node's TLS.
 pub(super) struct Tls {
@@ -35,18 +39,24 @@ impl Tls {
         if roots.is_empty() {
             return Err(PeersError::Tls("the CA file holds no certificate".into()));
         }
-        let chain = CertificateDer::pem_slice_iter(pem.cert_pem.as_bytes())
+        let mut chain = CertificateDer::pem_slice_iter(pem.cert_pem.as_bytes())
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| fail("this node's certificate", &error))?;
         let own = chain.first().ok_or_else(|| PeersError::Tls("the certificate file holds no certificate".into()))?;
         if !proves(own, node) {
             return Err(PeersError::Tls(format!("this node's certificate is not for {}", node_name(node))));
         }
+        // A stranger knows the authority by its hash alone, and has to be shown it.
+        for certificate in CertificateDer::pem_slice_iter(pem.ca_pem.as_bytes()) {
+            chain.push(certificate.map_err(|error| fail("the CA certificate", &error))?);
+        }
         let key =
             || PrivateKeyDer::from_pem_slice(pem.key_pem.as_bytes()).map_err(|error| fail("this node's key", &error));
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let roots = Arc::new(roots);
+        // Whoever shows no certificate may ask to be let in, and nothing else.
         let verifier = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
+            .allow_unauthenticated()
             .build()
             .map_err(|error| fail("the CA certificate", &error))?;
         let server = ServerConfig::builder_with_provider(provider.clone())
@@ -68,6 +78,23 @@ impl Tls {
 /// What a node must prove when we connect to it.
 pub(super) fn server_name(node: NodeId) -> ServerName<'static> {
     ServerName::try_from(node_name(node)).expect("letters, digits, dots and a hyphen make a DNS name")
+}
+
+/// The name that a stranger, who does not know whom it will meet, puts into its first words.
+pub(super) fn any_node() -> ServerName<'static> {
+    server_name(0)
+}
+
+/// The node that a certificate, not verified yet, claims to be for.
+pub(super) fn named_node(certificate: &CertificateDer<'_>) -> Option<ServerName<'static>> {
+    let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+    let names = certificate.subject_alternative_name().ok()??;
+    names.value.general_names.iter().find_map(|name| match name {
+        GeneralName::DNSName(name) if name.starts_with(NAME.0) && name.ends_with(NAME.1) => {
+            ServerName::try_from((*name).to_owned()).ok()
+        }
+        _ => None,
+    })
 }
 
 /// Whether a certificate, already verified against the CA, is for this node.

@@ -20,7 +20,7 @@ use tokio_util::task::TaskTracker;
 
 use super::census::Census;
 use super::committer::Committer;
-use super::{NodeContext, Owner};
+use super::{NodeContext, Owner, members};
 use crate::buckets::Buckets;
 use crate::command::{BATCH_VERSION, Batch};
 use crate::media::trim;
@@ -106,6 +106,7 @@ impl Hosting {
             Box::pin(watch_directory(owner.clone())) as futures::future::BoxFuture<'static, ()>,
             Box::pin(say_formed(owner.clone())),
             Box::pin(keep_lead_placed(owner.clone())),
+            Box::pin(members::keep(owner.clone())),
             Box::pin(super::trim::run(owner.clone())),
             Box::pin(gather::run(owner.clone())),
             Box::pin(relay::sweep(owner.clone())),
@@ -213,7 +214,8 @@ async fn say_formed(owner: Arc<Owner>) {
     }
 }
 
-/// Moves the lead to the node that the placement wants, once that node has been up and caught up for a while.
+/// Moves the lead to the node that should have it, once that node has been up and caught up for a while; at once when
+/// this node should not have it any longer.
 async fn keep_lead_placed(owner: Arc<Owner>) {
     let mut seen_ready = 0;
     // Since when the lead would have moved if nobody were pairing.
@@ -222,27 +224,57 @@ async fn keep_lead_placed(owner: Arc<Owner>) {
     checks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         checks.tick().await;
-        let place = owner.node.directory.read(|state| state.placement.get(&owner.shard).cloned());
-        let Some(wanted) = place.map(|place| place.leader).filter(|wanted| *wanted != owner.node.node) else {
+        let Some(Wish { target, at_once }) = wished_leader(&owner).await else {
             seen_ready = 0;
             held_since = None;
             continue;
         };
-        let ready = owner.serves()
-            && owner.group.members().voters.contains(&wanted)
-            && owner.node.router.is_caught_up(wanted, owner.shard, owner.group.applied()).await;
-        seen_ready = if ready { seen_ready + 1 } else { 0 };
-        if seen_ready >= SETTLED_CHECKS {
+        seen_ready = if owner.serves() { seen_ready + 1 } else { 0 };
+        if seen_ready >= SETTLED_CHECKS || (at_once && seen_ready > 0) {
             // Somebody may be looking at a code that the next owner would not know.
             let held = *held_since.get_or_insert_with(Instant::now);
-            if owner.census.count(Status::Qr) > 0 && held.elapsed() < PAIRING_PATIENCE {
+            if !at_once && owner.census.count(Status::Qr) > 0 && held.elapsed() < PAIRING_PATIENCE {
                 continue;
             }
+            // One after the other: a node that has just come back warms up, and callers wait for one shard at a time.
+            let Ok(_turn) = owner.node.handing_over.acquire().await else { return };
             seen_ready = 0;
             held_since = None;
-            hand_over_lead(&owner, wanted).await;
+            hand_over_lead(&owner, target).await;
         }
     }
+}
+
+/// Who should lead a shard that this node leads.
+struct Wish {
+    target: NodeId,
+    at_once: bool,
+}
+
+/// The node that should lead instead of this one, if it is ready for it.
+async fn wished_leader(owner: &Owner) -> Option<Wish> {
+    let own = owner.node.node;
+    let (place, able, own_leads) = owner.node.directory.read(|state| {
+        let place = state.placement.get(&owner.shard).cloned();
+        let leads = |id: &NodeId| state.nodes.get(id).is_some_and(|node| node.state.leads());
+        let able: Vec<NodeId> = place.iter().flat_map(|place| &place.replicas).copied().filter(leads).collect();
+        (place, able, leads(&own))
+    });
+    let place = place?;
+    let must_go = !place.replicas.contains(&own) || !own_leads;
+    let wanted = Some(place.leader).filter(|leader| able.contains(leader));
+    if !must_go && wanted.is_none_or(|wanted| wanted == own) {
+        return None;
+    }
+    let voters = owner.group.members().voters;
+    let others = able.into_iter().filter(|node| must_go && Some(*node) != wanted);
+    let candidates = wanted.into_iter().chain(others).filter(|node| *node != own && voters.contains(node));
+    for target in candidates {
+        if owner.node.router.is_caught_up(target, owner.shard, owner.group.applied()).await {
+            return Some(Wish { target, at_once: must_go });
+        }
+    }
+    None
 }
 
 /// Closes an owner's sessions in order and gives the lead to `target`.

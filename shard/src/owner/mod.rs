@@ -3,7 +3,7 @@
 //! - [`Owner`]: what is shared by the tasks of one ownership, and the calls that other nodes make.
 //! - `channel`: one channel's task; `lifecycle`, `sends`, `compose`, `inbound`, `pacing`,
 //!   `settings` and `receipts` are its parts.
-//! - [`committer`]: the way into the shard's log. [`hosting`]: begins and ends ownerships.
+//! - [`committer`]: the way into the shard's log. [`hosting`]: begins and ends ownerships. `members`: the replicas.
 
 pub mod auth;
 pub mod census;
@@ -15,6 +15,7 @@ pub mod hosting;
 mod inbound;
 mod lifecycle;
 mod manners;
+mod members;
 mod message_media;
 mod number_checks;
 mod operations;
@@ -96,6 +97,8 @@ pub struct NodeContext {
     pub retention: Arc<Retention>,
     /// Lets one shard of this node be trimmed at a time.
     pub trimming: Semaphore,
+    /// Lets one lead of this node go at a time.
+    pub handing_over: Semaphore,
 }
 
 /// One ownership of one shard.

@@ -45,41 +45,48 @@ impl Blobs {
         }
     }
 
-    /// The shards that have a replica here.
+    /// The shards that have a replica here, also one that is about to go.
     fn shards_here(&self) -> Vec<(ShardId, Group)> {
-        let placed: Vec<ShardId> = self.directory.read(|state| {
-            let here = state.placement.values().filter(|place| place.replicas.contains(&self.node));
-            here.map(|place| place.shard).collect()
-        });
+        let placed: Vec<ShardId> = self.directory.read(|state| state.placement.keys().copied().collect());
         placed.into_iter().filter_map(|shard| Some((shard, self.host.group(shard)?))).collect()
     }
 
     async fn fetch_lacking(&self) {
-        for (shard, group) in self.shards_here() {
-            let others: Vec<NodeId> = self.replicas(shard).into_iter().filter(|node| *node != self.node).collect();
-            let mut after = None;
-            loop {
-                let (reader, local, from) = (group.reader(), self.local.clone(), after.take());
-                let found = blocking(move || {
-                    let (wanted, next) = referred_to(&reader, from.as_ref());
-                    Ok((wanted.into_iter().filter(|wanted| !local.has(&wanted.sha256)).collect::<Vec<_>>(), next))
-                });
-                let Ok((lacking, next)) = found.await else { return };
-                for wanted in lacking {
-                    match self.pull(others.clone(), &wanted.sha256, wanted.size).await {
-                        Ok(()) => metrics::counter!("gateway_media_repaired_total").increment(1),
-                        Err(BlobError::NoSpace) => {
-                            return tracing::error!("no room is left for media of other replicas");
-                        }
-                        Err(error) => {
-                            tracing::warn!(shard, sha256 = wanted.sha256.0, %error, "media is lacking here");
-                        }
+        for (shard, _) in self.shards_here() {
+            self.fetch_lacking_of(shard).await;
+        }
+    }
+
+    /// Fetches what a shard's replica here refers to and lacks. Says whether it has all now that any replica has.
+    pub async fn fetch_lacking_of(&self, shard: ShardId) -> bool {
+        let Some(group) = self.host.group(shard).filter(|_| self.bucket.is_none()) else { return true };
+        let others: Vec<NodeId> = self.replicas(shard).into_iter().filter(|node| *node != self.node).collect();
+        let mut after = None;
+        let mut is_whole = true;
+        loop {
+            let (reader, local, from) = (group.reader(), self.local.clone(), after.take());
+            let found = blocking(move || {
+                let (wanted, next) = referred_to(&reader, from.as_ref());
+                Ok((wanted.into_iter().filter(|wanted| !local.has(&wanted.sha256)).collect::<Vec<_>>(), next))
+            });
+            let Ok((lacking, next)) = found.await else { return false };
+            for wanted in lacking {
+                match self.pull(others.clone(), &wanted.sha256, wanted.size).await {
+                    Ok(()) => metrics::counter!("gateway_media_repaired_total").increment(1),
+                    Err(BlobError::NoSpace) => {
+                        tracing::error!("no room is left for media of other replicas");
+                        return false;
+                    }
+                    Err(error) => {
+                        tracing::warn!(shard, sha256 = wanted.sha256.0, %error, "media is lacking here");
+                        // What no replica has stays lost, and must not hold up a move for ever.
+                        is_whole &= matches!(error, BlobError::Missing);
                     }
                 }
-                match next {
-                    Some(next) => after = Some(next),
-                    None => break,
-                }
+            }
+            match next {
+                Some(next) => after = Some(next),
+                None => return is_whole,
             }
         }
     }

@@ -1,0 +1,340 @@
+//! `/v1/admin/layout`: where the shards lie, what the ring of the nodes wants, and the way from the one to the other.
+
+use std::collections::BTreeSet;
+
+use model::error::{ApiError, ErrorCode};
+use model::field::{Body, Fields, rule};
+use model::id::{ChannelId, NodeId, ShardId, Slot};
+use model::issue::Issues;
+use model::time::Timestamp;
+use raft::directory::command::Command;
+use raft::directory::layout::{LayoutCommand, LayoutRecord, MoveRecord, MoveState};
+use raft::directory::records::PlacementRecord;
+use raft::directory::state::DirectoryState;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::json;
+use shard::layout::driver::{self, AT_ONCE};
+use shard::layout::plan;
+
+use crate::audit::Target;
+use crate::exchange::OperatorCall;
+use crate::openapi::Doc;
+use crate::reply::{Outcome, Reply};
+use crate::route::Route;
+
+/// The most moves that may run at once.
+const MOST_AT_ONCE: u64 = 64;
+
+pub fn routes() -> Vec<Route> {
+    use ErrorCode as E;
+    vec![
+        Route::get("/v1/admin/layout")
+            .operator(show)
+            .doc(Doc::new("get_layout", "Get the placement of the shards and its last change").ok::<LayoutView>()),
+        Route::post("/v1/admin/layout/plan").operator(plan_moves).doc(
+            Doc::new("plan_layout", "See which moves the present nodes want, and what they cost").ok::<PlanView>(),
+        ),
+        Route::post("/v1/admin/layout/apply").operator(apply).doc(
+            Doc::new("apply_layout", "Begin the moves that the present nodes want")
+                .about("With `number`, that of a plan, only if nothing was changed since.")
+                .optional_body(Apply::parse, json!({ "at_once": 2 }))
+                .accepted::<ChangeView>()
+                .errors(&[E::BadRequest, E::ConcurrentModification, E::NoOp]),
+        ),
+        Route::post("/v1/admin/layout/cancel").operator(cancel).doc(
+            Doc::new("cancel_layout", "Drop the moves that have not begun; those that run come to their end")
+                .accepted::<ChangeView>()
+                .errors(&[E::NoOp]),
+        ),
+        Route::post("/v1/admin/shards/{shard}/move").operator(move_shard).doc(
+            Doc::new("move_shard", "Move a shard to a node by hand")
+                .about("Its lead alone, where the node has a replica.")
+                .body(parse_target, json!({ "node_id": 2 }))
+                .accepted::<Moved>()
+                .errors(&[E::NotFound, E::BadRequest, E::ConcurrentModification, E::NoOp]),
+        ),
+        Route::post("/v1/admin/channels/{id}/move").operator(move_channel).doc(
+            Doc::new("move_channel", "Move a channel's whole shard to a node")
+                .about("Without `node_id`, to the replica that leads the fewest shards.")
+                .optional_body(parse_optional_target, json!({ "node_id": 2 }))
+                .accepted::<Moved>()
+                .errors(&[E::ChannelNotFound, E::NotFound, E::BadRequest, E::ConcurrentModification, E::NoOp]),
+        ),
+    ]
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Layout")]
+struct LayoutView {
+    shards: Vec<ShardView>,
+    /// The last change; `null` when there was none since the cluster was made.
+    change: Option<ChangeView>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "PlacedShard")]
+struct ShardView {
+    shard: ShardId,
+    replicas: Vec<NodeId>,
+    /// The replica that should lead.
+    leader: NodeId,
+    channels: usize,
+    /// Whether exactly these replicas vote.
+    settled: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "LayoutChange")]
+struct ChangeView {
+    number: u64,
+    #[schemars(extend("enum" = ["running", "done", "cancelled"]))]
+    state: &'static str,
+    /// Made by the cluster itself, to have as many replicas as there should be.
+    automatic: bool,
+    at_once: u16,
+    began_at: Timestamp,
+    ended_at: Option<Timestamp>,
+    total: usize,
+    waiting: usize,
+    running: usize,
+    done: usize,
+    cancelled: usize,
+    moves: Vec<MoveView>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Move")]
+struct MoveView {
+    shard: ShardId,
+    from: Vec<NodeId>,
+    to: Vec<NodeId>,
+    leader: NodeId,
+    state: MoveState,
+    began_at: Option<Timestamp>,
+    ended_at: Option<Timestamp>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "LayoutPlan")]
+struct PlanView {
+    /// For `apply`: what this plan begins would be the change of that number.
+    number: u64,
+    moves: Vec<MoveView>,
+    cost: Cost,
+}
+
+/// What moves cost.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "LayoutCost")]
+struct Cost {
+    /// Replicas that are copied.
+    replicas: usize,
+    /// Shards whose lead moves, and the channels that log in again for it.
+    leads: usize,
+    channels: usize,
+}
+
+/// Where a shard was led, and will be.
+#[derive(Serialize, JsonSchema)]
+struct Moved {
+    shard: ShardId,
+    from: NodeId,
+    to: NodeId,
+}
+
+impl From<&MoveRecord> for MoveView {
+    fn from(each: &MoveRecord) -> Self {
+        Self {
+            shard: each.shard,
+            from: each.from.clone(),
+            to: each.to.clone(),
+            leader: each.leader,
+            state: each.state,
+            began_at: each.began_at,
+            ended_at: each.ended_at,
+        }
+    }
+}
+
+impl From<&LayoutRecord> for ChangeView {
+    fn from(layout: &LayoutRecord) -> Self {
+        Self {
+            number: layout.number,
+            state: match (layout.is_running(), layout.cancelled_at) {
+                (true, _) => "running",
+                (false, Some(_)) => "cancelled",
+                (false, None) => "done",
+            },
+            automatic: layout.automatic,
+            at_once: layout.at_once,
+            began_at: layout.began_at,
+            ended_at: layout.ended_at,
+            total: layout.moves.len(),
+            waiting: layout.count(MoveState::Waiting),
+            running: layout.count(MoveState::Running),
+            done: layout.count(MoveState::Done),
+            cancelled: layout.count(MoveState::Cancelled),
+            moves: layout.moves.iter().map(MoveView::from).collect(),
+        }
+    }
+}
+
+impl Cost {
+    fn of(moves: &[MoveRecord], state: &DirectoryState) -> Self {
+        let copied = |each: &MoveRecord| each.to.iter().filter(|node| !each.from.contains(node)).count();
+        // A shard that goes in several steps may be led elsewhere more than once; it is counted once.
+        let led_elsewhere =
+            |each: &&MoveRecord| state.placement.get(&each.shard).is_some_and(|place| place.leader != each.leader);
+        let shards: BTreeSet<ShardId> = moves.iter().filter(led_elsewhere).map(|each| each.shard).collect();
+        Self {
+            replicas: moves.iter().map(copied).sum(),
+            leads: shards.len(),
+            channels: shards.into_iter().map(|shard| state.channel_count_in(shard)).sum(),
+        }
+    }
+}
+
+async fn show(call: &mut OperatorCall) -> Outcome {
+    let view = call.cluster().directory().read(|state| LayoutView {
+        shards: state
+            .placement
+            .values()
+            .map(|place| ShardView {
+                shard: place.shard,
+                replicas: place.replicas.clone(),
+                leader: place.leader,
+                channels: state.channel_count_in(place.shard),
+                settled: place.settled,
+            })
+            .collect(),
+        change: state.layout.as_ref().map(|layout| ChangeView::from(&**layout)),
+    });
+    Ok(Reply::ok(&view))
+}
+
+fn balanced(state: &DirectoryState) -> Vec<MoveRecord> {
+    let placement: Vec<&PlacementRecord> = state.placement.values().map(|place| &**place).collect();
+    plan::balance(&placement, &driver::holders(state))
+}
+
+async fn plan_moves(call: &mut OperatorCall) -> Outcome {
+    let view = call.cluster().directory().read(|state| {
+        let moves = balanced(state);
+        let number = driver::begin(state, Vec::new(), AT_ONCE, false, call.now).number;
+        PlanView { number, cost: Cost::of(&moves, state), moves: moves.iter().map(MoveView::from).collect() }
+    });
+    Ok(Reply::ok(&view))
+}
+
+/// The body of `apply`.
+struct Apply {
+    number: Option<u64>,
+    at_once: u16,
+}
+
+impl Apply {
+    fn parse(body: &Body) -> Result<Self, ApiError> {
+        let issues = Issues::new();
+        let fields = Fields::new(body, &issues);
+        let number = fields.optional("number", rule::integer(1..=u64::from(u32::MAX)));
+        let at_once = fields.optional("at_once", rule::integer(1..=MOST_AT_ONCE));
+        let at_once = at_once.and_then(|at_once| u16::try_from(at_once).ok()).unwrap_or(AT_ONCE);
+        issues.finish(|| Some(Self { number, at_once }))
+    }
+}
+
+async fn apply(call: &mut OperatorCall) -> Outcome {
+    let body = call.optional_object().await?;
+    let Apply { number, at_once } = Apply::parse(&body)?;
+    let layout =
+        call.cluster().directory().read(|state| driver::begin(state, balanced(state), at_once, false, call.now));
+    if number.is_some_and(|number| number != layout.number) {
+        return Err(ApiError::concurrent_modification("layout"));
+    }
+    if layout.moves.is_empty() {
+        return Err(ApiError::no_op("every shard lies where the present nodes want it"));
+    }
+    begin(call, layout, "layout.applied").await?;
+    change(call)
+}
+
+async fn cancel(call: &mut OperatorCall) -> Outcome {
+    let running = call
+        .cluster()
+        .directory()
+        .read(|state| state.layout.as_ref().filter(|layout| layout.is_running()).map(|layout| layout.number));
+    let number = running.ok_or_else(|| ApiError::no_op("no change of the layout is under way"))?;
+    let entry = call.audited_of_cluster("layout.cancelled", Target::new("layout", number, format!("layout {number}")));
+    call.update(Command::Layout(LayoutCommand::Cancel { number }), vec![entry]).await?;
+    change(call)
+}
+
+/// The last change as it stands now.
+fn change(call: &OperatorCall) -> Outcome {
+    let view = call.cluster().directory().read(|state| state.layout.as_ref().map(|layout| ChangeView::from(&**layout)));
+    view.map(|view| Reply::accepted(&view)).ok_or_else(|| ApiError::not_found("layout", ""))
+}
+
+async fn begin(call: &OperatorCall, layout: LayoutRecord, action: &str) -> Result<(), ApiError> {
+    let target = Target::new("layout", layout.number, format!("layout {}", layout.number));
+    let entry = call.audited_of_cluster(action, target);
+    call.update(Command::Layout(LayoutCommand::Begin(layout)), vec![entry]).await.map(drop)
+}
+
+fn parse_target(body: &Body) -> Result<NodeId, ApiError> {
+    let issues = Issues::new();
+    let node = Fields::new(body, &issues).required("node_id", rule::integer(1..=u64::from(u32::MAX)));
+    issues.finish(|| node)
+}
+
+fn parse_optional_target(body: &Body) -> Result<Option<NodeId>, ApiError> {
+    let issues = Issues::new();
+    let node = Fields::new(body, &issues).optional("node_id", rule::integer(1..=u64::from(u32::MAX)));
+    issues.finish(|| Some(node))
+}
+
+async fn move_shard(call: &mut OperatorCall) -> Outcome {
+    let body = call.object().await?;
+    let node = parse_target(&body)?;
+    let shard: Option<ShardId> = call.id("shard");
+    let known = shard.filter(|shard| call.cluster().directory().read(|state| state.placement.contains_key(shard)));
+    let shard = known.ok_or_else(|| ApiError::not_found("shard", call.parameter("shard")))?;
+    move_to(call, shard, Some(node)).await
+}
+
+async fn move_channel(call: &mut OperatorCall) -> Outcome {
+    let body = call.optional_object().await?;
+    let node = parse_optional_target(&body)?;
+    let id: Option<ChannelId> = call.id("id");
+    let shard = call.cluster().directory().read(|state| {
+        let channel = id.and_then(|id| state.channel(id))?;
+        state.shard_of(Slot::of_channel(channel.id))
+    });
+    move_to(call, shard.ok_or_else(ApiError::channel_not_found)?, node).await
+}
+
+async fn move_to(call: &OperatorCall, shard: ShardId, node: Option<NodeId>) -> Outcome {
+    let (layout, from, to) = call.cluster().directory().read(|state| {
+        let place = state.placement.get(&shard).ok_or_else(|| ApiError::not_found("shard", &shard.to_string()))?;
+        let to = node
+            .or_else(|| least_loaded(state, place))
+            .ok_or_else(|| ApiError::bad_request("no other replica of the shard can lead it: name a node"))?;
+        let target = state.nodes.get(&to).ok_or_else(|| ApiError::not_found("node", &to.to_string()))?;
+        if !target.state.leads() {
+            return Err(ApiError::bad_request(format!("node {to} takes no leads now: undrain it, or name another")));
+        }
+        let each = plan::to_node(place, to, &driver::holders(state))
+            .ok_or_else(|| ApiError::no_op("the shard is led there already"))?;
+        Ok((driver::begin(state, vec![each], 1, false, call.now), place.leader, to))
+    })?;
+    begin(call, layout, "shard.moved").await?;
+    Ok(Reply::accepted(&Moved { shard, from, to }))
+}
+
+/// The other replica of a shard that should lead the fewest.
+fn least_loaded(state: &DirectoryState, place: &PlacementRecord) -> Option<NodeId> {
+    let leads = |node: &NodeId| state.placement.values().filter(|other| other.leader == *node).count();
+    let able = |node: &NodeId| state.nodes.get(node).is_some_and(|record| record.state.leads());
+    place.replicas.iter().copied().filter(|node| *node != place.leader && able(node)).min_by_key(leads)
+}

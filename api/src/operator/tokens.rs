@@ -1,0 +1,69 @@
+//! `POST /v1/admin/tokens`: what lets one node in (`gateway join`).
+
+use std::time::Duration;
+
+use model::error::{ApiError, ErrorCode};
+use model::field::{Body, Fields, rule};
+use model::issue::Issues;
+use model::join_token::JoinToken;
+use model::time::Timestamp;
+use raft::directory::command::Command;
+use raft::directory::members::{JoinToken as KeptToken, MemberCommand};
+use raft::transport::stranger::authority_hash;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::audit::Target;
+use crate::exchange::OperatorCall;
+use crate::failure;
+use crate::openapi::Doc;
+use crate::reply::{Outcome, Reply};
+use crate::route::Route;
+
+/// How long a token lives when nobody says otherwise, in seconds.
+const LIFE: u64 = 3600;
+
+/// The longest life of a token: a week.
+const LONGEST_LIFE: u64 = 7 * 24 * 3600;
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::post("/v1/admin/tokens").operator(issue).doc(
+            Doc::new("create_join_token", "Make a token that lets one node in, once")
+                .about("Whoever has it gets the cluster's master key: hand it over as you would that.")
+                .optional_body(parse_life, json!({ "expires_in_seconds": 600 }))
+                .created::<TokenView>()
+                .errors(&[ErrorCode::BadRequest]),
+        ),
+    ]
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "JoinToken")]
+struct TokenView {
+    /// Shown once.
+    token: String,
+    expires_at: Timestamp,
+}
+
+fn parse_life(body: &Body) -> Result<Duration, ApiError> {
+    let issues = Issues::new();
+    let life = Fields::new(body, &issues).optional("expires_in_seconds", rule::integer(10..=LONGEST_LIFE));
+    issues.finish(|| Some(Duration::from_secs(life.unwrap_or(LIFE))))
+}
+
+async fn issue(call: &mut OperatorCall) -> Outcome {
+    let body = call.optional_object().await?;
+    let expires_at = call.now.plus(parse_life(&body)?);
+    let authority = call.cluster().directory().read(|state| state.authority.clone()).ok_or_else(|| {
+        ApiError::bad_request("the cluster does not have its authority's key: set peer.ca_key_file on one of its nodes")
+    })?;
+    let hash = authority_hash(&authority.certificate)
+        .map_err(|error| failure::internal("the authority's certificate cannot be read", &error))?;
+    let token = JoinToken::new(rand::random(), hash);
+    let kept = KeptToken { hash: token.hash(), created_at: call.now, expires_at, used_by: None };
+    let entry = call.audited_of_cluster("join_token.created", Target::new("join_token", "", "join token"));
+    call.update(Command::Members(MemberCommand::IssueToken(kept)), vec![entry]).await?;
+    Ok(Reply::created(&TokenView { token: token.reveal(), expires_at }))
+}

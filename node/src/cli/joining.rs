@@ -1,0 +1,76 @@
+//! The words of `gateway init` and `gateway join`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::config::HostPort;
+
+/// Where a new node lives, and how it is reached.
+#[derive(Args, Clone, Debug)]
+pub struct NodeArgs {
+    /// Where its configuration, certificates and keys are written
+    #[arg(long, value_name = "DIR", default_value = "/etc/gateway")]
+    pub dir: PathBuf,
+    /// Where its data lies
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/gateway")]
+    pub data_dir: PathBuf,
+    /// Where the other nodes reach it
+    #[arg(long, value_name = "HOST:PORT")]
+    pub advertise: HostPort,
+    /// Where it listens for the other nodes
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:8082")]
+    pub peer_listen: SocketAddr,
+    /// Where it listens for customers
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:8080")]
+    pub api_listen: SocketAddr,
+    /// Where it listens for operators
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8081")]
+    pub ops_listen: SocketAddr,
+    /// Replicas are spread over zones
+    #[arg(long, default_value = "default")]
+    pub zone: String,
+    /// Its share of the shards, relative to the other nodes
+    #[arg(long, default_value_t = 1)]
+    pub weight: u32,
+    /// Sessions that it holds at most
+    #[arg(long, default_value_t = 50_000)]
+    pub max_channels: u32,
+}
+
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Example:\n  \
+        gateway init --advertise node-1.lan:8082 --base-url https://gateway.example.com --network simulator.lan:8091\n  \
+        gateway run --config /etc/gateway/gateway.toml")]
+pub struct InitArgs {
+    #[command(flatten)]
+    pub node: NodeArgs,
+    /// Where customers reach the cluster
+    #[arg(long, value_name = "URL")]
+    pub base_url: String,
+    /// The simulator's network port
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8091")]
+    pub network: HostPort,
+    /// Raft groups for channels; fixed for the cluster's life
+    #[arg(long, default_value_t = 16)]
+    pub shards: u16,
+    /// For nodes in data centres apart
+    #[arg(long)]
+    pub wan: bool,
+}
+
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Run it again with the same token when it failed half-way.\n\nExample:\n  \
+        gateway join --token gwj_... --via node-1.lan:8082 --advertise node-2.lan:8082\n  \
+        gateway run --config /etc/gateway/gateway.toml")]
+pub struct JoinArgs {
+    /// Made by `gateway token` on a node of the cluster; lets one node in
+    #[arg(long, env = "GATEWAY_JOIN_TOKEN", hide_env_values = true)]
+    pub token: String,
+    /// The peer port of any node of the cluster
+    #[arg(long, value_name = "HOST:PORT")]
+    pub via: HostPort,
+    #[command(flatten)]
+    pub node: NodeArgs,
+}

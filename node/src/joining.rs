@@ -1,0 +1,11 @@
+//! How a node gets into a cluster: `gateway init` makes the first one, `gateway join` lets in every other.
+//!
+//! - [`init`]: certificates, keys and a configuration for a cluster of one.
+//! - [`ask`]: `gateway join`, on the new node. [`desk`]: what answers it, on any node of the cluster.
+//! - [`words`]: what the two say to each other. [`place`]: where a node's files lie.
+
+pub mod ask;
+pub mod desk;
+pub mod init;
+pub mod place;
+pub mod words;

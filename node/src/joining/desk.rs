@@ -1,0 +1,151 @@
+//! Lets new nodes in, on any node of the cluster: the directory judges the token and chooses the id, and the cluster's
+//! authority, which the directory keeps sealed, signs the certificate.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use async_trait::async_trait;
+use bytes::Bytes;
+use model::id::NodeId;
+use model::seal::MasterKey;
+use model::time::Timestamp;
+use raft::directory::UpdateError;
+use raft::directory::command::{Command, Reply};
+use raft::directory::members::{AuthorityRecord, MemberCommand, NodeState};
+use raft::directory::records::NodeRecord;
+use raft::transport::stranger::StrangerHandler;
+use shard::cluster::Cluster;
+use tokio_util::sync::CancellationToken;
+
+use super::words::{Answer, Question, VERSION, Welcome};
+use crate::config::{Config, HostPort, Secret};
+use crate::pki::{Authority, Pair};
+
+/// How long the directory may take; less than the asker waits.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Between two tries to hand the authority over to the cluster.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// Answers `gateway join`.
+pub struct Desk {
+    pub cluster: Arc<Cluster>,
+    pub config: Config,
+    pub master_key: MasterKey,
+    pub operator_token: Secret,
+}
+
+#[async_trait]
+impl StrangerHandler for Desk {
+    async fn answer(&self, question: Bytes) -> Bytes {
+        let answer = match rmp_serde::from_slice::<Question>(&question) {
+            Ok(question) if question.version == VERSION => match self.welcome(question).await {
+                Ok(welcome) => Answer::Welcome(Box::new(welcome)),
+                Err(reason) => Answer::Refused(reason),
+            },
+            _ => Answer::Refused("this release does not understand the question: join with the cluster's own".into()),
+        };
+        Bytes::from(rmp_serde::to_vec_named(&answer).expect("an answer of plain fields is always written"))
+    }
+}
+
+impl Desk {
+    async fn welcome(&self, question: Question) -> Result<Welcome, String> {
+        let authority = self.authority()?;
+        let peer: HostPort = question.peer.parse()?;
+        let limits = (1..=1_000).contains(&question.weight) && question.max_channels > 0;
+        if !limits || question.zone.trim().is_empty() {
+            return Err("the node's zone is empty, or its weight or max_channels out of bounds".to_owned());
+        }
+        let node = NodeRecord {
+            id: 0,
+            storage_id: question.storage_id,
+            peer: peer.to_string(),
+            zone: Some(question.zone),
+            weight: question.weight,
+            max_channels: question.max_channels,
+            registered_at: Timestamp::now(),
+            state: NodeState::Joining,
+            configured_weight: question.weight,
+        };
+        let join = Command::Members(MemberCommand::Join { token: question.token, node });
+        let directory = self.cluster.directory();
+        let id = match directory.update(join, Vec::new(), Instant::now() + PATIENCE).await {
+            Ok(Reply::Node(node)) => node.id,
+            Ok(_) => return Err("the directory answered with another kind of record".to_owned()),
+            Err(UpdateError::Rejected(rejection)) => return Err(rejection.to_string()),
+            Err(UpdateError::Unavailable) => return Err("the cluster has no leader right now; try again".to_owned()),
+        };
+        tracing::info!(node = id, peer = %peer, "a node is let in");
+        let Pair { certificate, key } = authority.issue(id).map_err(|error| error.to_string())?;
+        let nodes: Vec<(NodeId, String)> =
+            directory.read(|state| state.nodes.values().map(|node| (node.id, node.peer.clone())).collect());
+        Ok(Welcome {
+            id,
+            ca_pem: authority.pair.certificate.clone(),
+            cert_pem: certificate,
+            key_pem: Secret(key),
+            master_key: Secret(format!("{}\n", hex::encode(self.master_key.as_bytes()))),
+            operator_token: Secret(format!("{}\n", self.operator_token.0)),
+            config: Secret(toml::to_string(&self.config).map_err(|error| error.to_string())?),
+            nodes,
+        })
+    }
+
+    fn authority(&self) -> Result<Authority, String> {
+        let kept = self.cluster.directory().read(|state| state.authority.clone());
+        let kept =
+            kept.ok_or("the cluster does not have its authority's key: set peer.ca_key_file on one of its nodes")?;
+        let key = self.cluster.secrets().open_authority(&kept.key).map_err(|error| error.to_string())?;
+        let pair = Pair { certificate: kept.certificate.clone(), key };
+        Authority::restore(pair).map_err(|error| error.to_string())
+    }
+}
+
+/// Hands the authority's key over to the cluster, once there is one and unless it has it.
+pub async fn keep_authority(cluster: Arc<Cluster>, ca_pem: String, key_file: PathBuf, stop: CancellationToken) {
+    let keeping = async {
+        loop {
+            let (is_formed, is_kept) =
+                cluster.directory().read(|state| (state.cluster.is_some(), state.authority.is_some()));
+            if is_kept {
+                return;
+            }
+            if is_formed {
+                match hand_over(&cluster, &ca_pem, &key_file).await {
+                    Ok(()) => return,
+                    Err(Kept::Later) => {}
+                    Err(Kept::Never(error)) => {
+                        tracing::warn!(error = format!("{error:#}"), "no node can be let in: peer.ca_key_file");
+                        return;
+                    }
+                }
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    };
+    stop.run_until_cancelled(keeping).await;
+}
+
+/// Why the authority is not with the cluster yet.
+enum Kept {
+    Later,
+    Never(anyhow::Error),
+}
+
+async fn hand_over(cluster: &Cluster, ca_pem: &str, key_file: &PathBuf) -> Result<(), Kept> {
+    let reading = || {
+        let key = std::fs::read_to_string(key_file).with_context(|| key_file.display().to_string())?;
+        Authority::restore(Pair { certificate: ca_pem.to_owned(), key: key.clone() })?;
+        anyhow::Ok(key)
+    };
+    let key = reading().map_err(Kept::Never)?;
+    let record = AuthorityRecord { certificate: ca_pem.to_owned(), key: cluster.secrets().seal_authority(&key) };
+    let keep = Command::Members(MemberCommand::KeepAuthority(Box::new(record)));
+    match cluster.directory().update(keep, Vec::new(), Instant::now() + PATIENCE).await {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Kept::Later),
+    }
+}

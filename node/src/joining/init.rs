@@ -1,0 +1,105 @@
+//! `gateway init`: makes a cluster of one node, ready for `gateway run`, that can let others in.
+
+use anyhow::Context;
+use uuid::Uuid;
+
+use super::place::Place;
+use crate::cli::joining::{InitArgs, NodeArgs};
+use crate::config::files::PeerIdentity;
+use crate::config::{
+    Account, Api, Auth, Cluster, Config, Drain, Driver, Events, History, Limits, Log, Media, Member, Network, Node,
+    Ops, Peer, Secret, Secrets, Support, Timing, Webhooks, validate,
+};
+use crate::console::say;
+use crate::key_files::{random_hex, write_private};
+use crate::pki::Authority;
+
+/// Bytes of a master key and of an operator's token.
+const MASTER_KEY_BYTES: usize = 32;
+const OPERATOR_TOKEN_BYTES: usize = 24;
+
+/// Makes the folder of the first node.
+///
+/// # Errors
+/// A [`Refusal`](crate::refusal::Refusal) for what the caller gave; anything else when a file cannot be written.
+pub fn run(args: &InitArgs) -> anyhow::Result<()> {
+    let place = Place::choose(&args.node.dir)?;
+    let config = configuration(args);
+    validate::validate(&config)?;
+    let authority = Authority::create().context("making the authority")?;
+    let own = authority.issue(config.node.id).context("issuing the node's certificate")?;
+    write_private(&place.ca_key_file(), &authority.pair.key)?;
+    let identity =
+        PeerIdentity { ca_pem: authority.pair.certificate, cert_pem: own.certificate, key_pem: Secret(own.key) };
+    let config = Config { peer: Peer { ca_key_file: Some(place.ca_key_file()), ..config.peer }, ..config };
+    let cluster_id = config.cluster.cluster_id;
+    place.write(&identity, &random_hex(MASTER_KEY_BYTES), &random_hex(OPERATOR_TOKEN_BYTES), config)?;
+    say(format!("cluster {cluster_id}, node 1, in {}", args.node.dir.display()));
+    say(format!(
+        "  keep a copy of     {} (without it nothing stored can be opened)",
+        place.master_key_file().display()
+    ));
+    say(format!("  operators need     {}", place.operator_token_file().display()));
+    say(format!("  start it with      gateway run --config {}", place.config_file().display()));
+    say("  then let others in gateway token (here), gateway join (there)");
+    Ok(())
+}
+
+fn configuration(args: &InitArgs) -> Config {
+    let node = &args.node;
+    Config {
+        node: Node {
+            id: 1,
+            data_dir: node.data_dir.clone(),
+            zone: node.zone.clone(),
+            weight: node.weight,
+            max_channels: node.max_channels,
+        },
+        api: Api {
+            listen: node.api_listen,
+            base_url: args.base_url.clone(),
+            trusted_proxies: Vec::new(),
+            cors_origins: Vec::new(),
+        },
+        ops: Ops { listen: node.ops_listen, token: Some(Secret("0".repeat(16))), token_file: None },
+        peer: peer(node),
+        cluster: Cluster {
+            cluster_id: Uuid::new_v4(),
+            shards: args.shards,
+            timing: if args.wan { Timing::Wan } else { Timing::Lan },
+            joined: false,
+            nodes: vec![Member { id: 1, peer: node.advertise.clone(), api: None }],
+        },
+        secrets: Secrets { master_key: Some(Secret("0".repeat(64))), master_key_file: None },
+        network: Network {
+            driver: Driver::Simulated,
+            address: args.network.clone(),
+            phone_suffix: "s.example".to_owned(),
+            group_suffix: "g.example".to_owned(),
+            newsletter_suffix: "n.example".to_owned(),
+            session_starts_per_second: 200,
+        },
+        webhooks: Webhooks::default(),
+        media: Media::default(),
+        limits: Limits::default(),
+        auth: Auth::default(),
+        account: Account::default(),
+        support: Support::default(),
+        drain: Drain::default(),
+        events: Events::default(),
+        history: History::default(),
+        log: Log::default(),
+    }
+}
+
+/// The peer listener of a new node; its files are named when they are written.
+pub fn peer(node: &NodeArgs) -> Peer {
+    Peer {
+        listen: node.peer_listen,
+        advertise: Some(node.advertise.clone()),
+        ca_file: Default::default(),
+        cert_file: Default::default(),
+        key_file: Default::default(),
+        ca_key_file: None,
+    }
+}

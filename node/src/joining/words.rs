@@ -1,0 +1,83 @@
+//! What a new node asks, and what it is answered. Travels over TLS that proves the cluster's side; the token proves the
+//! asker's.
+
+use model::id::NodeId;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::config::Secret;
+
+/// The format of both.
+pub const VERSION: u8 = 1;
+
+/// A new node's question.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Question {
+    pub version: u8,
+    /// The hash of its token.
+    pub token: [u8; 32],
+    /// Of the folder that it has made: the same one may ask again.
+    pub storage_id: Uuid,
+    /// `host:port` at which the others will reach it.
+    pub peer: String,
+    pub zone: String,
+    pub weight: u32,
+    pub max_channels: u32,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Answer {
+    Welcome(Box<Welcome>),
+    /// Why not, for people.
+    Refused(String),
+}
+
+/// All that a new node needs.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Welcome {
+    pub id: NodeId,
+    pub ca_pem: String,
+    pub cert_pem: String,
+    pub key_pem: Secret,
+    /// In hex.
+    pub master_key: Secret,
+    pub operator_token: Secret,
+    /// The answering node's own configuration (TOML): what is not one node's alone holds for the new one.
+    pub config: Secret,
+    /// Members of the cluster, with their `host:port`.
+    pub nodes: Vec<(NodeId, String)>,
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_is_understood_and_secrets_do_not_show() {
+        let question = Question {
+            version: VERSION,
+            token: [3; 32],
+            storage_id: Uuid::from_u128(1),
+            peer: "node-2.lan:8082".to_owned(),
+            zone: "b".to_owned(),
+            weight: 1,
+            max_channels: 10,
+        };
+        let said = rmp_serde::to_vec_named(&question).unwrap();
+        assert_eq!(rmp_serde::from_slice::<Question>(&said).unwrap().peer, question.peer);
+        let welcome = Welcome {
+            id: 2,
+            ca_pem: String::new(),
+            cert_pem: String::new(),
+            key_pem: Secret("sesame".to_owned()),
+            master_key: Secret("sesame".to_owned()),
+            operator_token: Secret("sesame".to_owned()),
+            config: Secret("sesame".to_owned()),
+            nodes: vec![(1, "node-1.lan:8082".to_owned())],
+        };
+        let said = rmp_serde::to_vec_named(&Answer::Welcome(Box::new(welcome))).unwrap();
+        let understood: Answer = rmp_serde::from_slice(&said).unwrap();
+        assert!(!format!("{understood:?}").contains("sesame"));
+    }
+}

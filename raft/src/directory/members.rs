@@ -1,0 +1,103 @@
+//! Members of the cluster over their lives: how a node is let in, is taken out of service, and goes for good.
+//!
+//! ```text
+//!        token           first start          drain / undrain
+//! Join ──────► Joining ─────────────► Active ◄───────────────► Draining
+//!                 │                      │                         │
+//!                 └──────── leave ───────┴───────── leave ─────────┘
+//!                                        ▼
+//!                                     Leaving ───── nothing is placed there ────► removed: its id is spent
+//! ```
+
+use model::id::NodeId;
+use model::time::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::records::{NodeRecord, SealedKey, hash_bytes};
+
+/// Join tokens that are kept at once; the oldest goes when another is issued.
+pub const MAX_TOKENS: usize = 100;
+
+/// Nodes that a cluster may have.
+pub const MAX_NODES: u32 = 100;
+
+/// Where a node is in its life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeState {
+    /// Let in by a token, and not started yet.
+    Joining,
+    #[default]
+    Active,
+    /// Keeps its replicas and leads nothing, so that it can stop without anybody noticing.
+    Draining,
+    /// Its replicas go elsewhere; then it is removed.
+    Leaving,
+}
+
+impl NodeState {
+    /// Whether replicas may stand there for good.
+    pub fn holds_replicas(self) -> bool {
+        matches!(self, Self::Active | Self::Draining)
+    }
+
+    /// Whether it may lead.
+    pub fn leads(self) -> bool {
+        self == Self::Active
+    }
+}
+
+/// What lets one node in, once. The token itself is never stored, only its SHA-256.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JoinToken {
+    #[serde(with = "hash_bytes")]
+    pub hash: [u8; 32],
+    pub created_at: Timestamp,
+    pub expires_at: Timestamp,
+    /// The data folder that used it: the same one may ask again, in case its answer was lost.
+    pub used_by: Option<Uuid>,
+}
+
+/// A node that was removed. Its id is never given to another, and its certificate opens nothing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RemovedNode {
+    pub id: NodeId,
+    pub storage_id: Uuid,
+    pub removed_at: Timestamp,
+}
+
+/// The cluster's own certificate authority, so that every node can let others in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AuthorityRecord {
+    /// PEM.
+    pub certificate: String,
+    /// Its private key in PEM, sealed under the master key.
+    pub key: SealedKey,
+}
+
+/// What can be asked of the directory about members.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum MemberCommand {
+    /// Takes over the authority that made the first certificates; one that is known stays.
+    KeepAuthority(Box<AuthorityRecord>),
+    IssueToken(JoinToken),
+    /// Lets a node in by a token; its id is chosen here, whatever the record says.
+    Join {
+        #[serde(with = "hash_bytes")]
+        token: [u8; 32],
+        node: NodeRecord,
+    },
+    Drain(NodeId),
+    Undrain(NodeId),
+    /// Begins a node's removal.
+    Leave(NodeId),
+    /// Ends it, when nothing is placed there any more.
+    Remove(NodeId),
+    /// How much of the whole falls to a node, beside the others.
+    Weigh {
+        node: NodeId,
+        weight: u32,
+    },
+}

@@ -1,0 +1,164 @@
+//! Who takes part in the directory's own group: every member as a learner at least, and up to five of them as voters,
+//! spread over zones.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use model::id::NodeId;
+use tokio_util::sync::CancellationToken;
+
+use super::handle::Directory;
+use super::records::NodeRecord;
+use super::state::DirectoryState;
+use crate::group::ChangeError;
+
+/// More voters make every update wait for more nodes, and survive no more than anybody plans for.
+const MOST_VOTERS: usize = 5;
+
+/// How often the leader looks.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// How long one change may take; what fails is tried again at a later look.
+const CHANGE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// A learner that lacks more entries than this may not vote yet.
+const CAUGHT_UP: u64 = 100;
+
+impl Directory {
+    /// Keeps the group's members those of the cluster while this node leads the directory, until cancelled.
+    pub async fn keep_members(self: Arc<Self>, stop: CancellationToken) {
+        let mut ticks = tokio::time::interval(LOOK_EVERY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+            // Until then the first members form it among themselves.
+            let is_formed = self.read(|state| state.cluster.is_some());
+            if is_formed
+                && self.group().leadership().borrow().ready_epoch.is_some()
+                && let Err(error) = self.member_step().await
+            {
+                tracing::warn!(%error, "the directory's members could not be changed yet");
+            }
+        }
+    }
+
+    /// One change at most.
+    async fn member_step(&self) -> Result<(), ChangeError> {
+        let group = self.group();
+        let members = group.members();
+        let known: BTreeSet<NodeId> = self.read(|state| state.nodes.keys().copied().collect());
+        let deadline = Instant::now() + CHANGE_PATIENCE;
+        let present: BTreeSet<NodeId> = members.voters.union(&members.learners).copied().collect();
+        if let Some(node) = known.difference(&present).next() {
+            tracing::info!(node, "a node begins to learn the directory");
+            return group.add_learner(*node, deadline).await;
+        }
+        let voters = self.read(|state| wanted_voters(state, &members.voters, &self.caught_up()));
+        if !voters.is_empty() && (members.joint || voters != members.voters) {
+            tracing::info!(?voters, "the directory's voters change");
+            let own = self.node();
+            match voters.iter().find(|_| !voters.contains(&own)) {
+                // Whoever takes over goes on with the change.
+                Some(next) if members.voters.contains(next) => return group.transfer_leader(*next, deadline).await,
+                Some(_) => {
+                    let with_own = voters.iter().copied().chain([own]).collect();
+                    return group.change_members(with_own, true, deadline).await;
+                }
+                None => return group.change_members(voters, true, deadline).await,
+            }
+        }
+        let gone: BTreeSet<NodeId> = members.learners.difference(&known).copied().collect();
+        if gone.is_empty() { Ok(()) } else { group.remove_learners(gone, deadline).await }
+    }
+
+    /// The nodes whose logs are known to reach nearly to the end.
+    fn caught_up(&self) -> BTreeSet<NodeId> {
+        let last = self.group().last_index().unwrap_or(0);
+        let replicated = self.group().replicated().into_iter();
+        let caught_up = replicated.filter(|(_, index)| index.is_some_and(|index| index + CAUGHT_UP >= last));
+        caught_up.map(|(node, _)| node).chain([self.node()]).collect()
+    }
+}
+
+fn wanted_voters(state: &DirectoryState, present: &BTreeSet<NodeId>, caught_up: &BTreeSet<NodeId>) -> BTreeSet<NodeId> {
+    let nodes = state.nodes.values().map(|node| &**node);
+    let able: Vec<&NodeRecord> = nodes
+        .filter(|node| node.state.holds_replicas())
+        .filter(|node| present.contains(&node.id) || caught_up.contains(&node.id))
+        .collect();
+    choose(&able, present)
+}
+
+/// Takes in turn from the zone that has the fewest voters, those first that vote already. An even number survives no
+/// more than the odd one below it, but for two: then both have everything.
+fn choose(nodes: &[&NodeRecord], present: &BTreeSet<NodeId>) -> BTreeSet<NodeId> {
+    let count = match nodes.len() {
+        few @ 0..=2 => few,
+        many => MOST_VOTERS.min(many - (many + 1) % 2),
+    };
+    let mut chosen = BTreeSet::new();
+    let mut of_zone: BTreeMap<&Option<String>, usize> = BTreeMap::new();
+    while chosen.len() < count {
+        let left = nodes.iter().filter(|node| !chosen.contains(&node.id));
+        let rank =
+            |node: &&&NodeRecord| (of_zone.get(&node.zone).copied().unwrap_or(0), !present.contains(&node.id), node.id);
+        let Some(next) = left.min_by_key(rank) else { break };
+        *of_zone.entry(&next.zone).or_default() += 1;
+        chosen.insert(next.id);
+    }
+    chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use model::time::Timestamp;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::directory::members::NodeState;
+
+    fn voters(zones: &[&str], present: &[NodeId]) -> Vec<NodeId> {
+        let nodes: Vec<NodeRecord> = zones
+            .iter()
+            .zip(1..)
+            .map(|(zone, id)| NodeRecord {
+                id,
+                storage_id: Uuid::nil(),
+                peer: format!("host-{id}:8201"),
+                zone: Some((*zone).to_owned()),
+                weight: 1,
+                max_channels: 1,
+                registered_at: Timestamp(0),
+                state: NodeState::Active,
+                configured_weight: 1,
+            })
+            .collect();
+        let nodes: Vec<&NodeRecord> = nodes.iter().collect();
+        choose(&nodes, &present.iter().copied().collect()).into_iter().collect()
+    }
+
+    #[test]
+    fn up_to_five_vote_in_odd_numbers() {
+        let table: [(&[&str], &[NodeId]); 7] = [
+            (&["a"], &[1]),
+            (&["a", "a"], &[1, 2]),
+            (&["a", "a", "a"], &[1, 2, 3]),
+            (&["a", "a", "a", "a"], &[1, 2, 3]),
+            (&["a", "a", "a", "a", "a"], &[1, 2, 3, 4, 5]),
+            (&["a", "a", "a", "a", "a", "a"], &[1, 2, 3, 4, 5]),
+            (&["a", "a", "a", "a", "a", "a", "a", "a"], &[1, 2, 3, 4, 5]),
+        ];
+        for (zones, expected) in table {
+            assert_eq!(voters(zones, &[]), expected, "{zones:?}");
+        }
+    }
+
+    #[test]
+    fn voters_stand_in_different_zones_and_stay_when_nothing_is_won_by_a_change() {
+        assert_eq!(voters(&["a", "a", "a", "b", "c"], &[]), [1, 2, 3, 4, 5]);
+        assert_eq!(voters(&["a", "a", "b", "c"], &[]), [1, 3, 4]);
+        assert_eq!(voters(&["a", "a", "b", "c"], &[2, 3, 4]), [2, 3, 4]);
+        assert_eq!(voters(&["a", "a", "a", "a"], &[2, 3, 4]), [2, 3, 4]);
+        assert_eq!(voters(&["a", "a", "a", "b"], &[1, 2, 3]), [1, 2, 4]);
+    }
+}

@@ -1,0 +1,221 @@
+//! Which moves lead from the present placement to the one that is wanted.
+//!
+//! - [`balance`]: the ring's own placement, for an operator who asks for it.
+//! - [`repair`]: as few moves as give every shard its replicas, for the cluster itself.
+//! - [`to_node`]: one shard to one node, by hand.
+
+use std::collections::BTreeMap;
+
+use model::id::{NodeId, ShardId};
+use raft::directory::layout::{MoveRecord, MoveState, same_nodes};
+use raft::directory::records::{NodeRecord, PlacementRecord};
+
+use super::{REPLICAS, Ring, deal_leads};
+
+/// Moves to where the ring of these nodes wants the shards. A shard that has to leave several of its nodes does so one
+/// by one, so that whatever it is made of is on a quorum of its old replicas throughout.
+pub fn balance(present: &[&PlacementRecord], nodes: &[NodeRecord]) -> Vec<MoveRecord> {
+    let ring = Ring::of(nodes);
+    moves(present, nodes, |place| {
+        let wanted = ring.replicas(place.shard);
+        if same_nodes(&wanted, &place.replicas) { place.replicas.clone() } else { wanted }
+    })
+}
+
+/// Moves of those shards alone that have replicas on nodes that hold none any more, or fewer replicas than they could.
+/// Leads move only where that is so.
+pub fn repair(present: &[&PlacementRecord], nodes: &[NodeRecord]) -> Vec<MoveRecord> {
+    let holds = |id: &NodeId| nodes.iter().any(|node| node.id == *id);
+    let full = REPLICAS.min(nodes.len());
+    let is_whole = |place: &PlacementRecord| place.replicas.len() >= full && place.replicas.iter().all(holds);
+    if nodes.is_empty() || present.iter().all(|place| is_whole(place)) {
+        return Vec::new();
+    }
+    let ring = Ring::of(nodes);
+    moves(present, nodes, |place| {
+        if is_whole(place) {
+            return place.replicas.clone();
+        }
+        let held: Vec<NodeId> = place.replicas.iter().copied().filter(holds).collect();
+        ring.replicas_beside(place.shard, &held)
+    })
+}
+
+/// The move that brings a shard to a node: its lead, where the node has a replica, and else a replica and the lead, in
+/// place of the node that should lead it now. `None` when it leads already.
+pub fn to_node(place: &PlacementRecord, node: NodeId, nodes: &[NodeRecord]) -> Option<MoveRecord> {
+    if place.leader == node && place.replicas.contains(&node) {
+        return None;
+    }
+    let mut to = place.replicas.clone();
+    if !to.contains(&node) {
+        if to.len() >= REPLICAS.min(nodes.len()) {
+            to.retain(|replica| *replica != place.leader);
+        }
+        to.push(node);
+    }
+    Some(waiting(place, to, node))
+}
+
+fn moves(
+    present: &[&PlacementRecord],
+    nodes: &[NodeRecord],
+    wanted: impl Fn(&PlacementRecord) -> Vec<NodeId>,
+) -> Vec<MoveRecord> {
+    let placed: Vec<(ShardId, Vec<NodeId>)> = present.iter().map(|place| (place.shard, wanted(place))).collect();
+    let leaders: BTreeMap<ShardId, NodeId> = present.iter().map(|place| (place.shard, place.leader)).collect();
+    let leads = deal_leads(&placed, &leaders, nodes);
+    let mut moves = Vec::new();
+    for (place, (shard, to)) in present.iter().zip(&placed) {
+        let Some(leader) = leads.get(shard).copied() else { continue };
+        if same_nodes(&place.replicas, to) && place.leader == leader {
+            continue;
+        }
+        moves.extend(steps(place, to, leader));
+    }
+    moves
+}
+
+/// From the present replicas to others, at most one of the present ones going at each step.
+fn steps(place: &PlacementRecord, to: &[NodeId], leader: NodeId) -> Vec<MoveRecord> {
+    let leaving: Vec<NodeId> = place.replicas.iter().copied().filter(|node| !to.contains(node)).collect();
+    let mut coming = to.iter().copied().filter(|node| !place.replicas.contains(node));
+    let mut at = place.clone();
+    let mut steps = Vec::new();
+    for (index, gone) in leaving.iter().enumerate() {
+        let mut next: Vec<NodeId> = at.replicas.iter().copied().filter(|node| node != gone).collect();
+        let is_last = index + 1 == leaving.len();
+        next.extend(coming.by_ref().take(if is_last { usize::MAX } else { 1 }));
+        if next.is_empty() {
+            continue;
+        }
+        let lead = [leader, at.leader].into_iter().find(|node| next.contains(node)).unwrap_or(next[0]);
+        steps.push(waiting(&at, next.clone(), lead));
+        (at.replicas, at.leader) = (next, lead);
+    }
+    let rest: Vec<NodeId> = at.replicas.iter().copied().chain(coming).collect();
+    if !same_nodes(&rest, &at.replicas) || at.leader != leader {
+        steps.push(waiting(&at, rest, leader));
+    }
+    steps
+}
+
+fn waiting(place: &PlacementRecord, to: Vec<NodeId>, leader: NodeId) -> MoveRecord {
+    MoveRecord {
+        shard: place.shard,
+        from: place.replicas.clone(),
+        to,
+        leader,
+        state: MoveState::Waiting,
+        began_at: None,
+        ended_at: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::super::{place, tests::node};
+    use super::*;
+
+    fn nodes(ids: impl IntoIterator<Item = NodeId>) -> Vec<NodeRecord> {
+        ids.into_iter().map(|id| node(id, &format!("zone-{id}"), 1)).collect()
+    }
+
+    fn after(present: &[PlacementRecord], moves: &[MoveRecord]) -> Vec<PlacementRecord> {
+        let mut placed = present.to_vec();
+        for each in moves {
+            for place in placed.iter_mut().filter(|place| place.shard == each.shard) {
+                assert_eq!(place.replicas, each.from, "moves of a shard follow each other");
+                (place.replicas, place.leader) = (each.to.clone(), each.leader);
+            }
+        }
+        placed
+    }
+
+    fn refs(placed: &[PlacementRecord]) -> Vec<&PlacementRecord> {
+        placed.iter().collect()
+    }
+
+    fn replicas_moved(moves: &[MoveRecord]) -> usize {
+        moves.iter().map(|each| each.to.iter().filter(|node| !each.from.contains(node)).count()).sum()
+    }
+
+    #[test]
+    fn nothing_moves_where_all_is_as_it_should_be() {
+        for count in 1..=6 {
+            let nodes = nodes(1..=count);
+            let placed = place(16, &nodes);
+            assert_eq!(repair(&refs(&placed), &nodes), []);
+            assert_eq!(balance(&refs(&placed), &nodes), []);
+        }
+    }
+
+    #[test]
+    fn a_cluster_that_grows_from_one_to_three_raises_replication_to_three_and_deals_the_leads() {
+        let mut placed = place(16, &nodes([1]));
+        for count in 2..=3 {
+            let nodes = nodes(1..=count);
+            placed = after(&placed, &repair(&refs(&placed), &nodes));
+            assert!(placed.iter().all(|place| place.replicas.len() as u64 == count));
+            for id in 1..=count {
+                let leads = placed.iter().filter(|place| place.leader == id).count() as u64;
+                assert!((16 / count..=16_u64.div_ceil(count)).contains(&leads), "{leads} leads at {id} of {count}");
+            }
+        }
+        assert_eq!(repair(&refs(&placed), &nodes(1..=4)), [], "a fourth node waits for its operator");
+    }
+
+    #[test]
+    fn a_node_that_goes_leaves_nothing_behind_and_others_stay() {
+        let all = nodes(1..=4);
+        let placed = place(16, &all);
+        let rest = nodes([1, 2, 4]);
+        let moves = repair(&refs(&placed), &rest);
+        let gone = placed.iter().filter(|place| place.replicas.contains(&3)).count();
+        assert_eq!(replicas_moved(&moves), gone);
+        let moved = after(&placed, &moves);
+        assert!(moved.iter().all(|place| place.replicas.len() == 3 && !place.replicas.contains(&3)));
+    }
+
+    #[test]
+    fn a_shard_is_moved_by_hand() {
+        let all = nodes(1..=4);
+        let place = PlacementRecord { shard: 1, replicas: vec![1, 2, 3], leader: 2, formed: true, settled: true };
+        assert_eq!(to_node(&place, 2, &all), None);
+        let lead = to_node(&place, 3, &all);
+        assert!(lead.is_some_and(|lead| lead.to == [1, 2, 3] && lead.leader == 3 && !lead.changes_replicas()));
+        let whole = to_node(&place, 4, &all);
+        assert!(whole.is_some_and(|whole| whole.to == [1, 3, 4] && whole.leader == 4));
+    }
+
+    proptest! {
+        #[test]
+        fn any_change_of_nodes_ends_at_the_ring_and_moves_no_more_than_it_wants(
+            before in proptest::collection::btree_set(1_u64..9, 1..7),
+            now in proptest::collection::btree_set(1_u64..9, 1..7),
+        ) {
+            let placed = place(16, &nodes(before));
+            let now: Vec<NodeRecord> = nodes(now);
+            let moves = balance(&refs(&placed), &now);
+            let moved = after(&placed, &moves);
+            let ring = place(16, &now);
+            let mut least = 0;
+            for ((old, new), wanted) in placed.iter().zip(&moved).zip(&ring) {
+                prop_assert!(same_nodes(&new.replicas, &wanted.replicas));
+                prop_assert!(new.replicas.contains(&new.leader));
+                least += wanted.replicas.iter().filter(|node| !old.replicas.contains(node)).count();
+            }
+            prop_assert!(replicas_moved(&moves) <= least + 1);
+            for each in &moves {
+                let distinct: BTreeSet<_> = each.to.iter().collect();
+                prop_assert_eq!(distinct.len(), each.to.len());
+                prop_assert!(!each.to.is_empty() && each.to.contains(&each.leader));
+                prop_assert!(each.from.iter().filter(|node| !each.to.contains(node)).count() <= 1);
+            }
+        }
+    }
+}

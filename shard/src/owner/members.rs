@@ -1,0 +1,142 @@
+//! Brings a shard's group to the replicas that the placement wants: the owner adds those that are missing as learners,
+//! waits until they have caught up, and then changes the voters in one step. Each step finds by itself where an earlier
+//! owner, or this one before a crash, has ended.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use model::id::NodeId;
+use raft::directory::command::Command;
+use raft::directory::layout::LayoutCommand;
+use raft::directory::records::PlacementRecord;
+use raft::group::{ChangeError, Members};
+
+use super::Owner;
+
+/// How often the owner looks; a look at a shard that is where it should be costs two reads of memory.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// How long one change may take; what fails is tried again at a later look.
+const CHANGE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is to be done next.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    Add(NodeId),
+    /// These are to vote, once they hold everything.
+    Vote(BTreeSet<NodeId>),
+    Drop(BTreeSet<NodeId>),
+    /// Nothing is left to do here: the directory is to know.
+    Say,
+}
+
+/// Keeps the members of the shard those of its placement until the ownership ends.
+pub(super) async fn keep(owner: Arc<Owner>) {
+    let mut ticks = tokio::time::interval(LOOK_EVERY);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let Some(place) = owner.node.directory.read(|state| state.placement.get(&owner.shard).cloned()) else {
+            continue;
+        };
+        let Some(step) = next(&place, &owner.group.members(), owner.node.node) else { continue };
+        if let Err(error) = take(&owner, &place, step).await {
+            tracing::debug!(shard = owner.shard, %error, "the shard's members could not be changed yet");
+        }
+    }
+}
+
+fn next(place: &PlacementRecord, members: &Members, own: NodeId) -> Option<Step> {
+    let wanted: BTreeSet<NodeId> = place.replicas.iter().copied().collect();
+    if !place.formed || wanted.is_empty() {
+        return None;
+    }
+    if let Some(missing) = wanted.iter().find(|node| !members.voters.contains(node) && !members.learners.contains(node))
+    {
+        return Some(Step::Add(*missing));
+    }
+    // Whoever leads now stays until it has handed the lead to one that shall stay.
+    let voters: BTreeSet<NodeId> = wanted.iter().copied().chain((!wanted.contains(&own)).then_some(own)).collect();
+    if members.joint || members.voters != voters {
+        return Some(Step::Vote(voters));
+    }
+    let strays: BTreeSet<NodeId> = members.learners.difference(&wanted).copied().collect();
+    if !strays.is_empty() {
+        return Some(Step::Drop(strays));
+    }
+    (voters == wanted && !place.settled).then_some(Step::Say)
+}
+
+async fn take(owner: &Arc<Owner>, place: &PlacementRecord, step: Step) -> Result<(), ChangeError> {
+    let deadline = Instant::now() + CHANGE_PATIENCE;
+    match step {
+        Step::Add(node) => {
+            tracing::info!(shard = owner.shard, node, "a replica begins to learn the shard");
+            owner.group.add_learner(node, deadline).await
+        }
+        Step::Vote(voters) => {
+            let present = owner.group.members().voters;
+            for node in voters.difference(&present) {
+                if !owner.node.router.is_whole(*node, owner.shard, owner.group.applied()).await {
+                    return Ok(());
+                }
+            }
+            tracing::info!(shard = owner.shard, ?voters, "the shard's voters change");
+            owner.group.change_members(voters, false, deadline).await
+        }
+        Step::Drop(nodes) => owner.group.remove_learners(nodes, deadline).await,
+        Step::Say => {
+            let settled = LayoutCommand::Settled { shard: owner.shard, replicas: place.replicas.clone() };
+            // Refused when the placement has changed meanwhile; the next look sees the new one.
+            let _ = owner.node.directory.update(Command::Layout(settled), Vec::new(), deadline).await;
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(replicas: &[NodeId], settled: bool) -> PlacementRecord {
+        PlacementRecord { shard: 1, replicas: replicas.to_vec(), leader: replicas[0], formed: true, settled }
+    }
+
+    fn members(voters: &[NodeId], learners: &[NodeId]) -> Members {
+        Members { voters: voters.iter().copied().collect(), learners: learners.iter().copied().collect(), joint: false }
+    }
+
+    fn vote(voters: &[NodeId]) -> Option<Step> {
+        Some(Step::Vote(voters.iter().copied().collect()))
+    }
+
+    #[test]
+    fn a_replica_is_exchanged_step_by_step_from_wherever_it_was_left() {
+        let wanted = place(&[1, 2, 4], false);
+        assert_eq!(next(&wanted, &members(&[1, 2, 3], &[]), 1), Some(Step::Add(4)));
+        assert_eq!(next(&wanted, &members(&[1, 2, 3], &[4]), 1), vote(&[1, 2, 4]));
+        let between = Members { joint: true, ..members(&[1, 2, 3, 4], &[]) };
+        assert_eq!(next(&wanted, &between, 1), vote(&[1, 2, 4]));
+        assert_eq!(next(&wanted, &members(&[1, 2, 4], &[]), 1), Some(Step::Say));
+        assert_eq!(next(&place(&[1, 2, 4], true), &members(&[1, 2, 4], &[]), 1), None);
+    }
+
+    #[test]
+    fn an_owner_that_shall_go_votes_until_it_has_handed_over() {
+        let wanted = place(&[1, 2, 4], false);
+        assert_eq!(next(&wanted, &members(&[1, 2, 3], &[4]), 3), vote(&[1, 2, 3, 4]));
+        assert_eq!(next(&wanted, &members(&[1, 2, 3, 4], &[]), 3), None, "the lead goes first");
+        assert_eq!(next(&wanted, &members(&[1, 2, 3, 4], &[]), 4), vote(&[1, 2, 4]));
+    }
+
+    #[test]
+    fn replication_rises_from_one_to_three_and_half_done_changes_are_ended() {
+        let wanted = place(&[1, 2, 3], false);
+        assert_eq!(next(&wanted, &members(&[1], &[]), 1), Some(Step::Add(2)));
+        assert_eq!(next(&wanted, &members(&[1], &[2, 3]), 1), vote(&[1, 2, 3]));
+        let between = Members { joint: true, ..members(&[1, 2, 3], &[]) };
+        assert_eq!(next(&wanted, &between, 1), vote(&[1, 2, 3]));
+        assert_eq!(next(&wanted, &members(&[1, 2, 3], &[5]), 1), Some(Step::Drop(BTreeSet::from([5]))));
+    }
+}

@@ -1,0 +1,266 @@
+//! A cluster as operators make it: `gateway init`, `gateway run`, and `gateway join` for each node that follows.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use reqwest::Client;
+use serde_json::{Value, json};
+
+use crate::binary::{self, Finished};
+use crate::cluster::{Cluster, Dev, Node, Undertaker};
+use crate::http::{Api, client, string};
+use crate::room::Room;
+use crate::wait::{check, eventually, seconds};
+
+/// For one command.
+const COMMAND: Duration = Duration::from_secs(60);
+
+/// How long the shards may take to get where they should be, with the machine busy.
+pub const MOVES: Duration = Duration::from_secs(120);
+
+/// What every node is started with: nothing of a test's own shall throttle it.
+const FLAGS: [&str; 8] = [
+    "limits.ip={ burst = 1000000, refill_per_second = 1000000 }",
+    "limits.customer={ burst = 1000000, refill_per_second = 1000000 }",
+    "limits.channel={ burst = 1000000, refill_per_second = 1000000 }",
+    "webhooks.allow_http=true",
+    "webhooks.allow_loopback=true",
+    "drain.initial_wait=0s",
+    "media.sweep_interval=10s",
+    "log.filter=info,openraft=error,salvo_core=warn",
+];
+
+/// Nodes that were made by hand. What other helpers take is [`Grown::cluster`], which follows the nodes that come.
+pub struct Grown {
+    pub cluster: Cluster,
+    pub client: Client,
+    folder: PathBuf,
+    base_port: u16,
+    /// Counts the places that nodes were made in; a place keeps its ports, whatever id the node in it has.
+    places: u16,
+    children: Vec<Child>,
+}
+
+impl Grown {
+    /// A cluster of one node that is ready, and the simulator.
+    pub async fn start() -> Self {
+        tokio::task::spawn_blocking(Self::found).await.expect("the start did not panic").ready_first().await
+    }
+
+    fn found() -> Self {
+        let room = Room::take();
+        let mut temporary = tempfile::Builder::new().prefix("gateway-test-").tempdir().expect("a folder can be made");
+        let keep = std::env::var_os("GATEWAY_KEEP").is_some();
+        temporary.disable_cleanup(keep);
+        let (folder, base_port) = (temporary.path().to_owned(), room.base_port);
+        let undertaker = Undertaker::of_processes(&folder, keep);
+        let (control, network) = (local(base_port + 90), local(base_port + 91));
+        let simulator = spawn(&folder, "simulator", &["simulator", "--control", &control, "--network", &network]);
+        let place = place(&folder, base_port, 1);
+        let mut args = vec!["init".to_owned(), "--network".to_owned(), network];
+        args.extend(["--base-url".to_owned(), format!("http://{}", local(base_port + 1))]);
+        args.extend(place.args());
+        binary::run(&args, &folder, COMMAND).succeeded();
+        let token = std::fs::read_to_string(place.dir.join("operator.token")).expect("init writes a token");
+        let dev = Dev {
+            simulator: format!("http://{control}"),
+            simulator_pid: pid(&simulator),
+            nodes: Vec::new(),
+            customer_id: String::new(),
+            api_key: String::new(),
+            operator_token: token.trim().to_owned(),
+        };
+        let cluster = Cluster::of(folder.clone(), dev, undertaker, temporary, room);
+        Self { cluster, client: client(), folder, base_port, places: 1, children: vec![simulator] }
+    }
+
+    async fn ready_first(mut self) -> Self {
+        self.run(1, 1);
+        self.cluster.wait_ready(1, &self.client).await;
+        self
+    }
+
+    /// Starts the node of a place.
+    pub fn run(&mut self, place_number: u16, id: u64) {
+        let place = place(&self.folder, self.base_port, place_number);
+        let config = place.dir.join("gateway.toml").display().to_string();
+        let mut args = vec!["run".to_owned(), "--config".to_owned(), config];
+        args.extend(FLAGS.iter().flat_map(|flag| ["--set".to_owned(), (*flag).to_owned()]));
+        let child = spawn(&self.folder, &format!("place-{place_number}"), &args);
+        let node = Node {
+            id,
+            api: format!("http://{}", place.api()),
+            ops: format!("http://{}", place.ops()),
+            peer: place.peer(),
+            pid: pid(&child),
+            data: place.dir.join("data"),
+            log: self.folder.join(format!("place-{place_number}.log")),
+        };
+        self.children.push(child);
+        self.cluster.note(|dev| {
+            dev.nodes.retain(|known| known.id != id);
+            dev.nodes.push(node);
+        });
+    }
+
+    /// A token, made through the operator's port of a node.
+    pub async fn token(&self, node: u64) -> String {
+        let made = self.operator(node).post("/v1/admin/tokens", json!({})).await.expect(201);
+        string(&made["token"])
+    }
+
+    /// Runs `gateway join` in a new place, through a node; the number of the place, and how it ended.
+    pub async fn try_join(&mut self, token: &str, via: u64, more: &[&str]) -> (u16, Finished) {
+        self.places += 1;
+        let number = self.places;
+        (number, self.join_at(number, token, via, more).await)
+    }
+
+    /// As [`Grown::try_join`], in a place that was used before.
+    pub async fn join_at(&self, number: u16, token: &str, via: u64, more: &[&str]) -> Finished {
+        let place = place(&self.folder, self.base_port, number);
+        let via = self.cluster.node(via).peer;
+        let mut args = vec!["join".to_owned(), "--token".to_owned(), token.to_owned(), "--via".to_owned(), via];
+        args.extend(place.args());
+        args.extend(more.iter().map(|arg| (*arg).to_owned()));
+        let folder = self.folder.clone();
+        let running = tokio::task::spawn_blocking(move || binary::run(&args, &folder, COMMAND));
+        running.await.expect("it did not panic")
+    }
+
+    /// Lets a node in through another, starts it, and waits until it is ready.
+    pub async fn join(&mut self, via: u64, id: u64) {
+        let token = self.token(via).await;
+        let (number, finished) = self.try_join(&token, via, &[]).await;
+        let said = finished.succeeded().stdout;
+        assert!(said.contains(&format!("node {id} of a cluster")), "{said}");
+        self.run(number, id);
+        self.cluster.wait_ready(id, &self.client).await;
+    }
+
+    /// The folder of a place's configuration and keys.
+    pub fn dir(&self, place_number: u16) -> PathBuf {
+        place(&self.folder, self.base_port, place_number).dir
+    }
+
+    pub fn operator(&self, node: u64) -> Api {
+        self.cluster.operator(node, &self.client)
+    }
+
+    /// A node's row as the operator sees it through another.
+    pub async fn node_row(&self, through: u64, id: u64) -> Option<Value> {
+        let nodes = self.operator(through).get("/v1/admin/nodes").await.expect(200);
+        nodes["data"].as_array().expect("data is a list").iter().find(|row| row["id"] == id).cloned()
+    }
+
+    /// Waits until every shard is settled on as many replicas, none of them on `without`, and nothing moves any more.
+    pub async fn settled(&self, through: u64, replicas: usize, without: &[u64]) -> Value {
+        eventually(&format!("all shards are settled on {replicas} replicas"), MOVES, async || {
+            let answer = self.operator(through).get("/v1/admin/layout").await;
+            check(answer.status == 200, answer.text())?;
+            let layout = answer.json();
+            let is_whole = |shard: &Value| {
+                let nodes = shard["replicas"].as_array().expect("replicas is a list");
+                shard["settled"] == true
+                    && nodes.len() == replicas
+                    && !nodes.iter().any(|node| node.as_u64().is_some_and(|node| without.contains(&node)))
+            };
+            let shards = layout["shards"].as_array().expect("shards is a list");
+            check(layout["change"]["state"] != "running" && shards.iter().all(is_whole), layout.to_string())?;
+            Ok(layout)
+        })
+        .await
+    }
+
+    /// Ends a node's process at once.
+    pub fn kill(&mut self, id: u64) {
+        self.cluster.kill(id);
+        self.collect();
+    }
+
+    /// SIGTERM, and waits for its end.
+    pub async fn stop(&mut self, id: u64) {
+        let pid = self.cluster.node(id).pid;
+        self.cluster.terminate(id);
+        let gone = move || crate::cluster::wait_gone(pid, seconds(60));
+        tokio::task::spawn_blocking(gone).await.expect("the process ends");
+        self.collect();
+    }
+
+    /// Collects what has ended, so that no zombie is left.
+    pub fn collect(&mut self) {
+        self.children.retain_mut(|child| !matches!(child.try_wait(), Ok(Some(_))));
+    }
+}
+
+impl Drop for Grown {
+    fn drop(&mut self) {
+        for child in &mut self.children {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Where a node lies and listens.
+struct Place {
+    dir: PathBuf,
+    base_port: u16,
+    number: u16,
+}
+
+fn place(folder: &Path, base_port: u16, number: u16) -> Place {
+    Place { dir: folder.join(format!("place-{number}")), base_port, number }
+}
+
+impl Place {
+    fn api(&self) -> String {
+        local(self.base_port + self.number)
+    }
+
+    fn ops(&self) -> String {
+        local(self.base_port + 100 + self.number)
+    }
+
+    fn peer(&self) -> String {
+        local(self.base_port + 200 + self.number)
+    }
+
+    fn args(&self) -> Vec<String> {
+        let flags = [
+            ("--dir", self.dir.display().to_string()),
+            ("--data-dir", self.dir.join("data").display().to_string()),
+            ("--advertise", self.peer()),
+            ("--peer-listen", self.peer()),
+            ("--api-listen", self.api()),
+            ("--ops-listen", self.ops()),
+        ];
+        flags.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
+    }
+}
+
+fn local(port: u16) -> String {
+    format!("127.0.0.1:{port}")
+}
+
+fn pid(child: &Child) -> i32 {
+    i32::try_from(child.id()).expect("process ids fit 31 bits on Linux")
+}
+
+/// Starts a process whose id stands in a file, for whoever ends what is left.
+fn spawn<S: AsRef<std::ffi::OsStr>>(folder: &Path, name: &str, args: &[S]) -> Child {
+    let log = File::options().create(true).append(true).open(folder.join(format!("{name}.log"))).expect("a log opens");
+    let child = Command::new(binary::gateway())
+        .args(args)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().expect("a file can be cloned"))
+        .stderr(log)
+        .spawn()
+        .expect("gateway can be started");
+    std::fs::write(folder.join(format!("{name}-{}.pid", child.id())), format!("{}\n", child.id()))
+        .expect("the folder can be written");
+    child
+}

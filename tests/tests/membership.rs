@@ -1,0 +1,203 @@
+//! The life of a cluster: made by `gateway init`, grown by `gateway join`, and what becomes of nodes that go.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::{Value, json};
+use tests::grown::{Grown, MOVES};
+use tests::http::string;
+use tests::tenant::{CONNECT, Paired, Tenant, number, text, wait_status};
+use tests::wait::{check, eventually, seconds};
+
+/// Sends a text through a node, whatever happens, and expects it to be taken.
+async fn send(tenant: &Tenant, node: u64, channel: &Paired, to: &str, words: &str) -> String {
+    let answer = tenant.api(node).post(&channel.path("/messages"), text(to, words)).await;
+    assert_eq!(answer.status, 202, "{words}: {}", answer.text());
+    string(&answer.json()["message_id"])
+}
+
+/// Waits until all these texts have reached a phone, each once.
+async fn arrived(tenant: &Tenant, to: &str, expected: &[String]) {
+    eventually("every text has arrived once", seconds(60), async || {
+        let inbox = tenant.simulator().inbox(to).await;
+        let copies = |id: &String| inbox.iter().filter(|row| row["id"] == json!(id)).count();
+        let wrong: Vec<_> = expected.iter().filter(|id| copies(id) != 1).collect();
+        check(wrong.is_empty(), format!("{} of {}: {wrong:?}", wrong.len(), expected.len()))
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_grows_from_one_node_to_three_and_then_survives_the_loss_of_the_first() {
+    let mut grown = Grown::start().await;
+    for (file, mode) in
+        [("ca.key", 0o600), ("node.key", 0o600), ("master.key", 0o600), ("operator.token", 0o600), ("ca.pem", 0o644)]
+    {
+        let metadata = std::fs::metadata(grown.dir(1).join(file)).unwrap();
+        assert_eq!(metadata.permissions().mode() & 0o777, mode, "{file}");
+    }
+    let tenant = Tenant::new(&grown.cluster).await;
+    let channel = tenant.paired("First").await;
+    let to = number();
+    tenant.simulator().phone(&to, json!({})).await;
+    let mut sent = vec![send(&tenant, 1, &channel, &to, "alone").await];
+
+    grown.join(1, 2).await;
+    let layout = grown.settled(1, 2, &[]).await;
+    assert_eq!(layout["change"]["automatic"], true, "{layout}");
+    sent.push(send(&tenant, 2, &channel, &to, "two").await);
+    grown.join(2, 3).await;
+    grown.settled(3, 3, &[]).await;
+    sent.push(send(&tenant, 3, &channel, &to, "three").await);
+    eventually("all three nodes are active voters and lead their shares", MOVES, async || {
+        for id in 1..=3 {
+            let row = grown.node_row(3, id).await.ok_or("no row")?;
+            let owns = row["owns"].as_array().map_or(0, Vec::len);
+            let well = row["member"] == "active" && row["votes"] == true && row["state"] == "ready";
+            check(well && (4..=7).contains(&owns), row.to_string())?;
+        }
+        Ok(())
+    })
+    .await;
+
+    // What the first node alone had taken lives on without it.
+    grown.kill(1);
+    wait_status(&tenant.api(2), &channel.id, "connected", CONNECT).await;
+    sent.push(send(&tenant, 3, &channel, &to, "without the first").await);
+    arrived(&tenant, &to, &sent).await;
+    let history = tenant.api(2).get(&channel.path("/messages")).await.expect(200);
+    assert_eq!(history["data"].as_array().unwrap().len(), sent.len(), "{history}");
+
+    // It comes back as what it was.
+    grown.run(1, 1);
+    grown.cluster.wait_ready(1, &grown.client).await;
+    assert_eq!(tenant.simulator().stat("conflicts").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_gets_in_but_with_a_token_of_its_own() {
+    let mut grown = Grown::start().await;
+    let token = grown.token(1).await;
+
+    // A token of another cluster, which knows another authority.
+    let foreign = format!("{}.{}", token.split('.').next().unwrap(), "A".repeat(43));
+    let (_, refused) = grown.try_join(&foreign, 1, &[]).await;
+    assert_eq!(refused.code(), Some(2), "{}", refused.stderr);
+    assert!(refused.stderr.contains("not of the cluster"), "{}", refused.stderr);
+
+    // One that nobody issued; and what is no token at all.
+    let mut other = token.clone();
+    other.replace_range(4..8, if &token[4..8] == "AAAA" { "BBBB" } else { "AAAA" });
+    let (_, refused) = grown.try_join(&other, 1, &[]).await;
+    assert!(refused.code() == Some(2) && refused.stderr.contains("not known"), "{}", refused.stderr);
+    let tenant = Tenant::new(&grown.cluster).await;
+    let (_, refused) = grown.try_join(&tenant.key, 1, &[]).await;
+    assert!(refused.code() == Some(2) && refused.stderr.contains("gwj_"), "{}", refused.stderr);
+
+    // One token, one node; the same place may ask again.
+    let (second, joined) = grown.try_join(&token, 1, &[]).await;
+    assert!(joined.succeeded().stdout.contains("node 2 of a cluster of 2"));
+    let (_, refused) = grown.try_join(&token, 1, &[]).await;
+    assert!(refused.code() == Some(2) && refused.stderr.contains("let another node in"), "{}", refused.stderr);
+    let again = grown.join_at(second, &token, 1, &[]).await;
+    assert!(again.stderr.contains("holds a node's configuration already"), "{}", again.stderr);
+
+    // An API key on the peer port is no way in: no answer that a client could read.
+    let peer = grown.cluster.node(1).peer;
+    let plain = grown.client.get(format!("http://{peer}/v1/account")).bearer_auth(&tenant.key).send().await;
+    assert!(plain.is_err(), "{plain:?}");
+
+    // A certificate of the right authority for an id that the cluster does not know.
+    let nodes = grown.operator(1).get("/v1/admin/nodes").await.expect(200);
+    let ids: Vec<_> = nodes["data"].as_array().unwrap().iter().map(|row| row["id"].as_u64().unwrap()).collect();
+    assert_eq!(ids, [1, 2], "refused attempts made no node: {nodes}");
+    assert_eq!(grown.node_row(1, 2).await.unwrap()["member"], "joining");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_node_is_removed_and_replaced_under_a_new_id_and_its_old_folder_stays_out() {
+    let mut grown = Grown::start().await;
+    grown.join(1, 2).await;
+    grown.join(1, 3).await;
+    grown.settled(1, 3, &[]).await;
+    let tenant = Tenant::new(&grown.cluster).await;
+    let channel = tenant.paired("Kept").await;
+    let to = number();
+    tenant.simulator().phone(&to, json!({})).await;
+    let mut sent = vec![send(&tenant, 1, &channel, &to, "before").await];
+
+    // With one node down, the removal of another would leave nobody to agree.
+    grown.kill(3);
+    let refused = eventually("the dead node is known to be down", seconds(30), async || {
+        let answer = grown.operator(1).delete("/v1/admin/nodes/2").await;
+        check(answer.status == 400, answer.text())?;
+        Ok(answer.json())
+    })
+    .await;
+    let message = string(&refused["error"]["message"]);
+    assert!(message.contains("would be left with") && message.contains("node 1"), "{message}");
+
+    grown.operator(2).delete("/v1/admin/nodes/3").await.expect(202);
+    grown.settled(1, 2, &[3]).await;
+    eventually("the dead node is gone", MOVES, async || check(grown.node_row(2, 3).await.is_none(), "it is listed"))
+        .await;
+    sent.push(send(&tenant, 2, &channel, &to, "with two").await);
+
+    // Whatever comes back under the old id is refused, with its folder or without.
+    grown.run(3, 3);
+    let log = grown.cluster.node(3).log;
+    eventually("the removed node ends", seconds(60), async || {
+        let said = std::fs::read_to_string(&log).unwrap_or_default();
+        check(said.contains("no member of this cluster") || said.contains("was removed"), said)
+    })
+    .await;
+    grown.cluster.note_gone(3);
+
+    grown.join(2, 4).await;
+    grown.settled(4, 3, &[3]).await;
+    sent.push(send(&tenant, 4, &channel, &to, "with its successor").await);
+    arrived(&tenant, &to, &sent).await;
+    grown.operator(1).get("/v1/admin/nodes").await.expect(200);
+    let late = grown.operator(1).delete("/v1/admin/nodes/3").await;
+    late.expect_error(404, "not_found");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drained_node_leads_nothing_until_it_is_undrained() {
+    let mut grown = Grown::start().await;
+    grown.join(1, 2).await;
+    grown.settled(1, 2, &[]).await;
+    let owns = async |grown: &Grown, id: u64| -> Result<(Value, usize), String> {
+        let row = grown.node_row(1, id).await.ok_or("no row")?;
+        let owns = row["owns"].as_array().map_or(0, Vec::len);
+        Ok((row, owns))
+    };
+    eventually("both lead", MOVES, async || {
+        let (row, leads) = owns(&grown, 2).await?;
+        check(leads >= 7, row.to_string())
+    })
+    .await;
+    grown.operator(1).post("/v1/admin/nodes/2/drain", json!({})).await.expect(202);
+    eventually("the drained node leads nothing", seconds(30), async || {
+        let (row, leads) = owns(&grown, 2).await?;
+        check(leads == 0 && row["state"] == "draining" && row["member"] == "draining", row.to_string())
+    })
+    .await;
+    let ready = grown.cluster.api(2, &grown.client).get("/readyz").await;
+    assert_eq!((ready.status, &ready.json()["checks"]["drain"]), (503, &json!("yes")));
+    // It stays so over a restart.
+    grown.stop(2).await;
+    grown.run(2, 2);
+    eventually("the node is back and still drained", seconds(60), async || {
+        let (row, _) = owns(&grown, 2).await?;
+        check(row["state"] == "draining", row.to_string())
+    })
+    .await;
+    grown.operator(1).post("/v1/admin/nodes/2/undrain", json!({})).await.expect(202);
+    eventually("it leads its share again", seconds(60), async || {
+        let (row, leads) = owns(&grown, 2).await?;
+        check(leads >= 7 && row["state"] == "ready", row.to_string())
+    })
+    .await;
+}
