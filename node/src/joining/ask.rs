@@ -75,7 +75,8 @@ async fn ask(args: &JoinArgs, token: &JoinToken, storage_id: Uuid) -> anyhow::Re
     let answer = stranger::ask(&via, token.authority(), &question, Instant::now() + PATIENCE).await;
     let answer = answer.map_err(|error| match error {
         StrangerError::NotTheCluster(reason) => {
-            Refusal::new(&subject, reason, "name the peer port of a node of the cluster that made the token")
+            let problem = format!("is not of the cluster that the token is for: {reason}");
+            Refusal::new(&subject, problem, "name the peer port of a node of the cluster that made the token")
         }
         StrangerError::Unreachable(reason) => Refusal::new(&subject, reason, "name the peer port of a node that runs"),
     })?;

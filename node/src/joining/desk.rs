@@ -27,7 +27,7 @@ use crate::pki::{Authority, Pair};
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Between two tries to hand the authority over to the cluster.
-const AGAIN: Duration = Duration::from_millis(500);
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// Answers `gateway join`.
 pub struct Desk {
