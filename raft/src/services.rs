@@ -8,6 +8,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use model::id::NodeId;
+use openraft::raft::AppendEntriesResponse;
 use parking_lot::Mutex;
 use serde::Serialize;
 
@@ -18,7 +19,7 @@ use crate::machine::GroupId;
 use crate::network::{service, status};
 use crate::state::snapshot::{Sink, SnapshotData};
 use crate::transport::{Peers, RaftService};
-use crate::types::{Snapshot, SnapshotMeta, Vote};
+use crate::types::{Snapshot, SnapshotMeta, TypeConfig, Vote};
 
 /// Answers to the heartbeats of one frame come about together; so long they wait for each other.
 const ANSWER_PATIENCE: Duration = Duration::from_millis(2);
@@ -73,7 +74,8 @@ impl RaftService for Numbered {
             service::VOTE | service::PRE_VOTE | service::TRANSFER => {
                 held.tracked(votes(self.number, core, body)).boxed()
             }
-            service::APPEND | service::HEARTBEAT => held.tracked(append(core, body)).boxed(),
+            service::APPEND => held.tracked(append(core, body)).boxed(),
+            service::HEARTBEAT => held.tracked(heartbeat(from, core, body)).boxed(),
             service::SNAPSHOT_BEGIN => held.tracked(services.begin(from, core)).boxed(),
             service::SNAPSHOT_CHUNK => held.tracked(services.chunk(from, group, body)).boxed(),
             service::SNAPSHOT_END => held.tracked(services.end(from, core, body)).boxed(),
@@ -127,12 +129,26 @@ async fn votes(number: u16, core: Arc<Core>, body: Bytes) -> Bytes {
 
 /// Reaches the group's core when this is first polled, which the transport does in the order of the requests.
 async fn append(core: Arc<Core>, body: Bytes) -> Bytes {
-    let Some(raft) = core.raft() else { return refused(status::NO_GROUP) };
-    let Ok(request) = codec::decode_append(body) else { return refused(status::BAD) };
-    match raft.append_entries(request).await {
+    match try_append(&core, body).await {
         Ok(response) => accepted(&codec::encode_append_answer(&response)),
-        Err(_) => refused(status::NO_GROUP),
+        Err(status) => refused(status),
     }
+}
+
+async fn heartbeat(from: NodeId, core: Arc<Core>, body: Bytes) -> Bytes {
+    match try_append(&core, body).await {
+        Ok(response) => {
+            core.heartbeat_ended(from, !matches!(response, AppendEntriesResponse::Conflict));
+            accepted(&codec::encode_append_answer(&response))
+        }
+        Err(status) => refused(status),
+    }
+}
+
+async fn try_append(core: &Core, body: Bytes) -> Result<AppendEntriesResponse<TypeConfig>, u8> {
+    let raft = core.raft().ok_or(status::NO_GROUP)?;
+    let request = codec::decode_append(body).map_err(|_| status::BAD)?;
+    raft.append_entries(request).await.map_err(|_| status::NO_GROUP)
 }
 
 async fn read_index(core: Arc<Core>) -> Bytes {

@@ -45,9 +45,9 @@ impl StoreBuilder<TypeConfig, LogStore, Applier, Guard> for Builder {
     async fn build(&self) -> Result<(Guard, LogStore, Applier), StorageError<TypeConfig>> {
         let folder = tempfile::tempdir().unwrap();
         let fatal: crate::fatal::Fatal = Arc::new(|reason| panic!("{reason}"));
-        let disk = Disk::open(&folder.path().join("raft")).unwrap();
-        let state = StateDisk::open(&folder.path().join("data"), folder.path().join("install"), fatal.clone()).unwrap();
-        let (writer, thread) = Writer::start(disk.clone(), fatal).unwrap();
+        let disk = Disk::open(&folder.path().join("raft"), fatal.clone()).unwrap();
+        let state = StateDisk::open(&folder.path().join("data"), folder.path().join("install"), fatal).unwrap();
+        let (writer, thread) = Writer::start(disk.clone()).unwrap();
         let log = GroupLog::open(1, disk).unwrap();
         let right = Arc::new(tokio::sync::Mutex::new(())).lock_owned().await;
         let applier =

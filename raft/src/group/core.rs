@@ -18,8 +18,10 @@ use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
 use super::reads::Rounds;
+use super::reverted::Reverted;
 use super::{Leadership, Members, ProposeError, ReadError};
 use crate::codec;
+use crate::fatal::Fatal;
 use crate::log::store::GroupLog;
 use crate::machine::{GroupId, Position};
 use crate::network::{addressed, service, status};
@@ -54,6 +56,8 @@ pub(crate) struct Core {
     pub(crate) reading: Arc<AtomicUsize>,
     /// Work on the group that has not ended yet.
     work: TaskTracker,
+    reverted: Reverted,
+    fatal: Fatal,
 }
 
 impl Core {
@@ -63,6 +67,7 @@ impl Core {
         peers: Arc<Peers>,
         state: Arc<StateDisk>,
         round_timeout: Duration,
+        fatal: Fatal,
     ) -> Arc<Self> {
         Arc::new(Self {
             id,
@@ -76,6 +81,8 @@ impl Core {
             reads: Rounds::default(),
             reading: Arc::default(),
             work: TaskTracker::new(),
+            reverted: Reverted::default(),
+            fatal,
         })
     }
 
@@ -126,6 +133,19 @@ impl Core {
 
     fn metrics(&self) -> Option<Metrics> {
         self.running.read().as_ref().map(|running| running.raft.metrics())
+    }
+
+    /// Takes whether a leader's heartbeat fitted this node's log.
+    pub(crate) fn heartbeat_ended(&self, leader: NodeId, fits: bool) {
+        if self.reverted.is_certain(fits) {
+            let end = self.running().and_then(|running| running.log.last()).map_or(0, |last| last.index);
+            (self.fatal)(format!(
+                "the log of group {} ends at {end} here, and its leader, node {leader}, knows that this node had synced \
+                 more: the data folder was put back from an older copy, or its disk lost data; take this node out of the \
+                 cluster and join it again with an empty data folder",
+                self.id
+            ));
+        }
     }
 
     pub(super) fn leader(&self) -> Option<NodeId> {

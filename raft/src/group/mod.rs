@@ -2,6 +2,7 @@
 
 mod core;
 mod reads;
+mod reverted;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;

@@ -131,6 +131,7 @@ struct Shared {
     logs: Arc<Disk>,
     writer: Writer,
     state: Arc<StateDisk>,
+    fatal: Fatal,
     dead: Mutex<BTreeSet<GroupId>>,
 }
 
@@ -221,10 +222,10 @@ impl Host {
         let opening = {
             let (logs, state, installs, fatal) = (folder.logs(), folder.state(), folder.installs(), fatal.clone());
             host.peers.runtime().spawn_blocking(move || {
-                let failed =
-                    |path: PathBuf| move |error: rocksdb::Error| StartError::Folder { path, reason: error.to_string() };
-                let log_disk = Disk::open(&logs).map_err(failed(logs))?;
-                let state_disk = StateDisk::open(&state, installs.clone(), fatal).map_err(failed(state))?;
+                let log_disk = Disk::open(&logs, fatal.clone())
+                    .map_err(|error| StartError::Folder { path: logs, reason: error.to_string() })?;
+                let state_disk = StateDisk::open(&state, installs.clone(), fatal)
+                    .map_err(|error| StartError::Folder { path: state, reason: error.to_string() })?;
                 snapshot::clean(&state_disk)
                     .map_err(|error| StartError::Folder { path: installs, reason: error.to_string() })?;
                 Ok((log_disk, state_disk))
@@ -233,7 +234,7 @@ impl Host {
         let (logs, state) = opening.await.unwrap_or_else(|error| {
             Err(StartError::Folder { path: host.data_dir.clone(), reason: error.to_string() })
         })?;
-        let (writer, thread) = Writer::start(logs.clone(), fatal).map_err(StartError::Thread)?;
+        let (writer, thread) = Writer::start(logs.clone()).map_err(StartError::Thread)?;
         let shared = Arc::new(Shared {
             node: host.node,
             timing: host.timing,
@@ -242,6 +243,7 @@ impl Host {
             logs,
             writer,
             state,
+            fatal,
             dead: Mutex::default(),
         });
         let inner = Arc::new(Inner { shared, groups: RwLock::default() });
@@ -259,8 +261,14 @@ impl Host {
             return Err(OpenError::AlreadyOpen(id));
         }
         let shared = self.inner.shared.clone();
-        let core =
-            Core::new(id, shared.node, shared.peers.clone(), shared.state.clone(), shared.timing.election_max * 2);
+        let core = Core::new(
+            id,
+            shared.node,
+            shared.peers.clone(),
+            shared.state.clone(),
+            shared.timing.election_max * 2,
+            shared.fatal.clone(),
+        );
         let stop = CancellationToken::new();
         let life = Life::new(core.clone(), factory, shared.clone(), stop.clone());
         let right = life.right();

@@ -1,13 +1,16 @@
 //! The database under `raft/`: its keys, and reads of what is on disk.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use rocksdb::{ColumnFamily, DB, IteratorMode, Options, ReadOptions};
+use parking_lot::Mutex;
+use rocksdb::{ColumnFamily, DB, IteratorMode, Options, ReadOptions, WriteBatch, WriteOptions};
 
+use super::mark::Mark;
 use crate::codec;
+use crate::fatal::Fatal;
 use crate::machine::GroupId;
 use crate::types::{Entry, LogId, Vote};
 
@@ -59,12 +62,41 @@ pub(crate) struct Recovered {
     pub(crate) entry_bytes: u64,
 }
 
+/// The database, how far it was synced, and what to do when it fails.
 pub(crate) struct Disk {
     db: DB,
+    /// Only the writer's thread takes it.
+    mark: Mutex<Mark>,
+    fatal: Fatal,
 }
 
 impl Disk {
-    pub(crate) fn open(path: &Path) -> Result<Arc<Self>, rocksdb::Error> {
+    /// Opens the logs under `path`, or makes them; what they were synced up to is noted beside them.
+    ///
+    /// # Errors
+    /// When they cannot be read, or have lost what had been synced; the text names the file.
+    pub(crate) fn open(path: &Path, fatal: Fatal) -> io::Result<Arc<Self>> {
+        let mark_path = path.with_extension("synced");
+        let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", mark_path.display()));
+        // The database's own pointer to its files is there once the database was made; the mark was made before it.
+        let was_made = path.join("CURRENT").exists();
+        let (mark, noted) = if was_made || mark_path.exists() {
+            Mark::open(&mark_path).map_err(named)?
+        } else {
+            (Mark::create(&mark_path).map_err(named)?, 0)
+        };
+        if noted > 0 && !was_made {
+            return Err(lost(path, noted));
+        }
+        let db = Self::open_db(path).map_err(io_error)?;
+        let found = db.latest_sequence_number();
+        if found < noted {
+            return Err(lost(&last_replayed(path), noted - found));
+        }
+        Ok(Arc::new(Self { db, mark: Mutex::new(mark), fatal }))
+    }
+
+    fn open_db(path: &Path) -> Result<DB, rocksdb::Error> {
         let mut options = Options::default();
         options.create_if_missing(true);
         options.create_missing_column_families(true);
@@ -82,12 +114,22 @@ impl Disk {
         log.set_compression_type(rocksdb::DBCompressionType::Lz4);
         let mut meta = Options::default();
         meta.set_write_buffer_size(2 << 20);
-        let db = DB::open_cf_with_opts(&options, path, [(LOG, log), (META, meta)])?;
-        Ok(Arc::new(Self { db }))
+        DB::open_cf_with_opts(&options, path, [(LOG, log), (META, meta)])
     }
 
-    pub(crate) fn db(&self) -> &DB {
-        &self.db
+    /// Writes a batch, syncs it, and notes that. After an error nothing may be written any more: what comes after it may
+    /// depend on it.
+    pub(super) fn write_synced(&self, batch: WriteBatch) -> io::Result<()> {
+        let mut synced = WriteOptions::default();
+        synced.set_sync(true);
+        let written = self.db.write_opt(batch, &synced).map_err(io_error);
+        let noted = written.and_then(|()| self.mark.lock().note(self.db.latest_sequence_number()));
+        noted.inspect_err(|error| self.fail("write", error))
+    }
+
+    /// Reports a read or write that failed; does not return unless the host replaced what happens then.
+    fn fail(&self, doing: &str, error: &io::Error) {
+        (self.fatal)(format!("cannot {doing} the Raft log in {}: {error}", self.db.path().display()));
     }
 
     pub(crate) fn log(&self) -> &ColumnFamily {
@@ -112,6 +154,10 @@ impl Disk {
 
     /// Entries of `[from, to)`, at most `max_bytes` of them but at least one. A gap is damage.
     pub(crate) fn read(&self, group: GroupId, from: u64, to: u64, max_bytes: usize) -> io::Result<Vec<Entry>> {
+        self.try_read(group, from, to, max_bytes).inspect_err(|error| self.fail("read", error))
+    }
+
+    fn try_read(&self, group: GroupId, from: u64, to: u64, max_bytes: usize) -> io::Result<Vec<Entry>> {
         let mut entries = Vec::new();
         let mut bytes = 0;
         let iterator = self.db.iterator_cf_opt(self.log(), Self::bounds(group, from, to), IteratorMode::Start);
@@ -137,6 +183,10 @@ impl Disk {
 
     /// Reads where a group's log stands.
     pub(crate) fn recover(&self, group: GroupId) -> io::Result<Recovered> {
+        self.try_recover(group).inspect_err(|error| self.fail("read", error))
+    }
+
+    fn try_recover(&self, group: GroupId) -> io::Result<Recovered> {
         let vote = self.get_meta(group, Meta::Vote)?.map(codec::decode).transpose()?;
         let committed: Option<LogId> = self.get_meta(group, Meta::Committed)?.map(codec::decode).transpose()?;
         let purged: Option<LogId> = self.get_meta(group, Meta::Purged)?.map(codec::decode).transpose()?;
@@ -165,4 +215,24 @@ impl Disk {
         let committed = committed.min(last);
         Ok(Recovered { vote, committed, purged, first, last, entry_bytes: bytes.checked_div(count).unwrap_or(0) })
     }
+}
+
+fn lost(file: &Path, writes: u64) -> io::Error {
+    let file = file.display();
+    let reason = format!(
+        "{file} is damaged, cut off or gone: {writes} writes that had been synced are not there; take this node out of the \
+         cluster and join it again with an empty data folder"
+    );
+    io::Error::new(io::ErrorKind::InvalidData, reason)
+}
+
+/// The write-ahead file at which the database ended its replay, by what it wrote about that; the folder if it did not.
+fn last_replayed(path: &Path) -> PathBuf {
+    let told = std::fs::read_to_string(path.join("LOG")).unwrap_or_default();
+    let number = told
+        .lines()
+        .filter_map(|line| line.split_once("Recovering log #"))
+        .filter_map(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u64>().ok())
+        .next_back();
+    number.map_or_else(|| path.to_owned(), |number| path.join(format!("{number:06}.log")))
 }

@@ -2,10 +2,11 @@
 //!
 //! [`store`] is what openraft sees of one group's log; [`cache`] keeps its tail in memory; [`writer`] is the one thread
 //! that writes for all groups, and [`syncs`] knows how long that takes; [`disk`] holds the database, its keys and what is
-//! read from it.
+//! read from it; [`mark`] notes how far it was synced.
 
 pub(crate) mod cache;
 pub(crate) mod disk;
+mod mark;
 pub(crate) mod store;
 pub(crate) mod syncs;
 pub(crate) mod writer;

@@ -27,8 +27,8 @@ struct Log {
 
 impl Log {
     fn open(path: &Path) -> Self {
-        let disk = Disk::open(path).unwrap();
-        let (writer, thread) = Writer::start(disk.clone(), Arc::new(|reason| panic!("{reason}"))).unwrap();
+        let disk = Disk::open(&path.join("raft"), Arc::new(|reason| panic!("{reason}"))).unwrap();
+        let (writer, thread) = Writer::start(disk.clone()).unwrap();
         Self { disk, writer, thread }
     }
 
@@ -143,4 +143,60 @@ async fn a_log_that_outgrew_its_bytes_says_where_to_cut_it() {
     assert_eq!(group.cut_to(20_000), None);
     drop((store, group));
     log.close();
+}
+
+/// Damages a log with a hundred entries, and says how it is refused, at each start.
+async fn refusal(damage: impl FnOnce(&Path)) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let log = Log::open(folder.path());
+    let mut store = log.group(1);
+    for index in 0..100 {
+        append(&mut store, vec![entry(1, index)]).await;
+    }
+    drop(store);
+    log.close();
+    let raft = folder.path().join("raft");
+    damage(&raft);
+    let open = || Disk::open(&raft, Arc::new(|reason| panic!("{reason}"))).map(|_| ()).unwrap_err().to_string();
+    let refused = open();
+    assert!(open().contains("raft"), "the second start is refused, too");
+    refused
+}
+
+/// Damages the write-ahead file, and checks that the refusal names it.
+async fn refusal_of_file(damage: impl FnOnce(&Path)) {
+    let mut damaged = String::new();
+    let refused = refusal(|raft| {
+        let files = std::fs::read_dir(raft).unwrap().map(|file| file.unwrap().path());
+        let written = files.filter(|path| path.extension().is_some_and(|end| end == "log"));
+        let file = written.max_by_key(|path| std::fs::metadata(path).unwrap().len()).unwrap();
+        damage(&file);
+        damaged = file.display().to_string();
+    });
+    let refused = refused.await;
+    assert!(refused.contains(&damaged) && refused.contains("had been synced"), "{damaged}: {refused}");
+}
+
+#[tokio::test]
+async fn a_write_ahead_file_that_lost_what_was_synced_is_refused_by_name() {
+    refusal_of_file(|file| {
+        let length = std::fs::metadata(file).unwrap().len();
+        std::fs::OpenOptions::new().write(true).open(file).unwrap().set_len(length / 2).unwrap();
+    })
+    .await;
+    refusal_of_file(|file| {
+        let mut bytes = std::fs::read(file).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        std::fs::write(file, bytes).unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_log_that_is_gone_and_one_without_its_mark_are_refused() {
+    let gone = refusal(|raft| std::fs::remove_dir_all(raft).unwrap()).await;
+    assert!(gone.contains("had been synced"), "{gone}");
+    let unmarked = refusal(|raft| std::fs::remove_file(raft.with_extension("synced")).unwrap()).await;
+    assert!(unmarked.contains("raft.synced"), "{unmarked}");
 }

@@ -10,13 +10,12 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use openraft::storage::IOFlushed;
-use rocksdb::{WriteBatch, WriteOptions};
+use rocksdb::WriteBatch;
 use tokio::sync::{mpsc, oneshot};
 
 use super::disk::{Disk, Meta, log_end, log_key, meta_key};
 use super::store::GroupLog;
 use super::syncs::Syncs;
-use crate::fatal::Fatal;
 use crate::machine::GroupId;
 use crate::telemetry;
 use crate::types::TypeConfig;
@@ -151,11 +150,11 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Starts the thread; joining the handle after all writers are dropped waits for the last write.
-    pub(crate) fn start(disk: Arc<Disk>, fatal: Fatal) -> io::Result<(Self, std::thread::JoinHandle<()>)> {
+    pub(crate) fn start(disk: Arc<Disk>) -> io::Result<(Self, std::thread::JoinHandle<()>)> {
         let (queue, receiver) = mpsc::channel(QUEUE);
         let syncs = Arc::new(Syncs::default());
         let noted = syncs.clone();
-        let work = move || run(&disk, receiver, &noted, &fatal);
+        let work = move || run(&disk, receiver, &noted);
         let thread = std::thread::Builder::new().name("raft-log".into()).spawn(work)?;
         Ok((Self { queue, syncs }, thread))
     }
@@ -182,9 +181,7 @@ fn stopped() -> io::Error {
     io::Error::other("the log writer has stopped")
 }
 
-fn run(disk: &Disk, mut queue: mpsc::Receiver<Write>, syncs: &Syncs, fatal: &Fatal) {
-    let mut synced = WriteOptions::default();
-    synced.set_sync(true);
+fn run(disk: &Disk, mut queue: mpsc::Receiver<Write>, syncs: &Syncs) {
     let mut writes = Vec::new();
     // After a failed write nothing more is written: what came after it may depend on it.
     let mut broken: Option<String> = None;
@@ -196,12 +193,8 @@ fn run(disk: &Disk, mut queue: mpsc::Receiver<Write>, syncs: &Syncs, fatal: &Fat
             bytes += next.bytes();
             writes.push(next);
         }
-        if broken.is_none()
-            && let Err(error) = write_all(disk, &writes, &synced, syncs)
-        {
-            let reason = format!("cannot write the Raft log in {}: {error}", disk.db().path().display());
-            fatal(reason.clone());
-            broken = Some(reason);
+        if broken.is_none() {
+            broken = write_all(disk, &writes, syncs).err().map(|error| error.to_string());
         }
         let stop = writes.iter().any(|write| matches!(write, Write::Stop { .. }));
         for write in writes.drain(..) {
@@ -213,7 +206,7 @@ fn run(disk: &Disk, mut queue: mpsc::Receiver<Write>, syncs: &Syncs, fatal: &Fat
     }
 }
 
-fn write_all(disk: &Disk, writes: &[Write], synced: &WriteOptions, syncs: &Syncs) -> Result<(), rocksdb::Error> {
+fn write_all(disk: &Disk, writes: &[Write], syncs: &Syncs) -> io::Result<()> {
     let mut batch = WriteBatch::default();
     for write in writes {
         write.add_to(&mut batch, disk);
@@ -228,7 +221,7 @@ fn write_all(disk: &Disk, writes: &[Write], synced: &WriteOptions, syncs: &Syncs
         return Ok(());
     }
     let started = Instant::now();
-    disk.db().write_opt(batch, synced)?;
+    disk.write_synced(batch)?;
     let ended = Instant::now();
     syncs.note(ended, ended - started);
     telemetry::log_synced(ended - started, writes.len());

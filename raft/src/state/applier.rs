@@ -273,8 +273,8 @@ mod tests {
     /// Opens a group with an empty log whose state says that it was applied up to 9 and synced up to `durable`.
     async fn open_with_durable(durable: u64) -> io::Result<Applier> {
         let folder = tempfile::tempdir().unwrap();
-        let log = GroupLog::open(1, Disk::open(&folder.path().join("raft")).unwrap()).unwrap();
         let fatal: crate::fatal::Fatal = Arc::new(|reason| panic!("{reason}"));
+        let log = GroupLog::open(1, Disk::open(&folder.path().join("raft"), fatal.clone()).unwrap()).unwrap();
         let disk = StateDisk::open(&folder.path().join("data"), folder.path().join("install"), fatal).unwrap();
         let mut batch = WriteBatch::default();
         disk.put_applied(&mut batch, 1, &log_id(1, 9), durable);

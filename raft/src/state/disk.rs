@@ -189,8 +189,14 @@ impl StateDisk {
     }
 
     pub(crate) fn applied(&self, group: GroupId) -> io::Result<Applied> {
-        let get = |what| self.db.get_cf(self.meta(), meta_key(group, what)).map_err(io::Error::other);
-        Self::parse_applied(get(Meta::Applied)?, get(Meta::Membership)?)
+        Self::parse_applied(self.get_meta(group, Meta::Applied)?, self.get_meta(group, Meta::Membership)?)
+    }
+
+    fn get_meta(&self, group: GroupId, what: Meta) -> io::Result<Option<Vec<u8>>> {
+        self.db.get_cf(self.meta(), meta_key(group, what)).map_err(|error| {
+            self.fail("read", &error);
+            io::Error::other(error)
+        })
     }
 
     /// The position that a RocksDB snapshot shows: state and position of the same moment.
@@ -238,8 +244,7 @@ impl StateDisk {
     }
 
     pub(super) fn installing(&self, group: GroupId) -> io::Result<Option<Bytes>> {
-        let value = self.db.get_cf(self.meta(), meta_key(group, Meta::Installing)).map_err(io::Error::other)?;
-        Ok(value.map(Bytes::from))
+        Ok(self.get_meta(group, Meta::Installing)?.map(Bytes::from))
     }
 
     fn check(&self) -> io::Result<()> {
