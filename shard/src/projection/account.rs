@@ -142,3 +142,69 @@ pub fn resolved(lid: &Address, phone: &Address, rows: &mut Rows<'_>) {
         rows.put(&Blocked { id: phone.clone(), ..blocked });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use model::contact::Contact;
+    use model::time::Timestamp;
+
+    use super::*;
+    use crate::projection::contacts::ContactRow;
+    use crate::projection::fixture::{Projection, address};
+
+    const LID: &str = "25@lid";
+    const PHONE: &str = "1555@s.example";
+
+    fn blocked(id: &str) -> Blocked {
+        Blocked { id: address(id), lid: None, blocked_at: None }
+    }
+
+    fn contact(projection: &mut Projection, id: &str) -> Option<Contact> {
+        projection.at(Timestamp(0), |rows, _| rows.get::<ContactRow>(id)).map(|row| row.contact)
+    }
+
+    #[test]
+    fn contacts_mirror_the_block_list_however_it_comes() {
+        let mut projection = Projection::new().knowing(LID, PHONE);
+        let is_blocked = |projection: &mut Projection| contact(projection, PHONE).is_some_and(|known| known.is_blocked);
+        projection.at(Timestamp(0), |rows, context| block(&blocked(LID), rows, context));
+        assert!(is_blocked(&mut projection));
+        projection.at(Timestamp(0), |rows, context| unblock(&address(PHONE), rows, context));
+        assert!(!is_blocked(&mut projection));
+        let list = |of: &[&str]| BlacklistAnswer::Blocked(of.iter().map(|id| blocked(id)).collect());
+        projection.at(Timestamp(0), |rows, context| absorb_blacklist(&list(&[LID]), rows, context));
+        assert!(is_blocked(&mut projection));
+        projection.at(Timestamp(0), |rows, context| absorb_blacklist(&list(&[]), rows, context));
+        assert!(!is_blocked(&mut projection));
+    }
+
+    #[test]
+    fn who_was_blocked_under_a_lid_is_blocked_under_the_phone_address() {
+        let mut projection = Projection::new();
+        projection.at(Timestamp(0), |rows, context| {
+            contacts::met(&address(PHONE), None, Some("Ann"), rows, context);
+            block(&blocked(LID), rows, context);
+            crate::projection::resolved(&address(LID), &address(PHONE), rows);
+            assert!(rows.has::<Blocked>(PHONE) && !rows.has::<Blocked>(LID));
+        });
+        assert!(contact(&mut projection, PHONE).is_some_and(|known| known.is_blocked));
+    }
+
+    #[test]
+    fn what_is_so_already_is_not_asked_of_the_network() {
+        let mut projection = Projection::new();
+        let name = || ProfileOperation::SetName { name: "Shop".to_owned() };
+        projection.at(Timestamp(0), |rows, context| {
+            assert!(check_profile(&name(), rows).is_ok(), "not known yet");
+            absorb_profile(
+                &ProfileAnswer::Profile(ChannelProfile { name: Some("Shop".to_owned()), ..Default::default() }),
+                rows,
+            );
+            assert!(check_profile(&name(), rows).is_err());
+            assert!(check_profile(&ProfileOperation::SetAbout { about: String::new() }, rows).is_err());
+            assert!(check_profile(&ProfileOperation::SetPicture { picture: None }, rows).is_err());
+            let unblock = BlacklistOperation::Unblock { contact: address(PHONE) };
+            assert!(check_blacklist(&unblock, rows, context).is_err());
+        });
+    }
+}

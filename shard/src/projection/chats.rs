@@ -44,6 +44,18 @@ impl ChatRow {
     fn new(id: Address) -> Self {
         Self { id, flags: ChatFlags::default(), read_upto: None, synced_at: None, cleared_at: None, deleted_at: None }
     }
+
+    /// With what another row of the same chat keeps besides.
+    fn with(self, other: Self) -> Self {
+        Self {
+            flags: if self.flags == ChatFlags::default() { other.flags } else { self.flags },
+            read_upto: self.read_upto.max(other.read_upto),
+            synced_at: self.synced_at.max(other.synced_at),
+            cleared_at: self.cleared_at.max(other.cleared_at),
+            deleted_at: self.deleted_at.max(other.deleted_at),
+            id: self.id,
+        }
+    }
 }
 
 impl Entity for ChatRow {
@@ -301,9 +313,11 @@ pub fn of_group(group: &Group, rows: &mut Rows<'_>) {
 pub fn resolved(lid: &Address, phone: &Address, rows: &mut Rows<'_>) {
     let Some(row) = rows.get::<ChatRow>(lid.as_str()) else { return };
     rows.remove::<ChatRow>(lid.as_str());
-    if !rows.has::<ChatRow>(phone.as_str()) {
-        rows.put(&ChatRow { id: phone.clone(), ..row });
-    }
+    let row = match rows.get::<ChatRow>(phone.as_str()) {
+        Some(there) => there.with(row),
+        None => ChatRow { id: phone.clone(), ..row },
+    };
+    rows.put(&row);
 }
 
 /// Which chats of a list are wanted.
@@ -395,3 +409,7 @@ impl ChatFilter {
             && is(self.muted, muted)
     }
 }
+
+#[cfg(test)]
+#[path = "chats_tests.rs"]
+mod tests;

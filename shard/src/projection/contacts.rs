@@ -53,6 +53,25 @@ impl ContactRow {
         row
     }
 
+    /// With what another row of the same person knows besides.
+    fn with(self, other: Self) -> Self {
+        let (own, others) = (self.contact, other.contact);
+        Self {
+            contact: Contact {
+                business_name: own.business_name.or(others.business_name),
+                about: own.about.or(others.about),
+                picture_url: own.picture_url.or(others.picture_url),
+                is_business: own.is_business || others.is_business,
+                is_blocked: own.is_blocked || others.is_blocked,
+                last_seen_at: own.last_seen_at.max(others.last_seen_at),
+                ..Contact::unknown(own.id)
+            },
+            saved_name: self.saved_name.or(other.saved_name),
+            push_name: self.push_name.or(other.push_name),
+            picture_seen_at: self.picture_seen_at.max(other.picture_seen_at),
+        }
+    }
+
     fn keep(mut self, rows: &mut Rows<'_>) {
         self.contact.name = self.saved_name.clone().or_else(|| self.push_name.clone());
         rows.put(&self);
@@ -146,7 +165,11 @@ pub fn of_group(group: &Group, rows: &mut Rows<'_>, context: &Context<'_>) {
 pub fn resolved(lid: &Address, phone: &Address, rows: &mut Rows<'_>) {
     let (of_lid, of_phone) = (rows.get::<ContactRow>(lid.as_str()), rows.get::<ContactRow>(phone.as_str()));
     rows.remove::<ContactRow>(lid.as_str());
-    let Some(mut row) = of_phone.or(of_lid) else { return };
+    let mut row = match (of_phone, of_lid) {
+        (Some(of_phone), Some(of_lid)) => of_phone.with(of_lid),
+        (Some(row), None) | (None, Some(row)) => row,
+        (None, None) => return,
+    };
     row.contact.id = phone.clone();
     row.contact.lid = Some(lid.clone());
     row.keep(rows);
@@ -178,4 +201,71 @@ pub fn common_groups(contact: &Address, rows: &Rows<'_>, best: impl Fn(&Address)
     let groups = rows.all::<Group>().into_iter();
     let common = groups.filter(|group| group.participants.iter().any(|member| best(&member.id) == *contact));
     common.map(|group| CommonGroup { id: group.id, subject: group.subject }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::projection::fixture::{Projection, address};
+
+    const LID: &str = "25@lid";
+    const PHONE: &str = "1555@s.example";
+
+    fn find(projection: &mut Projection, id: &str) -> Option<Contact> {
+        projection.at(Timestamp(0), |rows, _| rows.get::<ContactRow>(id)).map(|row| row.contact)
+    }
+
+    #[test]
+    fn a_saved_name_goes_before_the_one_that_somebody_bears() {
+        let mut projection = Projection::new().knowing(LID, PHONE);
+        let mut name = |work: &dyn Fn(&mut Rows<'_>, &Context<'_>)| {
+            projection.at(Timestamp(0), |rows, context| work(rows, context));
+            find(&mut projection, PHONE).and_then(|contact| contact.name)
+        };
+        let saved = |name: Option<&str>| ContactNews::Saved { name: name.map(str::to_owned) };
+        let pushed = |rows: &mut Rows<'_>, context: &Context<'_>| {
+            met(&address(PHONE), None, Some("Ann"), rows, context);
+        };
+        assert_eq!(name(&pushed).as_deref(), Some("Ann"));
+        // Under either address.
+        assert_eq!(
+            name(&|rows, context| take(&address(LID), &saved(Some("Boss")), rows, context)).as_deref(),
+            Some("Boss")
+        );
+        assert_eq!(name(&pushed).as_deref(), Some("Boss"));
+        assert_eq!(name(&|rows, context| take(&address(PHONE), &saved(None), rows, context)).as_deref(), Some("Ann"));
+        assert_eq!(find(&mut projection, PHONE).and_then(|contact| contact.lid), Some(address(LID)));
+    }
+
+    #[test]
+    fn what_was_known_under_both_addresses_is_one_contact() {
+        let mut projection = Projection::new();
+        projection.at(Timestamp(0), |rows, context| {
+            met(&address(LID), None, Some("Ann"), rows, context);
+            mirror_blocked(&address(LID), true, rows, context);
+            take(&address(PHONE), &ContactNews::Saved { name: Some("Boss".to_owned()) }, rows, context);
+            resolved(&address(LID), &address(PHONE), rows);
+        });
+        assert_eq!(find(&mut projection, LID), None);
+        let expected = Contact {
+            lid: Some(address(LID)),
+            name: Some("Boss".to_owned()),
+            is_blocked: true,
+            ..Contact::unknown(address(PHONE))
+        };
+        assert_eq!(find(&mut projection, PHONE), Some(expected));
+        projection.at(Timestamp(0), |rows, context| {
+            take(&address(PHONE), &ContactNews::Saved { name: None }, rows, context);
+        });
+        assert_eq!(find(&mut projection, PHONE).and_then(|contact| contact.name).as_deref(), Some("Ann"));
+    }
+
+    #[test]
+    fn only_people_are_contacts() {
+        let mut projection = Projection::new();
+        for other in ["120363@g.example", "120363@n.example"] {
+            projection.at(Timestamp(0), |rows, context| met(&address(other), None, Some("x"), rows, context));
+            assert_eq!(find(&mut projection, other), None);
+        }
+    }
 }

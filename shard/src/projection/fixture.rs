@@ -14,6 +14,7 @@ pub struct Projection {
     turn: Projected,
     channel: ChannelId,
     suffixes: Suffixes,
+    own: Vec<Address>,
     lids: Vec<(Address, Address)>,
     messages: Vec<MessageRow>,
 }
@@ -25,9 +26,16 @@ impl Projection {
             turn: Projected::default(),
             channel: ChannelId::random(),
             suffixes: Suffixes::simulated(),
+            own: Vec::new(),
             lids: Vec::new(),
             messages: Vec::new(),
         }
+    }
+
+    /// The channel's own address.
+    pub fn owning(mut self, own: &str) -> Self {
+        self.own.push(address(own));
+        self
     }
 
     /// The phone address behind a LID is known.
@@ -53,7 +61,7 @@ impl Projection {
         };
         let context = Context {
             suffixes: &self.suffixes,
-            own: &[],
+            own: &self.own,
             phone_behind: &phone_behind,
             lid_behind: &lid_behind,
             stored: &stored,

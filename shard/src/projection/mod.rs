@@ -228,6 +228,7 @@ pub fn resolved(lid: &Address, phone: &Address, rows: &mut Rows<'_>) {
     contacts::resolved(lid, phone, rows);
     chats::resolved(lid, phone, rows);
     account::resolved(lid, phone, rows);
+    presences::resolved(lid, phone, rows);
     labels::resolved(lid, phone, rows);
 }
 

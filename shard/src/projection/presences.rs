@@ -160,6 +160,22 @@ pub fn take(chat: &Address, news: &PresenceNews, rows: &mut Rows<'_>, context: &
     vec![Told { payload: Payload::PresenceUpdated(updated), chat: Some(chat_id) }]
 }
 
+/// The person behind a LID became known: what was known under the LID, and the subscription, are the phone address's.
+pub fn resolved(lid: &Address, phone: &Address, rows: &mut Rows<'_>) {
+    if let Some(watched) = rows.get::<Watched>(lid.as_str()) {
+        rows.remove::<Watched>(lid.as_str());
+        let known = rows.get::<Watched>(phone.as_str()).map(|known| known.used_at);
+        rows.put(&Watched { id: phone.clone(), used_at: watched.used_at.max(known.unwrap_or_default()) });
+    }
+    if let Some(state) = rows.get::<PresenceState>(lid.as_str()) {
+        rows.remove::<PresenceState>(lid.as_str());
+        let known = rows.get::<PresenceState>(phone.as_str());
+        if known.is_none_or(|known| known.updated_at < state.updated_at) {
+            rows.put(&PresenceState { id: phone.clone(), ..state });
+        }
+    }
+}
+
 /// What is known of somebody's presence now; `None` of somebody who is not known at all.
 pub fn now(id: &Address, rows: &Rows<'_>, now: Timestamp) -> Option<PresenceState> {
     let state = rows.get::<PresenceState>(id.as_str());
@@ -174,4 +190,94 @@ pub fn now(id: &Address, rows: &Rows<'_>, now: Timestamp) -> Option<PresenceStat
         state.participants.retain(|member| !member.presence.is_passing());
     }
     Some(state)
+}
+
+#[cfg(test)]
+mod tests {
+    use model::presence::Presence;
+
+    use super::*;
+    use crate::projection::fixture::{Projection, address};
+
+    const PEER: &str = "1555@s.example";
+    const GROUP: &str = "120363@g.example";
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp(seconds * 1000)
+    }
+
+    fn told(projection: &mut Projection, chat: &str, who: Option<&str>, presence: Presence, seconds: i64) -> usize {
+        let news = PresenceNews { participant: who.map(address), presence, last_seen_at: None };
+        projection.at(at(seconds), |rows, context| take(&address(chat), &news, rows, context).len())
+    }
+
+    fn shown(projection: &mut Projection, chat: &str, seconds: i64) -> PresenceState {
+        let state = projection.at(at(seconds), |rows, _| now(&address(chat), rows, at(seconds)));
+        state.unwrap_or_else(|| PresenceState::unknown(address(chat)))
+    }
+
+    #[test]
+    fn nobody_writes_for_longer_than_25_seconds() {
+        let mut projection = Projection::new();
+        assert_eq!(told(&mut projection, PEER, None, Presence::Typing, 100), 1);
+        assert_eq!(told(&mut projection, PEER, None, Presence::Typing, 100), 0, "told again");
+        assert_eq!(told(&mut projection, PEER, None, Presence::Available, 99), 0, "overtaken");
+        assert_eq!(shown(&mut projection, PEER, 124).presence, Seen::Typing);
+        assert_eq!(shown(&mut projection, PEER, 125).presence, Seen::Available);
+        assert_eq!(told(&mut projection, GROUP, Some(PEER), Presence::Recording, 100), 1);
+        assert_eq!(shown(&mut projection, GROUP, 124).participants.len(), 1);
+        assert!(shown(&mut projection, GROUP, 125).participants.is_empty());
+    }
+
+    #[test]
+    fn a_subscription_is_renewed_by_use_and_ends_a_day_after_the_last() {
+        let mut projection = Projection::new();
+        let one = || PresenceOperation::Subscribe { contacts: vec![address(PEER)] };
+        let end = || PresenceOperation::Unsubscribe { contact: address(PEER) };
+        let mut is_no_op = |operation: PresenceOperation, seconds: i64| {
+            projection.at(at(seconds), |rows, context| {
+                let checked = check(&operation, rows, context);
+                if checked.is_ok() {
+                    absorb(&operation, rows, context);
+                }
+                checked.is_err()
+            })
+        };
+        assert!(is_no_op(end(), 0));
+        assert!(!is_no_op(one(), 0));
+        assert!(is_no_op(one(), 3599));
+        assert!(!is_no_op(one(), 3600));
+        let day = 24 * 3600;
+        assert!(is_no_op(end(), 3600 + day));
+        assert!(!is_no_op(one(), 3600 + day) && !is_no_op(end(), 3600 + day) && is_no_op(end(), 3600 + day));
+    }
+
+    #[test]
+    fn the_subscription_that_was_used_longest_ago_makes_room_and_the_rest_are_resumed() {
+        let mut projection = Projection::new();
+        let mut subscribe = |contacts: std::ops::RangeInclusive<usize>, seconds: i64| {
+            let contacts = contacts.map(|n| address(&format!("{n:04}@s.example"))).collect();
+            let subscribe = PresenceOperation::Subscribe { contacts };
+            projection.at(at(seconds), |rows, context| absorb(&subscribe, rows, context));
+        };
+        subscribe(0..=0, 0);
+        subscribe(1..=MOST_WATCHED, 1);
+        let resumed = projection.at(at(1), |rows, _| to_resume(rows, at(1)));
+        let Some(PresenceOperation::Subscribe { contacts }) = resumed else { panic!("{resumed:?}") };
+        assert_eq!((contacts.len(), contacts.contains(&address("0000@s.example"))), (MOST_WATCHED, false));
+        assert_eq!(projection.at(at(1), |rows, _| to_resume(rows, at(2 * 24 * 3600))), None);
+    }
+
+    #[test]
+    fn a_subscription_goes_on_under_the_phone_address() {
+        let mut projection = Projection::new();
+        let subscribe = PresenceOperation::Subscribe { contacts: vec![address("25@lid")] };
+        projection.at(at(0), |rows, context| absorb(&subscribe, rows, context));
+        told(&mut projection, "25@lid", None, Presence::Unavailable, 5);
+        projection.at(at(10), |rows, _| resolved(&address("25@lid"), &address(PEER), rows));
+        assert_eq!(shown(&mut projection, PEER, 10).presence, Seen::Unavailable);
+        let end = PresenceOperation::Unsubscribe { contact: address(PEER) };
+        assert!(projection.at(at(10), |rows, context| check(&end, rows, context)).is_ok());
+        assert!(projection.at(at(10), |rows, _| now(&address("25@lid"), rows, at(10))).is_none());
+    }
 }
