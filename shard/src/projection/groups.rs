@@ -209,3 +209,113 @@ fn rank(mut group: Group, named: &[Address], rank: Rank, rows: &mut Rows<'_>, co
     rows.put(&group);
     changed
 }
+
+#[cfg(test)]
+mod tests {
+    use model::error::ErrorCode;
+    use model::group::{AddedReason, GroupChanges, GroupOrigin, RemovedReason};
+    use model::time::Timestamp;
+
+    use super::*;
+    use crate::projection::fixture::{Projection, address};
+
+    const GROUP: &str = "120363@g.example";
+    const OWN: &str = "1000@s.example";
+    const ANN: &str = "1555@s.example";
+    const ANNS_LID: &str = "25@lid";
+    const BEN: &str = "1666@s.example";
+
+    fn group(members: &[&str]) -> Group {
+        let participants = members.iter().map(|id| GroupParticipant { id: address(id), rank: Rank::Member }).collect();
+        Group {
+            id: address(GROUP),
+            subject: "Friends".to_owned(),
+            description: None,
+            created_at: None,
+            created_by: None,
+            participants,
+            invite_code: None,
+            announce: false,
+            restrict: false,
+            ephemeral: 0,
+            member_add_mode: false,
+            join_approval_mode: false,
+        }
+    }
+
+    /// The channel and Ann are in a group.
+    fn joined() -> Projection {
+        let mut projection = Projection::new().owning(OWN).knowing(ANNS_LID, ANN);
+        let group = Box::new(group(&[OWN, ANNS_LID]));
+        assert_eq!(told(&mut projection, GroupNews::Entered { group, origin: GroupOrigin::Added }).len(), 1);
+        projection
+    }
+
+    fn told(projection: &mut Projection, news: GroupNews) -> Vec<Payload> {
+        let told = projection.at(Timestamp(0), |rows, context| take(&address(GROUP), &news, None, rows, context));
+        told.into_iter().map(|told| told.payload).collect()
+    }
+
+    /// Whom the one event names.
+    fn named(projection: &mut Projection, news: GroupNews) -> Vec<Address> {
+        match &told(projection, news)[..] {
+            [
+                Payload::GroupParticipantAdded(members)
+                | Payload::GroupParticipantRemoved(members)
+                | Payload::GroupAdminPromoted(members)
+                | Payload::GroupAdminDemoted(members),
+            ] => members.participants.clone(),
+            [] => Vec::new(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn each_change_is_told_once_and_names_those_whom_it_changed() {
+        let mut projection = joined();
+        let both = || vec![address(ANN), address(BEN)];
+        let added = || GroupNews::Added { participants: both(), reason: AddedReason::Added };
+        assert_eq!(named(&mut projection, added()), [address(BEN)]);
+        assert!(named(&mut projection, added()).is_empty());
+        let promoted = || GroupNews::Promoted { participants: vec![address(ANNS_LID)] };
+        assert_eq!(named(&mut projection, promoted()), [address(ANN)]);
+        assert!(named(&mut projection, promoted()).is_empty());
+        assert_eq!(named(&mut projection, GroupNews::Demoted { participants: both() }), [address(ANN)]);
+        let removed = || GroupNews::Removed { participants: vec![address(BEN)], reason: RemovedReason::Left };
+        assert_eq!(named(&mut projection, removed()), [address(BEN)]);
+        assert!(named(&mut projection, removed()).is_empty());
+
+        let subject = || GroupChanges { subject: Some("Others".to_owned()), ..GroupChanges::default() };
+        assert_eq!(told(&mut projection, GroupNews::Changed(subject())).len(), 1);
+        assert!(told(&mut projection, GroupNews::Changed(subject())).is_empty());
+    }
+
+    #[test]
+    fn a_group_is_gone_with_the_channel_and_unknown_ones_are_not_told_of() {
+        let mut projection = joined();
+        let leave = GroupOperation::Leave { group: address(GROUP) };
+        let code = |projection: &mut Projection| {
+            projection.at(Timestamp(0), |rows, context| check(&leave, rows, context)).map_err(|error| error.code).err()
+        };
+        assert_eq!(code(&mut projection), None);
+        let removed = || GroupNews::Removed { participants: vec![address(OWN)], reason: RemovedReason::Removed };
+        assert_eq!(named(&mut projection, removed()), [address(OWN)]);
+        assert_eq!(code(&mut projection), Some(ErrorCode::NotFound));
+        assert!(told(&mut projection, removed()).is_empty());
+    }
+
+    #[test]
+    fn a_fetched_invite_code_outlives_a_refresh() {
+        let mut projection = joined();
+        projection.at(Timestamp(0), |rows, context| {
+            let invite = GroupOperation::Invite { group: address(GROUP) };
+            absorb(&invite, &GroupAnswer::Invite { invite_code: "ABC".to_owned() }, rows, context);
+            absorb(&GroupOperation::List, &GroupAnswer::Groups(vec![group(&[OWN, ANNS_LID])]), rows, context);
+            let known: Option<Group> = rows.get(GROUP);
+            let seen = known.map(|known| (known.invite_code, known.participants[1].id.clone()));
+            assert_eq!(seen, Some((Some("ABC".to_owned()), address(ANN))));
+            absorb(&GroupOperation::List, &GroupAnswer::Groups(Vec::new()), rows, context);
+            assert!(!rows.has::<Group>(GROUP));
+        });
+    }
+}

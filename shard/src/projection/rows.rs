@@ -106,3 +106,84 @@ impl<'a> Rows<'a> {
         self.writes
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use raft::machine::{MemoryState, State};
+
+    use super::*;
+    use crate::projection::OrderPlace;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Put(String, String),
+        Remove(String),
+        ReplaceAll(BTreeMap<String, String>),
+        /// The turn is committed, and another begins.
+        Commit,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let (id, row) = ("[ab]{1,2}", "[xy]");
+        prop_oneof![
+            (id, row).prop_map(|(id, row)| Step::Put(id, row)),
+            id.prop_map(Step::Remove),
+            proptest::collection::btree_map(id, row, 0..3).prop_map(Step::ReplaceAll),
+            Just(Step::Commit),
+        ]
+    }
+
+    fn place((order, row): (&String, &String)) -> OrderPlace {
+        OrderPlace { order: order.clone(), row: row.clone() }
+    }
+
+    proptest! {
+        #[test]
+        fn a_turn_sees_what_is_stored_under_what_it_wrote(steps in proptest::collection::vec(step(), 0..30)) {
+            let (mut stored, channel) = (MemoryState::new(), ChannelId::random());
+            let mut turn = Projected::default();
+            let mut expected: BTreeMap<String, String> = BTreeMap::new();
+            let mut uncommitted = Vec::new();
+            for step in steps {
+                let mut rows = Rows::new(&stored, channel, &mut turn);
+                match step.clone() {
+                    Step::Put(order, row) => {
+                        rows.put(&OrderPlace { order: order.clone(), row: row.clone() });
+                        expected.insert(order, row);
+                    }
+                    Step::Remove(order) => {
+                        rows.remove::<OrderPlace>(&order);
+                        expected.remove(&order);
+                    }
+                    Step::ReplaceAll(all) => {
+                        rows.replace_all(&all.iter().map(place).collect::<Vec<_>>());
+                        expected = all;
+                    }
+                    Step::Commit => {}
+                }
+                let all: Vec<OrderPlace> = expected.iter().map(place).collect();
+                prop_assert_eq!(rows.all::<OrderPlace>(), all.clone());
+                let under: Vec<OrderPlace> = all.iter().filter(|place| place.order.starts_with('a')).cloned().collect();
+                prop_assert_eq!(rows.under::<OrderPlace>("a", usize::MAX), under);
+                for order in ["a", "b", "ab"] {
+                    prop_assert_eq!(rows.get::<OrderPlace>(order).map(|place| place.row), expected.get(order).cloned());
+                }
+                // What is so already is not written.
+                let written = rows.writes.len();
+                all.iter().for_each(|place| rows.put(place));
+                prop_assert_eq!(rows.writes.len(), written);
+                uncommitted.extend(rows.into_writes());
+                if matches!(step, Step::Commit) {
+                    for ProjectedWrite { kind, id, row } in uncommitted.drain(..) {
+                        match row {
+                            Some(row) => stored.put(&keys::projected(channel, kind, &id), &row),
+                            None => stored.delete(&keys::projected(channel, kind, &id)),
+                        }
+                    }
+                    turn = Projected::default();
+                }
+            }
+        }
+    }
+}
