@@ -14,7 +14,7 @@ use crate::audit::FailureLog;
 use crate::auth::Auth;
 use crate::config::ApiConfig;
 use crate::key_use::KeyUse;
-use crate::openapi::Document;
+use crate::openapi::{Deployment, Document};
 use crate::operator;
 use crate::pipeline::{CorsOrigins, IpBuckets};
 use crate::resources::{self, EventStreams, StatusSummary};
@@ -35,19 +35,25 @@ pub struct App {
     ip_buckets: Option<IpBuckets>,
 }
 
+/// What the document tells of the configuration.
+fn deployment<'a>(config: &'a ApiConfig, cluster: &Cluster) -> Deployment<'a> {
+    let ApiConfig { suffixes, target_policy, .. } = config;
+    Deployment { suffixes, target_policy, media_days: cluster.media().retention_days() }
+}
+
 impl App {
     /// For the public port: every request costs a token of its client's address. Its event streams end when `closing`
     /// is cancelled.
     pub fn public(config: ApiConfig, cluster: Arc<Cluster>, closing: CancellationToken) -> Arc<Self> {
         let ip_buckets = Some(IpBuckets::new(config.limits.ip));
-        let document = Document::of("Gateway", &resources::routes());
+        let document = Document::of("Gateway", &resources::routes(), &deployment(&config, &cluster));
         let cors_origins = config.cors_origins.clone();
         Self::new(config, cluster, cors_origins, ip_buckets, EventStreams::until(closing), document)
     }
 
     /// For the operator's port: nothing is counted there, and no script has any business there.
     pub fn operator(config: ApiConfig, cluster: Arc<Cluster>) -> Arc<Self> {
-        let document = Document::of("Gateway, for its operators", &operator::routes());
+        let document = Document::of("Gateway, for its operators", &operator::routes(), &deployment(&config, &cluster));
         let streams = EventStreams::until(CancellationToken::new());
         Self::new(config, cluster, CorsOrigins::Nobody, None, streams, document)
     }

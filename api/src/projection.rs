@@ -9,11 +9,12 @@ use model::address::{Address, Suffixes};
 use model::error::ApiError;
 use model::issue::{Fault, IssueCode};
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
+use model::status::OnSend;
 use network::operation::{Area, Operation};
 use raft::record::decode;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use shard::call::{Done, Work};
+use shard::call::{Done, Live, Work};
 use shard::projection::Entity;
 use shard::projection::read::{Filter, Read};
 
@@ -86,6 +87,20 @@ impl ChannelCall {
         match self.work(Work::Operate { operation: Box::new(operation), again: false }).await? {
             Done::Operated(answer) => A::answer(*answer).ok_or_else(failure::unexpected_answer),
             _ => Err(failure::unexpected_answer()),
+        }
+    }
+
+    /// Refuses what the channel's status refuses, before what its operation needs is looked at (supplement 2, order of
+    /// checks).
+    ///
+    /// # Errors
+    /// `not_connected`, `channel_unavailable`, and as [`ChannelCall::work`].
+    pub async fn can_operate(&mut self) -> Result<(), ApiError> {
+        let Live { status, reason, .. } = self.work_for_live(Work::Look).await?;
+        match status.on_send() {
+            OnSend::Direct | OnSend::Queue => Ok(()),
+            OnSend::NotConnected => Err(ApiError::not_connected(status)),
+            OnSend::Unavailable => Err(ApiError::channel_unavailable(status, reason)),
         }
     }
 
@@ -195,12 +210,13 @@ impl ChannelCall {
     }
 }
 
-/// Refuses addresses that can be no subscriber's.
+/// Refuses addresses that can be no subscriber's, once the channel's status has been asked.
 ///
 /// # Errors
-/// `undeliverable_recipient` for the first.
-pub fn check_people(call: &ChannelCall, people: &[Address]) -> Result<(), ApiError> {
+/// As [`ChannelCall::can_operate`], and `undeliverable_recipient` for the first.
+pub async fn check_people(call: &mut ChannelCall, people: &[Address]) -> Result<(), ApiError> {
     use model::address::{AddressKind, Undeliverable};
+    call.can_operate().await?;
     for person in people {
         let refuse = |reason| ApiError::undeliverable_recipient(person.as_str(), reason);
         match person.check_recipient(&call.app.config.suffixes).map_err(refuse)? {

@@ -1,8 +1,9 @@
 //! Addresses of the network: `<local>@<domain>` (interface, address notation), and what a send may name as `to`.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 /// The domain of linked-device addresses; the same on every network.
@@ -44,10 +45,24 @@ impl Suffixes {
 
 /// A well-formed address: at least three characters, `<local>@<domain>`, the local part of word characters or
 /// hyphens, the domain of word characters, dots or hyphens.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-#[schemars(inline, extend("pattern" = "^[A-Za-z0-9_-]+@[A-Za-z0-9_.-]+$"))]
 pub struct Address(String);
+
+/// By hand, so that each field says whose address it is.
+impl JsonSchema for Address {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Address".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": "^[A-Za-z0-9_-]+@[A-Za-z0-9_.-]+$" })
+    }
+}
 
 /// What an address names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -131,6 +131,13 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// Says what holds between the fields, which no rule of one of them can; `keywords` are those of JSON Schema.
+    pub fn between(&self, keywords: impl FnOnce() -> Value) {
+        if let Some(outline) = &self.outline {
+            outline.between(keywords());
+        }
+    }
+
     /// The value as it is, without a rule.
     pub fn get(&self, key: &str) -> Option<&'a Value> {
         self.map.get(key)
@@ -174,6 +181,12 @@ impl<'a> Fields<'a> {
             Value::Null => Some(None),
             _ => self.optional(key, rule).map(Some),
         }
+    }
+
+    /// A field that must be there, and may be `null` (`Some(None)`).
+    pub fn required_nullable<T>(&self, key: &str, rule: impl FnOnce(&Value) -> Judged<T>) -> Option<Option<T>> {
+        self.require(key);
+        self.nullable(key, rule)
     }
 
     /// A list with at least one and at most `most` items; each item's issues bear its index.

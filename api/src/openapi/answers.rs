@@ -14,7 +14,7 @@ use crate::route::{Action, Route};
 const REFUSED_BY_NETWORK: u16 = 422;
 
 /// All answers of a route, by status.
-pub fn of(route: &Route, answers: &[Answer], errors: &[ErrorCode], parts: &mut Parts) -> Map<String, Value> {
+pub fn of(route: &Route, answers: &[Answer], errors: &[ErrorCode], parts: &mut Parts<'_>) -> Map<String, Value> {
     let mut all = Map::new();
     for answer in answers {
         let entry = all.entry(answer.status.as_str()).or_insert_with(|| {
@@ -32,13 +32,16 @@ pub fn of(route: &Route, answers: &[Answer], errors: &[ErrorCode], parts: &mut P
     all
 }
 
-fn add_content(answer: &mut Value, content: &Content, parts: &mut Parts) {
+fn add_content(answer: &mut Value, content: &Content, parts: &mut Parts<'_>) {
     match content {
         Content::None => {}
-        Content::Json(schema) => add_json(answer, schema(&mut parts.schemas)),
+        Content::Json(schema) => {
+            let schema = schema(&mut parts.schemas);
+            add_json(answer, schema, parts);
+        }
         Content::List { row, cursor } => {
             let row = row(&mut parts.schemas);
-            add_json(answer, list(&row, *cursor));
+            add_json(answer, list(&row, *cursor), parts);
         }
         Content::Error => {
             answer["content"]["application/json"] = json!({ "schema": { "$ref": "#/components/schemas/Error" } });
@@ -51,8 +54,9 @@ fn add_content(answer: &mut Value, content: &Content, parts: &mut Parts) {
 }
 
 /// An answer that has more than one shape is any of them.
-fn add_json(answer: &mut Value, schema: Schema) {
-    let schema = schema.to_value();
+fn add_json(answer: &mut Value, schema: Schema, parts: &Parts<'_>) {
+    let mut schema = schema.to_value();
+    parts.texts.describe("", &mut schema);
     let place = &mut answer["content"]["application/json"]["schema"];
     *place = match place.take() {
         Value::Null => schema,
@@ -73,10 +77,7 @@ fn list(row: &Schema, cursor: Cursor) -> Schema {
         "required": ["data"],
     });
     if cursor != Cursor::Never {
-        list["properties"]["next_cursor"] = json!({
-            "type": ["string", "null"],
-            "description": "The `cursor` of the next page; null at the end.",
-        });
+        list["properties"]["next_cursor"] = json!({ "type": ["string", "null"] });
     }
     if cursor == Cursor::Always {
         list["required"] = json!(["data", "next_cursor"]);
@@ -99,7 +100,7 @@ fn by_status(codes: &[ErrorCode]) -> BTreeMap<u16, Vec<ErrorCode>> {
 }
 
 /// Errors of one status; routes that answer alike share the entry, whose name is returned.
-fn refused(route: &Route, status: u16, codes: &[ErrorCode], parts: &mut Parts) -> String {
+fn refused(route: &Route, status: u16, codes: &[ErrorCode], parts: &mut Parts<'_>) -> String {
     let mut texts: Vec<&str> = codes.iter().map(|code| code.as_str()).collect();
     texts.sort_unstable();
     let counted = is_counted(route);

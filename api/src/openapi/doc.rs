@@ -6,6 +6,7 @@ use salvo::http::StatusCode;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
+use super::Deployment;
 use crate::query::{Parameter, Query};
 
 /// The part of a route's declaration that the document shows.
@@ -40,7 +41,7 @@ pub(super) struct BodyDoc {
 
 pub(super) struct BodyContent {
     pub media_type: &'static str,
-    pub schema: Box<dyn Fn() -> Value + Send + Sync>,
+    pub schema: Box<dyn Fn(&Deployment<'_>) -> Value + Send + Sync>,
     /// Names and values.
     pub examples: Vec<(&'static str, Value)>,
 }
@@ -108,23 +109,33 @@ impl Doc {
 
     /// A JSON body; its schema is what `parser` reads.
     pub fn body<T>(self, parser: impl Fn(&Body) -> T + Send + Sync + 'static, example: Value) -> Self {
-        self.json_body(true, move || Body::outline(&parser), vec![("example", example)])
+        self.json_body(true, move |_| Body::outline(&parser), vec![("example", example)])
+    }
+
+    /// As [`body`](Self::body), for a parser whose rules follow from the configuration.
+    pub fn body_here<T>(
+        self,
+        parser: impl Fn(&Body, &Deployment<'_>) -> T + Send + Sync + 'static,
+        example: Value,
+    ) -> Self {
+        let schema = move |here: &Deployment<'_>| Body::outline(|body| parser(body, here));
+        self.json_body(true, schema, vec![("example", example)])
     }
 
     /// As [`body`](Self::body), for a route that works without one.
     pub fn optional_body<T>(self, parser: impl Fn(&Body) -> T + Send + Sync + 'static, example: Value) -> Self {
-        self.json_body(false, move || Body::outline(&parser), vec![("example", example)])
+        self.json_body(false, move |_| Body::outline(&parser), vec![("example", example)])
     }
 
     /// A JSON body whose schema stands beside its parser; examples have names.
-    pub fn body_schema(self, schema: fn() -> Value, examples: Vec<(&'static str, Value)>) -> Self {
+    pub fn body_schema(self, schema: fn(&Deployment<'_>) -> Value, examples: Vec<(&'static str, Value)>) -> Self {
         self.json_body(true, schema, examples)
     }
 
     fn json_body(
         self,
         required: bool,
-        schema: impl Fn() -> Value + Send + Sync + 'static,
+        schema: impl Fn(&Deployment<'_>) -> Value + Send + Sync + 'static,
         examples: Vec<(&'static str, Value)>,
     ) -> Self {
         let content = BodyContent { media_type: "application/json", schema: Box::new(schema), examples };
@@ -135,7 +146,7 @@ impl Doc {
     pub fn content_body(self, types: Vec<(&'static str, Value)>) -> Self {
         let content = types.into_iter().map(|(media_type, schema)| BodyContent {
             media_type,
-            schema: Box::new(move || schema.clone()),
+            schema: Box::new(move |_| schema.clone()),
             examples: Vec::new(),
         });
         Self { body: Some(BodyDoc { required: true, content: content.collect() }), ..self }

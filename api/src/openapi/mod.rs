@@ -1,10 +1,12 @@
 //! The machine-readable description of a port: OpenAPI 3.1, made of the routes' declarations (supplement 27).
 //!
 //! - [`doc`]: what a route says of itself. `operation`: one route as the document shows it.
-//! - `answers`: successes, errors and their headers. `parameters`: what stands in paths. `pages`: the two public routes.
+//! - `answers`: successes, errors and their headers. `parameters`: what stands in paths. `fields`: what fields mean.
+//!   `pages`: the public routes.
 
 mod answers;
 mod doc;
+mod fields;
 mod operation;
 mod pages;
 mod parameters;
@@ -12,10 +14,11 @@ mod parameters;
 pub use doc::Doc;
 pub use pages::{Document, routes};
 
-use schemars::Schema;
-use schemars::SchemaGenerator;
+use model::address::Suffixes;
+use model::target::TargetPolicy;
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
+use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use crate::route::Route;
@@ -28,23 +31,40 @@ Every answer bears `X-Request-Id`; a caller's own (8 to 64 of `A-Z a-z 0-9 _ -`)
 `Error`: match on `error.code`, and expect codes that are not listed here. Unknown fields of bodies and unknown \
 parameters are ignored. On 429 and 503 wait for `Retry-After`.";
 
+/// What the document says of the deployment that serves it: some rules of bodies follow from its configuration.
+pub struct Deployment<'a> {
+    pub suffixes: &'a Suffixes,
+    /// Which URLs may be called.
+    pub target_policy: &'a TargetPolicy,
+    /// How long media is kept.
+    pub media_days: u64,
+}
+
 /// What the parts of the document share while it is made.
-struct Parts {
+struct Parts<'a> {
+    deployment: &'a Deployment<'a>,
     schemas: SchemaGenerator,
     responses: Map<String, Value>,
     /// Shapes of bodies that bear a name.
     shapes: Map<String, Value>,
+    texts: fields::Texts,
 }
 
 /// The document of a port.
-pub fn document(title: &str, routes: &[Route]) -> Value {
+pub fn document(title: &str, routes: &[Route], deployment: &Deployment<'_>) -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
         settings.definitions_path = "/components/schemas".into();
         settings.meta_schema = None;
         settings.transforms.push(Box::new(RecursiveTransform(fold_words)));
         settings.transforms.push(Box::new(RecursiveTransform(open)));
     });
-    let mut parts = Parts { schemas: settings.into_generator(), responses: Map::new(), shapes: Map::new() };
+    let mut parts = Parts {
+        deployment,
+        schemas: settings.into_generator(),
+        responses: Map::new(),
+        shapes: Map::new(),
+        texts: fields::Texts::default(),
+    };
     let mut paths = Map::new();
     for route in routes {
         let Some(doc) = &route.doc else { continue };
@@ -55,6 +75,7 @@ pub fn document(title: &str, routes: &[Route]) -> Value {
     let mut schemas = parts.schemas.take_definitions(true);
     schemas.extend(parts.shapes);
     schemas.insert("Error".to_owned(), answers::error_schema());
+    schemas.iter_mut().for_each(|(name, schema)| parts.texts.describe(name, schema));
     json!({
         "openapi": "3.1.0",
         "info": {

@@ -11,7 +11,7 @@ use super::{Parts, answers, parameters};
 use crate::route::{Action, Grant, Route, resource_of};
 
 /// An Operation Object.
-pub fn of(route: &Route, doc: &Doc, parts: &mut Parts) -> Value {
+pub fn of(route: &Route, doc: &Doc, parts: &mut Parts<'_>) -> Value {
     let errors = errors(route, doc);
     let mut operation = json!({
         "operationId": doc.id,
@@ -29,7 +29,7 @@ pub fn of(route: &Route, doc: &Doc, parts: &mut Parts) -> Value {
         operation["parameters"] = json!(parameters);
     }
     if let Some(body) = &doc.body {
-        operation["requestBody"] = request_body(body, parts);
+        operation["requestBody"] = request_body(doc.id, body, parts);
     }
     operation
 }
@@ -83,11 +83,12 @@ fn parameters_of(route: &Route, doc: &Doc) -> Vec<Value> {
     all
 }
 
-fn request_body(body: &BodyDoc, parts: &mut Parts) -> Value {
+fn request_body(operation: &str, body: &BodyDoc, parts: &mut Parts<'_>) -> Value {
     let mut content = Map::new();
     for kind in &body.content {
-        let mut schema = (kind.schema)();
+        let mut schema = (kind.schema)(parts.deployment);
         name_shapes(&mut schema, parts);
+        parts.texts.describe(operation, &mut schema);
         let mut shown = json!({ "schema": schema });
         if !kind.examples.is_empty() {
             let named = kind.examples.iter().map(|(name, value)| ((*name).to_owned(), json!({ "value": value })));
@@ -99,7 +100,7 @@ fn request_body(body: &BodyDoc, parts: &mut Parts) -> Value {
 }
 
 /// Puts the shapes of a body that bear a title among the document's types.
-fn name_shapes(schema: &mut Value, parts: &mut Parts) {
+fn name_shapes(schema: &mut Value, parts: &mut Parts<'_>) {
     for shape in schema.get_mut("anyOf").and_then(Value::as_array_mut).into_iter().flatten() {
         let Some(name) = shape.get("title").and_then(Value::as_str).map(str::to_owned) else { continue };
         let reference = json!({ "$ref": format!("#/components/schemas/{name}") });

@@ -9,7 +9,7 @@ use salvo::oapi::swagger_ui;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::Doc;
+use super::{Deployment, Doc};
 use crate::exchange::Exchange;
 use crate::failure;
 use crate::reply::{Outcome, Reply};
@@ -32,8 +32,8 @@ pub struct Document {
 }
 
 impl Document {
-    pub fn of(title: &str, routes: &[Route]) -> Self {
-        let bytes = Bytes::from(super::document(title, routes).to_string());
+    pub fn of(title: &str, routes: &[Route], deployment: &Deployment<'_>) -> Self {
+        let bytes = Bytes::from(super::document(title, routes, deployment).to_string());
         let tag = format!("\"{}\"", Uuid::new_v5(&Uuid::NAMESPACE_OID, &bytes).simple());
         let etag = HeaderValue::try_from(tag).expect("hex digits in quotes are a header's value");
         Self { bytes, etag }

@@ -2,6 +2,12 @@ use std::collections::BTreeSet;
 
 use super::*;
 
+/// What the simulated deployment is.
+fn with_deployment<T>(look: impl FnOnce(&Deployment<'_>) -> T) -> T {
+    let (suffixes, target_policy) = (Suffixes::simulated(), TargetPolicy::dev());
+    look(&Deployment { suffixes: &suffixes, target_policy: &target_policy, media_days: 14 })
+}
+
 fn both() -> [(&'static str, Vec<Route>); 2] {
     [("customers", crate::resources::routes()), ("operators", crate::operator::routes())]
 }
@@ -56,7 +62,7 @@ fn every_field_of_a_body_says_what_it_takes() {
     for (_, routes) in both() {
         for doc in routes.iter().filter_map(|route| route.doc.as_ref()) {
             for content in doc.body.iter().flat_map(|body| &body.content) {
-                let schema = (content.schema)();
+                let schema = with_deployment(|deployment| (content.schema)(deployment));
                 untold(&schema, doc.id, &mut found);
                 for shape in schema.get("anyOf").and_then(Value::as_array).into_iter().flatten() {
                     untold(shape, doc.id, &mut found);
@@ -71,11 +77,54 @@ fn every_field_of_a_body_says_what_it_takes() {
 #[test]
 fn no_two_types_share_a_name() {
     for (port, routes) in both() {
-        let document = document(port, &routes);
+        let document = with_deployment(|deployment| document(port, &routes, deployment));
         let names: Vec<&String> =
             document["components"]["schemas"].as_object().into_iter().flat_map(Map::keys).collect();
         let shared: Vec<_> = names.iter().filter(|name| name.ends_with(|end: char| end.is_ascii_digit())).collect();
         assert!(shared.is_empty(), "{port}: {shared:?}");
         assert!(names.len() > 5);
     }
+}
+
+/// The fields in a schema that nobody describes.
+fn undescribed(schema: &Value, path: &str, found: &mut Vec<String>) {
+    for (name, field) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        let path = format!("{path}.{name}");
+        undescribed(field, &path, found);
+        if field.get("description").is_none() {
+            found.push(path);
+        }
+    }
+    for inside in ["items", "additionalProperties"].iter().filter_map(|inside| schema.get(inside)) {
+        undescribed(inside, path, found);
+    }
+    for shapes in ["anyOf", "oneOf", "allOf"] {
+        for shape in schema.get(shapes).and_then(Value::as_array).into_iter().flatten() {
+            undescribed(shape, path, found);
+        }
+    }
+}
+
+#[test]
+fn every_field_has_a_description() {
+    let mut found = Vec::new();
+    for (port, routes) in both() {
+        let document = with_deployment(|deployment| document(port, &routes, deployment));
+        for (name, schema) in document["components"]["schemas"].as_object().into_iter().flatten() {
+            undescribed(schema, name, &mut found);
+        }
+        let operations = document["paths"].as_object().into_iter().flatten();
+        for operation in operations.flat_map(|(_, path)| path.as_object().into_iter().flatten()) {
+            let (_, operation) = operation;
+            for (_, content) in operation["requestBody"]["content"].as_object().into_iter().flatten() {
+                undescribed(&content["schema"], &operation["operationId"].to_string(), &mut found);
+            }
+            for (_, answer) in operation["responses"].as_object().into_iter().flatten() {
+                for (_, content) in answer["content"].as_object().into_iter().flatten() {
+                    undescribed(&content["schema"], &operation["operationId"].to_string(), &mut found);
+                }
+            }
+        }
+    }
+    assert!(found.is_empty(), "describe these in openapi/fields.rs, or at their types: {found:#?}");
 }

@@ -207,7 +207,7 @@ fn read_scopes(fields: &Fields<'_>) -> Option<Vec<Scope>> {
 
 fn expiry_rule(now: Timestamp) -> impl Fn(&Value) -> Judged<Timestamp> {
     move |value| {
-        let end = rule::described(|| json!({ "format": "future-date-time" }), rule::time)(value)?;
+        let end = rule::time(value)?;
         if end <= now {
             return Err(Fault::new(IssueCode::TooSmall, "must lie in the future"));
         }

@@ -46,14 +46,14 @@ async fn list(call: &mut ChannelCall) -> Outcome {
 }
 
 /// Whom the path names; nobody else than a person can be blocked.
-fn person(call: &ChannelCall) -> Result<Address, ApiError> {
+async fn person(call: &mut ChannelCall) -> Result<Address, ApiError> {
     let contact = call.contact()?;
-    check_people(call, std::slice::from_ref(&contact))?;
+    check_people(call, std::slice::from_ref(&contact)).await?;
     Ok(contact)
 }
 
 async fn block(call: &mut ChannelCall) -> Outcome {
-    let contact = person(call)?;
+    let contact = person(call).await?;
     call.operate(BlacklistOperation::Block { contact: contact.clone() }).await?;
     let mut blocked = all(call).await?;
     // The list goes by the best address, the path perhaps by the other.
@@ -63,7 +63,7 @@ async fn block(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn unblock(call: &mut ChannelCall) -> Outcome {
-    let contact = person(call)?;
+    let contact = person(call).await?;
     call.operate(BlacklistOperation::Unblock { contact }).await?;
     Ok(Reply::no_content())
 }

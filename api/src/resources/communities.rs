@@ -214,7 +214,7 @@ impl CreateSubGroup {
 async fn create_group(call: &mut ChannelCall) -> Outcome {
     let body = call.object().await?;
     let CreateSubGroup { subject, participants } = CreateSubGroup::parse(&body, call.suffixes())?;
-    check_people(call, &participants)?;
+    check_people(call, &participants).await?;
     let community = community_id(call)?;
     match call.operate(CommunityOperation::CreateGroup { community, subject, participants }).await? {
         CommunityAnswer::CreatedGroup(group) => Ok(Reply::created(&found(call, &group.id).await?)),

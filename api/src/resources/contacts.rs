@@ -220,11 +220,7 @@ async fn show(call: &mut ChannelCall) -> Outcome {
 /// `{ "name": string 1..128 | null }`
 fn parse_name(body: &Body) -> Result<Option<String>, ApiError> {
     let issues = Issues::new();
-    let fields = Fields::patch(body, &issues);
-    let name = fields.nullable("name", rule::text(1..=128));
-    if !fields.has("name") {
-        fields.refuse("name", Fault::new(IssueCode::Required, "is required"));
-    }
+    let name = Fields::patch(body, &issues).required_nullable("name", rule::text(1..=128));
     issues.finish(|| name)
 }
 

@@ -197,7 +197,7 @@ struct Created {
 async fn create(call: &mut ChannelCall) -> Outcome {
     let body = call.object().await?;
     let CreateGroup { subject, participants } = CreateGroup::parse(&body, call.suffixes())?;
-    check_people(call, &participants)?;
+    check_people(call, &participants).await?;
     match call.operate(GroupOperation::Create { subject, participants }).await? {
         GroupAnswer::Created { group, participants_result } => {
             let group = found(call, &group.id).await?;

@@ -14,7 +14,7 @@ use serde_json::json;
 use shard::projection::read::Filter;
 
 use super::groups::{NEEDLESS, REFUSALS};
-use super::media::PICTURE_URL;
+use super::media::{PICTURE_URL, set_or_cleared};
 use crate::exchange::ChannelCall;
 use crate::failure;
 use crate::openapi::Doc;
@@ -276,6 +276,7 @@ impl ChangeNewsletter {
         if clear_picture == Some(false) && picture_url.is_none() && changes == NewsletterChanges::default() {
             fields.refuse("clear_picture", Fault::new(IssueCode::Empty, "name at least one field to change"));
         }
+        fields.between(|| set_or_cleared(&["name", "description", "reactions"]));
         let clear_picture = clear_picture.unwrap_or(false);
         issues.finish(|| Some(Self { changes, picture_url, clear_picture }))
     }
@@ -324,8 +325,8 @@ async fn mute(call: &mut ChannelCall) -> Outcome {
 }
 
 fn read_before(query: &Query<'_>) -> Option<u64> {
-    let least = || json!({ "type": "integer", "minimum": 0 });
-    query.parsed("before", least, "must be a server_id", |text| text.parse().ok())
+    let range = || json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX });
+    query.parsed("before", range, "must be a server_id", |text| text.parse().ok())
 }
 
 async fn list_messages(call: &mut ChannelCall) -> Outcome {
@@ -373,14 +374,15 @@ struct AdminInvite {
 }
 
 /// The contact that the path names.
-fn contact(call: &ChannelCall) -> Result<Address, ApiError> {
+async fn contact(call: &mut ChannelCall) -> Result<Address, ApiError> {
     let whom = call.address("contact_id", "contact")?;
-    check_people(call, std::slice::from_ref(&whom))?;
+    check_people(call, std::slice::from_ref(&whom)).await?;
     Ok(whom)
 }
 
 async fn invite_admin(call: &mut ChannelCall) -> Outcome {
-    let (newsletter, whom) = (newsletter_id(call)?, contact(call)?);
+    let newsletter = newsletter_id(call)?;
+    let whom = contact(call).await?;
     match call.operate(NewsletterOperation::InviteAdmin { newsletter, whom }).await? {
         NewsletterAnswer::Invited { invite_expires_at } => Ok(Reply::accepted(&AdminInvite { invite_expires_at })),
         _ => Err(failure::unexpected_answer()),
@@ -388,7 +390,8 @@ async fn invite_admin(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn remove_admin(call: &mut ChannelCall) -> Outcome {
-    let (newsletter, whom) = (newsletter_id(call)?, contact(call)?);
+    let newsletter = newsletter_id(call)?;
+    let whom = contact(call).await?;
     call.operate(NewsletterOperation::RemoveAdmin { newsletter, whom }).await?;
     Ok(Reply::no_content())
 }

@@ -74,6 +74,7 @@ impl ShowPresence {
 async fn show(call: &mut ChannelCall) -> Outcome {
     let body = call.object().await?;
     let shown = ShowPresence::parse(&body, &call.app.config.suffixes)?;
+    call.can_operate().await?;
     let refuse = |reason| ApiError::undeliverable_recipient(shown.to.as_str(), reason);
     if shown.to.check_recipient(&call.app.config.suffixes).map_err(refuse)? == AddressKind::Newsletter {
         return Err(refuse(Undeliverable::UnknownSuffix));
@@ -90,7 +91,7 @@ async fn state(call: &mut ChannelCall) -> Outcome {
 
 async fn subscribe(call: &mut ChannelCall) -> Outcome {
     let contact = call.contact()?;
-    check_people(call, std::slice::from_ref(&contact))?;
+    check_people(call, std::slice::from_ref(&contact)).await?;
     call.operate(PresenceOperation::Subscribe { contacts: vec![contact] }).await?;
     Ok(Reply::no_content())
 }

@@ -8,6 +8,7 @@ use network::operation::account::ProfileOperation;
 use serde_json::json;
 use shard::projection::account::OWN;
 
+use super::media::set_or_cleared;
 use crate::exchange::ChannelCall;
 use crate::openapi::Doc;
 use crate::projection::parse_refresh;
@@ -72,6 +73,7 @@ impl Patch {
         if clear == Some(false) && !["name", "about", "picture_url"].iter().any(|field| fields.has(field)) {
             fields.refuse("clear_picture", Fault::new(IssueCode::Empty, "false alone changes nothing"));
         }
+        fields.between(|| set_or_cleared(&["name", "about"]));
         let picture = url.map(NewPicture::At).or((clear == Some(true)).then_some(NewPicture::Clear));
         issues.finish(|| Some(Self { name, about, picture }))
     }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use model::error::{ApiError, ErrorCode};
 use model::field::Change;
 use model::settings::{Settings, SettingsPatch};
-use model::target::{Proxy, TargetPolicy};
+use model::target::Proxy;
 use model::time::Timestamp;
 use salvo::http::header::IF_MATCH;
 use salvo::http::{HeaderName, HeaderValue};
@@ -42,8 +42,8 @@ pub fn routes() -> Vec<Route> {
                     "Fields that are left out stay. Another `proxy_url` takes effect at the next connection; the answer \
                      then has the header `X-Gateway-Restart-Required: true`.",
                 )
-                .body(
-                    |body| SettingsPatch::parse(body, 365, &TargetPolicy::strict()),
+                .body_here(
+                    |body, here| SettingsPatch::parse(body, here.media_days, here.target_policy),
                     json!({ "reject_calls": true, "reject_call_message": "Please write instead." }),
                 ),
         )),

@@ -28,7 +28,7 @@ pub fn routes() -> Vec<Route> {
             Doc::new("post_story", "Post a story")
                 .about("It is shown for 24 hours. Without `recipients` the account's own privacy settings say to whom.")
                 .body_schema(
-                    StoryRequest::schema,
+                    |_| StoryRequest::schema(),
                     vec![(
                         "text",
                         json!({ "type": "text", "text": "Open until eight", "background_color": "#1E6E4F" }),
@@ -91,7 +91,7 @@ fn word(status: SentStatus) -> &'static str {
 async fn post(call: &mut ChannelCall) -> Outcome {
     let body = call.object().await?;
     let StoryRequest { says, style, recipients, client_ref } = StoryRequest::parse(&body, &call.app.config.suffixes)?;
-    check_people(call, recipients.as_deref().unwrap_or_default())?;
+    check_people(call, recipients.as_deref().unwrap_or_default()).await?;
     let story = |says| Content::Story(Box::new(Story::new(says, style, recipients)));
     let body = match says {
         StoryContent::Ready(says) => SendBody::Content(story(says)),

@@ -7,7 +7,6 @@ use model::error::{ApiError, ErrorCode};
 use model::field::Change;
 use model::id::{ChannelId, CustomerId, EndpointId};
 use model::payload::ChatTypeFilter;
-use model::target::TargetPolicy;
 use model::time::Timestamp;
 use model::webhook::{ChangeEndpoint, CreateEndpoint, EventFilter, StaticHeaders};
 use raft::directory::command::{Command, EndpointChange, Reply as Updated, SealedHeaders};
@@ -37,8 +36,8 @@ pub fn routes() -> Vec<Route> {
         Route::post("/v1/webhook-endpoints").account(create).doc(
             Doc::new("create_webhook_endpoint", "Create a webhook endpoint")
                 .about("Without `channel_id` it gets the events of all channels. `events` are names, or `*` alone.")
-                .body(
-                    |body| CreateEndpoint::parse(body, &TargetPolicy::strict()),
+                .body_here(
+                    |body, here| CreateEndpoint::parse(body, here.target_policy),
                     json!({ "url": "https://example.com/hook", "events": ["message.received", "message.status"] }),
                 )
                 .created::<CreatedView>()
@@ -52,8 +51,8 @@ pub fn routes() -> Vec<Route> {
         Route::patch("/v1/webhook-endpoints/{id}").account(patch).doc(
             Doc::new("update_webhook_endpoint", "Change a webhook endpoint")
                 .about("`signing_secret` null goes back to the account's default secret.")
-                .body(
-                    |body| ChangeEndpoint::parse(body, &TargetPolicy::strict()),
+                .body_here(
+                    |body, here| ChangeEndpoint::parse(body, here.target_policy),
                     json!({ "events": ["*"], "enabled": true }),
                 )
                 .ok::<EndpointView>()

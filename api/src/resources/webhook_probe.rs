@@ -5,7 +5,7 @@ use model::error::{ApiError, ErrorCode};
 use model::event::{EventId, TEST_EVENT, test_envelope};
 use model::id::{ChannelId, EndpointId};
 use model::issue::Fault;
-use model::target::{TargetPolicy, judge_url};
+use model::target::judge_url;
 use model::webhook::Outcome as Ended;
 use model::webhook::endpoint::parse_probe;
 use raft::directory::records::EndpointRecord;
@@ -27,7 +27,10 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/webhook-endpoints/test").multi_channel().account(of_url).doc(
             Doc::new("test_webhook_url", "Try out a URL with a signed request")
-                .body(|body| parse_probe(body, &TargetPolicy::strict()), json!({ "url": "https://example.com/hook" }))
+                .body_here(
+                    |body, here| parse_probe(body, here.target_policy),
+                    json!({ "url": "https://example.com/hook" }),
+                )
                 .ok::<ProbeView>(),
         ),
         Route::post("/v1/webhook-endpoints/{id}/test").account(of_endpoint).doc(

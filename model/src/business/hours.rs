@@ -24,6 +24,7 @@ pub struct DayHours {
     pub mode: Mode,
     /// `HH:MM`, with the mode `specific` alone.
     pub open: Option<String>,
+    /// `HH:MM`; not after `open`, it is of the next day.
     pub close: Option<String>,
 }
 
@@ -73,11 +74,8 @@ impl Mode {
 /// Reads `{ timezone, days }`.
 pub(super) fn read(fields: &Fields<'_>) -> Option<Hours> {
     let timezone = fields.required("timezone", timezone);
-    if !fields.has("days") {
-        fields.refuse("days", Fault::new(IssueCode::Required, "is required"));
-    }
     // Every day is read before one is given up, so that all issues are reported.
-    let days: Vec<Option<DayHours>> = fields.objects("days", MOST_DAYS)?.iter().map(read_day).collect();
+    let days: Vec<Option<DayHours>> = fields.required_objects("days", MOST_DAYS)?.iter().map(read_day).collect();
     let days: Vec<DayHours> = days.into_iter().collect::<Option<_>>()?;
     if days.iter().enumerate().any(|(at, day)| days[..at].iter().any(|other| other.day == day.day)) {
         fields.refuse("days", Fault::new(IssueCode::Conflict, "name each day once"));
@@ -101,9 +99,14 @@ fn read_day(fields: &Fields<'_>) -> Option<DayHours> {
             _ => {}
         }
     }
-    if open.is_some() && open == close {
-        fields.refuse("close", Fault::new(IssueCode::Conflict, "must differ from open"));
-    }
+    fields.between(|| {
+        let times = |kind| json!({ "open": { "type": kind }, "close": { "type": kind } });
+        json!({
+            "if": { "properties": { "mode": { "const": "specific" } }, "required": ["mode"] },
+            "then": { "properties": times("string"), "required": ["open", "close"] },
+            "else": { "properties": times("null") },
+        })
+    });
     Some(DayHours { day: day?, mode: mode?, open, close })
 }
 
@@ -122,7 +125,10 @@ fn time_of_day(value: &Value) -> Judged<String> {
 
 /// A name as the time zone database has them. Whether it has this one, the network says.
 fn timezone(value: &Value) -> Judged<String> {
-    let text = rule::described(|| json!({ "pattern": "^[A-Za-z0-9_+/-]+$" }), rule::text(1..=64))(value)?;
+    let text = rule::described(
+        || json!({ "pattern": "^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z][A-Za-z0-9_+-]*)*$" }),
+        rule::text(1..=64),
+    )(value)?;
     let named = text.split('/').all(|part| part.starts_with(|c: char| c.is_ascii_alphabetic()));
     let letters = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_+/-".contains(&byte));
     if named && letters {

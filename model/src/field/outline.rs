@@ -17,6 +17,8 @@ struct Object {
     required: BTreeSet<String>,
     /// A patch names at least one field.
     patch: bool,
+    /// What holds between the fields.
+    between: Map<String, Value>,
 }
 
 /// How often a field's rule holds.
@@ -66,6 +68,19 @@ impl Outline {
         self.put(key, Noted { what: What::Value(schema), times: Times::Once, nullable: false });
     }
 
+    /// What holds between fields, as keywords of the object's schema.
+    pub fn between(&self, keywords: Value) {
+        let Value::Object(keywords) = keywords else { return };
+        let between = &mut self.lock().between;
+        for (keyword, more) in keywords {
+            match (between.get_mut(&keyword), more) {
+                // Such as `dependentSchemas`, which tells of several fields.
+                (Some(Value::Object(known)), Value::Object(more)) => known.extend(more),
+                (_, more) => drop(between.insert(keyword, more)),
+            }
+        }
+    }
+
     /// A field with fields of its own, which note themselves in what is returned.
     pub fn object(&self, key: &str, times: Times, nullable: bool) -> Arc<Self> {
         let inner = Arc::new(Self::default());
@@ -88,6 +103,9 @@ impl Outline {
         }
         if object.patch {
             schema["minProperties"] = json!(1);
+        }
+        for (keyword, value) in &object.between {
+            schema[keyword] = value.clone();
         }
         schema
     }

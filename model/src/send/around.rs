@@ -63,7 +63,19 @@ fn read_mentions(fields: &Fields<'_>, to: Option<AddressKind>, suffixes: &Suffix
     // `None` stands for everybody.
     let one = |value: &Value| if value == ALL { Ok(None) } else { rule::address(suffixes)(value).map(Some) };
     let one = rule::described(|| json!({ "pattern": "^(all|[0-9]{3,}|[A-Za-z0-9_-]+@[A-Za-z0-9_.-]+)$" }), one);
-    let Some(mentioned) = fields.list(KEY, MOST_MENTIONS, one) else { return };
+    let item = rule::wants(&one);
+    let mentioned = fields.list(KEY, MOST_MENTIONS, one);
+    fields.tell(KEY, || {
+        json!({
+            "type": "array",
+            "items": item,
+            "minItems": 1,
+            "maxItems": MOST_MENTIONS,
+            "if": { "contains": { "const": ALL } },
+            "then": { "maxItems": 1 },
+        })
+    });
+    let Some(mentioned) = mentioned else { return };
     if to.is_some_and(|to| to != AddressKind::Group) {
         fields.refuse(KEY, Fault::new(IssueCode::Conflict, "only in a group can somebody be mentioned"));
     }
@@ -87,6 +99,11 @@ fn read_preview(fields: &Fields<'_>) -> AskedPreview {
             },
         });
         json!({ "anyOf": [{ "type": "boolean" }, shown] })
+    });
+    fields.between(|| {
+        let any = json!({ "properties": { PREVIEW: { "type": "boolean" } } });
+        let linked = json!({ "properties": { "text": { "pattern": "https?://[A-Za-z0-9]" } } });
+        json!({ "dependentSchemas": { PREVIEW: { "anyOf": [any, linked] } } })
     });
     let preview = match fields.get(PREVIEW) {
         None => return AskedPreview::Usual,

@@ -60,6 +60,15 @@ fn read_poll(fields: &Fields<'_>) -> Option<Content> {
     } else {
         Some(1)
     };
+    fields.between(|| {
+        let at_least = |count: usize| {
+            json!({
+                "properties": { "selectable_count": { "maximum": count }, "options": { "minItems": count } },
+            })
+        };
+        let enough: Vec<Value> = (FEWEST_OPTIONS..=MOST_OPTIONS).map(at_least).collect();
+        json!({ "dependentSchemas": { "selectable_count": { "anyOf": enough } } })
+    });
     if let Some(options) = &options {
         if options.len() < FEWEST_OPTIONS {
             fields.refuse("options", Fault::new(IssueCode::TooShort, format!("at least {FEWEST_OPTIONS} items")));
@@ -90,6 +99,7 @@ fn read_card(fields: &Fields<'_>) -> Option<ContactCard> {
     if !fields.has("phones") && !fields.has("vcard") {
         fields.refuse("phones", Fault::new(IssueCode::Required, "give phones or a vcard"));
     }
+    fields.between(|| json!({ "anyOf": [{ "required": ["phones"] }, { "required": ["vcard"] }] }));
     let phones = if fields.has("phones") { Some(fields.list("phones", MOST_PHONES, digits)?) } else { None };
     let vcard = fields.optional("vcard", vcard);
     if fields.has("vcard") && vcard.is_none() {
@@ -116,7 +126,7 @@ fn digits(value: &Value) -> Judged<String> {
 }
 
 fn vcard(value: &Value) -> Judged<String> {
-    let wants = || json!({ "format": "vcard" });
+    let wants = || json!({ "pattern": "^\\s*BEGIN:VCARD[\\s\\S]*END:VCARD\\s*$" });
     let text = rule::described(wants, rule::text(1..=LONGEST_VCARD))(value)?;
     let lines = text.trim();
     if lines.starts_with("BEGIN:VCARD") && lines.ends_with("END:VCARD") {

@@ -3,50 +3,79 @@
 use serde_json::{Value, json};
 
 use super::{Parts, SEND_TYPES, read_client_ref};
-use crate::address::Suffixes;
+use crate::address::{LID_SUFFIX, Suffixes};
 use crate::field::{Body, Fields};
 use crate::issue::Issues;
 
 /// Any of the shapes: `Send<Type>` is flat, `SendNested<Type>` has the fields of the type in its `body`.
-pub fn schema() -> Value {
-    let flat: Vec<Value> = SEND_TYPES.iter().map(|kind| flat(kind)).collect();
-    let nested: Vec<Value> = SEND_TYPES.iter().map(|kind| nested(kind)).collect();
-    json!({ "anyOf": flat.into_iter().chain(nested).collect::<Vec<Value>>() })
+pub fn schema(suffixes: &Suffixes) -> Value {
+    let flat = SEND_TYPES.iter().map(|kind| flat(kind, suffixes));
+    let nested = SEND_TYPES.iter().map(|kind| nested(kind, suffixes));
+    json!({ "anyOf": flat.chain(nested).collect::<Vec<Value>>() })
 }
 
-fn flat(kind: &str) -> Value {
+fn flat(kind: &str, suffixes: &Suffixes) -> Value {
     let mut shape = Body::outline(|body| {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);
         read_client_ref(&fields, None);
-        Parts::read(kind, &fields, &fields, &Suffixes::simulated());
+        Parts::read(kind, &fields, &fields, suffixes);
     });
-    bear(&mut shape, kind);
+    bear(&mut shape, kind, suffixes);
+    if shape["properties"].get(MENTIONS).is_some() {
+        shape["dependentSchemas"][MENTIONS] = to_group(suffixes);
+    }
     shape["title"] = json!(format!("Send{}", capital(kind)));
     shape
 }
 
-fn nested(kind: &str) -> Value {
+fn nested(kind: &str, suffixes: &Suffixes) -> Value {
     let mut shape = Body::outline(|body| {
         let issues = Issues::new();
         let top = Fields::new(body, &issues);
         read_client_ref(&top, None);
         let Some(inner) = top.required_object("body") else { return };
-        Parts::read(kind, &top, &inner, &Suffixes::simulated());
+        Parts::read(kind, &top, &inner, suffixes);
     });
-    bear(&mut shape["properties"]["body"], kind);
+    bear(&mut shape["properties"]["body"], kind, suffixes);
+    if shape["properties"]["body"]["properties"].get(MENTIONS).is_some() {
+        shape["if"] = json!({ "properties": { "body": { "required": [MENTIONS] } } });
+        shape["then"] = to_group(suffixes);
+    }
     shape["title"] = json!(format!("SendNested{}", capital(kind)));
     shape
 }
 
-/// Names the type.
-fn bear(shape: &mut Value, kind: &str) {
+/// Names the type, and says what the readers cannot of the message that it is about.
+fn bear(shape: &mut Value, kind: &str, suffixes: &Suffixes) {
     shape["properties"]["type"] = json!({ "const": kind, "type": "string" });
     if let Value::Array(required) = shape["required"].take() {
         shape["required"] = required.into_iter().chain([json!("type")]).collect();
     } else {
         shape["required"] = json!(["type"]);
     }
+    match kind {
+        "edit" => shape["properties"]["message_key"]["properties"]["from_me"]["const"] = json!(true),
+        "delete" => {
+            let key = &mut shape["properties"]["message_key"];
+            let people = format!("^[0-9]+$|@({}|{LID_SUFFIX})$", literal(&suffixes.phone));
+            key["if"] = json!({ "properties": { "from_me": { "const": false } } });
+            key["then"] = json!({ "properties": { "remote_jid": { "not": { "pattern": people } } } });
+        }
+        _ => {}
+    }
+}
+
+/// The field that only a message to a group can have.
+const MENTIONS: &str = "mentions";
+
+fn to_group(suffixes: &Suffixes) -> Value {
+    json!({ "properties": { "to": { "pattern": format!("^[A-Za-z0-9_-]+@{}$", literal(&suffixes.group)) } } })
+}
+
+/// A suffix as a regular expression. It has word characters, dots and hyphens alone.
+fn literal(suffix: &str) -> String {
+    suffix.replace('.', "\\.")
 }
 
 fn capital(word: &str) -> String {

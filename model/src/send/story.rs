@@ -78,13 +78,13 @@ impl StoryRequest {
             "client_ref": { "type": "string", "maxLength": LONGEST_CLIENT_REF },
             "recipients": {
                 "type": "array",
-                "items": { "type": "string", "pattern": rule::ADDRESS_OR_DIGITS },
+                "items": rule::wants(rule::address(&Suffixes::simulated())),
                 "minItems": 1,
                 "maxItems": MOST_RECIPIENTS,
             },
         });
         let media = json!({
-            "media_url": { "type": "string", "format": "uri" },
+            "media_url": rule::wants(rule::web_url),
             "mime_type": { "type": "string", "minLength": 1, "maxLength": 255 },
         });
         let text = json!({

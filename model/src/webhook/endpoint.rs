@@ -188,7 +188,9 @@ pub fn parse_probe(body: &Body, policy: &TargetPolicy) -> Result<String, ApiErro
 /// A URL that the gateway may call. The text is kept as given; attempts parse it again.
 fn url_rule(policy: &TargetPolicy) -> impl Fn(&Value) -> Judged<String> {
     move |value| {
-        let text = rule::string(value, || json!({ "format": "webhook-url", "maxLength": LONGEST_URL }))?;
+        let scheme = if policy.allow_http { "[Hh][Tt][Tt][Pp][Ss]?" } else { "[Hh][Tt][Tt][Pp][Ss]" };
+        let wants = || json!({ "format": "uri", "pattern": format!("^{scheme}://"), "maxLength": LONGEST_URL });
+        let text = rule::string(value, wants)?;
         judge_url(text, policy)?;
         Ok(text.to_owned())
     }

@@ -74,7 +74,8 @@ fn parse_change(body: &Body) -> Result<CustomerChange, ApiError> {
 
 /// A name of the IANA time zone database.
 fn timezone(value: &Value) -> Judged<String> {
-    let text = rule::string(value, || json!({ "minLength": 1, "maxLength": 64, "format": "iana-time-zone" }))?;
+    let names = || chrono_tz::TZ_VARIANTS.iter().map(|zone| zone.name().replace('+', "\\+")).collect::<Vec<_>>();
+    let text = rule::string(value, || json!({ "pattern": format!("^({})$", names().join("|")) }))?;
     let known = text
         .parse::<chrono_tz::Tz>()
         .map_err(|_| Fault::new(IssueCode::Format, "must be a time zone of the IANA database such as Europe/Berlin"))?;

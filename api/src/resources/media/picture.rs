@@ -5,6 +5,7 @@ use model::field::{Body, Fields, rule};
 use model::issue::Issues;
 use network::operation::picture::Picture;
 use salvo::http::header::CONTENT_TYPE;
+use serde_json::{Value, json};
 use shard::media::sniff;
 
 use super::receive;
@@ -23,15 +24,33 @@ pub fn parse_source(body: &Body) -> Result<String, ApiError> {
     issues.finish(|| url)
 }
 
+/// What holds between the picture and the `other` fields of a patch, as JSON Schema: it is set or cleared, and not to
+/// clear it is no change.
+pub fn set_or_cleared(other: &[&str]) -> Value {
+    let named = |field: &str| json!({ "required": [field] });
+    let changes: Vec<Value> = other.iter().copied().chain([PICTURE_URL]).map(named).collect();
+    let clear = |how: bool| json!({ "clear_picture": { "const": how } });
+    json!({
+        "dependentSchemas": {
+            "clear_picture": {
+                "anyOf": [
+                    { "properties": clear(true), "not": named(PICTURE_URL) },
+                    { "properties": clear(false), "anyOf": changes },
+                ],
+            },
+        },
+    })
+}
+
 impl ChannelCall {
     /// Fetches the picture that a body names as `picture_url`, and makes it fit for the network.
     ///
     /// # Errors
-    /// `media_fetch_failed`, `media_fetch_blocked`, `media_too_large` above 5 MB, `invalid_request` for what is no
+    /// As [`Self::can_operate`]; `media_fetch_failed`, `media_fetch_blocked`, `media_too_large` above 5 MB, `invalid_request` for what is no
     /// picture.
     pub async fn fetch_picture(&mut self, url: &str) -> Result<Picture, ApiError> {
         // Before 5 MB are taken in, not after.
-        self.settle().await?;
+        self.can_operate().await?;
         self.cluster().picture_at(url, PICTURE_URL, &self.context()).await
     }
 
@@ -48,7 +67,7 @@ impl ChannelCall {
         if !FORMATS.contains(&sniff::essence(kind)) {
             return Err(ApiError::bad_request(format!("send a picture as {}", FORMATS.join(", "))));
         }
-        self.settle().await?;
+        self.can_operate().await?;
         let app = self.app.clone();
         let received = receive::file(&mut self.http, app.cluster.media()).await?;
         self.cluster().picture_of(received.spooled, "file").await

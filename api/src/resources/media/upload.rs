@@ -115,17 +115,21 @@ pub fn judged_mime_type(text: String) -> Result<String, Fault> {
 
 /// The rule of a file name in a body.
 fn filename(value: &Value) -> Result<String, Fault> {
-    let wants = || json!({ "format": "file-name" });
+    let wants = || json!({ "pattern": FILENAME });
     judged_filename(&rule::described(wants, rule::text(1..=LONGEST_FILENAME))(value)?)
 }
 
 /// The longest file name (interface 8.2).
 const LONGEST_FILENAME: usize = 255;
 
+/// What [`judged_filename`] takes, as a regular expression: no control characters, and a last part that is not blank.
+const FILENAME: &str =
+    r"^[^\u0000-\u001f\u007f-\u009f]*[^/\\\s\u0000-\u001f\u007f-\u009f][^/\\\u0000-\u001f\u007f-\u009f]*$";
+
 /// The rule of a file name, wherever it is given: the last part of a path, without control characters.
 pub fn judged_filename(text: &str) -> Result<String, Fault> {
     let name = text.rsplit(['/', '\\']).next().unwrap_or_default().trim();
-    if name.is_empty() || name.chars().any(char::is_control) {
+    if name.is_empty() || text.chars().any(char::is_control) {
         return Err(Fault::new(IssueCode::Format, "must be the name of a file"));
     }
     if name.chars().count() > LONGEST_FILENAME {

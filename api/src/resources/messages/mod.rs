@@ -23,7 +23,7 @@ pub fn routes() -> Vec<Route> {
                     "`sent` when the network has accepted it, `queued` when that is still to come; either way it goes \
                      out once. The fields of a type stand at the top, or inside `body`.",
                 )
-                .body_schema(model::send::schema, send::examples())
+                .body_schema(|here| model::send::schema(here.suffixes), send::examples())
                 .accepted::<send::SentView>()
                 .on_network()
                 .errors(&[
