@@ -1,10 +1,11 @@
-//! A node whose files were damaged refuses them by name; the others go on, and the node comes back with whole files.
+//! A node whose files were damaged, or cannot grow, stops and names them; the others go on, and the node comes back.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tests::binary::{self, Finished};
@@ -151,4 +152,39 @@ async fn a_folder_that_was_put_back_from_an_older_copy_is_refused() {
 
     replace(&folder, &newest);
     cluster.restart(&[VICTIM]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_whose_disk_takes_no_more_stops_names_the_file_and_catches_up_later() {
+    let cluster = Cluster::start(Options::default()).await;
+    cluster.kill(VICTIM);
+    // No file of it grows beyond 200 KiB: each write behind that fails, as on a full disk.
+    let script = r#"trap "" XFSZ; ulimit -f 400; exec "$0" run --config="$1""#;
+    let config = cluster.data().join(format!("node-{VICTIM}.toml"));
+    let log = cluster.data().join("full.log");
+    let mut node = Command::new("sh")
+        .args(["-c", script])
+        .arg(binary::gateway())
+        .arg(config)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(fs::File::create(&log).unwrap())
+        .spawn()
+        .unwrap();
+    let api = customer(&cluster, 1);
+    let end = Instant::now() + NOTICED;
+    let status = loop {
+        writes(&api, 5).await;
+        if let Some(status) = node.try_wait().unwrap() {
+            break status;
+        }
+        assert!(Instant::now() < end, "it still runs");
+    };
+    let told = fs::read_to_string(&log).unwrap();
+    assert_eq!(status.code(), Some(3), "{told}");
+    assert!(told.contains("File too large") && told.contains(&format!("node-{VICTIM}/")), "{told}");
+    writes(&api, 5).await;
+    cluster.restart(&[VICTIM]).await;
+    let keys = customer(&cluster, 1).get("/v1/api-keys").await.json();
+    assert_eq!(customer(&cluster, VICTIM).get("/v1/api-keys").await.json(), keys);
 }
