@@ -27,7 +27,7 @@ use shard::cluster::{Cluster, ClusterConfig, ClusterError};
 use shard::deliveries::DeliveryRules;
 use shard::media::blobs::{BlobError, BlobsConfig, BucketConfig, Place};
 use shard::media::store::MediaConfig;
-use shard::membership::MembershipConfig;
+use shard::membership::{Excluded, MembershipConfig};
 use shard::retention::Retention;
 use shard::secrets::Secrets;
 use shard::webhook::attempt::{AttemptConfig, Attempter};
@@ -166,9 +166,16 @@ impl Assembly {
     /// Returns when the cluster has refused this node.
     pub async fn excluded(&self) -> Refusal {
         let reason = self.cluster.excluded().await;
-        let remedy =
-            "give the node the folder that it had; where that is lost, remove the node and join under a new id";
-        Refusal::new(format!("node.data_dir ({})", self.folder.path.display()), reason.to_string(), remedy)
+        let (subject, remedy) = match &reason {
+            Excluded::MasterKey => {
+                ("secrets.master_key".to_owned(), "give the node the master key that the other nodes have")
+            }
+            Excluded::Rejected(_) | Excluded::Refused(_) => (
+                format!("node.data_dir ({})", self.folder.path.display()),
+                "give the node the folder that it had; where that is lost, remove the node and join under a new id",
+            ),
+        };
+        Refusal::new(subject, reason.to_string(), remedy)
     }
 
     /// Hands over, answers what was taken, and closes, from the top down.

@@ -587,15 +587,16 @@ impl Cluster {
 async fn join(membership: Arc<Membership>, excluded: watch::Sender<Option<Excluded>>, stop: CancellationToken) {
     let becoming = async {
         membership.form_directory().await;
-        if let Err(reason) = membership.register().await {
-            excluded.send_replace(Some(reason));
-            return false;
-        }
+        membership.register().await?;
         membership.make_cluster().await;
-        true
+        membership.check_master_key()
     };
-    if stop.run_until_cancelled(becoming).await == Some(true) {
-        membership.host_shards().await;
+    match stop.run_until_cancelled(becoming).await {
+        Some(Ok(())) => membership.host_shards().await,
+        Some(Err(reason)) => {
+            excluded.send_replace(Some(reason));
+        }
+        None => {}
     }
 }
 

@@ -59,6 +59,9 @@ pub enum Excluded {
     /// No other node speaks with this one.
     #[error("the other nodes refuse this one: {0}")]
     Refused(String),
+    /// It could neither open what the others have sealed nor seal what they could open.
+    #[error("is not the key that this cluster was formed with")]
+    MasterKey,
 }
 
 /// What a node has to do with a shard.
@@ -167,6 +170,19 @@ impl Membership {
                 let _ = self.directory.update(Command::Form { cluster, placement }, Vec::new(), deadline).await;
             }
             tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Makes sure that this node opens what the cluster has sealed, before it leads anything.
+    ///
+    /// # Errors
+    /// [`Excluded::MasterKey`] when it does not.
+    pub fn check_master_key(&self) -> Result<(), Excluded> {
+        let cluster = self.directory.read(|state| state.cluster.clone());
+        let opened = cluster.map(|cluster| self.context.secrets.deployment_key(&cluster.deployment_key));
+        match opened {
+            Some(Err(_)) => Err(Excluded::MasterKey),
+            Some(Ok(_)) | None => Ok(()),
         }
     }
 

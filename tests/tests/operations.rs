@@ -182,6 +182,25 @@ fn expect_refusal(finished: &Finished, words: &[&str]) {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_with_another_master_key_is_refused_before_it_leads_anything() {
+    let cluster = Cluster::start(Options::default()).await;
+    cluster.kill(3);
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("other.key");
+    std::fs::write(&key, "ab".repeat(32)).unwrap();
+    std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let set = format!("--set=secrets.master_key_file={}", key.display());
+    let config = format!("--config={}", config_of(&cluster, 3).display());
+    let at = folder.path().to_owned();
+    let refused = tokio::task::spawn_blocking(move || run(&["run", &config, &set], &at, seconds(60))).await.unwrap();
+    assert!(!refused.stderr.contains("owns the shard"), "{}", refused.stderr);
+    assert_eq!(refused.code(), Some(2), "{}", refused.stderr);
+    let line = refused.stderr.lines().last().unwrap_or_default();
+    assert!(line.contains("secrets.master_key") && line.contains("formed with"), "{line}");
+    cluster.restart(&[3]).await;
+}
+
 const SHORT: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
