@@ -8,6 +8,7 @@ use ipnet::IpNet;
 use model::address::Suffixes;
 use model::limit::BucketRule;
 use model::target::TargetPolicy;
+use tokio_rustls::rustls::ServerConfig;
 
 use crate::auth::AuthConfig;
 use crate::pipeline::CorsOrigins;
@@ -25,6 +26,10 @@ pub struct ApiConfig {
     pub suffixes: Suffixes,
     /// Peers whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpNet>,
+    /// Whether these begin each connection to the public port with a PROXY header.
+    pub proxy_protocol: bool,
+    /// With which the public port speaks HTTPS; plain HTTP without.
+    pub tls: Option<Arc<ServerConfig>>,
     /// Whose scripts may read answers of the public port.
     pub cors_origins: CorsOrigins,
     pub limits: DefaultLimits,

@@ -2,6 +2,7 @@
 //!
 //! - [`route`]: what a route declares (scope, charge, plan block, reach) and the table of all of them.
 //! - `pipeline`: the one way of every request, from its id to its headers (supplement 2, "Order of checks").
+//! - `door`: how connections come in, with PROXY headers and TLS. `server`: the ports.
 //! - `caller`: who calls. `auth`: members' way in. `exchange`: what a handler gets to see of a request; `reply`: what it gives back.
 //! - `projection`: how routes read what the network told of a channel, and ask it for changes.
 //! - `resources`: one module per resource of the interface; `operator`: the operator's routes.
@@ -15,6 +16,7 @@ mod auth;
 mod body;
 mod caller;
 mod config;
+mod door;
 mod exchange;
 mod failure;
 mod key_use;
@@ -28,6 +30,7 @@ mod resources;
 mod route;
 mod server;
 mod support;
+mod telemetry;
 
 pub use auth::{AuthConfig, MailConfig, OidcConfig, SmtpConfig, SmtpSecurity};
 pub use config::{ApiConfig, DefaultLimits, EventStreamConfig};

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use salvo::conn::tcp::TcpAcceptor;
 use salvo::{Router, Server, Service};
 use shard::cluster::Cluster;
 use tokio::net::{TcpListener, TcpSocket};
@@ -14,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
 use crate::config::ApiConfig;
+use crate::door::{Door, Entrance};
 use crate::route;
 
 /// How long requests in flight may take after the stop. The longest one, a send, takes ten seconds.
@@ -57,7 +57,10 @@ impl Running {
 /// # Errors
 /// [`ServeError`] names the address that could not be had.
 pub async fn serve(config: ApiConfig, cluster: Arc<Cluster>, stop: CancellationToken) -> Result<Running, ServeError> {
-    let (address, acceptor) = bind(config.listen)?;
+    let entrance =
+        Entrance { proxies: config.proxy_protocol.then(|| config.trusted_proxies.clone()), tls: config.tls.clone() };
+    let (address, door) = bind(config.listen, entrance)?;
+    crate::telemetry::describe();
     let app = App::public(config, cluster, stop.clone());
     let background = app.clone().start_background();
     let router = route::router(&app, crate::resources::routes());
@@ -65,7 +68,7 @@ pub async fn serve(config: ApiConfig, cluster: Arc<Cluster>, stop: CancellationT
         app.event_streams.ended().await;
         background.finish().await;
     };
-    Ok(run(address, acceptor, router, stop, afterwards))
+    Ok(run(address, door, router, stop, afterwards))
 }
 
 /// Opens the operator's port and serves it until `stop`.
@@ -77,13 +80,13 @@ pub async fn serve_operator(
     cluster: Arc<Cluster>,
     stop: CancellationToken,
 ) -> Result<Running, ServeError> {
-    let (address, acceptor) = bind(config.operator_listen)?;
+    let (address, door) = bind(config.operator_listen, Entrance::default())?;
     let app = App::operator(config, cluster);
     let router = route::router(&app, crate::operator::routes());
-    Ok(run(address, acceptor, router, stop, async {}))
+    Ok(run(address, door, router, stop, async {}))
 }
 
-fn bind(address: SocketAddr) -> Result<(SocketAddr, TcpAcceptor), ServeError> {
+fn bind(address: SocketAddr, entrance: Entrance) -> Result<(SocketAddr, Door), ServeError> {
     let listen = || -> io::Result<TcpListener> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         socket.set_reuseaddr(true)?;
@@ -94,7 +97,7 @@ fn bind(address: SocketAddr) -> Result<(SocketAddr, TcpAcceptor), ServeError> {
     };
     let open = || {
         let listener = listen()?;
-        Ok((listener.local_addr()?, TcpAcceptor::try_from(listener)?))
+        Ok((listener.local_addr()?, Door::new(listener, entrance)?))
     };
     open().map_err(|source: io::Error| match source.kind() {
         io::ErrorKind::AddrInUse => ServeError::PortTaken { address },
@@ -104,12 +107,12 @@ fn bind(address: SocketAddr) -> Result<(SocketAddr, TcpAcceptor), ServeError> {
 
 fn run(
     address: SocketAddr,
-    acceptor: TcpAcceptor,
+    door: Door,
     router: Router,
     stop: CancellationToken,
     afterwards: impl Future<Output = ()> + Send + 'static,
 ) -> Running {
-    let server = Server::new(acceptor);
+    let server = Server::new(door);
     let handle = server.handle();
     let task = tokio::spawn(async move {
         let mut serving = std::pin::pin!(server.try_serve(Service::new(router)));

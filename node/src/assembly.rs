@@ -34,6 +34,7 @@ use shard::webhook::attempt::{AttemptConfig, Attempter};
 use shard::webhook::resolver::SystemResolver;
 use tokio_util::sync::CancellationToken;
 
+use crate::certificate::ApiCertificate;
 use crate::config::{self, Bucket, Config, Driver, MediaStore, Secret, auth, support};
 use crate::data_folder::DataFolder;
 use crate::joining::desk::{Desk, keep_authority};
@@ -71,8 +72,17 @@ type LateDirectory = Arc<OnceLock<Arc<Directory>>>;
 /// # Errors
 /// The part that could not be opened.
 pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
-    let Configured { config, folder, identity, operator_token, master_key, webhook_authorities, media_secret, metrics } =
-        configured;
+    let Configured {
+        config,
+        folder,
+        identity,
+        operator_token,
+        master_key,
+        webhook_authorities,
+        media_secret,
+        certificate,
+        metrics,
+    } = configured;
     let (ca_pem, own_master_key) = (identity.ca_pem.clone(), master_key.clone());
     let own = Identity { cluster_id: folder.identity.cluster_id, storage_id: folder.identity.storage_id };
     let late = LateDirectory::default();
@@ -139,7 +149,11 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
     }));
     tokio::spawn(telemetry::keep_metrics(metrics.clone(), close_ports.clone()));
     let (auth, support) = (auth::settings(&config.auth)?, support::settings(&config)?);
-    let http = http(&config, auth, support, operator_token.0, metrics);
+    let tls = certificate.as_ref().map(ApiCertificate::server_config).transpose().context("api.tls")?;
+    if let Some(certificate) = certificate {
+        tokio::spawn(certificate.keep(close_ports.clone()));
+    }
+    let http = ApiConfig { tls, ..http(&config, auth, support, operator_token.0, metrics) };
     let ports = [
         api::serve_operator(http.clone(), cluster.clone(), close_ports.clone())
             .await
@@ -406,6 +420,8 @@ fn http(
         base_url: base_url(config),
         suffixes: suffixes(config),
         trusted_proxies: config.api.trusted_proxies.clone(),
+        proxy_protocol: config.api.proxy_protocol,
+        tls: None,
         cors_origins: cors_origins(&config.api),
         limits: DefaultLimits {
             ip: rule(config.limits.ip),

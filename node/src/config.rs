@@ -89,12 +89,27 @@ pub struct Api {
     pub listen: SocketAddr,
     /// Where customers reach the cluster; links in answers start with it.
     pub base_url: String,
-    /// Only from these is `X-Forwarded-For` believed.
+    /// Only from these are `X-Forwarded-For` and PROXY headers believed.
     #[serde(default)]
     pub trusted_proxies: Vec<IpNet>,
+    /// These begin each connection with a PROXY header, which names the client.
+    #[serde(default)]
+    pub proxy_protocol: bool,
     /// Whose scripts may read answers, as browsers write origins; [`ANY_ORIGIN`] alone for everybody's.
     #[serde(default)]
     pub cors_origins: Vec<String>,
+    /// HTTPS instead of plain HTTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<ApiTls>,
+}
+
+/// `[api.tls]`: looked at again and again, so that a renewed certificate needs no restart.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ApiTls {
+    /// The certificate, and those between it and its authority.
+    pub cert_file: PathBuf,
+    pub key_file: PathBuf,
 }
 
 /// In `api.cors_origins`.

@@ -2,6 +2,7 @@
 
 mod assembly;
 mod caller;
+mod certificate;
 mod cli;
 mod config;
 mod console;

@@ -13,6 +13,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::assembly::{self, Assembly};
+use crate::certificate::ApiCertificate;
 use crate::config::files::{self, PeerIdentity};
 use crate::config::{Config, Secret};
 use crate::data_folder::DataFolder;
@@ -69,6 +70,7 @@ pub struct Configured {
     pub master_key: MasterKey,
     pub webhook_authorities: Option<String>,
     pub media_secret: Option<Secret>,
+    pub certificate: Option<ApiCertificate>,
     pub metrics: PrometheusHandle,
 }
 
@@ -84,13 +86,24 @@ impl Configured {
         let identity = files::peer_identity(&config)?;
         let webhook_authorities = files::webhook_authorities(&config)?;
         let media_secret = files::media_secret(&config)?;
+        let certificate = ApiCertificate::open(&config)?;
         let folder = DataFolder::open(&config.node.data_dir, config.cluster.cluster_id, config.node.id)?;
         free("peer.listen", config.peer.listen)?;
         free("ops.listen", config.ops.listen)?;
         free("api.listen", config.api.listen)?;
         raise_file_limit();
         let metrics = telemetry::init_metrics()?;
-        Ok(Self { config, folder, identity, operator_token, master_key, webhook_authorities, media_secret, metrics })
+        Ok(Self {
+            config,
+            folder,
+            identity,
+            operator_token,
+            master_key,
+            webhook_authorities,
+            media_secret,
+            certificate,
+            metrics,
+        })
     }
 
     /// Opens the ports and the stores, and takes up the place in the cluster.

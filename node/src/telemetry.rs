@@ -47,10 +47,13 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
 /// # Errors
 /// When the process has a recorder already.
 pub fn init_metrics() -> anyhow::Result<PrometheusHandle> {
-    PrometheusBuilder::new()
+    let handle = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)
         .and_then(PrometheusBuilder::install_recorder)
-        .context("starting the metrics")
+        .context("starting the metrics")?;
+    metrics::describe_gauge!("gateway_build_info", "Always 1; the label says which release this is.");
+    metrics::gauge!("gateway_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+    Ok(handle)
 }
 
 /// Keeps the recorder tidy until the stop.

@@ -31,6 +31,11 @@ pub(crate) fn describe() {
     describe_counter!(SNAPSHOT_SENDS, Unit::Count, "snapshots streamed to a peer");
     describe_counter!(PEER_CONNECTS, Unit::Count, "connections made to peers");
     describe_counter!(PEER_REFUSALS, Unit::Count, "peers refused, by us or by them");
+    // There from the start: a rate of what has not happened yet is 0 and not unknown.
+    for counted in [SNAPSHOT_INSTALLS, SNAPSHOT_SENDS, PEER_CONNECTS, PEER_REFUSALS] {
+        counter!(counted).increment(0);
+    }
+    gauge!(GROUPS_DEAD).set(0.0);
 }
 
 pub(crate) fn log_synced(took: Duration, writes: usize) {

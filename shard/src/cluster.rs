@@ -10,13 +10,13 @@ use model::address::Suffixes;
 use model::error::ApiError;
 use model::id::{ChannelId, CustomerId, MessageId, NodeId, RequestId, ShardId, Slot};
 use model::limit::{AttemptRule, BucketLevel, BucketRule};
-use model::status::Status;
 use model::time::Timestamp;
 use model::webhook::RetrySchedule;
 use network::driver::Network;
 use raft::directory::command::{Command as DirectoryCommand, Rejection};
 use raft::directory::members::NodeState;
 use raft::directory::{Directory, UpdateError};
+use raft::host::facts::DiskFacts;
 use raft::host::{Host, OpenError};
 use raft::transport::Peers;
 use tokio::sync::{Semaphore, broadcast, watch};
@@ -27,6 +27,7 @@ use uuid::Uuid;
 use crate::call::{Answer, Ask, CALL_VERSION, Call, Done, Live, Work};
 use crate::deliveries::{Deliveries, DeliveryRules};
 use crate::facts::Survey;
+use crate::gauges;
 use crate::history::deliveries::MessageDeliveries;
 use crate::history::{self, HistoryQuery, Page};
 use crate::layout::driver;
@@ -55,9 +56,6 @@ const MOST_DOWNLOADS: usize = 32;
 
 /// How often a node looks at its own record, when nothing is heard of it.
 const OWN_RECORD_CHECK: Duration = Duration::from_secs(2);
-
-/// How often the gauges are set.
-const GAUGE_EVERY: Duration = Duration::from_secs(2);
 
 /// What a node brings to its cluster.
 pub struct ClusterConfig {
@@ -185,7 +183,7 @@ impl Cluster {
         let knowing = tokio::spawn(directory.clone().keep_members(stop.clone()));
         let moving = tokio::spawn(driver::run(directory.clone(), stop.clone()));
         let refreshing = tokio::spawn(directory.keep_fresh(stop.clone()));
-        let gauging = tokio::spawn(keep_gauges(cluster.context.clone(), cluster.owners.clone(), stop.clone()));
+        let gauging = tokio::spawn(gauges::keep(cluster.clone(), cluster.owners.clone(), stop.clone()));
         let following = tokio::spawn(follow_own_record(cluster.clone(), stop));
         *cluster.tasks.lock() = vec![joining, knowing, moving, refreshing, trimming, gauging, following];
         Ok(cluster)
@@ -214,18 +212,28 @@ impl Cluster {
     }
 
     pub fn readiness(&self) -> Readiness {
-        let leases = self.directory.read(|state| {
-            // A replica that is about to join its group takes nothing away from this node.
-            let here = state.placement.values().filter(|place| place.settled && place.replicas.contains(&self.node));
-            let led = |shard: ShardId| self.host.group(shard).is_some_and(|group| group.leader().is_some());
-            state.cluster.is_some() && here.into_iter().all(|place| led(place.shard))
-        });
+        let formed = self.directory.read(|state| state.cluster.is_some());
         Readiness {
             store: self.host.health().is_ready(),
-            cluster: self.directory.is_fresh() && self.directory.read(|state| state.cluster.is_some()),
-            leases,
+            cluster: self.directory.is_fresh() && formed,
+            leases: formed && self.leaderless() == 0,
             draining: self.router.is_draining(),
         }
+    }
+
+    /// How many of the shards that are placed here have no leader that this node knows.
+    pub(crate) fn leaderless(&self) -> usize {
+        let led = |shard: ShardId| self.host.group(shard).is_some_and(|group| group.leader().is_some());
+        self.directory.read(|state| {
+            // A replica that is about to join its group takes nothing away from this node.
+            let here = state.placement.values().filter(|place| place.settled && place.replicas.contains(&self.node));
+            here.filter(|place| !led(place.shard)).count()
+        })
+    }
+
+    /// The disk under this node's data folder.
+    pub(crate) async fn disk(&self) -> Option<DiskFacts> {
+        self.host.disk().await
     }
 
     /// How the nodes are that answer at once.
@@ -624,26 +632,5 @@ async fn follow_own_record(cluster: Arc<Cluster>, stop: CancellationToken) {
             },
             () = tokio::time::sleep(OWN_RECORD_CHECK) => {}
         }
-    }
-}
-
-/// Keeps the gauges of what this node owns.
-async fn keep_gauges(context: Arc<NodeContext>, owners: Arc<Owners>, stop: CancellationToken) {
-    let mut ticks = tokio::time::interval(GAUGE_EVERY);
-    while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-        let owners = owners.all();
-        let counted = |status: Status| owners.iter().map(|owner| owner.census.count(status)).sum::<u64>();
-        let live = context
-            .directory
-            .read(|state| owners.iter().map(|owner| state.channel_count_in(owner.shard)).sum::<usize>());
-        let with_row: u64 = Status::ALL.into_iter().map(counted).sum();
-        for status in Status::ALL {
-            let untouched = if status == Status::Pending { (live as u64).saturating_sub(with_row) } else { 0 };
-            metrics::gauge!("gateway_channels", "status" => status.as_str()).set((counted(status) + untouched) as f64);
-        }
-        let used = context.slots.used();
-        let slots = |state: &'static str| metrics::gauge!("gateway_worker_slots", "worker" => context.node.to_string(), "state" => state);
-        slots("used").set(f64::from(used));
-        slots("free").set(f64::from(context.slots.cap().saturating_sub(used)));
     }
 }

@@ -19,6 +19,7 @@ pub mod cluster;
 pub mod command;
 pub mod deliveries;
 pub mod facts;
+mod gauges;
 pub mod history;
 mod keys;
 pub mod layout;

@@ -339,7 +339,7 @@ impl Handler for Router {
 }
 
 /// The memory that this process has in use; 0 where the system does not say.
-fn rss_bytes() -> u64 {
+pub(crate) fn rss_bytes() -> u64 {
     const PAGE: u64 = 4096;
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).map_or(0, |pages| pages * PAGE)

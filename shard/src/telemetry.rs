@@ -1,12 +1,28 @@
-//! What the metrics of this crate say, for those who read them.
+//! What the metrics of this crate say, for those who read them. Counters are there from the start: a rate of what has not
+//! happened yet is 0 and not unknown.
 
-use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
+use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram};
+use model::webhook::Outcome;
 
 /// Gives every metric its help text.
 pub fn describe() {
     describe_gauge!("gateway_channels", "Channels of the shards that this node owns, by status.");
+    describe_gauge!("gateway_shards_owned", "Shards that this node owns.");
+    describe_gauge!("gateway_shards_leaderless", "Shards placed on this node that have no leader that it knows.");
+    describe_gauge!("gateway_ready", "Whether this node takes requests (1), as /readyz says.");
+    describe_gauge!(
+        "gateway_directory_age_seconds",
+        Unit::Seconds,
+        "How old this node's copy of the directory may be; beyond 2 s it refuses requests."
+    );
+    describe_gauge!(
+        "gateway_disk_bytes",
+        Unit::Bytes,
+        "The disk under the data folder: free, total, and taken by the log and by the state."
+    );
+    describe_gauge!("process_resident_memory_bytes", Unit::Bytes, "Memory that this process has in use.");
+    describe_gauge!("process_open_fds", "Files and sockets that this process has open.");
     describe_gauge!("gateway_worker_slots", "Session slots of this node, used and free.");
-    describe_gauge!("gateway_sse_streams", "Event streams that are open on this node.");
     describe_gauge!(
         "gateway_webhook_backlog",
         "Webhook deliveries that this node knows to wait (pending) or attempts (in_flight)."
@@ -23,6 +39,12 @@ pub fn describe() {
     describe_counter!("gateway_inbound_total", "Messages received from the network, by type.");
     describe_counter!("gateway_webhook_attempts_total", "Attempts at webhook deliveries, by outcome.");
     describe_counter!("gateway_lease_lost_total", "Ownerships of shards that ended without a hand-over.");
+    describe_counter!(
+        "gateway_media_repaired_total",
+        "Media that this node lacked or had damaged, and took from another."
+    );
+    describe_counter!("gateway_media_removed_total", "Media removed because nothing refers to them any more.");
+    describe_counter!("gateway_media_damaged_total", "Media found to differ from what was stored.");
     describe_counter!("gateway_trimmed_total", "Stored things that were deleted by age, by kind.");
     describe_histogram!(
         "gateway_send_seconds",
@@ -39,4 +61,11 @@ pub fn describe() {
         Unit::Seconds,
         "From an inbound message's commit to its first successful webhook."
     );
+    for outcome in Outcome::ALL {
+        counter!("gateway_webhook_attempts_total", "outcome" => outcome.as_str()).increment(0);
+    }
+    counter!("gateway_lease_lost_total").increment(0);
+    counter!("gateway_media_repaired_total").increment(0);
+    counter!("gateway_media_removed_total").increment(0);
+    counter!("gateway_media_damaged_total").increment(0);
 }

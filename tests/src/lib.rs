@@ -10,6 +10,7 @@
 //! - [`sources`]: what the tests themselves say, for tables that name them.
 //! - [`stream`]: a client of the event stream.
 //! - [`media`]: uploads and links. [`member`]: members of an account and their sessions.
+//! - [`haproxy`]: a balancer before a cluster.
 //! - [`wait`]: conditions with a deadline, in place of sleeps.
 //! - [`binary`]: where the program is, and how to run one of its commands to its end.
 //! - [`room`]: how many clusters one machine runs at once, and on which ports.
@@ -21,6 +22,7 @@
 pub mod binary;
 pub mod cluster;
 pub mod grown;
+pub mod haproxy;
 pub mod http;
 pub mod issuer;
 pub mod mailbox;

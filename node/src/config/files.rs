@@ -12,7 +12,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::sign::CertifiedKey;
 
-use super::{Config, Secret, validate};
+use super::{ApiTls, Config, Secret, validate};
 use crate::refusal::Refusal;
 
 /// The name that a node's certificate must carry.
@@ -30,6 +30,7 @@ pub fn check(config: &Config) -> Result<(), Refusal> {
     peer_identity(config)?;
     webhook_authorities(config)?;
     media_secret(config)?;
+    api_certificate(config)?;
     writable(&config.node.data_dir)
 }
 
@@ -104,7 +105,8 @@ pub fn peer_identity(config: &Config) -> Result<PeerIdentity, Refusal> {
     let (ca_pem, authority) = certificates("peer.ca_file", &peer.ca_file)?;
     let (cert_pem, chain) = certificates("peer.cert_file", &peer.cert_file)?;
     let key_pem = read("peer.key_file", &peer.key_file)?;
-    belong_together(&named("peer.key_file", &peer.key_file), &chain, &key_pem)?;
+    let key_subject = named("peer.key_file", &peer.key_file);
+    belong_together(&key_subject, "peer.cert_file", &chain, &key_pem)?;
 
     let cert_subject = named("peer.cert_file", &peer.cert_file);
     let (Some((own, intermediates)), name) = (chain.split_first(), node_name(config.node.id)) else {
@@ -116,17 +118,44 @@ pub fn peer_identity(config: &Config) -> Result<PeerIdentity, Refusal> {
     Ok(PeerIdentity { ca_pem, cert_pem, key_pem: Secret(key_pem) })
 }
 
-fn belong_together(subject: &str, chain: &[CertificateDer<'static>], key_pem: &str) -> Result<(), Refusal> {
+/// The certificate of the public port with its key; `None` when it speaks plain HTTP.
+///
+/// # Errors
+/// A [`Refusal`] for what cannot be read, and a key of another certificate.
+pub fn api_certificate(config: &Config) -> Result<Option<CertifiedKey>, Refusal> {
+    config.api.tls.as_ref().map(certified).transpose()
+}
+
+/// As its files are now.
+///
+/// # Errors
+/// As [`api_certificate`].
+pub fn certified(tls: &ApiTls) -> Result<CertifiedKey, Refusal> {
+    let (_, chain) = certificates("api.tls.cert_file", &tls.cert_file)?;
+    let key_pem = read("api.tls.key_file", &tls.key_file)?;
+    belong_together(&named("api.tls.key_file", &tls.key_file), "api.tls.cert_file", &chain, &key_pem)
+}
+
+/// A chain with the key of its first certificate, which the key named `cert_key` tells.
+fn belong_together(
+    subject: &str,
+    cert_key: &str,
+    chain: &[CertificateDer<'static>],
+    key_pem: &str,
+) -> Result<CertifiedKey, Refusal> {
     let key = PrivateKeyDer::from_pem_slice(key_pem.as_bytes()).map_err(|_| {
-        Refusal::new(subject, "holds no private key in PEM", "name the key that belongs to peer.cert_file")
+        let remedy = format!("name the key that belongs to {cert_key}");
+        Refusal::new(subject, "holds no private key in PEM", remedy)
     })?;
     let signing = ring::default_provider()
         .key_provider
         .load_private_key(key)
         .map_err(|error| Refusal::new(subject, error.to_string(), "use an ECDSA P-256, Ed25519 or RSA key"))?;
-    CertifiedKey::new(chain.to_vec(), signing)
-        .keys_match()
-        .map_err(|_| Refusal::new(subject, "is not the key of peer.cert_file", "name the pair that was made together"))
+    let certified = CertifiedKey::new(chain.to_vec(), signing);
+    certified.keys_match().map_err(|_| {
+        Refusal::new(subject, format!("is not the key of {cert_key}"), "name the pair that was made together")
+    })?;
+    Ok(certified)
 }
 
 /// As a peer would verify it.

@@ -105,6 +105,7 @@ fn what_is_wrong_is_named_in_one_line_with_what_to_do() {
         (listen, "listen = \"0.0.0.0:8081\"", &["ops.listen", "another listener"]),
         ("base_url = \"https://gateway.example.com\"", "base_url = \"gateway\"", &["api.base_url", "http"]),
         (listen, "listen = \"0.0.0.0:8080\"\ntrusted_proxies = [\"10.0.0.0/64\"]", &["api.trusted_proxies"]),
+        ("# proxy_protocol = false", "proxy_protocol = true", &["api.proxy_protocol", "trusted_proxies"]),
         ("# cors_origins = []", "cors_origins = [\"app.example.com\"]", &["api.cors_origins", "app.example.com"]),
         ("# cors_origins = []", "cors_origins = [\"https://app.example.com/\"]", &["api.cors_origins"]),
         ("# cors_origins = []", "cors_origins = [\"*\", \"https://app.example.com\"]", &["api.cors_origins", "alone"]),

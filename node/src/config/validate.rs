@@ -91,6 +91,12 @@ fn listeners(config: &Config) -> Result<(), Refusal> {
     }
     ensure(is_http_url(&config.api.base_url), "api.base_url", "is no http or https URL", "write https://host[:port]")?;
     cors_origins(&config.api.cors_origins)?;
+    ensure(
+        !config.api.proxy_protocol || !config.api.trusted_proxies.is_empty(),
+        "api.proxy_protocol",
+        "is on, and api.trusted_proxies names nobody to believe",
+        "name the balancers there",
+    )?;
     match (&config.ops.token, &config.ops.token_file) {
         (Some(_), Some(_)) => Err(Refusal::new("ops.token_file", "is given beside ops.token", "keep one of the two")),
         (None, None) => Err(Refusal::new("ops.token_file", "is missing", "set it, or ops.token")),

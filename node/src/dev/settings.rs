@@ -46,6 +46,8 @@ fn of_node(folder: &Folder, plan: Plan, args: &UpArgs, node: NodeId) -> Config {
             base_url: args.base_url.clone().unwrap_or_else(|| url(1)),
             trusted_proxies: Vec::new(),
             cors_origins: Vec::new(),
+            proxy_protocol: false,
+            tls: None,
         },
         ops: Ops { listen: ports.ops(node), token: None, token_file: Some(folder.operator_token_file()) },
         peer: Peer {

@@ -60,6 +60,8 @@ fn configuration(args: &InitArgs) -> Config {
             base_url: args.base_url.clone(),
             trusted_proxies: Vec::new(),
             cors_origins: Vec::new(),
+            proxy_protocol: false,
+            tls: None,
         },
         ops: Ops { listen: node.ops_listen, token: Some(Secret("0".repeat(16))), token_file: None },
         peer: peer(node),

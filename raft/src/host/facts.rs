@@ -70,21 +70,31 @@ impl Host {
     pub async fn facts(&self) -> HostFacts {
         let groups = self.group_facts();
         let logged = Instant::now().checked_sub(LATELY).and_then(|since| self.inner.shared.writer.syncs().after(since));
+        let syncs = match logged {
+            Some(figures) => Some(figures),
+            None => self.try_syncs().await,
+        };
+        HostFacts { groups, syncs, disk: self.disk().await }
+    }
+
+    async fn try_syncs(&self) -> Option<SyncFigures> {
+        let folder = self.folder.path().to_owned();
+        let trying = tokio::task::spawn_blocking(move || match probe(&folder) {
+            Ok(took) => SyncFigures::of(took),
+            Err(error) => {
+                tracing::warn!(%error, folder = %folder.display(), "a sync could not be tried");
+                None
+            }
+        });
+        trying.await.unwrap_or_default()
+    }
+
+    /// Looks at the disk alone.
+    pub async fn disk(&self) -> Option<DiskFacts> {
         let folder = self.folder.path().to_owned();
         let (logs, state) = (self.folder.logs(), self.folder.state());
-        let looking = tokio::task::spawn_blocking(move || {
-            let syncs = logged.or_else(|| match probe(&folder) {
-                Ok(took) => SyncFigures::of(took),
-                Err(error) => {
-                    tracing::warn!(%error, folder = %folder.display(), "a sync could not be tried");
-                    None
-                }
-            });
-            (syncs, disk(&folder, &logs, &state).ok())
-        });
         // A task that panicked knows nothing.
-        let (syncs, disk) = looking.await.unwrap_or_default();
-        HostFacts { groups, syncs, disk }
+        tokio::task::spawn_blocking(move || disk(&folder, &logs, &state).ok()).await.unwrap_or_default()
     }
 
     fn group_facts(&self) -> Vec<GroupFacts> {

@@ -1,0 +1,90 @@
+//! The certificate of the public port: read at the start, and again whenever its files have changed, so that a renewal
+//! needs no restart.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{ApiTls, Config, files};
+use crate::refusal::Refusal;
+
+/// How often the files are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// What a client may speak within TLS, the better one first.
+const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
+
+/// The certificate that connections get from now on.
+#[derive(Debug)]
+struct Current(RwLock<Arc<CertifiedKey>>);
+
+impl ResolvesServerCert for Current {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.read().clone())
+    }
+}
+
+/// A certificate and the files that it is read from.
+pub struct ApiCertificate {
+    files: ApiTls,
+    current: Arc<Current>,
+}
+
+impl ApiCertificate {
+    /// Reads the certificate that the configuration names, if any.
+    ///
+    /// # Errors
+    /// A [`Refusal`] for what cannot be read or does not belong together.
+    pub fn open(config: &Config) -> Result<Option<Self>, Refusal> {
+        let (Some(files), Some(certified)) = (config.api.tls.clone(), files::api_certificate(config)?) else {
+            return Ok(None);
+        };
+        Ok(Some(Self { files, current: Arc::new(Current(RwLock::new(Arc::new(certified)))) }))
+    }
+
+    /// For the port; it shows whatever certificate is the current one.
+    ///
+    /// # Errors
+    /// None in practice: the versions are those of the provider.
+    pub fn server_config(&self) -> Result<Arc<ServerConfig>, rustls::Error> {
+        let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let builder = builder.with_safe_default_protocol_versions()?;
+        let mut config = builder.with_no_client_auth().with_cert_resolver(self.current.clone());
+        config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
+        Ok(Arc::new(config))
+    }
+
+    /// Takes up what the files say, until the stop. While they do not fit together, as between the renewal of the one and
+    /// of the other, the certificate stays what it was.
+    pub async fn keep(self, stop: CancellationToken) {
+        let mut seen = self.contents().await;
+        let mut ticks = tokio::time::interval(LOOK_EVERY);
+        while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+            let now = self.contents().await;
+            if now == seen {
+                continue;
+            }
+            seen = now;
+            let files = self.files.clone();
+            match tokio::task::spawn_blocking(move || files::certified(&files)).await {
+                Ok(Ok(certified)) => {
+                    *self.current.0.write() = Arc::new(certified);
+                    tracing::info!(file = %self.files.cert_file.display(), "a new certificate is in use");
+                }
+                Ok(Err(refusal)) => tracing::warn!(%refusal, "the certificate stays what it was"),
+                Err(error) => tracing::error!(%error, "reading a certificate ended abnormally"),
+            }
+        }
+    }
+
+    /// Both files; `None` for one that cannot be read.
+    async fn contents(&self) -> [Option<Vec<u8>>; 2] {
+        [tokio::fs::read(&self.files.cert_file).await.ok(), tokio::fs::read(&self.files.key_file).await.ok()]
+    }
+}

@@ -1,0 +1,129 @@
+//! What a live node exports: every metric says what it is, and the dashboard and the alerts ask for none that is not there.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tests::cluster::Cluster;
+use tests::http::{client, string};
+use tests::receiver::Receiver;
+use tests::tenant::{Tenant, number, text};
+use tests::wait::{eventually, seconds};
+
+const PREFIXES: [&str; 3] = ["gateway_", "raft_", "process_"];
+
+/// More label values than a label with few values can have.
+const FEW: usize = 200;
+
+/// What one cluster exports, read as Prometheus reads it.
+#[derive(Default)]
+struct Scrape {
+    types: BTreeSet<String>,
+    helps: BTreeMap<String, String>,
+    /// With the endings of histograms.
+    samples: BTreeSet<String>,
+    /// The values of each label of each metric.
+    labels: BTreeMap<(String, String), BTreeSet<String>>,
+}
+
+impl Scrape {
+    async fn take(cluster: &Cluster) -> Self {
+        let mut scrape = Self::default();
+        for node in cluster.node_ids() {
+            let answer = cluster.operator(node, &client()).get("/metrics").await;
+            assert_eq!(answer.status, 200);
+            answer.text().lines().for_each(|line| scrape.read(line));
+        }
+        scrape
+    }
+
+    fn read(&mut self, line: &str) {
+        let words: Vec<&str> = line.splitn(4, ' ').collect();
+        match words[..] {
+            ["#", "TYPE", name, _] => drop(self.types.insert(name.to_owned())),
+            ["#", "HELP", name, text] => drop(self.helps.insert(name.to_owned(), text.to_owned())),
+            _ if line.is_empty() => {}
+            _ => self.read_sample(line),
+        }
+    }
+
+    fn read_sample(&mut self, line: &str) {
+        let name = line.split(['{', ' ']).next().unwrap().to_owned();
+        let labels = line.split_once('{').and_then(|(_, rest)| rest.rsplit_once('}')).map_or("", |(labels, _)| labels);
+        for label in labels.split("\",") {
+            if let Some((key, value)) = label.split_once("=\"") {
+                let place = (name.clone(), key.to_owned());
+                self.labels.entry(place).or_default().insert(value.trim_end_matches('"').to_owned());
+            }
+        }
+        self.samples.insert(name);
+    }
+}
+
+/// The metrics that a text of queries names.
+fn named_in(text: &str) -> BTreeSet<String> {
+    let words = text.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'));
+    words.filter(|word| PREFIXES.iter().any(|prefix| word.starts_with(prefix))).map(str::to_owned).collect()
+}
+
+/// All queries of a dashboard.
+fn queries(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            found.extend(fields.get("expr").and_then(Value::as_str).map(str::to_owned));
+            fields.values().for_each(|field| queries(field, found));
+        }
+        Value::Array(items) => items.iter().for_each(|item| queries(item, found)),
+        _ => {}
+    }
+}
+
+fn deployed(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy").join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[tokio::test]
+async fn every_metric_says_what_it_is_and_those_that_are_asked_for_are_there() {
+    let cluster = Cluster::shared().await;
+    let tenant = Tenant::new(&cluster).await;
+    let receiver = Receiver::start().await;
+    tenant.endpoint(&receiver.url("/"), &["message.received", "message.sent"], json!({})).await;
+    let channel = tenant.paired("Sales").await;
+    let ann = number();
+    tenant.simulator().phone(&ann, json!({})).await;
+    let sent = tenant.any().post(&channel.path("/messages"), text(&ann, "hello")).await.expect(202);
+    receiver.wait_message("message.sent", &string(&sent["message_id"]), seconds(20)).await;
+    let said = tenant.simulator().text(&ann, &channel.number, "hi", 1).await;
+    receiver.wait_message("message.received", &said[0], seconds(20)).await;
+
+    let mut asked = named_in(&deployed("prometheus/alerts.yml"));
+    let dashboard: Value = serde_json::from_str(&deployed("grafana/gateway.json")).unwrap();
+    let mut found = Vec::new();
+    queries(&dashboard, &mut found);
+    assert!(found.len() > 20, "a dashboard has panels");
+    asked.extend(found.iter().flat_map(|query| named_in(query)));
+    asked.extend(named_in(&dashboard["templating"].to_string()));
+
+    // Gauges are set every few seconds.
+    let scrape = eventually("all metrics that are asked for are exported", seconds(20), async || {
+        let scrape = Scrape::take(&cluster).await;
+        let missing: Vec<&String> = asked.iter().filter(|name| !scrape.samples.contains(*name)).collect();
+        if missing.is_empty() { Ok(scrape) } else { Err(format!("{missing:?}")) }
+    })
+    .await;
+
+    let silent: Vec<&String> =
+        scrape.types.iter().filter(|name| scrape.helps.get(*name).is_none_or(String::is_empty)).collect();
+    assert!(silent.is_empty(), "without a help text: {silent:?}");
+    let foreign: Vec<&String> =
+        scrape.types.iter().filter(|name| !PREFIXES.iter().any(|prefix| name.starts_with(prefix))).collect();
+    assert!(foreign.is_empty(), "named otherwise: {foreign:?}");
+    for ((metric, label), values) in &scrape.labels {
+        assert!(values.len() < FEW, "{metric} has {} values of {label}", values.len());
+        let tenants = values.iter().filter(|value| value.contains(&tenant.customer_id) || value.contains(&channel.id));
+        assert_eq!(tenants.count(), 0, "{metric} names a tenant in {label}");
+    }
+}
