@@ -73,6 +73,7 @@ async fn a_group_is_made_shown_changed_and_left_through_any_node() {
 
     assert_eq!(api.act(&group.path("/leave")).await.status, 204);
     api.get(&group.path("")).await.expect_error(404, "not_found");
+    api.act(&group.path("/leave")).await.expect_error(409, "no_op");
     let left = scene.event("group.participant_removed", "left", |data| data["reason"] == "left").await;
     assert_eq!(left["participants"], json!([own]));
     // One event for each thing that happened.

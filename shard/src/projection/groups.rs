@@ -37,6 +37,8 @@ pub fn check(operation: &GroupOperation, rows: &Rows<'_>, context: &Context<'_>)
         GroupOperation::Leave { group } => match rows.get::<Group>(group.as_str()) {
             Some(known) if known.participants.iter().any(|member| context.is_own(&member.id)) => Ok(()),
             Some(_) => Err(ApiError::no_op("the channel is not in the group")),
+            // Its chat stays when the channel has left a group.
+            None if chats::one(group, rows).is_some() => Err(ApiError::no_op("the channel has left the group already")),
             None => Err(not_found(group)),
         },
         GroupOperation::SetPicture { group, .. }
