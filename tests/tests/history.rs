@@ -271,16 +271,19 @@ async fn trimmed(tenant: &Tenant, what: &str) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn messages_and_deliveries_go_when_their_time_is_over() {
+async fn messages_orders_and_deliveries_go_when_their_time_is_over() {
     let options =
         ["history.retention=4s", "history.keep_ids=6s", "history.trim_every=500ms", "webhooks.keep_delivered=4s"];
     let options = options.iter().fold(Options::default(), |options, set| options.arg(&format!("--set={set}")));
     let tenant = Tenant::new(&Cluster::start(options).await).await;
     let receiver = Receiver::start().await;
     tenant.endpoint(&receiver.url("/"), &["message.received"], json!({})).await;
-    let channel = tenant.paired("Forgetful").await;
-    let peer = number();
+    let (shop, peer) = (number(), number());
+    tenant.simulator().phone(&shop, json!({ "business": true })).await;
     tenant.simulator().phone(&peer, json!({})).await;
+    let channel = tenant.paired_as("Forgetful", &shop).await;
+    let order = json!({ "to": shop, "items": [{ "product_id": "tea", "quantity": 1 }] });
+    tenant.simulator().api().post(&format!("/phones/{peer}/orders"), order).await.expect(201);
     let inbound = tenant.simulator().text(&peer, &channel.number, "soon forgotten", 3).await;
     send(&tenant, &channel, text(&peer, "and this")).await;
     for id in &inbound {
@@ -295,9 +298,13 @@ async fn messages_and_deliveries_go_when_their_time_is_over() {
     tenant.any().get(&format!("/v1/messages/{}/deliveries", inbound[0])).await.expect_error(404, "message_not_found");
     eventually("rows and deliveries are deleted", seconds(30), async || {
         let gone = (trimmed(&tenant, "messages").await, trimmed(&tenant, "deliveries").await, deliveries().await);
-        check(gone == (4, 3, 0), format!("{gone:?}"))
+        // An order is two rows.
+        let orders = trimmed(&tenant, "projected").await;
+        check((gone, orders) == ((5, 4, 0), 2), format!("{gone:?}, {orders}"))
     })
     .await;
+    let orders = tenant.any().get(&channel.path("/business/orders")).await.expect(200);
+    assert_eq!(orders["data"], json!([]));
     // What is new is stored as ever.
     send(&tenant, &channel, text(&peer, "hello again")).await;
     wait_rows(&tenant, &channel, "", 1).await;

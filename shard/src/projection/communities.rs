@@ -94,3 +94,93 @@ pub fn take(id: &Address, now: Option<&KnownCommunity>, rows: &mut Rows<'_>, con
         None => rows.remove::<KnownCommunity>(id.as_str()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use model::community::{Community, CommunityChanges, SubGroup};
+    use model::error::ErrorCode;
+    use model::time::Timestamp;
+
+    use super::*;
+    use crate::projection::fixture::{Projection, address};
+    use crate::projection::groups::tests::group;
+
+    const COMMUNITY: &str = "1@g.example";
+    const OTHER: &str = "2@g.example";
+    const JOINED: &str = "3@g.example";
+    const OPEN: &str = "4@g.example";
+    /// A group of the channel's that is in no community.
+    const ALONE: &str = "5@g.example";
+
+    fn community() -> KnownCommunity {
+        let sub_group = |id: &str, joined| SubGroup {
+            id: address(id),
+            subject: "Part".to_owned(),
+            is_announcement: false,
+            joined,
+            participant_count: None,
+        };
+        KnownCommunity {
+            community: Community {
+                id: address(COMMUNITY),
+                subject: "Town".to_owned(),
+                description: None,
+                created_at: None,
+                created_by: Some(address("25@lid")),
+                announcement_group_id: None,
+                group_count: 2,
+                participant_count: None,
+                member_add_groups: false,
+                join_approval_mode: false,
+            },
+            groups: vec![sub_group(JOINED, true), sub_group(OPEN, false)],
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_or_so_already_is_not_asked_of_the_network() {
+        use ErrorCode::{NoOp, NotFound};
+        let change = |id: &str, subject: &str| CommunityOperation::Change {
+            community: address(id),
+            changes: CommunityChanges { subject: Some(subject.to_owned()), ..CommunityChanges::default() },
+        };
+        let add = |group: &str| CommunityOperation::AddGroup { community: address(COMMUNITY), group: address(group) };
+        let remove =
+            |group: &str| CommunityOperation::RemoveGroup { community: address(COMMUNITY), group: address(group) };
+        let join = |group: &str| CommunityOperation::JoinGroup { community: address(COMMUNITY), group: address(group) };
+        let create = |group: &str| CommunityOperation::Create {
+            subject: "New".to_owned(),
+            description: None,
+            groups: vec![address(group)],
+        };
+        let table = [
+            (change(COMMUNITY, "City"), None),
+            (change(COMMUNITY, "Town"), Some(NoOp)),
+            (change(OTHER, "Town"), Some(NotFound)),
+            (create(ALONE), None),
+            (create(OTHER), Some(NotFound)),
+            (add(ALONE), None),
+            (add(OPEN), Some(NoOp)),
+            (add(OTHER), Some(NotFound)),
+            (remove(OPEN), None),
+            (remove(ALONE), Some(NoOp)),
+            (join(OPEN), None),
+            (join(JOINED), Some(NoOp)),
+            (join(ALONE), Some(NotFound)),
+            (CommunityOperation::Deactivate { community: address(OTHER) }, Some(NotFound)),
+        ];
+        Projection::new().knowing("25@lid", "1555@s.example").at(Timestamp(0), |rows, context| {
+            rows.put(&group(ALONE, &[]));
+            take(&address(COMMUNITY), Some(&community()), rows, context);
+            for (operation, code) in table {
+                let refused = check(&operation, rows).map_err(|error| error.code).err();
+                assert_eq!(refused, code, "{operation:?}");
+            }
+            let known: Option<KnownCommunity> = rows.get(COMMUNITY);
+            let creator = known.and_then(|known| known.community.created_by);
+            assert_eq!(creator, Some(address("1555@s.example")));
+            take(&address(COMMUNITY), None, rows, context);
+            assert!(!rows.has::<KnownCommunity>(COMMUNITY));
+        });
+    }
+}

@@ -213,7 +213,7 @@ fn rank(mut group: Group, named: &[Address], rank: Rank, rows: &mut Rows<'_>, co
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use model::error::ErrorCode;
     use model::group::{AddedReason, GroupChanges, GroupOrigin, RemovedReason};
     use model::time::Timestamp;
@@ -227,10 +227,10 @@ mod tests {
     const ANNS_LID: &str = "25@lid";
     const BEN: &str = "1666@s.example";
 
-    fn group(members: &[&str]) -> Group {
+    pub fn group(id: &str, members: &[&str]) -> Group {
         let participants = members.iter().map(|id| GroupParticipant { id: address(id), rank: Rank::Member }).collect();
         Group {
-            id: address(GROUP),
+            id: address(id),
             subject: "Friends".to_owned(),
             description: None,
             created_at: None,
@@ -248,7 +248,7 @@ mod tests {
     /// The channel and Ann are in a group.
     fn joined() -> Projection {
         let mut projection = Projection::new().owning(OWN).knowing(ANNS_LID, ANN);
-        let group = Box::new(group(&[OWN, ANNS_LID]));
+        let group = Box::new(group(GROUP, &[OWN, ANNS_LID]));
         assert_eq!(told(&mut projection, GroupNews::Entered { group, origin: GroupOrigin::Added }).len(), 1);
         projection
     }
@@ -312,7 +312,7 @@ mod tests {
         projection.at(Timestamp(0), |rows, context| {
             let invite = GroupOperation::Invite { group: address(GROUP) };
             absorb(&invite, &GroupAnswer::Invite { invite_code: "ABC".to_owned() }, rows, context);
-            absorb(&GroupOperation::List, &GroupAnswer::Groups(vec![group(&[OWN, ANNS_LID])]), rows, context);
+            absorb(&GroupOperation::List, &GroupAnswer::Groups(vec![group(GROUP, &[OWN, ANNS_LID])]), rows, context);
             let known: Option<Group> = rows.get(GROUP);
             let seen = known.map(|known| (known.invite_code, known.participants[1].id.clone()));
             assert_eq!(seen, Some((Some("ABC".to_owned()), address(ANN))));

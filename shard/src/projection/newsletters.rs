@@ -109,3 +109,80 @@ pub fn take(id: &Address, now: Option<&Newsletter>, rows: &mut Rows<'_>) {
         None => rows.remove::<Newsletter>(id.as_str()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use model::error::ErrorCode;
+    use model::newsletter::{NewsletterChanges, ReactionMode};
+    use model::time::Timestamp;
+
+    use super::*;
+    use crate::projection::fixture::{Projection, address};
+
+    const KNOWN: &str = "1@n.example";
+    const OTHER: &str = "2@n.example";
+
+    fn newsletter(id: &str, role: NewsletterRole) -> Newsletter {
+        Newsletter {
+            id: address(id),
+            name: "News".to_owned(),
+            description: None,
+            invite_code: None,
+            invite_url: None,
+            picture_url: None,
+            role,
+            muted: false,
+            verified: false,
+            subscriber_count: None,
+            reactions: ReactionMode::All,
+            created_at: None,
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_or_so_already_is_not_asked_of_the_network() {
+        use ErrorCode::{NoOp, NotFound};
+        let change = |id: &str, name: &str, picture| NewsletterOperation::Change {
+            newsletter: address(id),
+            changes: NewsletterChanges { name: Some(name.to_owned()), ..NewsletterChanges::default() },
+            picture,
+        };
+        let mute = |id: &str, muted| NewsletterOperation::Mute { newsletter: address(id), muted };
+        let subscribe = |id: &str| NewsletterOperation::Subscribe { newsletter: address(id) };
+        let unsubscribe = |id: &str| NewsletterOperation::Unsubscribe { newsletter: address(id) };
+        let table = [
+            (change(KNOWN, "Other", Change::Keep), None),
+            (change(KNOWN, "News", Change::Keep), Some(NoOp)),
+            (change(KNOWN, "News", Change::To(None)), Some(NoOp)),
+            (change(OTHER, "News", Change::Keep), Some(NotFound)),
+            (mute(KNOWN, true), None),
+            (mute(KNOWN, false), Some(NoOp)),
+            (mute(OTHER, false), Some(NotFound)),
+            (subscribe(KNOWN), Some(NoOp)),
+            (subscribe(OTHER), None),
+            (unsubscribe(KNOWN), None),
+            (unsubscribe(OTHER), Some(NoOp)),
+            (NewsletterOperation::Delete { newsletter: address(OTHER) }, Some(NotFound)),
+        ];
+        Projection::new().at(Timestamp(0), |rows, _| {
+            take(&address(KNOWN), Some(&newsletter(KNOWN, NewsletterRole::Owner)), rows);
+            for (operation, code) in table {
+                let refused = check(&operation, rows).map_err(|error| error.code).err();
+                assert_eq!(refused, code, "{operation:?}");
+            }
+        });
+    }
+
+    #[test]
+    fn one_that_the_channel_is_a_guest_of_is_shown_and_not_kept() {
+        Projection::new().at(Timestamp(0), |rows, _| {
+            let show = NewsletterOperation::Show { newsletter: address(KNOWN) };
+            let mut shown = |role| {
+                absorb(&show, &NewsletterAnswer::Newsletter(Box::new(newsletter(KNOWN, role))), rows);
+                rows.has::<Newsletter>(KNOWN)
+            };
+            assert!(shown(NewsletterRole::Subscriber));
+            assert!(!shown(NewsletterRole::Guest));
+        });
+    }
+}
