@@ -244,9 +244,12 @@ fn read_delay(fields: &Fields<'_>) -> Option<Option<SendDelay>> {
     Some(Some(SendDelay { min, max }))
 }
 
+/// What [`judge_proxy`] takes, as far as a regular expression can tell.
+const PROXY: &str = r"^(https?|socks5)://([^\s/?#@]+@)?(([A-Za-z0-9-]+\.)+[A-Za-z]+|([0-9]{1,3}\.){3}[0-9]{1,3}|\[[0-9A-Fa-f:.]+\]|localhost)(:[0-9]{1,5})?/?$";
+
 fn proxy(policy: &TargetPolicy) -> impl Fn(&Value) -> Judged<Proxy> {
     move |value| {
-        let text = rule::string(value, || json!({ "format": "uri", "pattern": "^(https?|socks5)://" }))?;
+        let text = rule::string(value, || json!({ "format": "uri", "pattern": PROXY }))?;
         judge_proxy(text, policy).map_err(Fault::from)
     }
 }

@@ -13,6 +13,8 @@ use crate::route::{Action, Route};
 /// The status of a definitive refusal by the network: `other` has two (supplement 1, rule 18).
 const REFUSED_BY_NETWORK: u16 = 422;
 
+const EVENT_STREAM: &str = "text/event-stream";
+
 /// All answers of a route, by status.
 pub fn of(route: &Route, answers: &[Answer], errors: &[ErrorCode], parts: &mut Parts<'_>) -> Map<String, Value> {
     let mut all = Map::new();
@@ -47,7 +49,14 @@ fn add_content(answer: &mut Value, content: &Content, parts: &mut Parts<'_>) {
             answer["content"]["application/json"] = json!({ "schema": { "$ref": "#/components/schemas/Error" } });
         }
         Content::Other(media_type) => {
-            let schema = if media_type.starts_with("text/") { json!({ "type": "string" }) } else { binary() };
+            let schema = match media_type {
+                // Some read it as text, and some as one frame after the other.
+                stream if stream.starts_with(EVENT_STREAM) => {
+                    json!({ "description": "Frames with `id`, `event` and `data`, a JSON text." })
+                }
+                text if text.starts_with("text/") => json!({ "type": "string" }),
+                _ => binary(),
+            };
             answer["content"][media_type] = json!({ "schema": schema });
         }
     }

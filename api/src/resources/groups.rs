@@ -368,7 +368,8 @@ async fn preview(call: &mut ChannelCall) -> Outcome {
 
 /// An invite code, or the whole URL that ends in it.
 fn invite_code(value: &Value) -> Result<String, Fault> {
-    let text = rule::text(1..=2048)(value)?;
+    let wants = || json!({ "pattern": "^([^/]*/)*[^/]{1,64}$" });
+    let text = rule::described(wants, rule::text(1..=2048))(value)?;
     let code = text.rsplit('/').next().unwrap_or_default();
     match code.chars().count() {
         0 => Err(Fault::new(IssueCode::Format, "must be an invite code, or the URL that ends in it")),

@@ -80,6 +80,13 @@ pub(super) fn read(fields: &Fields<'_>) -> Option<Hours> {
     if days.iter().enumerate().any(|(at, day)| days[..at].iter().any(|other| other.day == day.day)) {
         fields.refuse("days", Fault::new(IssueCode::Conflict, "name each day once"));
     }
+    fields.between(|| {
+        let once = |day: &&str| {
+            let named = json!({ "properties": { "day": { "const": day } }, "required": ["day"] });
+            json!({ "properties": { "days": { "contains": named, "minContains": 0, "maxContains": 1 } } })
+        };
+        json!({ "dependentSchemas": { "days": { "allOf": Day::WORDS.iter().map(once).collect::<Vec<_>>() } } })
+    });
     Some(Hours { timezone: timezone?, days })
 }
 

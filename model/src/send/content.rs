@@ -100,12 +100,10 @@ fn read_card(fields: &Fields<'_>) -> Option<ContactCard> {
         fields.refuse("phones", Fault::new(IssueCode::Required, "give phones or a vcard"));
     }
     fields.between(|| json!({ "anyOf": [{ "required": ["phones"] }, { "required": ["vcard"] }] }));
-    let phones = if fields.has("phones") { Some(fields.list("phones", MOST_PHONES, digits)?) } else { None };
+    let phones = fields.list("phones", MOST_PHONES, digits);
     let vcard = fields.optional("vcard", vcard);
-    if fields.has("vcard") && vcard.is_none() {
-        return None;
-    }
-    let name = name?;
+    let broken = (fields.has("phones") && phones.is_none()) || (fields.has("vcard") && vcard.is_none());
+    let name = name.filter(|_| !broken)?;
     match (vcard, phones) {
         (Some(vcard), phones) => {
             let phones = phones.unwrap_or_else(|| phones_of(&vcard));
