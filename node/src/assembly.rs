@@ -285,14 +285,18 @@ fn admit(own: Identity, directory: LateDirectory) -> Admit {
             return Err(format!("node {node} is of cluster {}, and this is {}", theirs.cluster_id, own.cluster_id));
         }
         let Some(directory) = directory.get() else { return Ok(()) };
-        let (known, is_formed) =
-            directory.read(|state| (state.nodes.get(&node).map(|record| record.storage_id), state.cluster.is_some()));
+        let (known, is_formed, is_removed) = directory.read(|state| {
+            let known = state.nodes.get(&node).map(|record| record.storage_id);
+            (known, state.cluster.is_some(), state.removed.contains_key(&node))
+        });
         match known {
             Some(known) if known != theirs.storage_id => Err(format!(
                 "node {node} is known with data folder {known} and came with {}; it was wiped or exchanged",
                 theirs.storage_id
             )),
-            None if is_formed => Err(format!("node {node} is no member of this cluster")),
+            None if is_removed => Err(format!("node {node} was removed from this cluster")),
+            // An old copy does not know who joined lately, and it may be one of these that brings the new one.
+            None if is_formed && directory.is_fresh() => Err(format!("node {node} is no member of this cluster")),
             _ => Ok(()),
         }
     })

@@ -1,6 +1,7 @@
 //! The command line: what can be asked, and how it reads in `--help`.
 
 pub mod joining;
+pub mod members;
 pub mod operator;
 
 use std::net::SocketAddr;

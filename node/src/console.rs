@@ -13,3 +13,8 @@ pub fn say(line: impl Display) {
 pub fn warn(line: impl Display) {
     let _nobody_reads = writeln!(std::io::stderr(), "{line}");
 }
+
+/// A line in place of the last one, which was `before` characters long; for a terminal.
+pub fn rewrite(line: &str, before: usize) {
+    let _nobody_reads = write!(std::io::stdout(), "\r{line:<before$}").and_then(|()| std::io::stdout().flush());
+}

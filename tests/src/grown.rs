@@ -145,6 +145,15 @@ impl Grown {
         self.cluster.wait_ready(id, &self.client).await;
     }
 
+    /// Runs a command of an operator against a node.
+    pub async fn command(&self, node: u64, args: &[&str]) -> Finished {
+        let mut args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let (ops, token) = (self.cluster.node(node).ops, self.dir(1).join("operator.token").display().to_string());
+        args.extend(["--ops".to_owned(), ops, "--token-file".to_owned(), token]);
+        let folder = self.folder.clone();
+        tokio::task::spawn_blocking(move || binary::run(&args, &folder, MOVES)).await.expect("it did not panic")
+    }
+
     /// The folder of a place's configuration and keys.
     pub fn dir(&self, place_number: u16) -> PathBuf {
         place(&self.folder, self.base_port, place_number).dir

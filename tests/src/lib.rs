@@ -2,6 +2,7 @@
 //!
 //! - [`cluster`]: `gateway dev` on free ports and a folder of its own, its nodes killed, paused and started again.
 //! - [`grown`]: a cluster made by `gateway init` and `gateway join`, node by node.
+//! - [`load`]: sends that go on while something is done to the cluster.
 //! - [`http`]: requests and answers, with the assertions that every test needs.
 //! - [`simulator`]: the messaging network's control port: phones, ledger, faults.
 //! - [`tenant`]: a customer of one test, its keys and its paired channels.
@@ -25,6 +26,7 @@ pub mod grown;
 pub mod haproxy;
 pub mod http;
 pub mod issuer;
+pub mod load;
 pub mod mailbox;
 pub mod media;
 pub mod member;

@@ -7,6 +7,8 @@ use clap::{Args, Subcommand};
 use url::Url;
 use uuid::Uuid;
 
+use super::members::{LayoutCommand, NodeCommand, NodeRef, ShardCommand, TokenArgs};
+
 /// Where the cluster is, and how to show what it says; every command of an operator takes these.
 #[derive(Args, Clone, Debug, Default)]
 pub struct OperatorArgs {
@@ -60,6 +62,27 @@ pub enum OperatorCommand {
             gateway shards\n  \
             gateway shards --json | jq '.data[] | select(.can_lose == 0) | .id'")]
     Shards(OperatorArgs),
+    /// Make a token that lets one node in, once
+    #[command(after_help = "Whoever has it gets the cluster's keys: hand it over as you would those.\n\n\
+            Example:\n  \
+            gateway token --expires 10m     then, on the new machine: gateway join --token ... --via ...")]
+    Token(TokenArgs),
+    /// Move all that a node leads to others, so that it can stop without anybody noticing
+    #[command(after_help = "Examples:\n  \
+            gateway drain 2 --wait && ssh node-2 systemctl restart gateway\n  \
+            gateway undrain 2")]
+    Drain(NodeRef),
+    /// Let a drained node lead again
+    Undrain(NodeRef),
+    /// Remove a node, or give it another share
+    #[command(subcommand)]
+    Node(NodeCommand),
+    /// Look at where the shards lie, and move them to where the nodes want them
+    #[command(subcommand)]
+    Layout(LayoutCommand),
+    /// Move one shard
+    #[command(subcommand)]
+    Shard(ShardCommand),
     /// Look at one channel, or say whether it may run
     #[command(subcommand)]
     Channel(ChannelCommand),
@@ -192,7 +215,7 @@ pub struct ChannelArgs {
 }
 
 /// `90s`, `5m`, `1h 30m`.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     humantime_serde::re::humantime::parse_duration(text).map_err(|error| error.to_string())
 }
 

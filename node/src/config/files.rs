@@ -158,6 +158,18 @@ fn belong_together(
     Ok(certified)
 }
 
+/// Whether an authority's certificate proves what was signed for a node, as a peer would see it.
+///
+/// # Errors
+/// Why not.
+pub fn proves(ca_pem: &str, cert_pem: &str, id: model::id::NodeId) -> Result<(), String> {
+    let parse = |pem: &str| CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<Vec<_>, _>>();
+    let (authority, chain) = (parse(ca_pem), parse(cert_pem));
+    let (Ok(authority), Ok(chain)) = (authority, chain) else { return Err("it is no certificate in PEM".to_owned()) };
+    let (own, intermediates) = chain.split_first().ok_or("it holds no certificate")?;
+    verify(&authority, own, intermediates, &node_name(id))
+}
+
 /// As a peer would verify it.
 fn verify(
     authority: &[CertificateDer<'static>],

@@ -20,7 +20,7 @@ use shard::cluster::Cluster;
 use tokio_util::sync::CancellationToken;
 
 use super::words::{Answer, Question, VERSION, Welcome};
-use crate::config::{Config, HostPort, Secret};
+use crate::config::{Config, HostPort, Secret, files};
 use crate::pki::{Authority, Pair};
 
 /// How long the directory may take; less than the asker waits.
@@ -138,7 +138,12 @@ enum Kept {
 async fn hand_over(cluster: &Cluster, ca_pem: &str, key_file: &PathBuf) -> Result<(), Kept> {
     let reading = || {
         let key = std::fs::read_to_string(key_file).with_context(|| key_file.display().to_string())?;
-        Authority::restore(Pair { certificate: ca_pem.to_owned(), key: key.clone() })?;
+        let authority = Authority::restore(Pair { certificate: ca_pem.to_owned(), key: key.clone() })?;
+        // An authority that was made otherwise may have another name than the one that is written into certificates.
+        let issued = authority.issue(1)?;
+        files::proves(ca_pem, &issued.certificate, 1)
+            .map_err(anyhow::Error::msg)
+            .context("is not the key of an authority that gateway init has made")?;
         anyhow::Ok(key)
     };
     let key = reading().map_err(Kept::Never)?;

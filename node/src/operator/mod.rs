@@ -10,6 +10,8 @@ mod channel;
 pub mod client;
 mod health;
 mod keys;
+mod layout;
+mod members;
 mod message;
 mod nodes;
 mod shards;
@@ -51,6 +53,12 @@ pub async fn run(command: OperatorCommand) -> anyhow::Result<Verdict> {
         OperatorCommand::Check(args) => health::check(&args).await,
         OperatorCommand::Nodes(args) => nodes::run(&args).await,
         OperatorCommand::Shards(args) => shards::run(&args).await,
+        OperatorCommand::Token(args) => members::token(&args).await,
+        OperatorCommand::Drain(args) => members::drain(&args).await,
+        OperatorCommand::Undrain(args) => members::undrain(&args).await,
+        OperatorCommand::Node(command) => members::node(command).await,
+        OperatorCommand::Layout(command) => layout::run(command).await,
+        OperatorCommand::Shard(command) => layout::shard(command).await,
         OperatorCommand::Channel(command) => channel::run(command).await,
         OperatorCommand::Message(MessageCommand::Trace(args)) => message::trace(&args).await,
         OperatorCommand::Webhooks(WebhooksCommand::Stuck(args)) => webhooks::stuck(&args).await,

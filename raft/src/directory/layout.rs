@@ -62,12 +62,14 @@ impl LayoutRecord {
 }
 
 /// What can be asked of the directory about its placement.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LayoutCommand {
     /// Begins a change; its number must be the next one, so that a plan is never applied to what it was not made for.
     Begin(LayoutRecord),
     /// Begins one of its moves: from now on the placement says where the shard shall be.
     Start { number: u64, shard: ShardId },
+    /// Leads a move that runs elsewhere: a node that it was to go to is leaving.
+    Retarget { number: u64, shard: ShardId, to: Vec<NodeId>, leader: NodeId },
     /// Said by a shard's leader when exactly these replicas vote.
     Settled { shard: ShardId, replicas: Vec<NodeId> },
     /// Moves that wait are dropped; those that run come to their end.

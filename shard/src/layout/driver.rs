@@ -29,6 +29,7 @@ pub const AT_ONCE: u16 = 2;
 #[derive(Debug, PartialEq)]
 enum Step {
     Start(u64, Vec<u16>),
+    Retarget(LayoutCommand),
     Repair(LayoutRecord),
     Remove(NodeId),
 }
@@ -62,6 +63,10 @@ async fn take(directory: &Directory, step: Step) -> Result<(), UpdateError> {
             }
             Ok(())
         }
+        Step::Retarget(command) => {
+            tracing::info!(?command, "a move is led elsewhere: a node that it was to go to leaves");
+            update(Command::Layout(command)).await
+        }
         Step::Repair(layout) => {
             tracing::info!(moves = layout.moves.len(), "shards are given the replicas that they lack");
             update(Command::Layout(LayoutCommand::Begin(layout))).await
@@ -76,11 +81,14 @@ async fn take(directory: &Directory, step: Step) -> Result<(), UpdateError> {
 fn next(state: &DirectoryState, votes: impl Fn(NodeId) -> bool, now: Timestamp) -> Option<Step> {
     state.cluster.as_ref()?;
     if let Some(layout) = state.layout.as_ref().filter(|layout| layout.is_running()) {
+        if let Some(command) = retarget(state, layout) {
+            return Some(Step::Retarget(command));
+        }
         let shards = due(layout);
         return (!shards.is_empty()).then_some(Step::Start(layout.number, shards));
     }
     let present: Vec<&PlacementRecord> = state.placement.values().map(|place| &**place).collect();
-    if present.iter().any(|place| !place.formed) {
+    if present.iter().any(|place| !place.formed || !place.settled) {
         return None;
     }
     let moves = plan::repair(&present, &holders(state));
@@ -92,6 +100,16 @@ fn next(state: &DirectoryState, votes: impl Fn(NodeId) -> bool, now: Timestamp) 
         .map(|node| node.id)
         .find(|id| !votes(*id) && present.iter().all(|place| place.settled && !place.replicas.contains(id)));
     empty.map(Step::Remove)
+}
+
+/// The first move that runs towards a node that leaves.
+fn retarget(state: &DirectoryState, layout: &LayoutRecord) -> Option<LayoutCommand> {
+    let nodes = holders(state);
+    let holds = |id: &NodeId| nodes.iter().any(|node| node.id == *id);
+    let mut running = layout.moves.iter().filter(|each| each.state == MoveState::Running);
+    let lost = running.find(|each| !each.to.iter().all(holds))?;
+    let (to, leader) = plan::elsewhere(&**state.placement.get(&lost.shard)?, &nodes)?;
+    Some(LayoutCommand::Retarget { number: layout.number, shard: lost.shard, to, leader })
 }
 
 /// The moves that may start: one of a shard at a time, in their order.
@@ -122,4 +140,77 @@ pub fn begin(
 ) -> LayoutRecord {
     let number = state.layout.as_ref().map_or(0, |last| last.number) + 1;
     LayoutRecord { number, moves, at_once, automatic, began_at: now, ended_at: None, cancelled_at: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use raft::directory::records::{ClusterRecord, SealedKey};
+
+    use super::super::{place, tests::node};
+    use super::*;
+
+    fn state(nodes: &[NodeRecord], placed: Vec<PlacementRecord>) -> DirectoryState {
+        let key = model::seal::DataKey::new([1; 32]);
+        let nobody = model::id::CustomerId(uuid::Uuid::nil());
+        let wrapped_by = model::seal::MasterKey::new([2; 32]).wrap(&key, nobody, [3; 24]);
+        let cluster = ClusterRecord {
+            cluster_id: uuid::Uuid::nil(),
+            shard_count: 16,
+            slots: ClusterRecord::even_slots(16),
+            deployment_key: SealedKey { wrapped_by, sealed: Vec::new() },
+            formed_at: Timestamp(0),
+        };
+        let mut state = DirectoryState { cluster: Some(Arc::new(cluster)), ..DirectoryState::default() };
+        state.nodes = nodes.iter().map(|node| (node.id, Arc::new(node.clone()))).collect();
+        state.placement = placed
+            .into_iter()
+            .map(|place| (place.shard, Arc::new(PlacementRecord { formed: true, ..place })))
+            .collect();
+        state
+    }
+
+    fn three() -> Vec<NodeRecord> {
+        (1..=3).map(|id| node(id, "a", 1)).collect()
+    }
+
+    fn leaving(id: NodeId) -> NodeRecord {
+        NodeRecord { state: NodeState::Leaving, ..node(id, "a", 1) }
+    }
+
+    #[test]
+    fn a_cluster_that_is_as_it_should_be_is_left_alone() {
+        assert_eq!(next(&state(&three(), place(16, &three())), |_| true, Timestamp(1)), None);
+    }
+
+    #[test]
+    fn moves_begin_a_few_at_a_time_and_go_elsewhere_when_their_target_leaves() {
+        let mut state = state(&three(), place(16, &three()[..1]));
+        let Some(Step::Repair(layout)) = next(&state, |_| true, Timestamp(1)) else { panic!("nothing to repair") };
+        assert_eq!((layout.moves.len(), layout.number, layout.automatic), (16, 1, true));
+        let mut begun = layout.clone();
+        state.layout = Some(Arc::new(layout));
+        assert_eq!(next(&state, |_| true, Timestamp(1)), Some(Step::Start(1, vec![1, 2])));
+
+        begun.moves[0].state = MoveState::Running;
+        let to =
+            PlacementRecord { replicas: begun.moves[0].to.clone(), settled: false, ..(*state.placement[&1]).clone() };
+        state.placement.insert(1, Arc::new(to));
+        state.layout = Some(Arc::new(begun));
+        assert_eq!(next(&state, |_| true, Timestamp(1)), Some(Step::Start(1, vec![2])));
+        state.nodes.insert(3, Arc::new(leaving(3)));
+        let Some(Step::Retarget(LayoutCommand::Retarget { shard: 1, to, .. })) = next(&state, |_| true, Timestamp(1))
+        else {
+            panic!("a move goes on to a node that leaves")
+        };
+        assert_eq!(to.iter().collect::<std::collections::BTreeSet<_>>(), [1, 2].iter().collect());
+    }
+
+    #[test]
+    fn a_leaving_node_is_removed_when_it_holds_nothing_and_votes_no_more() {
+        let mut nodes = three();
+        nodes.push(leaving(4));
+        let state = state(&nodes, place(16, &three()));
+        assert_eq!(next(&state, |node| node == 4, Timestamp(1)), None);
+        assert_eq!(next(&state, |_| false, Timestamp(1)), Some(Step::Remove(4)));
+    }
 }

@@ -77,13 +77,13 @@ pub(crate) fn deal_leads(
     nodes: &[NodeRecord],
 ) -> BTreeMap<ShardId, NodeId> {
     let weights: BTreeMap<NodeId, u64> = nodes.iter().map(|node| (node.id, u64::from(node.weight.max(1)))).collect();
-    let whole: u64 = weights.values().sum::<u64>().max(1);
-    let share = |id: NodeId| (placed.len() as u64 * weights.get(&id).copied().unwrap_or(1)).div_ceil(whole);
+    let shares = shares(placed, leaders, &weights);
     let mut held: BTreeMap<NodeId, u64> = BTreeMap::new();
     let mut dealt: BTreeMap<ShardId, NodeId> = BTreeMap::new();
     for (shard, replicas) in placed {
         let kept = leaders.get(shard).filter(|leader| replicas.contains(leader) && weights.contains_key(leader));
-        if let Some(leader) = kept.filter(|leader| held.get(leader).copied().unwrap_or(0) < share(**leader)) {
+        let fits = |leader: &&NodeId| held.get(leader).copied().unwrap_or(0) < shares.get(leader).copied().unwrap_or(0);
+        if let Some(leader) = kept.filter(fits) {
             *held.entry(*leader).or_default() += 1;
             dealt.insert(*shard, *leader);
         }
@@ -101,6 +101,25 @@ pub(crate) fn deal_leads(
         }
     }
     dealt
+}
+
+/// How many leads fall to each node: its part rounded down, and one more of the rest to those that lead the most now.
+fn shares(
+    placed: &[(ShardId, Vec<NodeId>)],
+    leaders: &BTreeMap<ShardId, NodeId>,
+    weights: &BTreeMap<NodeId, u64>,
+) -> BTreeMap<NodeId, u64> {
+    let all = placed.len() as u64;
+    let whole = weights.values().sum::<u64>().max(1);
+    let mut shares: BTreeMap<NodeId, u64> = weights.iter().map(|(id, weight)| (*id, all * weight / whole)).collect();
+    let leads_now = |id: &NodeId| leaders.values().filter(|leader| *leader == id).count();
+    let mut first: Vec<NodeId> = weights.keys().copied().collect();
+    first.sort_by_key(|id| (std::cmp::Reverse(leads_now(id)), *id));
+    let rest = usize::try_from(all - shares.values().sum::<u64>()).unwrap_or(0);
+    for id in first.into_iter().take(rest) {
+        *shares.entry(id).or_default() += 1;
+    }
+    shares
 }
 
 #[cfg(test)]

@@ -41,6 +41,15 @@ pub fn repair(present: &[&PlacementRecord], nodes: &[NodeRecord]) -> Vec<MoveRec
     })
 }
 
+/// Where a shard should go instead when it was to go to nodes that hold no replicas any more.
+pub fn elsewhere(place: &PlacementRecord, nodes: &[NodeRecord]) -> Option<(Vec<NodeId>, NodeId)> {
+    let held: Vec<NodeId> =
+        place.replicas.iter().copied().filter(|id| nodes.iter().any(|node| node.id == *id)).collect();
+    let to = Ring::of(nodes).replicas_beside(place.shard, &held);
+    let leader = Some(place.leader).filter(|leader| to.contains(leader)).or(to.first().copied())?;
+    Some((to, leader))
+}
+
 /// The move that brings a shard to a node: its lead, where the node has a replica, and else a replica and the lead, in
 /// place of the node that should lead it now. `None` when it leads already.
 pub fn to_node(place: &PlacementRecord, node: NodeId, nodes: &[NodeRecord]) -> Option<MoveRecord> {

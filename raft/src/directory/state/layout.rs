@@ -35,6 +35,9 @@ impl DirectoryState {
                 self.put_layout(LayoutRecord { ended_at, ..layout }, store);
             }
             LayoutCommand::Start { number, shard } => self.start_move(number, shard, at, store)?,
+            LayoutCommand::Retarget { number, shard, to, leader } => {
+                self.retarget(number, shard, to, leader, store)?;
+            }
             LayoutCommand::Settled { shard, replicas } => self.settled(shard, &replicas, at, store)?,
             LayoutCommand::Cancel { number } => {
                 let mut layout = self.running_layout(number)?;
@@ -61,7 +64,8 @@ impl DirectoryState {
         let waits = |state| state == MoveState::Waiting;
         let moving = layout.moves.iter_mut().find(|each| each.shard == shard && waits(each.state));
         let moving = moving.ok_or(Rejection::LayoutStale)?;
-        let is_gone = moving.to.iter().any(|node| !self.nodes.contains_key(node));
+        let holds = |node: &NodeId| self.nodes.get(node).is_some_and(|node| node.state.holds_replicas());
+        let is_gone = !moving.to.iter().all(holds);
         moving.began_at = Some(at);
         if is_gone || !place.settled || !same_nodes(&moving.from, &place.replicas) {
             (moving.state, moving.ended_at) = (MoveState::Cancelled, Some(at));
@@ -73,6 +77,26 @@ impl DirectoryState {
             self.put_placement(PlacementRecord { replicas, leader, settled, ..(*place).clone() }, store);
         }
         self.put_moved(layout, at, store);
+        Ok(())
+    }
+
+    fn retarget(
+        &mut self,
+        number: u64,
+        shard: ShardId,
+        to: Vec<NodeId>,
+        leader: NodeId,
+        store: &mut dyn State,
+    ) -> Result<(), Rejection> {
+        let mut layout = self.running_layout(number)?;
+        let place = self.placement.get(&shard).cloned().ok_or(Rejection::LayoutStale)?;
+        let runs = |state| state == MoveState::Running;
+        let moving = layout.moves.iter_mut().find(|each| each.shard == shard && runs(each.state));
+        let moving = moving.ok_or(Rejection::LayoutStale)?;
+        (moving.to, moving.leader) = (to.clone(), leader);
+        // Not settled, whatever it was: nobody knows how far the shard has come.
+        self.put_placement(PlacementRecord { replicas: to, leader, settled: false, ..(*place).clone() }, store);
+        self.put_layout(layout, store);
         Ok(())
     }
 

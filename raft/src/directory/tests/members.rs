@@ -161,6 +161,7 @@ fn moves_go_from_waiting_to_done_and_the_layout_ends_with_the_last() {
     members(&mut rig, MemberCommand::IssueToken(token(7, 9_000))).unwrap();
     join(&mut rig, 7, 50).unwrap();
     assert_eq!(layout(&mut rig, begun(2, Vec::new())).unwrap_err(), Rejection::LayoutStale);
+    rig.run(Command::RegisterNode(NodeRecord { id: 2, ..node(50) })).unwrap();
     layout(&mut rig, begun(1, vec![move_to(1, &[1], &[1, 2]), move_to(2, &[1], &[1, 2])])).unwrap();
     assert_eq!(layout(&mut rig, begun(2, Vec::new())).unwrap_err(), Rejection::LayoutRuns);
 
@@ -185,6 +186,7 @@ fn a_node_that_something_is_placed_on_is_not_removed() {
     let mut rig = formed();
     members(&mut rig, MemberCommand::IssueToken(token(7, 9_000))).unwrap();
     join(&mut rig, 7, 50).unwrap();
+    rig.run(Command::RegisterNode(NodeRecord { id: 2, ..node(50) })).unwrap();
     layout(&mut rig, begun(1, vec![move_to(1, &[1], &[1, 2])])).unwrap();
     layout(&mut rig, LayoutCommand::Start { number: 1, shard: 1 }).unwrap();
     layout(&mut rig, LayoutCommand::Settled { shard: 1, replicas: vec![1, 2] }).unwrap();
@@ -194,6 +196,27 @@ fn a_node_that_something_is_placed_on_is_not_removed() {
     layout(&mut rig, LayoutCommand::Start { number: 2, shard: 1 }).unwrap();
     assert!(members(&mut rig, MemberCommand::Remove(2)).is_err(), "it still votes");
     layout(&mut rig, LayoutCommand::Settled { shard: 1, replicas: vec![1] }).unwrap();
+    members(&mut rig, MemberCommand::Remove(2)).unwrap();
+}
+
+#[test]
+fn a_move_to_a_node_that_leaves_is_led_elsewhere_or_never_begins() {
+    let mut rig = formed();
+    members(&mut rig, MemberCommand::IssueToken(token(7, 9_000))).unwrap();
+    join(&mut rig, 7, 50).unwrap();
+    rig.run(Command::RegisterNode(NodeRecord { id: 2, ..node(50) })).unwrap();
+    layout(&mut rig, begun(1, vec![move_to(1, &[1], &[1, 2]), move_to(2, &[1], &[1, 2])])).unwrap();
+    layout(&mut rig, LayoutCommand::Start { number: 1, shard: 1 }).unwrap();
+    members(&mut rig, MemberCommand::Leave(2)).unwrap();
+    layout(&mut rig, LayoutCommand::Retarget { number: 1, shard: 1, to: vec![1], leader: 1 }).unwrap();
+    layout(&mut rig, LayoutCommand::Start { number: 1, shard: 2 }).unwrap();
+    layout(&mut rig, LayoutCommand::Settled { shard: 1, replicas: vec![1] }).unwrap();
+    {
+        let state = rig.shared.state.read();
+        let ended = state.layout.as_ref().unwrap();
+        assert_eq!((ended.count(MoveState::Done), ended.count(MoveState::Cancelled)), (1, 1));
+        assert_eq!((&state.placement[&1].replicas[..], &state.placement[&2].replicas[..]), (&[1][..], &[1][..]));
+    }
     members(&mut rig, MemberCommand::Remove(2)).unwrap();
 }
 

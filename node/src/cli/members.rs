@@ -1,0 +1,100 @@
+//! The words of the commands that change a cluster: tokens, nodes, the layout.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use model::id::{NodeId, ShardId};
+
+use super::operator::{OperatorArgs, duration};
+
+#[derive(Args, Debug)]
+pub struct TokenArgs {
+    /// How long it can be used, as in 10m or 1h
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration)]
+    pub expires: Duration,
+    #[command(flatten)]
+    pub operator: OperatorArgs,
+}
+
+/// One node of the cluster.
+#[derive(Args, Debug)]
+pub struct NodeRef {
+    /// The node's number
+    pub node: NodeId,
+    /// Return when it is done, and not when it has begun
+    #[arg(long)]
+    pub wait: bool,
+    #[command(flatten)]
+    pub operator: OperatorArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum NodeCommand {
+    /// Remove a node for good, dead or alive; what it holds goes elsewhere first
+    #[command(after_help = "Refused when a group would be left without a quorum that answers.\n\n\
+            Examples:\n  \
+            gateway node remove 3 --wait     then stop it; its id is never used again\n  \
+            gateway token                    let its successor in")]
+    Remove(NodeRef),
+    /// Give a node another share of the shards
+    #[command(after_help = "Example:\n  gateway node weigh 2 3 && gateway layout plan")]
+    Weigh {
+        /// The node's number
+        node: NodeId,
+        /// Its share, relative to the other nodes
+        #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
+        weight: u32,
+        #[command(flatten)]
+        operator: OperatorArgs,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum LayoutCommand {
+    /// Show where the shards lie, and the last change
+    Show(OperatorArgs),
+    /// Show which moves the present nodes want, and what they cost; changes nothing
+    Plan(OperatorArgs),
+    /// Begin these moves and show how they go; the cluster goes on with them when this command is stopped
+    #[command(after_help = "Examples:\n  \
+            gateway layout plan && gateway layout apply\n  \
+            gateway layout apply --at-once 4 --detach\n  \
+            gateway layout apply --number 7          only what the plan with this number showed")]
+    Apply(ApplyArgs),
+    /// Show how the change that is under way goes, until it is over
+    Watch(OperatorArgs),
+    /// Drop the moves that have not begun
+    Cancel(OperatorArgs),
+}
+
+#[derive(Args, Debug)]
+pub struct ApplyArgs {
+    /// How many moves run at once
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub at_once: u16,
+    /// Only if nothing was changed since the plan with this number
+    #[arg(long, value_name = "NUMBER")]
+    pub number: Option<u64>,
+    /// Return when the moves have begun
+    #[arg(long)]
+    pub detach: bool,
+    #[command(flatten)]
+    pub operator: OperatorArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ShardCommand {
+    /// Move a shard to a node by hand: its lead alone, where the node has a replica
+    #[command(after_help = "Example:\n  gateway shard move 7 --to 2")]
+    Move {
+        shard: ShardId,
+        /// The node that shall lead it
+        #[arg(long, value_name = "NODE")]
+        to: NodeId,
+        /// Return when it is done, and not when it has begun
+        #[arg(long)]
+        wait: bool,
+        #[command(flatten)]
+        operator: OperatorArgs,
+    },
+}

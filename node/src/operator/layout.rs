@@ -1,0 +1,243 @@
+//! `gateway layout` and `gateway shard`: where the shards lie, and how they get elsewhere.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use model::id::{NodeId, ShardId};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::Verdict;
+use super::client::{Operator, as_type};
+use super::show::{self, Table, listed};
+use crate::cli::members::{ApplyArgs, LayoutCommand, ShardCommand};
+use crate::cli::operator::OperatorArgs;
+use crate::console::{rewrite, say};
+
+const PATH: &str = "/v1/admin/layout";
+
+/// Between two looks at how far the moves are.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// Characters of a bar.
+const BAR: usize = 30;
+
+#[derive(Deserialize)]
+struct Layout {
+    shards: Vec<Shard>,
+    change: Option<Change>,
+}
+
+#[derive(Deserialize)]
+struct Shard {
+    shard: ShardId,
+    replicas: Vec<NodeId>,
+    leader: NodeId,
+    channels: usize,
+    settled: bool,
+}
+
+#[derive(Deserialize)]
+struct Change {
+    number: u64,
+    state: String,
+    automatic: bool,
+    total: usize,
+    running: usize,
+    done: usize,
+    cancelled: usize,
+    moves: Vec<Move>,
+}
+
+#[derive(Deserialize)]
+struct Move {
+    shard: ShardId,
+    from: Vec<NodeId>,
+    to: Vec<NodeId>,
+    leader: NodeId,
+    state: String,
+}
+
+#[derive(Deserialize)]
+struct Plan {
+    number: u64,
+    moves: Vec<Move>,
+    cost: Cost,
+}
+
+#[derive(Deserialize)]
+struct Cost {
+    replicas: usize,
+    leads: usize,
+    channels: usize,
+}
+
+#[derive(Deserialize)]
+struct Moved {
+    shard: ShardId,
+    from: NodeId,
+    to: NodeId,
+}
+
+pub async fn run(command: LayoutCommand) -> anyhow::Result<Verdict> {
+    match command {
+        LayoutCommand::Show(args) => show_layout(&args).await,
+        LayoutCommand::Plan(args) => plan(&args).await,
+        LayoutCommand::Apply(args) => apply(&args).await,
+        LayoutCommand::Watch(args) => watch(&args).await,
+        LayoutCommand::Cancel(args) => {
+            let answer = Operator::new(&args)?.post("/v1/admin/layout/cancel", &json!({})).await?;
+            if args.json {
+                show::json(&answer);
+            } else {
+                let change: Change = as_type(PATH, answer)?;
+                say(format!("{} moves are dropped, {} come to their end", change.cancelled, change.running));
+            }
+            Ok(Verdict::Well)
+        }
+    }
+}
+
+pub async fn shard(command: ShardCommand) -> anyhow::Result<Verdict> {
+    let ShardCommand::Move { shard, to, wait, operator: args } = command;
+    let operator = Operator::new(&args)?;
+    let path = format!("/v1/admin/shards/{shard}/move");
+    let answer = operator.post(&path, &json!({ "node_id": to })).await?;
+    if args.json {
+        show::json(&answer);
+    } else {
+        let moved: Moved = as_type(&path, answer)?;
+        say(format!("shard {} moves from node {} to node {}", moved.shard, moved.from, moved.to));
+    }
+    if wait { follow(&operator, !args.json).await } else { Ok(Verdict::Well) }
+}
+
+async fn show_layout(args: &OperatorArgs) -> anyhow::Result<Verdict> {
+    let answer = Operator::new(args)?.get(PATH).await?;
+    if args.json {
+        show::json(&answer);
+        return Ok(Verdict::Well);
+    }
+    let layout: Layout = as_type(PATH, answer)?;
+    let mut table = Table::new(&["SHARD", "REPLICAS", "LEADER", "CHANNELS", "STATE"]);
+    for shard in &layout.shards {
+        let state = if shard.settled { "settled" } else { "moving" };
+        let cells = [shard.shard.to_string(), listed(&shard.replicas), shard.leader.to_string()];
+        let [number, replicas, leader] = cells;
+        table.row([number, replicas, leader, shard.channels.to_string(), state.to_owned()]);
+    }
+    table.print_or("the cluster is not formed yet");
+    if let Some(change) = &layout.change {
+        let by = if change.automatic { "by the cluster itself" } else { "by an operator" };
+        say(format!(
+            "change {}, {by}: {} ({} of {} moves done)",
+            change.number, change.state, change.done, change.total
+        ));
+    }
+    Ok(Verdict::Well)
+}
+
+async fn plan(args: &OperatorArgs) -> anyhow::Result<Verdict> {
+    let path = "/v1/admin/layout/plan";
+    let answer = Operator::new(args)?.post(path, &json!({})).await?;
+    if args.json {
+        show::json(&answer);
+        return Ok(Verdict::Well);
+    }
+    let plan: Plan = as_type(path, answer)?;
+    let mut table = Table::new(&["SHARD", "FROM", "TO", "LEADER"]);
+    for each in &plan.moves {
+        table.row([each.shard.to_string(), listed(&each.from), listed(&each.to), each.leader.to_string()]);
+    }
+    table.print_or("every shard lies where the present nodes want it");
+    if !plan.moves.is_empty() {
+        let Cost { replicas, leads, channels } = plan.cost;
+        say(format!("{replicas} replicas are copied; {leads} shards with {channels} channels are led elsewhere then"));
+        say(format!("begin it with gateway layout apply --number {}", plan.number));
+    }
+    Ok(Verdict::Well)
+}
+
+async fn apply(args: &ApplyArgs) -> anyhow::Result<Verdict> {
+    let operator = Operator::new(&args.operator)?;
+    let mut body = json!({ "at_once": args.at_once });
+    if let Some(number) = args.number {
+        body["number"] = json!(number);
+    }
+    let answer = operator.post("/v1/admin/layout/apply", &body).await?;
+    if args.operator.json {
+        show::json(&answer);
+    }
+    if args.detach {
+        return Ok(Verdict::Well);
+    }
+    follow(&operator, !args.operator.json).await
+}
+
+async fn watch(args: &OperatorArgs) -> anyhow::Result<Verdict> {
+    follow(&Operator::new(args)?, !args.json).await
+}
+
+/// Shows how the change goes until it is over. Well when every move was done.
+async fn follow(operator: &Operator, shown: bool) -> anyhow::Result<Verdict> {
+    let on_terminal = std::io::stdout().is_terminal();
+    let mut last = String::new();
+    loop {
+        let Layout { change, .. } = operator.read(PATH).await?;
+        let Some(change) = change else {
+            say("the layout was never changed");
+            return Ok(Verdict::Well);
+        };
+        let line = progress(&change);
+        if shown && line != last {
+            if on_terminal {
+                rewrite(&line, last.chars().count())
+            } else {
+                say(&line)
+            }
+            last = line;
+        }
+        if change.state != "running" {
+            if shown && on_terminal {
+                say("");
+            }
+            return Ok(Verdict::of(change.done == change.total));
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+/// One line: a bar, how many moves are over, and which run.
+fn progress(change: &Change) -> String {
+    let over = change.done + change.cancelled;
+    let full = (over * BAR).checked_div(change.total).unwrap_or(BAR);
+    let running = change.moves.iter().filter(|each| each.state == "running");
+    let running: Vec<String> =
+        running.map(|each| format!("{}: {} -> {}", each.shard, listed(&each.from), listed(&each.to))).collect();
+    let what = if running.is_empty() { change.state.clone() } else { running.join("; ") };
+    format!("[{}{}] {over}/{} {what}", "#".repeat(full), ".".repeat(BAR - full), change.total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_fills_with_what_is_over() {
+        let each =
+            |shard, state: &str| Move { shard, from: vec![1], to: vec![1, 2], leader: 1, state: state.to_owned() };
+        let change = |state: &str, done, moves: Vec<Move>| Change {
+            number: 1,
+            state: state.to_owned(),
+            automatic: false,
+            total: moves.len(),
+            running: 1,
+            done,
+            cancelled: 0,
+            moves,
+        };
+        let half = change("running", 1, vec![each(4, "done"), each(7, "running")]);
+        assert_eq!(progress(&half), format!("[{}{}] 1/2 7: 1 -> 1,2", "#".repeat(15), ".".repeat(15)));
+        assert_eq!(progress(&change("done", 0, Vec::new())), format!("[{}] 0/0 done", "#".repeat(30)));
+    }
+}

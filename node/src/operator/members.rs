@@ -1,0 +1,138 @@
+//! `gateway token`, `drain`, `undrain` and `node`: who is of the cluster, and who is in service.
+
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use model::id::NodeId;
+use model::time::Timestamp;
+use reqwest::Method;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::Verdict;
+use super::client::{Operator, as_type};
+use super::show;
+use crate::cli::members::{NodeCommand, NodeRef, TokenArgs};
+use crate::cli::operator::OperatorArgs;
+use crate::console::say;
+
+/// Between two looks at how far it is.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// How long a drain may take: a hand-over of each shard, one after the other.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(300);
+
+#[derive(Deserialize)]
+struct Token {
+    token: String,
+    expires_at: Timestamp,
+}
+
+/// What of a row of `GET /v1/admin/nodes` matters here.
+#[derive(Deserialize)]
+struct Node {
+    id: NodeId,
+    address: String,
+    state: String,
+    member: String,
+    replicas: usize,
+    weight: u32,
+    owns: Option<Vec<u16>>,
+}
+
+#[derive(Deserialize)]
+struct Nodes {
+    data: Vec<Node>,
+}
+
+pub async fn token(args: &TokenArgs) -> anyhow::Result<Verdict> {
+    const PATH: &str = "/v1/admin/tokens";
+    let operator = Operator::new(&args.operator)?;
+    let answer = operator.post(PATH, &json!({ "expires_in_seconds": args.expires.as_secs() })).await?;
+    if args.operator.json {
+        show::json(&answer);
+        return Ok(Verdict::Well);
+    }
+    let Token { token, expires_at } = as_type(PATH, answer)?;
+    let via = nodes(&operator).await?.into_iter().find(|node| node.state == "ready").map(|node| node.address);
+    say(&token);
+    say(format!("lets one node in until {}; on its machine:", expires_at.to_iso()));
+    let via = via.as_deref().unwrap_or("HOST:PORT");
+    say(format!("  gateway join --token {token} --via {via} --advertise HOST:8082"));
+    Ok(Verdict::Well)
+}
+
+pub async fn drain(args: &NodeRef) -> anyhow::Result<Verdict> {
+    let (operator, node) = (Operator::new(&args.operator)?, args.node);
+    let answer = operator.post(&format!("/v1/admin/nodes/{node}/drain"), &json!({})).await?;
+    if args.wait {
+        let deadline = Instant::now() + DRAIN_PATIENCE;
+        while one(&operator, node).await?.is_some_and(|node| node.owns.is_some_and(|owns| !owns.is_empty())) {
+            if Instant::now() > deadline {
+                bail!("node {node} still owns shards after {DRAIN_PATIENCE:?}: look with gateway shards");
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+    let done = if args.wait { "owns nothing any more" } else { "is being drained" };
+    told(&args.operator, &answer, &format!("node {node} {done}"));
+    Ok(Verdict::Well)
+}
+
+pub async fn undrain(args: &NodeRef) -> anyhow::Result<Verdict> {
+    let (operator, node) = (Operator::new(&args.operator)?, args.node);
+    let answer = operator.post(&format!("/v1/admin/nodes/{node}/undrain"), &json!({})).await?;
+    while args.wait && one(&operator, node).await?.is_some_and(|node| node.state == "draining") {
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+    told(&args.operator, &answer, &format!("node {node} may lead again"));
+    Ok(Verdict::Well)
+}
+
+pub async fn node(command: NodeCommand) -> anyhow::Result<Verdict> {
+    match command {
+        NodeCommand::Remove(args) => remove(&args).await,
+        NodeCommand::Weigh { node, weight, operator: args } => {
+            let operator = Operator::new(&args)?;
+            let path = format!("/v1/admin/nodes/{node}");
+            let answer = operator.change(Method::PATCH, &path, Some(&json!({ "weight": weight }))).await?;
+            let weight = as_type::<Node>(&path, answer.clone())?.weight;
+            told(&args, &answer, &format!("node {node} weighs {weight}; see gateway layout plan"));
+            Ok(Verdict::Well)
+        }
+    }
+}
+
+async fn remove(args: &NodeRef) -> anyhow::Result<Verdict> {
+    let (operator, node) = (Operator::new(&args.operator)?, args.node);
+    let answer = operator.change(Method::DELETE, &format!("/v1/admin/nodes/{node}"), None).await?;
+    let mut left = usize::MAX;
+    while args.wait
+        && let Some(row) = one(&operator, node).await?
+    {
+        if row.replicas != left && !args.operator.json {
+            say(format!("node {node} is {}, {} replicas left", row.member, row.replicas));
+        }
+        left = row.replicas;
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+    let done = if args.wait { "is removed" } else { "leaves; it is removed when nothing is placed on it any more" };
+    told(&args.operator, &answer, &format!("node {node} {done}"));
+    Ok(Verdict::Well)
+}
+
+fn told(args: &OperatorArgs, answer: &Value, words: &str) {
+    if args.json {
+        show::json(answer);
+    } else {
+        say(words);
+    }
+}
+
+async fn nodes(operator: &Operator) -> anyhow::Result<Vec<Node>> {
+    Ok(operator.read::<Nodes>("/v1/admin/nodes").await?.data)
+}
+
+async fn one(operator: &Operator, id: NodeId) -> anyhow::Result<Option<Node>> {
+    Ok(nodes(operator).await?.into_iter().find(|node| node.id == id))
+}

@@ -1,0 +1,113 @@
+//! Nodes and shards move while sends go on.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use serde_json::{Value, json};
+use tests::grown::{Grown, MOVES};
+use tests::load::Load;
+use tests::tenant::{Paired, Tenant, number};
+use tests::wait::{check, eventually, seconds};
+
+/// Sends a second: what a machine that is busy with other tests can bear.
+const RATE: u32 = 40;
+
+/// Three nodes that share the shards, with channels on many of them.
+async fn three(channels: usize) -> (Grown, Tenant, Vec<Paired>, String) {
+    let mut grown = Grown::start().await;
+    grown.join(1, 2).await;
+    grown.join(2, 3).await;
+    grown.settled(1, 3, &[]).await;
+    let tenant = Tenant::new(&grown.cluster).await;
+    let mut paired = Vec::new();
+    for number in 0..channels {
+        paired.push(tenant.paired(&format!("Channel {number}")).await);
+    }
+    let to = number();
+    tenant.simulator().phone(&to, json!({})).await;
+    (grown, tenant, paired, to)
+}
+
+fn replicas_on(layout: &Value, node: u64) -> usize {
+    let shards = layout["shards"].as_array().unwrap();
+    shards.iter().filter(|shard| shard["replicas"].as_array().unwrap().contains(&json!(node))).count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fourth_node_takes_its_share_and_gives_it_back_under_load_without_a_failed_send() {
+    let (mut grown, tenant, channels, to) = three(16).await;
+    let load = Load::start(&tenant, &channels, &to, &[1, 2, 3], RATE);
+
+    grown.join(3, 4).await;
+    let before = grown.settled(1, 3, &[]).await;
+    assert_eq!(replicas_on(&before, 4), 0, "nothing moves until an operator wants it: {before}");
+    let plan = grown.operator(1).post("/v1/admin/layout/plan", json!({})).await.expect(200);
+    let planned = plan["moves"].as_array().unwrap().len();
+    assert!(planned > 0 && plan["cost"]["replicas"].as_u64().unwrap() > 0, "{plan}");
+    let shown = grown.command(1, &["layout", "plan"]).await.succeeded().stdout;
+    assert!(shown.contains("replicas are copied"), "{shown}");
+
+    let stale = json!({ "number": plan["number"].as_u64().unwrap() + 1 });
+    grown.operator(1).post("/v1/admin/layout/apply", stale).await.expect_error(409, "concurrent_modification");
+    let number = plan["number"].to_string();
+    let shown = grown.command(2, &["layout", "apply", "--number", &number]).await.succeeded().stdout;
+    assert!(shown.contains(&format!("{planned}/{planned}")), "{shown}");
+    let after = grown.settled(4, 3, &[]).await;
+    assert!(replicas_on(&after, 4) > 0, "{after}");
+    let again = grown.operator(1).post("/v1/admin/layout/plan", json!({})).await.expect(200);
+    assert_eq!(again["moves"], json!([]), "it is where the ring wants it");
+
+    // One shard goes by hand, to a node that had no replica of it.
+    let shard = after["shards"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|shard| !shard["replicas"].as_array().unwrap().contains(&json!(4)));
+    let shard = shard.unwrap()["shard"].to_string();
+    grown.command(3, &["shard", "move", &shard, "--to", "4", "--wait"]).await.succeeded();
+    eventually("the shard is led where it was moved to", MOVES, async || {
+        let row = grown.node_row(1, 4).await.ok_or("no row")?;
+        check(row["owns"].as_array().unwrap().iter().any(|owned| owned.to_string() == shard), row.to_string())
+    })
+    .await;
+
+    grown.command(1, &["node", "remove", "4", "--wait"]).await.succeeded();
+    grown.settled(1, 3, &[4]).await;
+    let report = load.end().await;
+    assert_eq!(report.failures, Vec::<String>::new(), "of {} sends", report.taken.len());
+    report.prove(&tenant.simulator()).await;
+    println!("{} sends, the longest took {:?}", report.taken.len(), report.longest);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_layout_goes_on_after_kills_and_what_has_not_begun_can_be_cancelled() {
+    let (mut grown, tenant, channels, to) = three(4).await;
+    grown.join(1, 4).await;
+    let begun = grown.operator(1).post("/v1/admin/layout/apply", json!({ "at_once": 1 })).await.expect(202);
+    assert_eq!(begun["state"], "running", "{begun}");
+    let total = begun["total"].as_u64().unwrap();
+
+    // Whoever drives it, and whoever takes part in it.
+    for node in [1, 4] {
+        grown.kill(node);
+        grown.run(node as u16, node);
+        grown.cluster.wait_ready(node, &grown.client).await;
+    }
+    let layout = grown.settled(2, 3, &[]).await;
+    assert_eq!(layout["change"]["done"].as_u64(), Some(total), "{layout}");
+    assert!(replicas_on(&layout, 4) > 0, "{layout}");
+
+    // Back to three, and away from that again.
+    grown.operator(2).patch("/v1/admin/nodes/4", json!({ "weight": 8 })).await.expect(200);
+    let begun = grown.operator(2).post("/v1/admin/layout/apply", json!({ "at_once": 1 })).await.expect(202);
+    assert!(begun["total"].as_u64().unwrap() > 1, "{begun}");
+    let cancelled = grown.operator(3).post("/v1/admin/layout/cancel", json!({})).await.expect(202);
+    assert!(cancelled["cancelled"].as_u64().unwrap() > 0, "{cancelled}");
+    let layout = grown.settled(3, 3, &[]).await;
+    assert_eq!(layout["change"]["state"], "cancelled", "{layout}");
+
+    let load = Load::start(&tenant, &channels, &to, &[1, 2, 3, 4], RATE);
+    tokio::time::sleep(seconds(3)).await;
+    let report = load.end().await;
+    assert_eq!(report.failures, Vec::<String>::new());
+    report.prove(&tenant.simulator()).await;
+}
