@@ -69,57 +69,57 @@ fn spread_over_zones(held: usize, candidates: &[NodeId], nodes: &BTreeMap<NodeId
     held.iter().copied().chain(first_of_zone).chain(rest).take(REPLICAS).collect()
 }
 
-/// Deals the leads by weight: whoever leads a shard goes on with it up to its share, and the rest goes to the replicas
-/// with the fewest leads for their weight, equal ones by the ring's order.
+/// Deals the leads by weight. Whoever leads a shard goes on with it where it can; a lead moves only when that makes the
+/// loads more equal, so what was dealt once is dealt the same again.
 pub(crate) fn deal_leads(
     placed: &[(ShardId, Vec<NodeId>)],
     leaders: &BTreeMap<ShardId, NodeId>,
     nodes: &[NodeRecord],
 ) -> BTreeMap<ShardId, NodeId> {
     let weights: BTreeMap<NodeId, u64> = nodes.iter().map(|node| (node.id, u64::from(node.weight.max(1)))).collect();
-    let shares = shares(placed, leaders, &weights);
+    let weight = |id: &NodeId| weights.get(id).copied().unwrap_or(1);
     let mut held: BTreeMap<NodeId, u64> = BTreeMap::new();
     let mut dealt: BTreeMap<ShardId, NodeId> = BTreeMap::new();
     for (shard, replicas) in placed {
-        let kept = leaders.get(shard).filter(|leader| replicas.contains(leader) && weights.contains_key(leader));
-        let fits = |leader: &&NodeId| held.get(leader).copied().unwrap_or(0) < shares.get(leader).copied().unwrap_or(0);
-        if let Some(leader) = kept.filter(fits) {
+        if let Some(leader) = leaders.get(shard).filter(|leader| replicas.contains(leader)) {
             *held.entry(*leader).or_default() += 1;
             dealt.insert(*shard, *leader);
         }
     }
     for (shard, replicas) in placed {
-        if dealt.contains_key(shard) {
-            continue;
-        }
         // Leads in thousandths of the weight, so that whole numbers compare.
-        let load =
-            |id: &NodeId| (held.get(id).copied().unwrap_or(0) + 1) * 1000 / weights.get(id).copied().unwrap_or(1);
-        if let Some(leader) = replicas.iter().copied().min_by_key(load) {
+        let load = |id: &NodeId| (held.get(id).copied().unwrap_or(0) + 1) * 1000 / weight(id);
+        if !dealt.contains_key(shard)
+            && let Some(leader) = replicas.iter().copied().min_by_key(load)
+        {
             *held.entry(leader).or_default() += 1;
             dealt.insert(*shard, leader);
+        }
+    }
+    // The sum of the squares of leads, each by its weight, falls with every step, so this ends.
+    while let Some((shard, to)) = better_lead(placed, &dealt, &held, weight) {
+        if let Some(from) = dealt.insert(shard, to) {
+            *held.entry(from).or_default() -= 1;
+            *held.entry(to).or_default() += 1;
         }
     }
     dealt
 }
 
-/// How many leads fall to each node: its part rounded down, and one more of the rest to those that lead the most now.
-fn shares(
+/// The first lead that would be better off at another replica, and that replica.
+fn better_lead(
     placed: &[(ShardId, Vec<NodeId>)],
-    leaders: &BTreeMap<ShardId, NodeId>,
-    weights: &BTreeMap<NodeId, u64>,
-) -> BTreeMap<NodeId, u64> {
-    let all = placed.len() as u64;
-    let whole = weights.values().sum::<u64>().max(1);
-    let mut shares: BTreeMap<NodeId, u64> = weights.iter().map(|(id, weight)| (*id, all * weight / whole)).collect();
-    let leads_now = |id: &NodeId| leaders.values().filter(|leader| *leader == id).count();
-    let mut first: Vec<NodeId> = weights.keys().copied().collect();
-    first.sort_by_key(|id| (std::cmp::Reverse(leads_now(id)), *id));
-    let rest = usize::try_from(all - shares.values().sum::<u64>()).unwrap_or(0);
-    for id in first.into_iter().take(rest) {
-        *shares.entry(id).or_default() += 1;
-    }
-    shares
+    dealt: &BTreeMap<ShardId, NodeId>,
+    held: &BTreeMap<NodeId, u64>,
+    weight: impl Fn(&NodeId) -> u64,
+) -> Option<(ShardId, NodeId)> {
+    let leads = |id: &NodeId| held.get(id).copied().unwrap_or(0);
+    placed.iter().find_map(|(shard, replicas)| {
+        let from = dealt.get(shard)?;
+        let gains = |to: &&NodeId| (2 * leads(from) - 1) * weight(to) > (2 * leads(to) + 1) * weight(from);
+        let to = replicas.iter().filter(gains).min_by_key(|to| leads(to) * 1000 / weight(to))?;
+        Some((*shard, *to))
+    })
 }
 
 #[cfg(test)]

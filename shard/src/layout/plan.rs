@@ -225,6 +225,7 @@ mod tests {
                 prop_assert!(!each.to.is_empty() && each.to.contains(&each.leader));
                 prop_assert!(each.from.iter().filter(|node| !each.to.contains(node)).count() <= 1);
             }
+            prop_assert_eq!(balance(&refs(&moved), &now), []);
         }
     }
 }
