@@ -44,7 +44,7 @@ pub struct Report {
 impl Load {
     /// Sends texts to a number from these channels in turn, `per_second` in all, through these nodes.
     pub fn start(tenant: &Tenant, channels: &[Paired], to: &str, nodes: &[u64], per_second: u32) -> Self {
-        const SENDERS: u32 = 8;
+        const SENDERS: u32 = 16;
         let plan = Arc::new(Plan { nodes: Mutex::default(), stop: AtomicBool::new(false) });
         let load = Self { plan: plan.clone(), tenant: (client(), tenant.key.clone()), senders: Vec::new() };
         load.use_nodes(tenant, nodes);

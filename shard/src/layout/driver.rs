@@ -160,7 +160,8 @@ mod tests {
             deployment_key: SealedKey { wrapped_by, sealed: Vec::new() },
             formed_at: Timestamp(0),
         };
-        let mut state = DirectoryState { cluster: Some(Arc::new(cluster)), ..DirectoryState::default() };
+        let mut state = DirectoryState::default();
+        state.cluster = Some(Arc::new(cluster));
         state.nodes = nodes.iter().map(|node| (node.id, Arc::new(node.clone()))).collect();
         state.placement = placed
             .into_iter()
