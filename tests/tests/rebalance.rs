@@ -62,11 +62,11 @@ async fn a_fourth_node_takes_its_share_and_gives_it_back_under_load_without_a_fa
         .unwrap()
         .iter()
         .find(|shard| !shard["replicas"].as_array().unwrap().contains(&json!(4)));
-    let shard = shard.unwrap()["shard"].to_string();
-    grown.command(3, &["shard", "move", &shard, "--to", "4", "--wait"]).await.succeeded();
+    let shard = shard.unwrap()["shard"].as_u64();
+    grown.command(3, &["shard", "move", &shard.unwrap().to_string(), "--to", "4", "--wait"]).await.succeeded();
     eventually("the shard is led where it was moved to", MOVES, async || {
         let row = grown.node_row(1, 4).await.ok_or("no row")?;
-        check(row["owns"].as_array().unwrap().iter().any(|owned| owned.to_string() == shard), row.to_string())
+        check(row["owns"].as_array().unwrap().iter().any(|owned| owned.as_u64() == shard), row.to_string())
     })
     .await;
 
