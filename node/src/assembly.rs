@@ -41,6 +41,7 @@ use crate::joining::desk::{Desk, keep_authority};
 use crate::refusal::Refusal;
 use crate::run::Configured;
 use crate::telemetry;
+use crate::traces::Exporter;
 
 /// As `/healthz` and the `User-Agent` of webhooks show it.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -147,6 +148,11 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
         master_key: own_master_key,
         operator_token: operator_token.clone(),
     }));
+    if let Some(endpoint) = &config.traces.endpoint
+        && let Some(spans) = shard::trace::install(config.traces.sample)
+    {
+        tokio::spawn(Exporter::new(endpoint, config.node.id)?.run(spans, close_ports.clone()));
+    }
     tokio::spawn(telemetry::keep_metrics(metrics.clone(), close_ports.clone()));
     let (auth, support) = (auth::settings(&config.auth)?, support::settings(&config)?);
     let tls = certificate.as_ref().map(ApiCertificate::server_config).transpose().context("api.tls")?;

@@ -61,6 +61,8 @@ pub struct Config {
     pub history: History,
     #[serde(default)]
     pub log: Log,
+    #[serde(default)]
+    pub traces: Traces,
 }
 
 /// `[node]`: this process.
@@ -385,6 +387,23 @@ impl Default for Log {
 pub enum LogFormat {
     Text,
     Json,
+}
+
+/// `[traces]`: OpenTelemetry, off unless a collector is named.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Traces {
+    /// A collector's base URL for OTLP over HTTP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+    /// The part of all traces that is recorded, from 0 to 1; the same on every node, or traces have holes.
+    pub sample: f64,
+}
+
+impl Default for Traces {
+    fn default() -> Self {
+        Self { endpoint: None, sample: 1.0 }
+    }
 }
 
 impl Config {

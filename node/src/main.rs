@@ -17,6 +17,7 @@ mod refusal;
 mod run;
 mod simulator;
 mod telemetry;
+mod traces;
 
 use std::process::ExitCode;
 

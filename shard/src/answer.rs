@@ -6,16 +6,37 @@ use std::time::Instant;
 use model::error::ApiError;
 use model::limit::LimitScope;
 use model::time::Timestamp;
+use tracing::Instrument;
 
 use crate::call::{Answer, Ask, Call, Done};
 use crate::deliveries;
 use crate::history;
 use crate::owner::{NotOwner, Owner};
 use crate::stream;
+use crate::trace::{self, Kind, Place};
 use crate::usage;
 
-/// Answers a call at the owner of its shard.
+/// Answers a call at the owner of its shard. What it logs meanwhile bears the request's id, when the request is traced.
 pub async fn to(owner: &Arc<Owner>, call: Call) -> Answer {
+    let traced = matches!(call.ask, Ask::Channel { .. })
+        .then(|| trace::begin(&call.request_id.0, Place::Within, Kind::Server, || "owner".to_owned()));
+    let Some(traced) = traced.flatten() else { return answer(owner, call).await };
+    let span = tracing::info_span!("call", request_id = %call.request_id, trace_id = traced.trace());
+    let traced = traced
+        .with("gateway.node_id", i64::try_from(owner.node.node).unwrap_or(i64::MAX))
+        .with("gateway.shard", i64::from(owner.shard))
+        .with("gateway.epoch", i64::try_from(owner.epoch).unwrap_or(i64::MAX));
+    let answer = answer(owner, call).instrument(span).await;
+    let failure = match &answer {
+        Answer::NotOwner => Some("no longer the owner".to_owned()),
+        Answer::Result { result: Err(error), .. } => Some(error.code.as_str().to_owned()),
+        Answer::Result { result: Ok(_), .. } => None,
+    };
+    traced.failed(failure).end();
+    answer
+}
+
+async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
     let deadline = Instant::now() + call.budget;
     let now = Timestamp::now();
     let done = |done: Done| Answer::Result { channel_level: None, result: Ok(done) };

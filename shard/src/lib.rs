@@ -7,6 +7,7 @@
 //! - [`projection`]: what the network has told of groups, chats and the like, to be read in every status.
 //! - [`stream`]: the event stream of a customer over all its shards.
 //! - [`usage`]: what a customer uses, counted by channel and hour.
+//! - [`trace`]: what a request set going, for OpenTelemetry.
 //! - [`retention`]: how long what is stored is kept.
 //! - [`layout`], [`membership`], [`router`]: where shards live, and how they are found. [`facts`]: how each node is;
 //!   [`assessment`]: how their groups stand.
@@ -36,5 +37,6 @@ pub mod secrets;
 pub mod settings;
 pub mod stream;
 mod telemetry;
+pub mod trace;
 pub mod usage;
 pub mod webhook;

@@ -45,6 +45,7 @@ pub fn describe() {
     );
     describe_counter!("gateway_media_removed_total", "Media removed because nothing refers to them any more.");
     describe_counter!("gateway_media_damaged_total", "Media found to differ from what was stored.");
+    describe_counter!("gateway_spans_dropped_total", "Spans of traces that no collector took.");
     describe_counter!("gateway_trimmed_total", "Stored things that were deleted by age, by kind.");
     describe_histogram!(
         "gateway_send_seconds",
@@ -65,6 +66,7 @@ pub fn describe() {
         counter!("gateway_webhook_attempts_total", "outcome" => outcome.as_str()).increment(0);
     }
     counter!("gateway_lease_lost_total").increment(0);
+    counter!("gateway_spans_dropped_total").increment(0);
     counter!("gateway_media_repaired_total").increment(0);
     counter!("gateway_media_removed_total").increment(0);
     counter!("gateway_media_damaged_total").increment(0);

@@ -27,6 +27,7 @@ use raft::directory::records::ChannelRecord;
 use salvo::http::header::ALLOW;
 use salvo::http::{HeaderName, HeaderValue};
 use salvo::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
+use shard::trace::{self, Kind, Place};
 use tracing::{Instrument, Span, field};
 
 pub use authentication::{Address, caller, fresh_directory, key_caller};
@@ -234,8 +235,16 @@ impl Handler for Gate {
         *request.method_mut() = method.clone();
 
         let span = tracing::info_span!(
-            "request", request_id = %request_id, %method, path, customer = field::Empty,
+            "request", request_id = %request_id, %method, path, customer = field::Empty, trace_id = field::Empty,
         );
+        // Probes come every second and lead to nothing.
+        let traced = path.starts_with("/v1/").then(|| {
+            let name = || format!("{method} {path}");
+            let begun = trace::begin(&request_id.0, Place::First, Kind::Server, name)?;
+            span.record("trace_id", begun.trace());
+            let theirs = exchange.http.headers().get("traceparent").and_then(|value| value.to_str().ok());
+            Some(begun.linked(theirs).with("http.request.method", method.as_str()).with("http.route", path))
+        });
         let Answered { outcome, rate } = self.answer(exchange, &origin).instrument(span.clone()).await;
         let refused = outcome.as_ref().err().map(|error| error.code.as_str()).unwrap_or_default();
         let mut reply = outcome.unwrap_or_else(|error| Reply::error(&error, &request_id));
@@ -254,6 +263,12 @@ impl Handler for Gate {
         reply = origin.write(reply);
 
         let (status, elapsed) = (reply.status.as_u16(), started.elapsed());
+        if let Some(traced) = traced.flatten() {
+            let node = i64::try_from(self.app.cluster.node()).unwrap_or(i64::MAX);
+            let failure = (status >= 500).then(|| refused.to_owned());
+            let traced = traced.with("gateway.request_id", request_id.0.as_str()).with("gateway.node_id", node);
+            traced.with("http.response.status_code", i64::from(status)).failed(failure).end();
+        }
         span.in_scope(|| {
             let elapsed_ms = elapsed.as_secs_f64() * 1000.0;
             // An answer without a code is a probe's: it comes every second while a node starts, and is no failure.

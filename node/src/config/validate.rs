@@ -38,6 +38,18 @@ pub fn validate(config: &Config) -> Result<(), Refusal> {
     }
     history(config)?;
     auth::settings(&config.auth)?;
+    ensure(
+        config.traces.endpoint.as_deref().is_none_or(is_http_url),
+        "traces.endpoint",
+        "is no http or https URL",
+        "write http://host:4318",
+    )?;
+    ensure(
+        (0.0..=1.0).contains(&config.traces.sample),
+        "traces.sample",
+        "is not from 0 to 1",
+        "write 0.1 for a tenth",
+    )?;
     support::settings(config)?;
     ensure(
         config.drain.initial_wait.0 <= Duration::from_secs(600),

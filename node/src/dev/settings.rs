@@ -10,7 +10,7 @@ use crate::cli::{LimitArgs, UpArgs};
 use crate::config::auth::{Auth, Mail};
 use crate::config::{
     Account, Api, Bucket, Cluster, Config, Drain, Driver, Events, History, HostPort, HumanDuration, Limits, Log, Media,
-    Member, Network, Node, Ops, Peer, Secrets, Support, Timing, Webhooks,
+    Member, Network, Node, Ops, Peer, Secrets, Support, Timing, Traces, Webhooks,
 };
 use crate::config::{load, validate};
 use crate::key_files::write_private;
@@ -84,6 +84,7 @@ fn of_node(folder: &Folder, plan: Plan, args: &UpArgs, node: NodeId) -> Config {
         events: Events::default(),
         history: History::default(),
         log: Log::default(),
+        traces: Traces::default(),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::cli::joining::{InitArgs, NodeArgs};
 use crate::config::files::PeerIdentity;
 use crate::config::{
     Account, Api, Auth, Cluster, Config, Drain, Driver, Events, History, Limits, Log, Media, Member, Network, Node,
-    Ops, Peer, Secret, Secrets, Support, Timing, Webhooks, validate,
+    Ops, Peer, Secret, Secrets, Support, Timing, Traces, Webhooks, validate,
 };
 use crate::console::say;
 use crate::key_files::{random_hex, write_private};
@@ -91,6 +91,7 @@ fn configuration(args: &InitArgs) -> Config {
         events: Events::default(),
         history: History::default(),
         log: Log::default(),
+        traces: Traces::default(),
     }
 }
 

@@ -24,6 +24,7 @@ use crate::command::{Command, Reply};
 use crate::keys;
 use crate::owner::Owner;
 use crate::records::{AttemptRow, AttemptTrigger, BegunAttempt, DeliveryRow, EventRow, decode};
+use crate::trace::{self, Kind, Place};
 use crate::webhook::attempt::{AttemptOutcome, AttemptRequest, Attempter};
 use crate::webhook::material::Material;
 
@@ -176,7 +177,23 @@ async fn outcome_of(means: &Means, owner: &Owner, delivery: &DeliveryRow) -> (Op
         headers: material.headers,
         now,
     };
+    let traced = delivery.correlation_id.as_deref().and_then(|origin| {
+        trace::begin(origin, Place::Within, Kind::Client, || format!("webhook {}", delivery.event.as_str()))
+    });
     let outcome = means.attempter.attempt(request).await;
+    if let Some(span) = traced {
+        let span = span
+            .with("gateway.endpoint_id", delivery.endpoint.to_string())
+            .with("gateway.delivery_id", delivery.id.to_string())
+            .with("gateway.event_id", delivery.event_id.to_string())
+            .with("gateway.attempt", i64::from(delivery.attempt_count) + 1)
+            .with("gateway.outcome", outcome.outcome.as_str())
+            .failed(outcome.error.clone());
+        match outcome.http_status {
+            Some(status) => span.with("http.response.status_code", i64::from(status)).end(),
+            None => span.end(),
+        }
+    }
     metrics::counter!("gateway_webhook_attempts_total", "outcome" => outcome.outcome.as_str()).increment(1);
     if outcome.outcome == Outcome::Success && delivery.event == EventName::MessageReceived {
         let took = Timestamp::now().since(delivery.created_at);

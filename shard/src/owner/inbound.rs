@@ -17,6 +17,7 @@ use crate::command::{Command, NewEvent};
 use crate::history::{Direction, Source};
 use crate::projection::{self, contacts};
 use crate::records::{MessageRow, decode};
+use crate::trace::{self, Kind, Place};
 
 /// Tells the event of a recovered message from that of the undecryptable one (supplement 24).
 const RECOVERED: &str = "recovered";
@@ -78,6 +79,10 @@ impl Channel {
             row.correlation_id.clone_from(&unread.correlation_id);
         }
         metrics::counter!("gateway_inbound_total", "type" => row.content.type_name()).increment(1);
+        if let Some(span) = trace::begin(&row.correlation_id, Place::First, Kind::Consumer, || "receive".to_owned()) {
+            let span = span.since(now).with("gateway.message_id", row.message_id.as_str());
+            span.with("gateway.channel_id", self.row.id.to_string()).end();
+        }
         self.meet(turn, &row);
         let payload = match &row.content {
             Content::Reaction { .. } => reaction_payload(&row, sender, false, at),

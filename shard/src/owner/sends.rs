@@ -27,6 +27,7 @@ use crate::machine::OFFLINE_QUEUE;
 use crate::media::record::MediaRow;
 use crate::projection::{Projected, Rows, stories};
 use crate::records::{Failure, LidRow, MessageRow, MessageState, OutboxEntry, decode, encode};
+use crate::trace::{self, Kind, Place};
 
 /// The code of a message that failed because of its recipient.
 const UNDELIVERABLE: &str = "undeliverable_recipient";
@@ -239,6 +240,10 @@ impl Channel {
         let row = &entry.row;
         let now = Timestamp::now();
         metrics::histogram!("gateway_send_seconds").record(now.since(row.created_at).as_secs_f64());
+        if let Some(span) = trace::begin(&row.correlation_id, Place::Within, Kind::Client, || "send".to_owned()) {
+            let span = span.since(row.created_at).with("gateway.message_id", id.as_str());
+            span.with("gateway.channel_id", self.row.id.to_string()).end();
+        }
         metrics::counter!("gateway_sends_total", "type" => row.content.type_name(), "outcome" => "sent").increment(1);
         let sent = status_payload(row, AckStatus::Sent, at, None);
         let payloads = match &row.content {
