@@ -180,6 +180,8 @@ pub enum Reason {
     User,
     Admin,
     Banned,
+    /// Its cluster was restored from a backup: whether its session may go on is for a person to say.
+    Restored,
 }
 
 impl Reason {
@@ -207,6 +209,7 @@ impl Reason {
             Self::User => "user",
             Self::Admin => "admin",
             Self::Banned => "banned",
+            Self::Restored => "restored",
         }
     }
 }

@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use reqwest::{Client, Method, StatusCode};
+use reqwest::{Client, Method, Response, StatusCode};
 use serde_json::Value;
 
 /// Longer than any answer of the gateway takes, a QR wait of 10 s included.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// For a body that is read piece by piece, as a backup is.
+const LONGEST_BODY: Duration = Duration::from_secs(24 * 3600);
 
 /// A machine that is gone answers nothing at all; another one is asked then.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -49,6 +52,21 @@ impl Caller {
         let status = answer.status();
         let text = answer.text().await.with_context(|| format!("{method} {}{path}", self.base))?;
         Ok((status, serde_json::from_str(&text).unwrap_or(Value::String(text))))
+    }
+
+    /// Begins to read an answer that may be long; whoever reads its body bounds the wait for each piece.
+    ///
+    /// # Errors
+    /// When no answer came.
+    pub async fn open(&self, path: &str) -> anyhow::Result<Response> {
+        let mut request = self.client.get(format!("{}{path}", self.base)).timeout(LONGEST_BODY);
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        let beginning = tokio::time::timeout(TIMEOUT, request.send()).await;
+        beginning
+            .with_context(|| format!("GET {}{path} was not answered within {TIMEOUT:?}", self.base))?
+            .with_context(|| format!("GET {}{path}", self.base))
     }
 
     /// The body of an answer that has to be a success.

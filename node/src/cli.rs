@@ -1,5 +1,6 @@
 //! The command line: what can be asked, and how it reads in `--help`.
 
+pub mod backup;
 pub mod joining;
 pub mod members;
 pub mod operator;
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+use self::backup::{BackupArgs, RestoreArgs};
 use self::joining::{InitArgs, JoinArgs};
 use self::operator::OperatorCommand;
 
@@ -40,6 +42,10 @@ pub enum Command {
     Init(Box<InitArgs>),
     /// Make this machine a node of a cluster, with a token of it
     Join(Box<JoinArgs>),
+    /// Copy a running cluster into a folder
+    Backup(Box<BackupArgs>),
+    /// Make a new cluster of one node out of a backup
+    Restore(Box<RestoreArgs>),
     /// Run the network simulator
     Simulator(SimulatorArgs),
     /// Run a whole cluster on this machine, for development

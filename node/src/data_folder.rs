@@ -51,6 +51,14 @@ impl DataFolder {
         Err(Refusal::new(subject, "holds another node's data", "name an empty folder"))
     }
 
+    /// Makes a folder that of a node whose stores were put there, by a restore: the last of it that is written.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn found(path: &Path, cluster_id: Uuid, node_id: NodeId, storage_id: Uuid) -> io::Result<()> {
+        write_identity(path, &FolderIdentity { format: FORMAT, cluster_id, node_id, storage_id })
+    }
+
     /// Opens the folder of this node, or makes it one.
     ///
     /// # Errors

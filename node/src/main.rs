@@ -1,6 +1,7 @@
 //! `gateway`: one binary that is a node, the network simulator, or a whole development cluster.
 
 mod assembly;
+mod backup;
 mod caller;
 mod certificate;
 mod cli;
@@ -49,6 +50,8 @@ fn execute(cli: Cli) -> anyhow::Result<Verdict> {
         Command::Run(source) => in_runtime(run::run(configured(&source)?))?,
         Command::Init(args) => joining::init::run(&args)?,
         Command::Join(args) => in_runtime(async move { joining::ask::run(&args).await })?,
+        Command::Backup(args) => return in_runtime(backup::run(*args)),
+        Command::Restore(args) => backup::restore::run(&args)?,
         Command::Simulator(args) => {
             telemetry::init_logs(&config::Log::default())?;
             in_runtime(simulator::run(args.control, args.network, args.qr_time_scale))?;

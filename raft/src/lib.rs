@@ -4,8 +4,10 @@
 //! - [`directory`]: the state machine that the whole cluster shares.
 //! - [`host`]: owns the groups, their log and their state on disk, and the threads that serve them.
 //! - [`group`]: one Raft group as its users see it: propose, read, watch its leadership.
+//! - [`backup`]: a group's state outside of a cluster.
 //! - [`transport`]: mutual TLS between the nodes; also carries the calls of the floors above.
 
+pub mod backup;
 pub mod directory;
 pub mod group;
 pub mod host;

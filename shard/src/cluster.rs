@@ -24,6 +24,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use crate::backup::exports::Exports;
 use crate::call::{Answer, Ask, CALL_VERSION, Call, Done, Live, Work};
 use crate::deliveries::{Deliveries, DeliveryRules};
 use crate::facts::Survey;
@@ -111,6 +112,7 @@ pub struct Cluster {
     context: Arc<NodeContext>,
     owners: Arc<Owners>,
     router: Arc<Router>,
+    exports: Arc<Exports>,
     /// Set when the process is about to end.
     stopping: AtomicBool,
     excluded: watch::Sender<Option<Excluded>>,
@@ -130,8 +132,16 @@ impl Cluster {
         let directory = Directory::open(node, &host, peers.clone()).await?;
         let owners = Arc::new(Owners::default());
         let blobs = Blobs::start(config.media.blobs.clone(), host.clone(), peers.clone(), directory.clone()).await?;
-        let router =
-            Router::new(node, config.version, host.clone(), peers, directory.clone(), owners.clone(), blobs.clone());
+        let router = Router::new(
+            node,
+            config.version,
+            host.clone(),
+            peers.clone(),
+            directory.clone(),
+            owners.clone(),
+            blobs.clone(),
+        );
+        let exports = Exports::start(host.clone(), peers, directory.clone());
         let secrets = Arc::new(config.secrets);
         let fetcher = config.attempter.fetcher();
         let media = MediaStore::new(config.media, blobs, fetcher, directory.clone(), secrets.clone());
@@ -165,6 +175,7 @@ impl Cluster {
             context: context.clone(),
             owners: owners.clone(),
             router,
+            exports,
             stopping: AtomicBool::new(false),
             excluded: watch::Sender::new(None),
             stop: stop.clone(),
@@ -234,6 +245,11 @@ impl Cluster {
     /// The disk under this node's data folder.
     pub(crate) async fn disk(&self) -> Option<DiskFacts> {
         self.host.disk().await
+    }
+
+    /// What is read out of the cluster for a backup.
+    pub fn exports(&self) -> &Arc<Exports> {
+        &self.exports
     }
 
     /// How the nodes are that answer at once.

@@ -310,6 +310,16 @@ pub fn blob_ref(sha256: &Sha256Hex, channel: ChannelId, id: MediaId) -> Vec<u8> 
     key(BLOB_REF, &[sha256.0.as_bytes(), channel.as_bytes(), id.as_bytes()])
 }
 
+/// Whether a key is that of a piece of media.
+pub fn is_media(key: &[u8]) -> bool {
+    key.first() == Some(&MEDIA)
+}
+
+/// Whether a key is that of a channel's row.
+pub fn is_channel(key: &[u8]) -> bool {
+    key.first() == Some(&CHANNEL)
+}
+
 /// All references to some bytes.
 pub fn blob_refs_to(sha256: &Sha256Hex) -> Range {
     under(key(BLOB_REF, &[sha256.0.as_bytes()]))

@@ -8,12 +8,14 @@
 //! - [`stream`]: the event stream of a customer over all its shards.
 //! - [`usage`]: what a customer uses, counted by channel and hour.
 //! - [`trace`]: what a request set going, for OpenTelemetry.
+//! - [`backup`]: the states of all groups, read out of a cluster that runs and fitted into a new one.
 //! - [`retention`]: how long what is stored is kept.
 //! - [`layout`], [`membership`], [`router`]: where shards live, and how they are found. [`facts`]: how each node is;
 //!   [`assessment`]: how their groups stand.
 
 mod answer;
 pub mod assessment;
+pub mod backup;
 mod buckets;
 pub mod call;
 pub mod cluster;

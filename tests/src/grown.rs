@@ -76,6 +76,34 @@ impl Grown {
         Self { cluster, client: client(), folder, base_port, places: 1, children: vec![simulator] }
     }
 
+    /// Runs `gateway restore` in the first place of a new cluster at the simulator of another one, of which the master
+    /// key is; what it said, and its nodes to come. None is started.
+    pub async fn restore(from: &Path, master_key_file: &Path, of: &Cluster) -> (Self, Finished) {
+        let (from, key, of) = (from.to_owned(), master_key_file.to_owned(), of.dev());
+        let restoring = move || {
+            let room = Room::take();
+            let mut temporary =
+                tempfile::Builder::new().prefix("gateway-test-").tempdir().expect("a folder can be made");
+            let keep = std::env::var_os("GATEWAY_KEEP").is_some();
+            temporary.disable_cleanup(keep);
+            let (folder, base_port) = (temporary.path().to_owned(), room.base_port);
+            let undertaker = Undertaker::of_processes(&folder, keep);
+            let place = place(&folder, base_port, 1);
+            let mut args = vec!["restore".to_owned(), "--from".to_owned(), from.display().to_string()];
+            args.extend(["--master-key-file".to_owned(), key.display().to_string()]);
+            args.extend(["--network".to_owned(), network_of(&of)]);
+            args.extend(["--base-url".to_owned(), format!("http://{}", local(base_port + 1))]);
+            args.extend(place.args());
+            let finished = binary::run(&args, &folder, COMMAND);
+            let token = std::fs::read_to_string(place.dir.join("operator.token")).unwrap_or_default();
+            let dev = Dev { nodes: Vec::new(), operator_token: token.trim().to_owned(), ..of };
+            let cluster = Cluster::of(folder.clone(), dev, undertaker, temporary, room);
+            let grown = Self { cluster, client: client(), folder, base_port, places: 1, children: Vec::new() };
+            (grown, finished)
+        };
+        tokio::task::spawn_blocking(restoring).await.expect("it did not panic")
+    }
+
     async fn ready_first(mut self) -> Self {
         self.run(1, 1);
         self.cluster.wait_ready(1, &self.client).await;
@@ -253,6 +281,12 @@ impl Place {
         ];
         flags.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
     }
+}
+
+/// Where nodes reach the simulator: the port after that of its control.
+fn network_of(dev: &Dev) -> String {
+    let (_, port) = dev.simulator.rsplit_once(':').expect("the simulator has a port");
+    local(port.parse::<u16>().expect("a port is a number") + 1)
 }
 
 fn local(port: u16) -> String {

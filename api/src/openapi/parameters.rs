@@ -18,6 +18,8 @@ pub fn of_path(path: &str, name: &str) -> Option<(Value, &'static str)> {
         "id" if path.starts_with("/v1/api-keys/") => (uuid(), "The API key"),
         "id" if path.starts_with("/v1/support/") || path.starts_with("/v1/admin/support/") => (uuid(), "The ticket"),
         "shard" => (json!({ "type": "integer", "minimum": 1, "maximum": 1024 }), "The shard"),
+        "group" => (json!({ "type": "integer", "minimum": 0, "maximum": 1024 }), "The Raft group; 0 is the directory"),
+        "sha256" => (json!({ "type": "string", "pattern": "^[0-9a-f]{64}$" }), "The hash of the bytes"),
         "delivery_id" => (uuid(), "The webhook delivery"),
         "media_id" => (uuid(), "The media"),
         "user_id" => (uuid(), "The member"),

@@ -4,6 +4,7 @@
 //! `status`, `shards` and `check` rest on a `survey`: every node is asked about itself.
 
 mod audit;
+mod backup;
 mod channels;
 mod check;
 mod customers;
@@ -40,6 +41,7 @@ pub fn routes() -> Vec<Route> {
     routes.extend(audit::routes());
     routes.extend(tokens::routes());
     routes.extend(layout::routes());
+    routes.extend(backup::routes());
     routes.extend(tickets::routes());
     routes.extend(metrics::routes());
     routes.extend(openapi::routes());

@@ -23,17 +23,9 @@ const OPERATOR_TOKEN_BYTES: usize = 24;
 /// # Errors
 /// A [`Refusal`](crate::refusal::Refusal) for what the caller gave; anything else when a file cannot be written.
 pub fn run(args: &InitArgs) -> anyhow::Result<()> {
-    let place = Place::choose(&args.node.dir)?;
-    let config = configuration(args);
-    validate::validate(&config)?;
-    let authority = Authority::create().context("making the authority")?;
-    let own = authority.issue(config.node.id).context("issuing the node's certificate")?;
-    write_private(&place.ca_key_file(), &authority.pair.key)?;
-    let identity =
-        PeerIdentity { ca_pem: authority.pair.certificate, cert_pem: own.certificate, key_pem: Secret(own.key) };
-    let config = Config { peer: Peer { ca_key_file: Some(place.ca_key_file()), ..config.peer }, ..config };
-    let cluster_id = config.cluster.cluster_id;
-    place.write(&identity, &random_hex(MASTER_KEY_BYTES), &random_hex(OPERATOR_TOKEN_BYTES), config)?;
+    let first = First::prepare(args)?;
+    let cluster_id = first.config.cluster.cluster_id;
+    let place = first.write(&random_hex(MASTER_KEY_BYTES))?;
     say(format!("cluster {cluster_id}, node 1, in {}", args.node.dir.display()));
     say(format!(
         "  keep a copy of     {} (without it nothing stored can be opened)",
@@ -43,6 +35,41 @@ pub fn run(args: &InitArgs) -> anyhow::Result<()> {
     say(format!("  start it with      gateway run --config {}", place.config_file().display()));
     say("  then let others in gateway token (here), gateway join (there)");
     Ok(())
+}
+
+/// The first node of a new cluster, before anything of it but its empty folder is written.
+pub struct First {
+    place: Place,
+    pub config: Config,
+}
+
+impl First {
+    /// Judges what the caller gave, and makes a cluster's id.
+    ///
+    /// # Errors
+    /// A [`Refusal`](crate::refusal::Refusal).
+    pub fn prepare(args: &InitArgs) -> anyhow::Result<Self> {
+        let place = Place::choose(&args.node.dir)?;
+        let config = configuration(args);
+        validate::validate(&config)?;
+        Ok(Self { place, config })
+    }
+
+    /// Makes an authority, a certificate and an operator's token, and writes all of it.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn write(self, master_key: &str) -> anyhow::Result<Place> {
+        let Self { place, config } = self;
+        let authority = Authority::create().context("making the authority")?;
+        let own = authority.issue(config.node.id).context("issuing the node's certificate")?;
+        write_private(&place.ca_key_file(), &authority.pair.key)?;
+        let identity =
+            PeerIdentity { ca_pem: authority.pair.certificate, cert_pem: own.certificate, key_pem: Secret(own.key) };
+        let config = Config { peer: Peer { ca_key_file: Some(place.ca_key_file()), ..config.peer }, ..config };
+        place.write(&identity, master_key, &random_hex(OPERATOR_TOKEN_BYTES), config)?;
+        Ok(place)
+    }
 }
 
 fn configuration(args: &InitArgs) -> Config {

@@ -1,13 +1,16 @@
 //! Asks the operator's port of a cluster, through whichever node answers.
 
 use std::fmt::Write;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use reqwest::{Method, StatusCode};
+use reqwest::{Method, Response, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::fs::File;
+use tokio::io::AsyncWriteExt;
 
 use super::access::Access;
 use crate::caller::Caller;
@@ -17,6 +20,17 @@ use crate::refusal::Refusal;
 /// How long a node may take to answer a question while there is another one to ask: longer than its own wait for the
 /// other nodes, and for a shard without an owner.
 const ANSWER: Duration = Duration::from_secs(8);
+
+/// How long the next piece of a long answer may take.
+const PIECE: Duration = Duration::from_secs(60);
+
+/// What came of fetching bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fetched {
+    Whole,
+    /// The cluster has them not, or no longer.
+    Gone,
+}
 
 /// A page of any list.
 #[derive(Deserialize)]
@@ -60,6 +74,35 @@ impl Operator {
                 Ok(body) => return Ok(body),
                 // Another node would say the same.
                 Err(error) if error.is::<Refusal>() => return Err(error),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or_else(|| anyhow::anyhow!("no node to ask")))
+    }
+
+    /// Writes the bytes of an answer to a file, from the first node that begins to answer.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get); what stands in the file is then a part of it at most.
+    pub async fn fetch(&self, path: &str, to: &Path) -> anyhow::Result<Fetched> {
+        let mut last = None;
+        for node in &self.nodes {
+            match self.caller.at(node.clone()).open(path).await {
+                Ok(response) if response.status().is_success() => {
+                    write_body(response, to).await.with_context(|| format!("GET {node}{path}"))?;
+                    return Ok(Fetched::Whole);
+                }
+                Ok(response) if matches!(response.status(), StatusCode::NOT_FOUND | StatusCode::GONE) => {
+                    return Ok(Fetched::Gone);
+                }
+                Ok(response) => {
+                    let (status, text) = (response.status(), response.text().await.unwrap_or_default());
+                    let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
+                    match judge(&Method::GET, node, path, status, body) {
+                        Err(error) if error.is::<Refusal>() => return Err(error),
+                        judged => last = judged.err(),
+                    }
+                }
                 Err(error) => last = Some(error),
             }
         }
@@ -124,6 +167,18 @@ impl Operator {
     pub async fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
         self.change(Method::POST, path, Some(body)).await
     }
+}
+
+/// Writes an answer to a file that its owner alone may read.
+async fn write_body(mut response: Response, to: &Path) -> anyhow::Result<()> {
+    let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(to).await;
+    let file = file.as_mut().map_err(|error| anyhow::anyhow!("{}: {error}", to.display()))?;
+    loop {
+        let piece = tokio::time::timeout(PIECE, response.chunk()).await;
+        let Some(piece) = piece.with_context(|| format!("nothing came for {PIECE:?}"))?? else { break };
+        file.write_all(&piece).await.with_context(|| to.display().to_string())?;
+    }
+    file.flush().await.with_context(|| to.display().to_string())
 }
 
 /// A text as a part of a path, or as a value of a query.

@@ -16,6 +16,7 @@ pub mod layout;
 mod machine;
 pub mod members;
 pub mod records;
+pub mod restore;
 mod retention;
 pub mod state;
 pub mod support;

@@ -22,6 +22,7 @@ use tokio::sync::{oneshot, watch};
 
 pub(crate) use self::core::{Core, Raft, Running};
 use crate::machine::GroupId;
+use crate::state::disk::StateDisk;
 pub use crate::state::reader::StateReader;
 use crate::types::{Command, TypeConfig, Waiter};
 
@@ -276,6 +277,10 @@ impl Group {
 
     pub fn reader(&self) -> StateReader {
         StateReader::new(self.core.state_disk().clone(), self.id())
+    }
+
+    pub(crate) fn state_disk(&self) -> Arc<StateDisk> {
+        self.core.state_disk().clone()
     }
 
     /// The applied index and a hash of all keys and values at that index, both of one moment.

@@ -119,7 +119,7 @@ impl Disk {
 
     /// Writes a batch, syncs it, and notes that. After an error nothing may be written any more: what comes after it may
     /// depend on it.
-    pub(super) fn write_synced(&self, batch: WriteBatch) -> io::Result<()> {
+    pub(crate) fn write_synced(&self, batch: WriteBatch) -> io::Result<()> {
         let mut synced = WriteOptions::default();
         synced.set_sync(true);
         let written = self.db.write_opt(batch, &synced).map_err(io_error);

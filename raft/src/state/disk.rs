@@ -292,7 +292,7 @@ impl StateDisk {
             iterator.next();
         }
         iterator.status().map_err(io::Error::other)?;
-        Ok((index, hash.0))
+        Ok((index, hash.finish()))
     }
 
     /// Removes all that is kept of a group.
@@ -307,7 +307,7 @@ impl StateDisk {
 }
 
 /// FNV-1a over lengths and bytes: the same on every build, which the standard library's hashes do not promise.
-struct Fnv(u64);
+pub(crate) struct Fnv(u64);
 
 impl Default for Fnv {
     fn default() -> Self {
@@ -316,7 +316,11 @@ impl Default for Fnv {
 }
 
 impl Fnv {
-    fn add(&mut self, bytes: &[u8]) {
+    pub(crate) fn finish(&self) -> u64 {
+        self.0
+    }
+
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
         let length = (bytes.len() as u64).to_be_bytes();
         for byte in length.iter().chain(bytes) {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);

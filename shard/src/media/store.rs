@@ -106,6 +106,14 @@ impl MediaStore {
         self.blobs.open(self.shard_of(row.channel)?, sha256, range.unwrap_or(0..size)).await
     }
 
+    /// Reads bytes of a shard by their hash, for a backup.
+    ///
+    /// # Errors
+    /// Those of [`Blobs::open`].
+    pub async fn open_bytes(&self, shard: ShardId, sha256: &Sha256Hex, size: u64) -> Result<ByteStream, BlobError> {
+        self.blobs.open(shard, sha256, 0..size).await
+    }
+
     /// A link that anybody may read with, for a while (supplement 8.2).
     ///
     /// # Errors

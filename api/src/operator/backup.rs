@@ -1,0 +1,92 @@
+//! `/v1/admin/backup`: what `gateway backup` reads out of a running cluster, through any node.
+
+use model::error::{ApiError, ErrorCode};
+use model::id::ShardId;
+use model::media::{LARGEST_MEDIA, Sha256Hex};
+use salvo::http::header::CONTENT_LENGTH;
+use salvo::http::{HeaderValue, StatusCode};
+use schemars::JsonSchema;
+use serde::Serialize;
+use shard::assessment::DIRECTORY;
+use uuid::Uuid;
+
+use crate::exchange::OperatorCall;
+use crate::openapi::Doc;
+use crate::query::Query;
+use crate::reply::{Outcome, Reply};
+use crate::route::Route;
+
+const BYTES: &str = "application/octet-stream";
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/admin/backup")
+            .operator(show)
+            .doc(Doc::new("describe_backup", "Get what a backup of the cluster consists of").ok::<BackupView>()),
+        Route::get("/v1/admin/backup/groups/{group}").operator(group).doc(
+            Doc::new("export_group", "Read the state of a group out of the running cluster")
+                .about(
+                    "As it is at one moment after the call. Whoever takes a backup reads the shards first and the \
+                     directory, number 0, last. Secrets in it are sealed; all else is not.",
+                )
+                .content(BYTES)
+                .errors(&[ErrorCode::NotFound, ErrorCode::WorkerAtCapacity]),
+        ),
+        Route::get("/v1/admin/backup/media/{shard}/{sha256}").operator(media).doc(
+            Doc::new("export_media", "Read stored bytes by their hash").query(size).content(BYTES).errors(&[
+                ErrorCode::NotFound,
+                ErrorCode::MediaGone,
+                ErrorCode::WorkerAtCapacity,
+            ]),
+        ),
+    ]
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Backup")]
+struct BackupView {
+    #[schemars(with = "String")]
+    cluster_id: Uuid,
+    version: &'static str,
+    /// Its groups are the shards, from 1, and the directory, 0.
+    shards: ShardId,
+}
+
+async fn show(call: &mut OperatorCall) -> Outcome {
+    let cluster = call.cluster().directory().read(|state| state.cluster.clone()).ok_or_else(ApiError::no_leader)?;
+    let version = env!("CARGO_PKG_VERSION");
+    Ok(Reply::ok(&BackupView { cluster_id: cluster.cluster_id, version, shards: cluster.shard_count }))
+}
+
+/// A shard of this cluster, or the directory.
+fn known_group(call: &OperatorCall, name: &str) -> Result<ShardId, ApiError> {
+    let shards = call.cluster().directory().read(|state| state.cluster.as_ref().map_or(0, |each| each.shard_count));
+    let asked: Option<ShardId> = call.id(name);
+    asked
+        .filter(|group| *group == DIRECTORY || *group <= shards)
+        .ok_or_else(|| ApiError::not_found(name, call.parameter(name)))
+}
+
+async fn group(call: &mut OperatorCall) -> Outcome {
+    let group = known_group(call, "group")?;
+    let bytes = call.cluster().exports().open(group).await?;
+    Ok(Reply::stream(StatusCode::OK, HeaderValue::from_static(BYTES), bytes))
+}
+
+/// How many the bytes are, as their row says.
+fn size(query: Query<'_>) -> Result<u64, ApiError> {
+    let size = query.number("size", 0, LARGEST_MEDIA as usize).unwrap_or(0) as u64;
+    query.finish(size)
+}
+
+async fn media(call: &mut OperatorCall) -> Outcome {
+    let shard = known_group(call, "shard")?;
+    let size = size(call.query())?;
+    let sha256: Sha256Hex = Sha256Hex(call.parameter("sha256").to_owned());
+    let is_hash = sha256.0.len() == 64 && sha256.0.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    if !is_hash {
+        return Err(ApiError::not_found("media", &sha256.0));
+    }
+    let bytes = call.cluster().media().open_bytes(shard, &sha256, size).await?;
+    Ok(Reply::stream(StatusCode::OK, HeaderValue::from_static(BYTES), bytes).with(CONTENT_LENGTH, size.into()))
+}

@@ -1,0 +1,118 @@
+//! Reads a group's state out of a running cluster, as it is at one moment.
+
+use std::io;
+use std::time::Instant;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use thiserror::Error;
+use tokio::sync::mpsc;
+
+use super::{END, HEAD_BYTES, LENGTHS_BYTES, MAGIC};
+use crate::group::{Group, ReadError};
+use crate::machine::{GroupId, Position};
+use crate::state::disk::{Fnv, state_key};
+use crate::state::snapshot::Source;
+use crate::types::term_of;
+
+/// Why a group's state cannot be read out.
+#[derive(Debug, Error)]
+pub enum ExportError {
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error("the group has not been formed")]
+    NotFormed,
+    #[error("the state cannot be read: {0}")]
+    Disk(io::Error),
+}
+
+enum Stage {
+    Head,
+    Pairs,
+    Over,
+}
+
+/// The state of a group at one moment, as bytes; [`super::file`] reads them again. The store keeps that moment for as
+/// long as this lives.
+pub struct Export {
+    group: GroupId,
+    at: Position,
+    stage: Stage,
+    chunks: mpsc::Receiver<io::Result<Bytes>>,
+    pairs: u64,
+    hash: Fnv,
+}
+
+impl Group {
+    /// Takes the state here once it shows everything that was answered before this call, on whatever node.
+    ///
+    /// # Errors
+    /// [`ExportError`]; another replica may succeed.
+    pub async fn export(&self, deadline: Instant) -> Result<Export, ExportError> {
+        self.linearizable(deadline).await?;
+        let (meta, source) = Source::take(self.state_disk(), self.id()).await.map_err(ExportError::Disk)?;
+        let last = meta.last_log_id.ok_or(ExportError::NotFormed)?;
+        Ok(Export {
+            group: self.id(),
+            at: Position { term: term_of(&last), index: last.index },
+            stage: Stage::Head,
+            chunks: source.read(),
+            pairs: 0,
+            hash: Fnv::default(),
+        })
+    }
+}
+
+impl Export {
+    /// The next piece, of about 1 MiB; `None` behind the last one.
+    pub async fn next(&mut self) -> Option<io::Result<Bytes>> {
+        match self.stage {
+            Stage::Head => {
+                self.stage = Stage::Pairs;
+                Some(Ok(self.head()))
+            }
+            Stage::Pairs => match self.chunks.recv().await {
+                Some(Ok(chunk)) => {
+                    self.count(chunk.clone());
+                    Some(Ok(chunk))
+                }
+                Some(Err(error)) => {
+                    self.stage = Stage::Over;
+                    Some(Err(error))
+                }
+                None => {
+                    self.stage = Stage::Over;
+                    Some(Ok(self.tail()))
+                }
+            },
+            Stage::Over => None,
+        }
+    }
+
+    fn head(&self) -> Bytes {
+        let mut head = BytesMut::with_capacity(HEAD_BYTES);
+        head.put_slice(MAGIC);
+        head.put_u16(self.group);
+        head.put_u64(self.at.term);
+        head.put_u64(self.at.index);
+        head.freeze()
+    }
+
+    fn tail(&self) -> Bytes {
+        let mut tail = BytesMut::with_capacity(LENGTHS_BYTES + 16);
+        tail.put_u32(END);
+        tail.put_u32(END);
+        tail.put_u64(self.pairs);
+        tail.put_u64(self.hash.finish());
+        tail.freeze()
+    }
+
+    /// Adds the pairs of a chunk, which holds whole ones, to the count and the hash.
+    fn count(&mut self, mut chunk: Bytes) {
+        while chunk.remaining() >= LENGTHS_BYTES {
+            let (key, value) = (chunk.get_u32() as usize, chunk.get_u32() as usize);
+            self.hash.add(&state_key(self.group, &chunk.split_to(key)));
+            self.hash.add(&chunk.split_to(value));
+            self.pairs += 1;
+        }
+    }
+}

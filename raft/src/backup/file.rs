@@ -1,0 +1,127 @@
+//! Reads what [`super::export`] wrote, and believes nothing of it before its end has shown that it is whole.
+
+use std::io::{self, Read};
+
+use thiserror::Error;
+
+use super::{END, HEAD_BYTES, LONGEST_KEY, LONGEST_VALUE, MAGIC};
+use crate::machine::{GroupId, Position};
+use crate::state::disk::{Fnv, state_key};
+
+/// Why an exported state is not one.
+#[derive(Debug, Error)]
+pub enum FileError {
+    #[error("cannot be read: {0}")]
+    Io(io::Error),
+    #[error("is not a group's state, or was written by another release")]
+    Foreign,
+    #[error("ends before its end: it is incomplete")]
+    Incomplete,
+    #[error("is damaged: {0}")]
+    Damaged(&'static str),
+}
+
+/// What the end of a stream says of all of it, and the reader has found to be so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Totals {
+    pub pairs: u64,
+    /// Of all keys and values; equal states have equal hashes.
+    pub state_hash: u64,
+}
+
+/// The pairs of an exported state, one after the other.
+pub struct GroupReader<R> {
+    input: R,
+    pub group: GroupId,
+    /// What of the group's log the state shows.
+    pub at: Position,
+    pairs: u64,
+    hash: Fnv,
+    totals: Option<Totals>,
+}
+
+impl<R: Read> GroupReader<R> {
+    /// Reads how it begins.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn open(mut input: R) -> Result<Self, FileError> {
+        let mut head = [0; HEAD_BYTES];
+        fill(&mut input, &mut head)?;
+        let rest = head.strip_prefix(MAGIC).ok_or(FileError::Foreign)?;
+        let (group, rest) = rest.split_first_chunk().ok_or(FileError::Foreign)?;
+        let (term, rest) = rest.split_first_chunk().ok_or(FileError::Foreign)?;
+        let (index, _) = rest.split_first_chunk().ok_or(FileError::Foreign)?;
+        let at = Position { term: u64::from_be_bytes(*term), index: u64::from_be_bytes(*index) };
+        let group = u16::from_be_bytes(*group);
+        Ok(Self { input, group, at, pairs: 0, hash: Fnv::default(), totals: None })
+    }
+
+    /// The next pair; `None` once the end was reached and agrees with all that came before it.
+    ///
+    /// # Errors
+    /// [`FileError`].
+    pub fn next_pair(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>, FileError> {
+        if self.totals.is_some() {
+            return Ok(None);
+        }
+        let (key_length, value_length) = (self.number()?, self.number()?);
+        if (key_length, value_length) == (END, END) {
+            self.finish()?;
+            return Ok(None);
+        }
+        if key_length > LONGEST_KEY || value_length > LONGEST_VALUE {
+            return Err(FileError::Damaged("a pair is longer than any can be"));
+        }
+        let (key, value) = (self.bytes(key_length)?, self.bytes(value_length)?);
+        self.hash.add(&state_key(self.group, &key));
+        self.hash.add(&value);
+        self.pairs += 1;
+        Ok(Some((key, value)))
+    }
+
+    /// What the end said, once it was reached.
+    pub fn totals(&self) -> Option<Totals> {
+        self.totals
+    }
+
+    /// Where it was read from.
+    pub fn into_inner(self) -> R {
+        self.input
+    }
+
+    fn finish(&mut self) -> Result<(), FileError> {
+        let mut said = [0; 16];
+        fill(&mut self.input, &mut said)?;
+        let found = u128::from(self.pairs) << 64 | u128::from(self.hash.finish());
+        if u128::from_be_bytes(said) != found {
+            return Err(FileError::Damaged("its hash is another one"));
+        }
+        match self.input.read(&mut [0]) {
+            Ok(0) => {}
+            Ok(_) => return Err(FileError::Damaged("something follows its end")),
+            Err(error) => return Err(FileError::Io(error)),
+        }
+        self.totals = Some(Totals { pairs: self.pairs, state_hash: self.hash.finish() });
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<u32, FileError> {
+        let mut bytes = [0; 4];
+        fill(&mut self.input, &mut bytes)?;
+        Ok(u32::from_be_bytes(bytes))
+    }
+
+    fn bytes(&mut self, length: u32) -> Result<Vec<u8>, FileError> {
+        let mut bytes = vec![0; length as usize];
+        fill(&mut self.input, &mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+fn fill(input: &mut impl Read, into: &mut [u8]) -> Result<(), FileError> {
+    input.read_exact(into).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => FileError::Incomplete,
+        _ => FileError::Io(error),
+    })
+}

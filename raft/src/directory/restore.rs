@@ -1,0 +1,76 @@
+//! What becomes of the directory of a backup when a new cluster begins with it: all that is of customers stays, all that
+//! is of the old nodes goes.
+
+use std::collections::BTreeMap;
+
+use model::id::AuditId;
+use model::time::Timestamp;
+use uuid::Uuid;
+
+use super::keys;
+use super::records::{AuditActor, AuditEntry, AuditTarget, ClusterRecord, NodeRecord, PlacementRecord};
+use crate::record::{decode, encode};
+
+/// The cluster that begins: one node.
+pub struct NewCluster {
+    pub cluster_id: Uuid,
+    pub node: NodeRecord,
+    /// When it was restored.
+    pub at: Timestamp,
+    /// For the audit log: when the backup was taken, and of which cluster.
+    pub taken_at: Timestamp,
+    pub taken_of: Uuid,
+}
+
+impl NewCluster {
+    /// What stands in the place of a pair of the directory; nothing, for what was the old nodes'.
+    pub fn adapted(&self, key: &[u8], value: Vec<u8>) -> Option<Vec<u8>> {
+        let is_of = |table: keys::Table| key.starts_with(&table.range().0);
+        let of_old_nodes = [keys::NODES, keys::REMOVED_NODES, keys::JOIN_TOKENS];
+        // The new node brings an authority of its own: certificates of the old one are worth nothing here.
+        if key == keys::authority() || key == keys::layout() || of_old_nodes.into_iter().any(is_of) {
+            return None;
+        }
+        if key == keys::cluster() {
+            let record = ClusterRecord { cluster_id: self.cluster_id, ..decode(&value) };
+            return Some(encode(&record));
+        }
+        if is_of(keys::PLACEMENTS) {
+            let place: PlacementRecord = decode(&value);
+            let (replicas, leader) = (vec![self.node.id], self.node.id);
+            return Some(encode(&PlacementRecord { replicas, leader, formed: true, settled: true, ..place }));
+        }
+        Some(value)
+    }
+
+    /// What is new in the directory.
+    pub fn additions(&self) -> [(Vec<u8>, Vec<u8>); 2] {
+        let id = AuditId::new();
+        let entry = AuditEntry {
+            id,
+            customer_id: None,
+            action: "cluster.restored".to_owned(),
+            actor: AuditActor { kind: "operator".to_owned(), id: None, prefix: None, email: None },
+            target: Some(AuditTarget {
+                kind: "cluster".to_owned(),
+                id: self.cluster_id.to_string(),
+                label: "cluster".to_owned(),
+            }),
+            ip: None,
+            user_agent: None,
+            request_id: None,
+            success: true,
+            created_at: self.at,
+            details: BTreeMap::from([
+                ("backup_of".to_owned(), self.taken_of.to_string()),
+                ("backup_taken_at".to_owned(), self.taken_at.to_string()),
+            ]),
+        };
+        [(keys::node(self.node.id), encode(&self.node)), (keys::audit(None, self.at, id), encode(&entry))]
+    }
+}
+
+/// The cluster of a directory, when the pair is its record.
+pub fn cluster_record(key: &[u8], value: &[u8]) -> Option<ClusterRecord> {
+    (key == keys::cluster()).then(|| decode(value))
+}

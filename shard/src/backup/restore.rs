@@ -1,0 +1,101 @@
+//! What a shard of a backup begins with in a new cluster.
+
+use model::id::NodeId;
+use model::media::Sha256Hex;
+use model::status::{Reason, Status};
+use model::time::Timestamp;
+use raft::machine::Pairs;
+
+use crate::keys;
+use crate::media::record::MediaRow;
+use crate::records::{ChannelRow, StatusChange, decode, encode};
+
+/// Goes through the pairs of restored shards.
+///
+/// A session's credentials are older than what the network has seen of it since: going on with them by itself could send
+/// with keys that were used before, and would fight with the old cluster where that still runs. So no channel starts by
+/// itself; `connect` of a person is what says that the old cluster is gone.
+pub struct Restorer {
+    node: NodeId,
+    at: Timestamp,
+    /// Channels that wait for a person's `connect`.
+    pub stopped: u64,
+    /// Channels that were being paired, and begin anew.
+    pub unpaired: u64,
+}
+
+impl Restorer {
+    pub fn new(node: NodeId, at: Timestamp) -> Self {
+        Self { node, at, stopped: 0, unpaired: 0 }
+    }
+
+    /// What stands in the place of a pair.
+    pub fn adapted(&mut self, key: Vec<u8>, value: Vec<u8>) -> Pairs {
+        if !keys::is_channel(&key) {
+            return vec![(key, value)];
+        }
+        let row: ChannelRow = decode(&value);
+        let goes_on = row.status.runs() || row.status == Status::Disconnected;
+        if row.forgotten || !goes_on {
+            return vec![(key, value)];
+        }
+        let to = if row.credentials { Status::StoppedByUser } else { Status::Pending };
+        match to {
+            Status::StoppedByUser => self.stopped += 1,
+            _ => self.unpaired += 1,
+        }
+        let (from, reason, at, version) = (row.status, Reason::Restored, self.at, row.version + 1);
+        let change = StatusChange { from, to, reason, at, node_id: self.node, epoch: 0 };
+        let last_seen_at = if from == Status::Connected { Some(at) } else { row.last_seen_at };
+        let row = ChannelRow {
+            status: to,
+            reason,
+            changed_at: Some(at),
+            version,
+            last_seen_at,
+            reconnecting_since: None,
+            moved_by: None,
+            ..row
+        };
+        vec![(keys::status_change(row.id, at, version), encode(&change)), (key, encode(&row))]
+    }
+}
+
+/// The bytes that a pair of a shard refers to, and how many they are.
+pub fn stored_bytes(key: &[u8], value: &[u8]) -> Option<(Sha256Hex, u64)> {
+    if !keys::is_media(key) {
+        return None;
+    }
+    let row: MediaRow = decode(value);
+    Some((row.kept()?.clone(), row.size?))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use model::id::{ChannelId, CustomerId};
+
+    use super::*;
+
+    #[test]
+    fn no_restored_channel_starts_by_itself() {
+        let mut restorer = Restorer::new(1, Timestamp(1_000));
+        for status in Status::ALL {
+            for credentials in [true, false] {
+                let mut row = ChannelRow::new(ChannelId::new(), CustomerId::new());
+                (row.status, row.credentials, row.version) = (status, credentials, 7);
+                let pairs = restorer.adapted(keys::channel(row.id), encode(&row));
+                let (key, value) = pairs.last().unwrap();
+                assert_eq!(*key, keys::channel(row.id));
+                let restored: ChannelRow = decode(value);
+                assert!(!restored.status.runs() && restored.status != Status::Disconnected, "{status}");
+                if restored != row {
+                    let wanted = if credentials { Status::StoppedByUser } else { Status::Pending };
+                    assert_eq!((restored.status, restored.reason, restored.version), (wanted, Reason::Restored, 8));
+                    assert_eq!(pairs.len(), 2, "its history tells of it");
+                }
+            }
+        }
+        assert_eq!((restorer.stopped, restorer.unpaired), (5, 5));
+    }
+}
