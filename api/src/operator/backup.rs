@@ -45,8 +45,10 @@ pub fn routes() -> Vec<Route> {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Backup")]
 struct BackupView {
+    /// The cluster that it is of.
     #[schemars(with = "String")]
     cluster_id: Uuid,
+    /// The release of the node that answers.
     version: &'static str,
     /// Its groups are the shards, from 1, and the directory, 0.
     shards: ShardId,
@@ -75,7 +77,7 @@ async fn group(call: &mut OperatorCall) -> Outcome {
 
 /// How many the bytes are, as their row says.
 fn size(query: Query<'_>) -> Result<u64, ApiError> {
-    let size = query.number("size", 0, LARGEST_MEDIA as usize).unwrap_or(0) as u64;
+    let size = query.number("size_bytes", 0, LARGEST_MEDIA as usize).unwrap_or(0) as u64;
     query.finish(size)
 }
 

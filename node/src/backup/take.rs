@@ -141,7 +141,7 @@ impl Backup<'_> {
         if let Some(folder) = file.parent() {
             fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
         }
-        let path = format!("{PATH}/media/{shard}/{sha256}?size={size}");
+        let path = format!("{PATH}/media/{shard}/{sha256}?size_bytes={size}");
         let mut tries = 0;
         loop {
             tries += 1;
