@@ -72,7 +72,8 @@ async fn a_cluster_of_three_is_restored_into_one_node_and_grows_and_a_person_con
     let backup = folder.path().join("backup");
     let to_folder = backup.display().to_string();
     let mut meanwhile = Vec::new();
-    let taking = source.command(&["backup", "--to", &to_folder, "--json"]);
+    let command = ["backup", "--to", &to_folder, "--json"];
+    let taking = source.command(&command);
     tokio::pin!(taking);
     let taken = loop {
         tokio::select! {

@@ -29,6 +29,9 @@ pub struct Totals {
     pub state_hash: u64,
 }
 
+/// A key and its value.
+pub type Pair = (Vec<u8>, Vec<u8>);
+
 /// The pairs of an exported state, one after the other.
 pub struct GroupReader<R> {
     input: R,
@@ -61,7 +64,7 @@ impl<R: Read> GroupReader<R> {
     ///
     /// # Errors
     /// [`FileError`].
-    pub fn next_pair(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>, FileError> {
+    pub fn next_pair(&mut self) -> Result<Option<Pair>, FileError> {
         if self.totals.is_some() {
             return Ok(None);
         }

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::keys;
 use super::records::{AuditActor, AuditEntry, AuditTarget, ClusterRecord, NodeRecord, PlacementRecord};
+use crate::backup::file::Pair;
 use crate::record::{decode, encode};
 
 /// The cluster that begins: one node.
@@ -44,7 +45,7 @@ impl NewCluster {
     }
 
     /// What is new in the directory.
-    pub fn additions(&self) -> [(Vec<u8>, Vec<u8>); 2] {
+    pub fn additions(&self) -> [Pair; 2] {
         let id = AuditId::new();
         let entry = AuditEntry {
             id,

@@ -1,6 +1,8 @@
 //! Hosts in one process over real sockets: elections, fail-over, restarts, snapshots, reads.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod backup;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
