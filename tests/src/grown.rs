@@ -173,6 +173,29 @@ impl Grown {
         self.cluster.wait_ready(id, &self.client).await;
     }
 
+    /// Starts what says that it is a node that has joined, with this certificate and key, and waits until it ends.
+    pub async fn run_as(&self, id: u64, cert: &Path, key: &Path) -> Finished {
+        let place = place(&self.folder, self.base_port, 9);
+        let shown = |path: &Path| path.display().to_string();
+        let config = self.dir(1).join("gateway.toml").display().to_string();
+        let mut args = vec!["run".to_owned(), "--config".to_owned(), config];
+        for (name, value) in [
+            ("node.id", id.to_string()),
+            ("node.data_dir", shown(&place.dir.join(format!("data-{id}")))),
+            ("cluster.joined", "true".to_owned()),
+            ("api.listen", place.api()),
+            ("ops.listen", place.ops()),
+            ("peer.listen", place.peer()),
+            ("peer.advertise", place.peer()),
+            ("peer.cert_file", shown(cert)),
+            ("peer.key_file", shown(key)),
+        ] {
+            args.extend(["--set".to_owned(), format!("{name}={value}")]);
+        }
+        let folder = self.folder.clone();
+        tokio::task::spawn_blocking(move || binary::run(&args, &folder, COMMAND)).await.expect("it did not panic")
+    }
+
     /// Runs a command of an operator against a node.
     pub async fn command(&self, node: u64, args: &[&str]) -> Finished {
         let mut args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();

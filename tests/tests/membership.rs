@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 
+use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair};
 use serde_json::{Value, json};
 use tests::grown::{Grown, MOVES};
 use tests::http::string;
@@ -75,6 +77,24 @@ async fn a_cluster_grows_from_one_node_to_three_and_then_survives_the_loss_of_th
     assert_eq!(tenant.simulator().stat("conflicts").await, 0);
 }
 
+/// A certificate for a node, good until the beginning of a year, and its key: signed with the cluster's own authority.
+fn certificate(grown: &Grown, id: u64, year: i32) -> (PathBuf, PathBuf) {
+    let authority = KeyPair::from_pem(&std::fs::read_to_string(grown.dir(1).join("ca.key")).unwrap()).unwrap();
+    let mut issuer = CertificateParams::default();
+    issuer.distinguished_name = rcgen::DistinguishedName::new();
+    issuer.distinguished_name.push(DnType::CommonName, "gateway cluster authority");
+    let mut params = CertificateParams::new(vec![format!("node-{id}.gateway.internal")]).unwrap();
+    params.not_after = rcgen::date_time_ymd(year, 1, 1);
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    let key = KeyPair::generate().unwrap();
+    let certificate = params.signed_by(&key, &Issuer::new(issuer, authority)).unwrap();
+    let files = ["pem", "key"].map(|kind| grown.dir(1).join(format!("forged-{id}.{kind}")));
+    std::fs::write(&files[0], certificate.pem()).unwrap();
+    std::fs::write(&files[1], key.serialize_pem()).unwrap();
+    let [cert, key] = files;
+    (cert, key)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_gets_in_but_with_a_token_of_its_own() {
     let mut grown = Grown::start().await;
@@ -108,7 +128,13 @@ async fn nobody_gets_in_but_with_a_token_of_its_own() {
     let plain = grown.client.get(format!("http://{peer}/v1/account")).bearer_auth(&tenant.key).send().await;
     assert!(plain.is_err(), "{plain:?}");
 
-    // A certificate of the right authority for an id that the cluster does not know.
+    // Certificates of the right authority: for an id that the cluster does not know, and one that has expired.
+    for (id, year, reason) in [(9, 2100, "no member of this cluster"), (2, 2001, "xpired")] {
+        let (cert, key) = certificate(&grown, id, year);
+        let finished = grown.run_as(id, &cert, &key).await;
+        assert_eq!(finished.code(), Some(2), "{}", finished.stderr);
+        assert!(finished.stderr.contains(reason), "{}", finished.stderr);
+    }
     let nodes = grown.operator(1).get("/v1/admin/nodes").await.expect(200);
     let ids: Vec<_> = nodes["data"].as_array().unwrap().iter().map(|row| row["id"].as_u64().unwrap()).collect();
     assert_eq!(ids, [1, 2], "refused attempts made no node: {nodes}");
