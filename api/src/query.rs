@@ -51,6 +51,11 @@ impl<'a> Query<'a> {
         self.note_as(name, |noted| noted.schema = schema());
     }
 
+    /// Says what a parameter takes, where whoever reads it judges it.
+    pub fn tell(&self, name: &str, schema: impl FnOnce() -> Value) {
+        self.note(name, schema);
+    }
+
     fn note_as(&self, name: &str, change: impl FnOnce(&mut Parameter)) {
         let Some(outline) = &self.outline else { return };
         let mut noted = outline.lock();

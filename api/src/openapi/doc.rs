@@ -142,14 +142,15 @@ impl Doc {
         Self { body: Some(BodyDoc { required, content: vec![content] }), ..self }
     }
 
-    /// A body that is not JSON: types with their schemas.
-    pub fn content_body(self, types: Vec<(&'static str, Value)>) -> Self {
-        let content = types.into_iter().map(|(media_type, schema)| BodyContent {
+    /// A body that is not JSON, or one beside the JSON: types with their schemas.
+    pub fn content_body(mut self, types: Vec<(&'static str, Value)>) -> Self {
+        let body = self.body.get_or_insert_with(|| BodyDoc { required: true, content: Vec::new() });
+        body.content.extend(types.into_iter().map(|(media_type, schema)| BodyContent {
             media_type,
             schema: Box::new(move |_| schema.clone()),
             examples: Vec::new(),
-        });
-        Self { body: Some(BodyDoc { required: true, content: content.collect() }), ..self }
+        }));
+        self
     }
 
     /// The parameters of the query: what `parser` reads.

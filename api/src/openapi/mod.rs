@@ -11,7 +11,7 @@ mod operation;
 mod pages;
 mod parameters;
 
-pub use doc::Doc;
+pub use doc::{Doc, binary};
 pub use pages::{Document, routes};
 
 use model::address::Suffixes;

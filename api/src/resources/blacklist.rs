@@ -13,7 +13,15 @@ use crate::reply::{Counted, Outcome, Reply};
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
-    let of_network = &[E::NoOp, E::NotConnected, E::ChannelUnavailable, E::Other, E::InvalidRequest];
+    let of_network = &[
+        E::NoOp,
+        E::NotConnected,
+        E::ChannelUnavailable,
+        E::Other,
+        E::InvalidRequest,
+        E::ContactNotFound,
+        E::UndeliverableRecipient,
+    ];
     vec![
         Route::get("/v1/channels/{id}/blacklist").channel(list).doc(
             Doc::new("list_blacklist", "List whom the channel has blocked")
@@ -21,12 +29,9 @@ pub fn routes() -> Vec<Route> {
                 .ok::<Counted<Blocked>>()
                 .errors(&[E::NotConnected, E::ChannelUnavailable, E::Other]),
         ),
-        Route::put("/v1/channels/{id}/blacklist/{contact_id}").channel(block).doc(
-            Doc::new("block_contact", "Block a contact")
-                .ok::<Blocked>()
-                .errors(of_network)
-                .errors(&[E::UndeliverableRecipient]),
-        ),
+        Route::put("/v1/channels/{id}/blacklist/{contact_id}")
+            .channel(block)
+            .doc(Doc::new("block_contact", "Block a contact").ok::<Blocked>().errors(of_network)),
         Route::delete("/v1/channels/{id}/blacklist/{contact_id}")
             .channel(unblock)
             .doc(Doc::new("unblock_contact", "Unblock a contact").no_content().errors(of_network)),

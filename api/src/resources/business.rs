@@ -30,8 +30,13 @@ const FINDS: &[ErrorCode] =
     &[ErrorCode::NotFound, ErrorCode::NotConnected, ErrorCode::ChannelUnavailable, ErrorCode::Other];
 
 /// What a look at somebody else's business may answer.
-const CONTACTS: &[ErrorCode] =
-    &[ErrorCode::ContactNotFound, ErrorCode::NotConnected, ErrorCode::ChannelUnavailable, ErrorCode::Other];
+const CONTACTS: &[ErrorCode] = &[
+    ErrorCode::ContactNotFound,
+    ErrorCode::InvalidRequest,
+    ErrorCode::NotConnected,
+    ErrorCode::ChannelUnavailable,
+    ErrorCode::Other,
+];
 
 pub fn routes() -> Vec<Route> {
     let product = || json!({ "name": "Tea", "price_amount": 4500, "currency": "EUR", "image_urls": ["https://example.com/tea.jpg"] });

@@ -63,7 +63,8 @@ pub fn routes() -> Vec<Route> {
                     json!({ "subject": "Tools", "participants": ["15550001002"] }),
                 )
                 .created::<Group>()
-                .errors(REFUSALS),
+                .errors(REFUSALS)
+                .errors(&[ErrorCode::UndeliverableRecipient]),
         ),
         Route::put("/v1/channels/{id}/communities/{community_id}/groups/{group_id}")
             .channel(add_group)

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use shard::projection::read::Filter;
 
-use super::media::parse_source;
+use super::media::{parse_source, picture_content};
 use crate::exchange::ChannelCall;
 use crate::failure;
 use crate::openapi::Doc;
@@ -78,8 +78,9 @@ pub fn routes() -> Vec<Route> {
         ),
         Route::put("/v1/channels/{id}/groups/{group_id}/picture").channel(set_picture).doc(
             Doc::new("set_group_picture", "Give a group a picture")
-                .about("The body may also be the picture itself, as image/jpeg, image/png or image/webp.")
+                .about("The body names the picture, or is the picture itself.")
                 .body(parse_source, json!({ "picture_url": "https://example.com/a.png" }))
+                .content_body(picture_content())
                 .ok::<ShownPicture>()
                 .errors(REFUSALS)
                 .errors(&[ErrorCode::MediaFetchFailed, ErrorCode::MediaFetchBlocked, ErrorCode::MediaTooLarge]),

@@ -172,7 +172,11 @@ pub async fn resend(exchange: &mut Exchange) -> Outcome {
         }
         user
     } else {
-        let email = parse_email(&exchange.object().await?)?;
+        let body = exchange.optional_object().await?;
+        if body.is_empty() {
+            return Err(ApiError::new(ErrorCode::AuthMissing, "name an email in the body, or send a session's token"));
+        }
+        let email = parse_email(&body)?;
         attempts::count(exchange, &[Attempt::MailFrom(exchange.client.ip)]).await?;
         fresh_directory(exchange).await?;
         find(exchange, |users| users.with_email(&email).cloned()).filter(|user| !user.email_verified)

@@ -18,7 +18,7 @@ use model::payload::ChatTypeFilter;
 use salvo::conn::ConnCtrl;
 use salvo::http::header::CACHE_CONTROL;
 use salvo::http::{HeaderName, HeaderValue, Method, StatusCode};
-use serde_json::json;
+use serde_json::{Value, json};
 use shard::stream::{Filter, Start, StreamAsk, StreamDone, StreamId};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -57,9 +57,9 @@ pub fn routes() -> Vec<Route> {
                 )
                 .query(|query| {
                     read_filter(&query);
-                    query.text("last_event_id")
+                    last_event_id(&query).map(str::to_owned)
                 })
-                .header("Last-Event-ID", "The last event that was seen.", json!({ "type": "string" }))
+                .header("Last-Event-ID", "The last event that was seen.", event_id_or_nothing())
                 .content(CONTENT_TYPE)
                 .errors(&[E::SseConnectionLimit, E::ChannelNotFound, E::ChannelAccessDenied]),
         ),
@@ -163,10 +163,21 @@ fn names(query: &Query<'_>) -> Vec<EventName> {
     names
 }
 
+/// As the document shows it: an event's id, or an empty text, which says nothing.
+fn event_id_or_nothing() -> Value {
+    json!({ "type": "string", "pattern": "^(evt_[0-7][0-9A-HJKMNP-TV-Z]{25})?$" })
+}
+
+fn last_event_id<'a>(query: &Query<'a>) -> Option<&'a str> {
+    let text = query.text("last_event_id");
+    query.tell("last_event_id", event_id_or_nothing);
+    text
+}
+
 /// The id of the last event that the client has seen: its header, or else the query. An empty one says nothing.
 fn resume(call: &AccountCall, query: &Query<'_>) -> Option<EventId> {
     let header = call.http.headers().get(LAST_EVENT_ID).map(|value| value.to_str().unwrap_or("?"));
-    let text = header.or(query.text("last_event_id")).filter(|text| !text.is_empty())?;
+    let text = [header, last_event_id(query)].into_iter().flatten().find(|text| !text.is_empty())?;
     let id = EventId::parse(text);
     if id.is_none() {
         query.refuse(

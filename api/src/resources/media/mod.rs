@@ -21,7 +21,7 @@ use shard::media::call::MediaWork;
 use shard::media::record::{MediaDirection, MediaRow};
 use shard::media::store::MediaStore;
 
-pub use self::picture::{PICTURE_URL, parse_source, set_or_cleared};
+pub use self::picture::{PICTURE_URL, parse_source, picture_content, set_or_cleared};
 use crate::exchange::ChannelCall;
 use crate::failure;
 use crate::openapi::Doc;

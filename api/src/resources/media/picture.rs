@@ -10,12 +10,18 @@ use shard::media::sniff;
 
 use super::receive;
 use crate::exchange::ChannelCall;
+use crate::openapi::binary;
 
 /// The field that names a picture.
 pub const PICTURE_URL: &str = "picture_url";
 
 /// What the body of a picture may be.
 const FORMATS: [&str; 3] = ["image/jpeg", "image/png", "image/webp"];
+
+/// The types of a body that is a picture, for the document.
+pub fn picture_content() -> Vec<(&'static str, Value)> {
+    FORMATS.map(|format| (format, binary())).into()
+}
 
 /// Reads `{ "picture_url": URI }`.
 pub fn parse_source(body: &Body) -> Result<String, ApiError> {
