@@ -33,7 +33,7 @@ async fn send(tenant: &Tenant, node: u64, channel: &Paired, to: &str, words: &st
 
 /// The ids of all messages of a channel.
 async fn history(tenant: &Tenant, node: u64, channel: &Paired) -> Vec<String> {
-    let page = tenant.api(node).get(&channel.path("/messages?limit=200")).await.expect(200);
+    let page = tenant.api(node).get(&channel.path("/messages?limit=100")).await.expect(200);
     page["data"].as_array().unwrap().iter().map(|row| string(&row["message_id"])).collect()
 }
 
