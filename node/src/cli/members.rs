@@ -52,8 +52,10 @@ pub enum NodeCommand {
 #[derive(Debug, Subcommand)]
 pub enum LayoutCommand {
     /// Show where the shards lie, and the last change
+    #[command(after_help = "Example:\n  gateway layout show")]
     Show(OperatorArgs),
     /// Show which moves the present nodes want, and what they cost; changes nothing
+    #[command(after_help = "Example:\n  gateway layout plan && gateway layout apply")]
     Plan(OperatorArgs),
     /// Begin these moves and show how they go; the cluster goes on with them when this command is stopped
     #[command(after_help = "Examples:\n  \
@@ -62,8 +64,10 @@ pub enum LayoutCommand {
             gateway layout apply --number 7          only what the plan with this number showed")]
     Apply(ApplyArgs),
     /// Show how the change that is under way goes, until it is over
+    #[command(after_help = "Example:\n  gateway layout apply --detach && gateway layout watch")]
     Watch(OperatorArgs),
     /// Drop the moves that have not begun
+    #[command(after_help = "Example:\n  gateway layout cancel")]
     Cancel(OperatorArgs),
 }
 

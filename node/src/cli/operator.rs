@@ -73,6 +73,7 @@ pub enum OperatorCommand {
             gateway undrain 2")]
     Drain(NodeRef),
     /// Let a drained node lead again
+    #[command(after_help = "Example:\n  gateway undrain 2")]
     Undrain(NodeRef),
     /// Remove a node, or give it another share
     #[command(subcommand)]
@@ -221,10 +222,12 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 
 /// A base URL without a trailing slash; the scheme may be left out.
 fn base_url(text: &str) -> Result<String, String> {
-    let text = text.trim().trim_end_matches('/');
+    let text = text.trim();
     let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
     match Url::parse(&whole) {
-        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(whole),
+        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => {
+            Ok(whole.trim_end_matches('/').to_owned())
+        }
         _ => Err("write it as http://host:port".to_owned()),
     }
 }
