@@ -68,8 +68,6 @@ pub fn content() -> Vec<(&'static str, Value)> {
             "filename": rule::wants(filename),
             "mime_type": rule::wants(mime_type),
         },
-        // They stand in headers of the form's parts.
-        "propertyNames": { "pattern": "^[A-Za-z0-9_.-]+$" },
     });
     let bytes = json!({ "type": "string", "format": "binary", "minLength": 1 });
     vec![("multipart/form-data", form), ("application/octet-stream", bytes)]
