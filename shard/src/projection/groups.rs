@@ -302,7 +302,8 @@ pub mod tests {
         assert_eq!(code(&mut projection), None);
         let removed = || GroupNews::Removed { participants: vec![address(OWN)], reason: RemovedReason::Removed };
         assert_eq!(named(&mut projection, removed()), [address(OWN)]);
-        assert_eq!(code(&mut projection), Some(ErrorCode::NotFound));
+        // Its chat is there still.
+        assert_eq!(code(&mut projection), Some(ErrorCode::NoOp));
         assert!(told(&mut projection, removed()).is_empty());
     }
 
