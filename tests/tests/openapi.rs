@@ -54,7 +54,6 @@ fn sources() -> PathBuf {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "not yet without findings: see README, What is missing"]
 async fn schemathesis_finds_nothing_with_all_its_checks() {
     let cluster = Cluster::shared().await;
     let tenant = Tenant::new(&cluster).await;
