@@ -16,10 +16,13 @@ use tests::tenant::{Paired, Tenant, number, text, wait_status};
 use tests::wait::{check, eventually, seconds};
 
 /// The figures of usage rows, added up.
+const FIGURES: [&str; 5] = ["sent", "received", "failed", "media_bytes", "webhook_deliveries"];
+
 fn sum<'a>(rows: impl IntoIterator<Item = &'a Value>) -> BTreeMap<&'static str, u64> {
-    let mut sum = BTreeMap::new();
+    // Before anything was used there is no row.
+    let mut sum = BTreeMap::from(FIGURES.map(|figure| (figure, 0)));
     for row in rows {
-        for figure in ["sent", "received", "failed", "media_bytes", "webhook_deliveries"] {
+        for figure in FIGURES {
             *sum.entry(figure).or_default() += row[figure].as_u64().unwrap();
         }
     }
