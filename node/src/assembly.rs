@@ -13,14 +13,11 @@ use model::address::Suffixes;
 use model::id::NodeId;
 use model::limit::BucketRule;
 use model::target::TargetPolicy;
-use model::time::Timestamp;
 use model::webhook::RetrySchedule;
 use network::driver::Network;
 use network::simulated::SimulatedNetwork;
 use raft::directory::Directory;
 use raft::directory::health::DisableRule;
-use raft::directory::members::NodeState;
-use raft::directory::records::NodeRecord;
 use raft::host::{Host, HostConfig, LogLimits, StartError, Timing};
 use raft::transport::{Admit, Identity, Lookup, PeerTls, Peers, PeersConfig, PeersError};
 use shard::cluster::{Cluster, ClusterConfig, ClusterError};
@@ -309,24 +306,13 @@ fn admit(own: Identity, directory: LateDirectory) -> Admit {
 }
 
 fn membership(config: &Config, own: Identity) -> MembershipConfig {
-    let advertised = config.peer.advertise.as_ref().or(config.own_member().map(|member| &member.peer));
     // A node that was let in is none of those that form the cluster.
     let members = config.cluster.nodes.iter().filter(|member| !config.cluster.joined || member.id != config.node.id);
     MembershipConfig {
         cluster_id: own.cluster_id,
         shard_count: config.cluster.shards,
         first_members: members.map(|member| member.id).collect(),
-        own: NodeRecord {
-            id: config.node.id,
-            storage_id: own.storage_id,
-            peer: advertised.map_or_else(|| config.peer.listen.to_string(), ToString::to_string),
-            zone: Some(config.node.zone.clone()),
-            weight: config.node.weight,
-            max_channels: config.node.max_channels,
-            registered_at: Timestamp::now(),
-            state: NodeState::Active,
-            configured_weight: config.node.weight,
-        },
+        own: config.own_record(own.storage_id),
         election_min: timing(config).election_min,
     }
 }

@@ -19,6 +19,9 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use model::id::NodeId;
+use model::time::Timestamp;
+use raft::directory::members::NodeState;
+use raft::directory::records::NodeRecord;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -410,6 +413,22 @@ impl Config {
     /// This node's entry of `cluster.nodes`; [`validate`] makes sure that it is there.
     pub fn own_member(&self) -> Option<&Member> {
         self.cluster.nodes.iter().find(|member| member.id == self.node.id)
+    }
+
+    /// This node as the directory is to know it, with the data folder of this storage id.
+    pub fn own_record(&self, storage_id: Uuid) -> NodeRecord {
+        let advertised = self.peer.advertise.as_ref().or(self.own_member().map(|member| &member.peer));
+        NodeRecord {
+            id: self.node.id,
+            storage_id,
+            peer: advertised.map_or_else(|| self.peer.listen.to_string(), ToString::to_string),
+            zone: Some(self.node.zone.clone()),
+            weight: self.node.weight,
+            max_channels: self.node.max_channels,
+            registered_at: Timestamp::now(),
+            state: NodeState::Active,
+            configured_weight: self.node.weight,
+        }
     }
 }
 

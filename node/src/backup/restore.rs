@@ -12,8 +12,6 @@ use model::seal::MasterKey;
 use model::time::Timestamp;
 use raft::backup::file::FileError;
 use raft::backup::seed::{Seed, SeedError};
-use raft::directory::members::NodeState;
-use raft::directory::records::NodeRecord;
 use raft::directory::restore::{NewCluster, cluster_record};
 use raft::machine::Position;
 use shard::backup::restore::Restorer;
@@ -57,13 +55,8 @@ pub fn run(args: &RestoreArgs) -> anyhow::Result<()> {
     }
     say(check::summary(&manifest));
 
-    let first = First::prepare(&InitArgs {
-        node: args.node.clone(),
-        base_url: args.base_url.clone(),
-        network: args.network.clone(),
-        shards: manifest.shards,
-        wan: args.wan,
-    })?;
+    let first =
+        First::prepare(&InitArgs { node: args.node.clone(), cluster: args.cluster.clone(), shards: manifest.shards })?;
     let (folder, cluster_id, node) = (&args.node.data_dir, first.config.cluster.cluster_id, first.config.node.id);
     empty_data_folder(folder)?;
     let storage_id = Uuid::new_v4();
@@ -136,17 +129,7 @@ fn write_states(from: &Path, manifest: &Manifest, config: &Config, storage_id: U
     let node = config.node.id;
     let cluster = NewCluster {
         cluster_id: config.cluster.cluster_id,
-        node: NodeRecord {
-            id: node,
-            storage_id,
-            peer: config.peer.advertise.as_ref().map_or_else(|| config.peer.listen.to_string(), ToString::to_string),
-            zone: Some(config.node.zone.clone()),
-            weight: config.node.weight,
-            max_channels: config.node.max_channels,
-            registered_at: Timestamp::now(),
-            state: NodeState::Active,
-            configured_weight: config.node.weight,
-        },
+        node: config.own_record(storage_id),
         at: Timestamp::now(),
         taken_at: manifest.taken_at,
         taken_of: manifest.cluster_id,

@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::joining::NodeArgs;
+use super::joining::{NewClusterArgs, NodeArgs};
 use super::operator::OperatorArgs;
-use crate::config::HostPort;
 
 #[derive(Args, Debug)]
 #[command(
@@ -57,13 +56,6 @@ pub struct RestoreArgs {
     pub master_key_file: PathBuf,
     #[command(flatten)]
     pub node: NodeArgs,
-    /// Where customers reach the cluster
-    #[arg(long, value_name = "URL")]
-    pub base_url: String,
-    /// The simulator's network port
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8091")]
-    pub network: HostPort,
-    /// For nodes in data centres apart
-    #[arg(long)]
-    pub wan: bool,
+    #[command(flatten)]
+    pub cluster: NewClusterArgs,
 }

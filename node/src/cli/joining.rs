@@ -39,6 +39,20 @@ pub struct NodeArgs {
     pub max_channels: u32,
 }
 
+/// What a new cluster is told of the world, whether it begins empty or out of a backup.
+#[derive(Args, Clone, Debug)]
+pub struct NewClusterArgs {
+    /// Where customers reach the cluster
+    #[arg(long, value_name = "URL")]
+    pub base_url: String,
+    /// The simulator's network port
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8091")]
+    pub network: HostPort,
+    /// For nodes in data centres apart
+    #[arg(long)]
+    pub wan: bool,
+}
+
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Example:\n  \
         gateway init --advertise node-1.lan:8082 --base-url https://gateway.example.com --network simulator.lan:8091\n  \
@@ -46,18 +60,11 @@ pub struct NodeArgs {
 pub struct InitArgs {
     #[command(flatten)]
     pub node: NodeArgs,
-    /// Where customers reach the cluster
-    #[arg(long, value_name = "URL")]
-    pub base_url: String,
-    /// The simulator's network port
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8091")]
-    pub network: HostPort,
+    #[command(flatten)]
+    pub cluster: NewClusterArgs,
     /// Raft groups for channels; fixed for the cluster's life
     #[arg(long, default_value_t = 16)]
     pub shards: u16,
-    /// For nodes in data centres apart
-    #[arg(long)]
-    pub wan: bool,
 }
 
 #[derive(Args, Clone, Debug)]

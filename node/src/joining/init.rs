@@ -84,7 +84,7 @@ fn configuration(args: &InitArgs) -> Config {
         },
         api: Api {
             listen: node.api_listen,
-            base_url: args.base_url.clone(),
+            base_url: args.cluster.base_url.clone(),
             trusted_proxies: Vec::new(),
             cors_origins: Vec::new(),
             proxy_protocol: false,
@@ -95,14 +95,14 @@ fn configuration(args: &InitArgs) -> Config {
         cluster: Cluster {
             cluster_id: Uuid::new_v4(),
             shards: args.shards,
-            timing: if args.wan { Timing::Wan } else { Timing::Lan },
+            timing: if args.cluster.wan { Timing::Wan } else { Timing::Lan },
             joined: false,
             nodes: vec![Member { id: 1, peer: node.advertise.clone(), api: None }],
         },
         secrets: Secrets { master_key: Some(Secret("0".repeat(64))), master_key_file: None },
         network: Network {
             driver: Driver::Simulated,
-            address: args.network.clone(),
+            address: args.cluster.network.clone(),
             phone_suffix: "s.example".to_owned(),
             group_suffix: "g.example".to_owned(),
             newsletter_suffix: "n.example".to_owned(),
