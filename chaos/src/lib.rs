@@ -8,6 +8,7 @@
 //! - [`waiting`]: what deliveries that wait cost the sends beside them.
 //! - [`healthy`]: how soon an endpoint that is well hears of an event meanwhile.
 //! - [`report`]: tables for people, JSON for programs.
+//! - [`world`]: a cluster that is made to be broken.
 
 pub mod connection;
 pub mod failover;
@@ -17,3 +18,4 @@ pub mod sends;
 pub mod target;
 pub mod usage;
 pub mod waiting;
+pub mod world;
