@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use raft::failpoint;
 use salvo::{Router, Server, Service};
 use shard::cluster::Cluster;
 use tokio::net::{TcpListener, TcpSocket};
@@ -82,7 +83,11 @@ pub async fn serve_operator(
 ) -> Result<Running, ServeError> {
     let (address, door) = bind(config.operator_listen, Entrance::default())?;
     let app = App::operator(config, cluster);
-    let router = route::router(&app, crate::operator::routes());
+    let mut routes = crate::operator::routes();
+    if failpoint::COMPILED {
+        routes.extend(crate::operator::failpoints::routes());
+    }
+    let router = route::router(&app, routes);
     Ok(run(address, door, router, stop, async {}))
 }
 

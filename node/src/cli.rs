@@ -15,10 +15,18 @@ use self::backup::{BackupArgs, RestoreArgs};
 use self::joining::{InitArgs, JoinArgs};
 use self::operator::OperatorCommand;
 
+/// What `gateway --version` says; `-V` says the number alone.
+const LONG_VERSION: &str = if raft::failpoint::COMPILED {
+    concat!(env!("CARGO_PKG_VERSION"), "\nwith failpoints: a build for tests, not for customers")
+} else {
+    env!("CARGO_PKG_VERSION")
+};
+
 #[derive(Debug, Parser)]
 #[command(
     name = "gateway",
     version,
+    long_version = LONG_VERSION,
     about = "A clustered multi-tenant messaging gateway",
     after_help = "Examples:\n  \
         gateway dev                                  a cluster of three on this machine, with a simulated network\n  \

@@ -10,6 +10,7 @@ use anyhow::Context;
 use metrics_exporter_prometheus::PrometheusHandle;
 use model::seal::MasterKey;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use raft::failpoint;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::assembly::{self, Assembly};
@@ -81,6 +82,7 @@ impl Configured {
     /// A [`Refusal`] that names what is wrong.
     pub fn prepare(config: Config) -> anyhow::Result<Self> {
         telemetry::init_logs(&config.log)?;
+        arm_failpoints(std::env::var(failpoint::VARIABLE).ok().as_deref())?;
         let operator_token = files::operator_token(&config)?;
         let master_key = files::master_key(&config)?;
         let identity = files::peer_identity(&config)?;
@@ -120,6 +122,20 @@ impl Configured {
         );
         Ok(Started { assembly: assembly::assemble(self).await? })
     }
+}
+
+/// Says that this build can be told to fail, and arms what the environment asks for.
+fn arm_failpoints(wanted: Option<&str>) -> Result<(), Refusal> {
+    if failpoint::COMPILED {
+        tracing::warn!("this build has failpoints: it is for tests, and must not serve customers");
+    } else if wanted.is_none() {
+        return Ok(());
+    }
+    let change = "arm failpoints of GET /v1/admin/failpoints, or unset the variable";
+    let armed = failpoint::arm_all(wanted.unwrap_or_default())
+        .map_err(|error| Refusal::new(failpoint::VARIABLE, error.to_string(), change))?;
+    tracing::info!(armed, "failpoints");
+    Ok(())
 }
 
 /// Every socket of a customer, a receiver and a peer is a file. The soft limit of most systems is 1,024.

@@ -5,10 +5,12 @@
 //! - [`host`]: owns the groups, their log and their state on disk, and the threads that serve them.
 //! - [`group`]: one Raft group as its users see it: propose, read, watch its leadership.
 //! - [`backup`]: a group's state outside of a cluster.
+//! - [`failpoint`]: where a build for tests can be told to fail.
 //! - [`transport`]: mutual TLS between the nodes; also carries the calls of the floors above.
 
 pub mod backup;
 pub mod directory;
+pub mod failpoint;
 pub mod group;
 pub mod host;
 pub mod machine;

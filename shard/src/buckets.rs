@@ -8,6 +8,7 @@ use std::hash::Hash;
 use model::id::{ChannelId, CustomerId};
 use model::limit::{AttemptRule, BucketLevel, BucketRule, TokenBucket};
 use model::time::Timestamp;
+use raft::failpoint::{self, Bug};
 use uuid::Uuid;
 
 /// Above this many buckets, full ones are dropped: a full bucket says nothing that a new one would not.
@@ -91,6 +92,7 @@ fn bucket<K: Copy + Eq + Hash>(
     rule: BucketRule,
     now: Timestamp,
 ) -> &mut TokenBucket {
+    let rule = if failpoint::has(Bug::DoubleBucket) { rule.doubled() } else { rule };
     if buckets.len() >= SWEEP_ABOVE {
         buckets.retain(|_, bucket| !bucket.is_full(now));
     }

@@ -8,6 +8,7 @@ mod backup;
 mod channels;
 mod check;
 mod customers;
+pub mod failpoints;
 mod keys;
 mod layout;
 mod metrics;

@@ -10,6 +10,7 @@ use rocksdb::{ColumnFamily, DB, IteratorMode, Options, ReadOptions, WriteBatch, 
 
 use super::mark::Mark;
 use crate::codec;
+use crate::failpoint::{self, Bug};
 use crate::fatal::Fatal;
 use crate::machine::GroupId;
 use crate::types::{Entry, LogId, Vote};
@@ -121,7 +122,7 @@ impl Disk {
     /// depend on it.
     pub(crate) fn write_synced(&self, batch: WriteBatch) -> io::Result<()> {
         let mut synced = WriteOptions::default();
-        synced.set_sync(true);
+        synced.set_sync(!failpoint::has(Bug::SkipFsync));
         let written = self.db.write_opt(batch, &synced).map_err(io_error);
         let noted = written.and_then(|()| self.mark.lock().note(self.db.latest_sequence_number()));
         noted.inspect_err(|error| self.fail("write", error))

@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::disk::{Disk, Meta, log_end, log_key, meta_key};
 use super::store::GroupLog;
 use super::syncs::Syncs;
+use crate::failpoint::{self, Point};
 use crate::machine::GroupId;
 use crate::telemetry;
 use crate::types::TypeConfig;
@@ -221,7 +222,9 @@ fn write_all(disk: &Disk, writes: &[Write], syncs: &Syncs) -> io::Result<()> {
         return Ok(());
     }
     let started = Instant::now();
+    failpoint::reach(Point::LogBeforeFlush);
     disk.write_synced(batch)?;
+    failpoint::reach(Point::LogAfterFlush);
     let ended = Instant::now();
     syncs.note(ended, ended - started);
     telemetry::log_synced(ended - started, writes.len());

@@ -17,6 +17,7 @@ use super::disk::{Applied, StateDisk};
 use super::overlay::Overlay;
 use super::reader::StateReader;
 use super::snapshot::{self, SnapshotData};
+use crate::failpoint::{self, Point};
 use crate::log::store::GroupLog;
 use crate::machine::{GroupId, Machine, Position};
 use crate::telemetry;
@@ -111,7 +112,9 @@ impl Applier {
         if std::mem::take(&mut self.membership_moved) {
             self.disk.put_membership(&mut batch, self.group, &self.membership);
         }
+        failpoint::reach(Point::StateBeforeWrite);
         self.disk.write(batch)?;
+        failpoint::reach(Point::StateAfterWrite);
         let position = position_of(Some(&last));
         let machine = self.machine.get_mut();
         catch_unwind(AssertUnwindSafe(|| machine.flushed(position)))

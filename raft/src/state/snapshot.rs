@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::disk::{StateDisk, state_end, state_key};
 use crate::codec;
+use crate::failpoint::{self, Bug, Point};
 use crate::machine::GroupId;
 use crate::types::SnapshotMeta;
 
@@ -109,7 +110,7 @@ fn read_chunks(
         iterator.next();
     }
     iterator.status().map_err(io::Error::other)?;
-    if !chunk.is_empty() {
+    if !chunk.is_empty() && !failpoint::has(Bug::ForgetSnapshotTail) {
         // Nobody reads any more: nothing to report to.
         let _ = out.blocking_send(Ok(chunk.freeze()));
     }
@@ -228,12 +229,14 @@ pub(crate) fn install(disk: &StateDisk, group: GroupId, meta: &SnapshotMeta, mut
     if let Some(missing) = received.files.iter().find(|file| !file.exists()) {
         return Err(io::Error::new(io::ErrorKind::NotFound, format!("{} is gone", missing.display())));
     }
+    failpoint::reach(Point::SnapshotReceived);
     // From here on the files are the marker's: if this fails, the next start needs them.
     received.folder.kept = true;
     let marker = Marker { folder: received.folder.path.clone(), files: received.files.clone(), meta: meta.clone() };
     let mut batch = WriteBatch::default();
     disk.put_installing(&mut batch, group, &codec::encode(&marker));
     disk.write_synced(batch)?;
+    failpoint::reach(Point::SnapshotMarked);
     finish(disk, group, &marker)
 }
 
@@ -252,6 +255,7 @@ fn finish(disk: &StateDisk, group: GroupId, marker: &Marker) -> io::Result<()> {
                 .map_err(io::Error::other)?;
         }
     }
+    failpoint::reach(Point::SnapshotInPlace);
     let mut batch = WriteBatch::default();
     if let Some(last) = &marker.meta.last_log_id {
         disk.put_applied(&mut batch, group, last, 0);

@@ -11,6 +11,7 @@ use model::time::Timestamp;
 use model::webhook::delivery::Verdict;
 use model::webhook::{DeliveryState, Outcome, RetrySchedule};
 use raft::directory::records::DisabledReason;
+use raft::failpoint::{self, Point};
 use raft::machine::View;
 use tokio::sync::mpsc;
 use tokio::task;
@@ -75,6 +76,7 @@ pub(super) async fn run(
     let Some((attempt, next, noted)) = lost.run_until_cancelled(made(&means, &owner, &delivery)).await else {
         return finished;
     };
+    failpoint::reach(Point::WebhookAnswered);
     let _ = engine.send(ToEngine::Answered(task::id(), attempt.as_ref().and_then(tells_of_the_endpoint)));
     let resume_at = delivery.manual.and_then(|manual| manual.resume_at);
     let next_due = match next {
@@ -87,7 +89,9 @@ pub(super) async fn run(
     let Ok(committed) = owner.committer.commit_patiently(vec![Command::Delivery(attempted)]).await else {
         return finished;
     };
-    match committed.await.as_deref() {
+    let committed = committed.await;
+    failpoint::reach(Point::WebhookRecorded);
+    match committed.as_deref() {
         Ok([Reply::LostRace]) => finished.overtaken = true,
         Ok(_) => {
             finished.next_due = next_due;

@@ -8,6 +8,7 @@ use model::id::{CustomerId, EndpointId, Epoch, RequestId, ShardId, Slot};
 use model::time::Timestamp;
 use raft::directory::state::DirectoryState;
 use raft::directory::{Change, Directory};
+use raft::failpoint::{self, Bug};
 use raft::machine::View;
 use tokio::sync::{broadcast, mpsc};
 use tokio::task::{self, JoinSet};
@@ -188,7 +189,7 @@ impl Engine {
         match message {
             ToEngine::Add(owner) => {
                 let endpoints = endpoints_with_jobs(&owner.reader);
-                for endpoint in endpoints {
+                for endpoint in endpoints.into_iter().filter(|_| !failpoint::has(Bug::ForgetDeliveries)) {
                     self.lanes.entry(endpoint).or_default().insert(owner.shard, Lane::unread(endpoint));
                     touched.insert(endpoint);
                     // It may have been switched on while the shard had no owner.

@@ -2,6 +2,7 @@
 
 use model::id::CustomerId;
 use model::message::Content;
+use raft::failpoint::{self, Bug};
 
 use super::Apply;
 use crate::command::{NewEvent, NewMessage, Reply};
@@ -15,7 +16,7 @@ impl Apply<'_> {
             return Reply::Forgotten;
         }
         let pointer_key = keys::message_id(message.channel, Direction::Inbound, &message.message_id);
-        if self.state.get(&pointer_key).is_some() {
+        if self.state.get(&pointer_key).is_some() && !failpoint::has(Bug::TakeRepeatForNew) {
             return Reply::Unchanged;
         }
         self.put_message(&pointer_key, message, None);

@@ -16,6 +16,7 @@ use model::status::OnSend;
 use model::time::Timestamp;
 use model::webhook::DeliveryState;
 use network::driver::AuthWrite;
+use raft::failpoint::{self, Bug};
 use raft::machine::{Machine, Position, State, View};
 
 use crate::command::{BATCH_VERSION, Batch, BatchReply, Command, Move, NewEvent, NewMessage, Reply, Verdict};
@@ -47,7 +48,7 @@ impl Machine for ShardMachine {
     fn apply(&mut self, at: Position, command: &[u8], state: &mut dyn State) -> Bytes {
         let reply = match rmp_serde::from_slice::<Batch>(command) {
             Ok(batch) if batch.version > BATCH_VERSION => BatchReply::UnknownVersion(batch.version),
-            Ok(batch) if batch.epoch != at.term => BatchReply::Fenced,
+            Ok(batch) if batch.epoch != at.term && !failpoint::has(Bug::IgnoreFence) => BatchReply::Fenced,
             Ok(batch) => {
                 let mut apply = Apply { state, at, node: batch.node, place: 0, relayed: 0, usage: Tally::default() };
                 let replies = batch.commands.into_iter().map(|command| apply.command(command)).collect();
@@ -279,7 +280,7 @@ impl Apply<'_> {
             return self.relay(&event);
         }
         let event_key = keys::event(event.id.as_str());
-        if self.state.get(&event_key).is_some() {
+        if self.state.get(&event_key).is_some() && !failpoint::has(Bug::TakeRepeatForNew) {
             return;
         }
         self.relay(&event);

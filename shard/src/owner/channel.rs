@@ -17,6 +17,7 @@ use model::status::{Status, Trigger};
 use model::time::Timestamp;
 use network::driver::{ItemId, Outbound, Session, SessionError, SessionEvent};
 use network::operation::{Operation, Refused};
+use raft::failpoint::{self, Bug, Point};
 use raft::machine::View;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
@@ -31,7 +32,7 @@ use super::pacing::Pacing;
 use super::transfers::Transfers;
 use super::transfers::downloads::FetchEnd;
 use super::transfers::held::Held;
-use crate::call::{Done, Live, QrCode, Sent, Work};
+use crate::call::{Done, Live, QrCode, Sent, SentStatus, Work};
 use crate::command::{Command, Reply};
 use crate::history::Direction;
 use crate::keys;
@@ -208,8 +209,11 @@ impl Channel {
         let unconnected_since = if self.row.status == Status::Connected { None } else { Some(self.row.last_seen_at) };
         let (from, to) = keys::outbox_of(self.row.id);
         for (_, entry) in reader.scan(&from, &to, usize::MAX) {
-            let entry: OutboxEntry = decode(&entry);
+            let mut entry: OutboxEntry = decode(&entry);
             if let Some(row) = self.stored_message(&entry.message.id) {
+                if failpoint::has(Bug::ResendUnderNewId) {
+                    entry.message.id = MessageId::mint(rand::random());
+                }
                 let out = unconnected_since.is_none_or(|since| since.is_some_and(|since| row.created_at <= since));
                 self.outbox.push(entry.message, row, out);
             }
@@ -407,7 +411,8 @@ impl Channel {
     }
 
     /// Commits a turn's commands, then does what waited for them.
-    pub async fn finish(&mut self, turn: Turn) -> Result<(), Lost> {
+    pub async fn finish(&mut self, mut turn: Turn) -> Result<(), Lost> {
+        self.act_too_early(&mut turn).await;
         if turn.is_patient() {
             return self.finish_patiently(turn).await;
         }
@@ -451,8 +456,7 @@ impl Channel {
             self.owner.tasks.spawn(async move {
                 if committed.await.is_ok() {
                     for item in items {
-                        // A lost acknowledgement brings the item again, and the state machine knows it.
-                        let _ = session.acknowledge(item).await;
+                        acknowledge(&*session, item).await;
                     }
                 }
             });
@@ -461,10 +465,34 @@ impl Channel {
     }
 
     async fn acknowledge(&mut self, item: ItemId) {
-        let Some(running) = &self.running else { return };
-        // A lost acknowledgement brings the item again, and the state machine knows it.
-        if let Err(error) = running.session.acknowledge(item).await {
-            tracing::debug!(channel = %self.row.id, %error, "an item was not acknowledged");
+        if let Some(running) = &self.running {
+            acknowledge(&*running.session, item).await;
+        }
+    }
+
+    /// Does before the commit what has to wait for it, as two faults would have it.
+    async fn act_too_early(&mut self, turn: &mut Turn) {
+        if failpoint::has(Bug::AcknowledgeBeforeCommit) {
+            let early: Vec<After> = turn.after.extract_if(.., |after| matches!(after, After::Acknowledge(_))).collect();
+            for after in early {
+                if let After::Acknowledge(item) = after {
+                    self.acknowledge(item).await;
+                }
+            }
+        }
+        if failpoint::has(Bug::AnswerBeforeCommit) {
+            for after in &mut turn.after {
+                if let After::Send { row, client_ref, reply, .. } = after {
+                    let caller = std::mem::replace(reply, oneshot::channel().0);
+                    let sent = Sent {
+                        message_id: row.message_id.clone(),
+                        client_ref: client_ref.clone(),
+                        status: SentStatus::Queued,
+                        to: row.to.clone(),
+                    };
+                    let _ = caller.send(Ok(Worked::Accepted(sent, None)));
+                }
+            }
         }
     }
 
@@ -517,6 +545,15 @@ impl Channel {
     pub fn look(&self) -> Live {
         self.owner.live_of(&self.row)
     }
+}
+
+/// Tells the network that an item is safe. When that is lost the item comes again, and the state machine knows it.
+async fn acknowledge(session: &dyn Session, item: ItemId) {
+    failpoint::reach(Point::InboundBeforeAcknowledge);
+    if let Err(error) = session.acknowledge(item).await {
+        tracing::debug!(%error, "an item was not acknowledged");
+    }
+    failpoint::reach(Point::InboundAfterAcknowledge);
 }
 
 /// Writes a message, in as many parts as it has.

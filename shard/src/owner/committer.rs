@@ -9,6 +9,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::FuturesOrdered;
 use model::id::{Epoch, NodeId, ShardId};
+use raft::failpoint::{self, Point};
 use raft::group::{Group, ProposeError};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -138,6 +139,7 @@ async fn run(
             () = lost.cancelled() => return,
             Some(outcome) = on_their_way.next() => {
                 let Some(replies) = replies_of(outcome) else { break };
+                failpoint::reach(Point::CommitAfter);
                 let mut replies = replies.into_iter();
                 for caller in callers.pop_front().unwrap_or_default() {
                     let own: Vec<Reply> = replies.by_ref().take(caller.commands).collect();
@@ -180,6 +182,7 @@ async fn run(
         let mut entry = rmp_serde::to_vec_named(&batch).expect("a batch of plain fields is always written");
         // It stays in the log's memory for long; what the writer reserved beyond its end should not.
         entry.shrink_to_fit();
+        failpoint::reach(Point::CommitBefore);
         match group.submit(Bytes::from(entry)) {
             Ok(pending) => {
                 on_their_way.push_back(pending);

@@ -13,6 +13,7 @@ use network::fence::Fence;
 use parking_lot::{Mutex, RwLock};
 use raft::directory::Change;
 use raft::directory::command::Command as DirectoryCommand;
+use raft::failpoint::{self, Bug, Point};
 use raft::group::Group;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
@@ -99,7 +100,7 @@ impl Hosting {
         let began = Instant::now();
         let Some(owner) = self.begin(epoch).await else { return };
         self.owners.live.write().insert(self.shard, owner.clone());
-        let claimed = owner.claim_channels();
+        let claimed = if failpoint::has(Bug::LeaveUnclaimed) { 0 } else { owner.claim_channels() };
         metrics::histogram!("gateway_failover_seconds").record(began.elapsed().as_secs_f64());
         tracing::info!(shard = self.shard, epoch, claimed, "this node owns the shard");
         for upkeep in [
@@ -198,7 +199,8 @@ impl Hosting {
 
     /// Until when no other node can have been elected.
     fn fence_deadline(&self) -> Option<Instant> {
-        let contact = self.group.quorum_contact()?;
+        let ignored = failpoint::has(Bug::IgnoreFence);
+        let contact = if ignored { Instant::now() } else { self.group.quorum_contact()? };
         (contact + self.election_min).checked_sub(FENCE_MARGIN)
     }
 }
@@ -281,7 +283,9 @@ async fn wished_leader(owner: &Owner) -> Option<Wish> {
 pub async fn hand_over_lead(owner: &Arc<Owner>, target: NodeId) {
     let deadline = Instant::now() + HAND_OVER_PATIENCE;
     tracing::info!(shard = owner.shard, target, "handing the shard over");
+    failpoint::reach(Point::HandOverBegun);
     owner.hand_over(deadline).await;
+    failpoint::reach(Point::HandOverClosed);
     if let Err(error) = owner.group.transfer_leader(target, deadline).await
         && !owner.lost.is_cancelled()
     {

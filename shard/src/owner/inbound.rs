@@ -9,6 +9,7 @@ use model::payload::{
 };
 use model::time::Timestamp;
 use network::driver::{InboundItem, InboundKind, InboundMessage};
+use raft::failpoint::{self, Point};
 
 use super::channel::{After, Channel, Turn};
 use super::events::{self, About};
@@ -25,6 +26,7 @@ const RECOVERED: &str = "recovered";
 impl Channel {
     /// Adds an item to the turn; it is acknowledged once the turn is committed.
     pub fn take_inbound(&mut self, turn: &mut Turn, item: InboundItem) {
+        failpoint::reach(Point::InboundBeforeCommit);
         let InboundItem { id, at, kind } = item;
         match kind {
             InboundKind::Message(message) => self.receive(turn, message, at),

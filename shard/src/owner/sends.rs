@@ -11,6 +11,7 @@ use model::payload::{
 use model::status::{OnSend, Status};
 use model::time::Timestamp;
 use network::operation::Refused;
+use raft::failpoint::{self, Point};
 use raft::machine::View;
 use tokio::sync::oneshot;
 
@@ -236,6 +237,7 @@ impl Channel {
     /// The network took a message; `recipients` of a group will acknowledge it each.
     pub fn settle_accepted(&mut self, turn: &mut Turn, id: &MessageId, at: Timestamp, recipients: Option<u32>) {
         let Some(mut entry) = self.outbox.take(id) else { return };
+        failpoint::reach(Point::OutcomeBeforeCommit);
         entry.answer(SendVerdict::Accepted);
         let row = &entry.row;
         let now = Timestamp::now();

@@ -1,0 +1,59 @@
+//! `/v1/admin/failpoints`: lets a node of a build for tests fail on purpose, while it runs.
+//!
+//! These routes are there in a build that has failpoints and in no release, and so they are not in the document.
+
+use model::error::ApiError;
+use model::field::{Body, Fields, rule};
+use model::issue::Issues;
+use raft::failpoint;
+use serde::Serialize;
+
+use crate::exchange::OperatorCall;
+use crate::reply::{List, Outcome, Reply};
+use crate::route::Route;
+
+/// Characters that say what a failpoint does.
+const LONGEST_ACTIONS: usize = 256;
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/admin/failpoints").operator(list),
+        Route::put("/v1/admin/failpoints/{name}").operator(arm),
+        Route::delete("/v1/admin/failpoints/{name}").operator(disarm),
+    ]
+}
+
+#[derive(Serialize)]
+struct FailpointView {
+    name: &'static str,
+    about: String,
+    /// `null` when it is not armed.
+    actions: Option<String>,
+}
+
+async fn list(_: &mut OperatorCall) -> Outcome {
+    let view =
+        |point: failpoint::Listed| FailpointView { name: point.name, about: point.about, actions: point.actions };
+    Ok(Reply::ok(&List::whole(failpoint::list().into_iter().map(view).collect())))
+}
+
+fn parse_actions(body: &Body) -> Result<String, ApiError> {
+    let issues = Issues::new();
+    let actions = Fields::new(body, &issues).required("actions", rule::text(1..=LONGEST_ACTIONS));
+    issues.finish(|| actions)
+}
+
+async fn arm(call: &mut OperatorCall) -> Outcome {
+    let actions = parse_actions(&call.object().await?)?;
+    let name = call.parameter("name");
+    failpoint::arm(name, &actions).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    tracing::warn!(name, actions, "a failpoint is armed");
+    Ok(Reply::no_content())
+}
+
+async fn disarm(call: &mut OperatorCall) -> Outcome {
+    let name = call.parameter("name");
+    failpoint::disarm(name).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    tracing::warn!(name, "a failpoint is disarmed");
+    Ok(Reply::no_content())
+}

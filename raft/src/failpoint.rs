@@ -1,0 +1,265 @@
+//! Places at which a build for tests can be told to fail, and faults of the product that it can be told to have.
+//!
+//! A build of the whole workspace has them, a release of the binary alone has not: see `fail` in the workspace's root.
+//! There, [`reach`] is nothing and [`has`] is `false`, and the compiler drops both. Where there are failpoints, one that
+//! is not armed costs a look into an empty map.
+//!
+//! What an armed one does is told in the words of the crate `fail`: `[p%][n*]task[(argument)][->...]` with the tasks
+//! `off`, `sleep(ms)`, `delay(ms)`, `pause` (until it is armed anew), `yield`, `panic`, `print` and `return`. At a
+//! [`Point`], `return` means that the process dies there, as by `kill -9`; it makes a [`Bug`] show. `20*off->1*return`
+//! lets twenty go by first. Tasks that wait hold up the thread that got there, and so whatever shares it.
+//!
+//! All names stand here; the crates above use them.
+
+use std::process::abort;
+
+/// Whether this build has failpoints at all.
+pub const COMPILED: bool = fail::has_failpoints();
+
+/// What bears the failpoints that are armed from the start: `name=actions;name=actions`.
+pub const VARIABLE: &str = "FAILPOINTS";
+
+/// Makes an enum of names out of one table.
+macro_rules! names {
+    ($(#[$about:meta])* $kind:ident { $($(#[doc = $does:literal])+ $variant:ident = $name:literal,)+ }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $kind { $($(#[doc = $does])+ $variant,)+ }
+
+        impl $kind {
+            pub const ALL: &[Self] = &[$(Self::$variant,)+];
+
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ }
+            }
+
+            /// What it says of itself, in a sentence or two.
+            pub fn about(self) -> String {
+                let lines: &[&str] = match self { $(Self::$variant => &[$($does,)+],)+ };
+                lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
+            }
+        }
+    };
+}
+
+names! {
+    /// A place where the process can die or be held up.
+    Point {
+        /// The log's batch is made, and nothing of it is written. Holds up votes and entries of all groups of the node.
+        LogBeforeFlush = "log::before_flush",
+        /// The log's batch is synced, and nobody is told.
+        LogAfterFlush = "log::after_flush",
+        /// Committed entries are applied in memory, and nothing of that is written.
+        StateBeforeWrite = "state::before_write",
+        /// What entries change is written, and no proposer has an answer.
+        StateAfterWrite = "state::after_write",
+        /// A snapshot has come whole and is synced; the old state stands.
+        SnapshotReceived = "snapshot::received",
+        /// It is marked that a snapshot is being put in place; the old state still stands.
+        SnapshotMarked = "snapshot::marked",
+        /// The snapshot's files are in place, and the mark stands.
+        SnapshotInPlace = "snapshot::in_place",
+        /// An entry of a shard is made and not proposed.
+        CommitBefore = "commit::before",
+        /// An entry of a shard is applied, and nobody who waits for it is told.
+        CommitAfter = "commit::after",
+        /// The network has accepted a send, and nothing of that is on its way into the log.
+        OutcomeBeforeCommit = "outcome::before_commit",
+        /// An item has come from the network, and is not on its way into the log.
+        InboundBeforeCommit = "inbound::before_commit",
+        /// An item is committed, and the network does not know.
+        InboundBeforeAcknowledge = "inbound::before_acknowledge",
+        /// An item is acknowledged.
+        InboundAfterAcknowledge = "inbound::after_acknowledge",
+        /// A receiver has answered an attempt, and nothing of that is on its way into the log.
+        WebhookAnswered = "webhook::answered",
+        /// An attempt's outcome is committed, and the delivery's lane does not know.
+        WebhookRecorded = "webhook::recorded",
+        /// A shard is to be handed over; its channels still run.
+        HandOverBegun = "hand_over::begun",
+        /// A shard's channels are closed, and its lead is where it was.
+        HandOverClosed = "hand_over::closed",
+    }
+}
+
+names! {
+    /// A fault put back on purpose, as somebody might make it. What looks for faults has to find each of them: the crate
+    /// `chaos` proves it. Each is one line of the product, at the place where the right one stands.
+    Bug {
+        /// A send is answered before it is committed: one whose owner dies just then was answered and is lost.
+        AnswerBeforeCommit = "bug::answer_before_commit",
+        /// An owner goes on speaking to the network when its time is up, and the state machine takes entries of an older
+        /// epoch: two owners speak for one channel.
+        IgnoreFence = "bug::ignore_fence",
+        /// The next owner writes what it finds in the outbox under new message ids: the network cannot drop repeats.
+        ResendUnderNewId = "bug::resend_under_new_id",
+        /// The next owner does not look for deliveries that wait: they are never attempted.
+        ForgetDeliveries = "bug::forget_deliveries",
+        /// A copy of the directory is used however old it is: a node that hears nothing lets revoked keys in.
+        ServeStaleKey = "bug::serve_stale_key",
+        /// The log is written and not synced, and said to be: a power cut takes what was acknowledged.
+        SkipFsync = "bug::skip_fsync",
+        /// The last piece of a snapshot is not sent: the follower's state lacks rows.
+        ForgetSnapshotTail = "bug::forget_snapshot_tail",
+        /// The next home of a bucket fills and refills it twice over.
+        DoubleBucket = "bug::double_bucket",
+        /// An item is acknowledged to the network before it is committed: one whose owner dies just then is lost.
+        AcknowledgeBeforeCommit = "bug::acknowledge_before_commit",
+        /// An item that the network sends again is taken for a new one: it is stored twice and told of twice.
+        TakeRepeatForNew = "bug::take_repeat_for_new",
+        /// A channel is found by its id whosever it is.
+        FindForeignChannel = "bug::find_foreign_channel",
+        /// What waits in the outbox is written newest first.
+        ReverseOutbox = "bug::reverse_outbox",
+        /// The next owner does not claim its channels: they stay without a session.
+        LeaveUnclaimed = "bug::leave_unclaimed",
+    }
+}
+
+/// Does here what the point was armed with.
+#[inline(always)]
+pub fn reach(point: Point) {
+    // Without failpoints the name is not used.
+    let _ = point;
+    fail::fail_point!(point.name(), |_| abort());
+}
+
+/// Whether a fault is to show here and now.
+#[inline(always)]
+pub fn has(bug: Bug) -> bool {
+    let _ = bug;
+    fail::fail_point!(bug.name(), |_| true);
+    false
+}
+
+/// Why a failpoint was not armed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ArmError {
+    #[error("this build has no failpoints: use one of the whole workspace")]
+    NotCompiled,
+    #[error("there is no failpoint {0:?}")]
+    Unknown(String),
+    #[error(
+        "{name}: {reason}; an action is [p%][n*]task[(argument)], with off, sleep(ms), delay(ms), pause, yield, panic, print or return"
+    )]
+    Action { name: String, reason: String },
+    #[error("{0:?} is not of the form name=actions")]
+    NotAPair(String),
+}
+
+/// A failpoint and what it is armed with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    pub name: &'static str,
+    pub about: String,
+    pub actions: Option<String>,
+}
+
+fn names() -> impl Iterator<Item = (&'static str, String)> {
+    let points = Point::ALL.iter().map(|point| (point.name(), point.about()));
+    points.chain(Bug::ALL.iter().map(|bug| (bug.name(), bug.about())))
+}
+
+fn known(name: &str) -> Result<&'static str, ArmError> {
+    if !COMPILED {
+        return Err(ArmError::NotCompiled);
+    }
+    let mut names = names().map(|(known, _)| known);
+    names.find(|known| *known == name).ok_or_else(|| ArmError::Unknown(name.to_owned()))
+}
+
+/// All failpoints.
+pub fn list() -> Vec<Listed> {
+    let armed = fail::list();
+    let actions = |name: &str| armed.iter().find(|(armed, _)| armed == name).map(|(_, actions)| actions.clone());
+    names().map(|(name, about)| Listed { name, about, actions: actions(name) }).collect()
+}
+
+/// Arms a failpoint, whatever it was armed with before.
+///
+/// # Errors
+/// What is wrong with the name or the actions; nothing is changed then.
+pub fn arm(name: &str, actions: &str) -> Result<(), ArmError> {
+    let name = known(name)?;
+    fail::cfg(name, actions).map_err(|reason| ArmError::Action { name: name.to_owned(), reason })
+}
+
+/// Lets a failpoint be nothing again; who is paused there goes on.
+///
+/// # Errors
+/// When there is no such failpoint.
+pub fn disarm(name: &str) -> Result<(), ArmError> {
+    known(name).map(fail::remove)
+}
+
+/// Arms what [`VARIABLE`] says, in order. Says how many that were.
+///
+/// # Errors
+/// The first pair that is wrong; those before it are armed.
+pub fn arm_all(pairs: &str) -> Result<usize, ArmError> {
+    let pairs = pairs.split(';').map(str::trim).filter(|pair| !pair.is_empty());
+    pairs.clone().try_for_each(|pair| {
+        let (name, actions) = pair.split_once('=').ok_or_else(|| ArmError::NotAPair(pair.to_owned()))?;
+        arm(name.trim(), actions.trim())
+    })?;
+    Ok(pairs.count())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    /// All source files of the workspace but this one, as one text.
+    fn sources(folder: &Path, found: &mut String) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                sources(&path, found);
+            } else if path.extension().is_some_and(|end| end == "rs") && !path.ends_with(file!()) {
+                found.push_str(&fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn every_failpoint_is_used_and_bears_a_name_of_its_own() {
+        let mut text = String::new();
+        for folder in ["model", "network", "raft", "shard", "api", "node"] {
+            sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder).join("src"), &mut text);
+        }
+        let points = Point::ALL.iter().map(|point| format!("reach(Point::{point:?})"));
+        let bugs = Bug::ALL.iter().map(|bug| format!("has(Bug::{bug:?})"));
+        for place in points.chain(bugs) {
+            assert!(text.contains(&place), "{place} stands nowhere");
+        }
+        let listed = list();
+        let all: BTreeSet<&str> = listed.iter().map(|listed| listed.name).collect();
+        assert_eq!(all.len(), Point::ALL.len() + Bug::ALL.len());
+        assert!(Bug::ALL.iter().all(|bug| bug.name().starts_with("bug::") && bug.about().ends_with('.')));
+    }
+
+    #[test]
+    fn what_is_armed_is_listed_and_what_cannot_be_is_refused() {
+        if !COMPILED {
+            assert_eq!(arm(Point::WebhookRecorded.name(), "return"), Err(ArmError::NotCompiled));
+            return;
+        }
+        // Not one that this crate gets to: failpoints are the whole process's.
+        let point = Point::WebhookRecorded;
+        let actions = || list().into_iter().find(|listed| listed.name == point.name()).unwrap().actions;
+        assert_eq!(arm_all(" webhook::recorded = 10%sleep(1) ;; "), Ok(1));
+        assert_eq!(actions().as_deref(), Some("10%sleep(1)"));
+        disarm(point.name()).unwrap();
+        assert_eq!(actions(), None);
+        assert_eq!(arm("webhook::forgotten", "return"), Err(ArmError::Unknown("webhook::forgotten".into())));
+        assert!(matches!(arm(point.name(), "explode"), Err(ArmError::Action { .. })));
+        assert_eq!(arm_all("return"), Err(ArmError::NotAPair("return".into())));
+        assert_eq!(actions(), None);
+        assert!(!has(Bug::DoubleBucket));
+    }
+}
