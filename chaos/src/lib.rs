@@ -1,21 +1,9 @@
 //! Measurements and faults on real clusters, with the harness of the crate `tests` beneath.
 //!
-//! - [`target`]: the cluster that is measured, its own or one that runs already, and its connected channels.
+//! - [`bench`]: what the cluster can do, in figures.
 //! - [`connection`]: one kept HTTP connection with as little work per request as can be.
-//! - [`usage`]: processor time and fsyncs of the processes under load.
-//! - [`sends`]: durable sends a second, closed loop.
-//! - [`failover`]: from the kill of an owner to the first accepted send of each of its channels.
-//! - [`waiting`]: what deliveries that wait cost the sends beside them.
-//! - [`healthy`]: how soon an endpoint that is well hears of an event meanwhile.
-//! - [`report`]: tables for people, JSON for programs.
 //! - [`world`]: a cluster that is made to be broken.
 
+pub mod bench;
 pub mod connection;
-pub mod failover;
-pub mod healthy;
-pub mod report;
-pub mod sends;
-pub mod target;
-pub mod usage;
-pub mod waiting;
 pub mod world;

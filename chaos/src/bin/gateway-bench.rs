@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chaos::target::Target;
-use chaos::{failover, report, sends, waiting};
+use chaos::bench::target::Target;
+use chaos::bench::{failover, report, sends, waiting};
 use clap::{Args, Parser, Subcommand};
 
 #[derive(Debug, Parser)]

@@ -14,10 +14,10 @@ use tests::http::{Api, client};
 use tests::receiver::Receiver;
 use tokio_util::sync::CancellationToken;
 
-use crate::healthy::{Healthy, Latency, number_of};
-use crate::sends::{self, Level};
-use crate::target::{Channel, FIRST_RECIPIENT, Target};
-use crate::usage;
+use crate::bench::healthy::{Healthy, Latency, number_of};
+use crate::bench::sends::{self, Level};
+use crate::bench::target::{Channel, FIRST_RECIPIENT, Target};
+use crate::bench::usage;
 
 /// Channels whose events go to receivers that are down, and the endpoints of each: with the one that is well fifty in all,
 /// which is an account's limit.
@@ -153,7 +153,7 @@ impl Bench<'_> {
 
     async fn level(&self, at: &Target, channels: &Arc<Vec<Channel>>, tell: &impl Fn(&str)) -> anyhow::Result<Level> {
         let level = sends::measure(at, channels, self.plan.senders, self.plan.length).await?;
-        tell(&crate::report::level(&level));
+        tell(&crate::bench::report::level(&level));
         Ok(level)
     }
 }

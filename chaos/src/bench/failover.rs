@@ -8,9 +8,9 @@ use serde_json::Value;
 use tests::cluster::Cluster;
 use tests::http::{client, try_answer};
 
+use crate::bench::sends::request;
+use crate::bench::target::{Channel, Target};
 use crate::connection::Connection;
-use crate::sends::request;
-use crate::target::{Channel, Target};
 
 /// Between two tries of one channel: finer than what is measured.
 const PROBE: Duration = Duration::from_millis(10);

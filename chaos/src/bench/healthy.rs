@@ -12,7 +12,7 @@ use tests::http::{Api, client};
 use tests::receiver::Receiver;
 use tokio_util::sync::CancellationToken;
 
-use crate::target::{Channel, FIRST_RECIPIENT};
+use crate::bench::target::{Channel, FIRST_RECIPIENT};
 
 /// Between two messages to the channel: the rate that its customer sees, not a load.
 const EVERY: Duration = Duration::from_millis(50);

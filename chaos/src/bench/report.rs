@@ -1,8 +1,8 @@
 //! Results as tables for people.
 
-use crate::failover::{Summary, Trial};
-use crate::sends::Level;
-use crate::waiting::{Pair, Phase};
+use crate::bench::failover::{Summary, Trial};
+use crate::bench::sends::Level;
+use crate::bench::waiting::{Pair, Phase};
 
 /// The heading of a table of levels.
 pub fn levels_heading() -> String {

@@ -9,9 +9,9 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::bench::target::{Channel, Target};
+use crate::bench::usage::Usage;
 use crate::connection::Connection;
-use crate::target::{Channel, Target};
-use crate::usage::Usage;
 
 /// Runs before the clock starts: connections, caches, logs that grow for the first time.
 const WARM_UP: Duration = Duration::from_secs(2);
