@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 pub struct Connection {
     address: SocketAddr,
     host: HeaderValue,
-    bearer: HeaderValue,
+    bearer: Option<HeaderValue>,
     sender: Option<SendRequest<Full<Bytes>>>,
 }
 
@@ -32,11 +32,19 @@ impl Connection {
     /// # Errors
     /// When the URL or the key cannot be put into a request.
     pub fn new(url: &str, key: &str) -> anyhow::Result<Self> {
+        Ok(Self { bearer: Some(HeaderValue::from_str(&format!("Bearer {key}"))?), ..Self::without_key(url)? })
+    }
+
+    /// To a server that wants no key.
+    ///
+    /// # Errors
+    /// When the URL cannot be put into a request.
+    pub fn without_key(url: &str) -> anyhow::Result<Self> {
         let authority = url.trim_start_matches("http://").trim_end_matches('/');
         Ok(Self {
             address: authority.parse().with_context(|| format!("{url} is not http://ADDRESS:PORT"))?,
             host: HeaderValue::from_str(authority)?,
-            bearer: HeaderValue::from_str(&format!("Bearer {key}"))?,
+            bearer: None,
             sender: None,
         })
     }
@@ -58,13 +66,15 @@ impl Connection {
             Some(sender) => sender,
             empty => empty.insert(connect(self.address).await?),
         };
-        let request = Request::builder()
+        let mut request = Request::builder()
             .method(Method::POST)
             .uri(path)
             .header(HOST, &self.host)
-            .header(AUTHORIZATION, &self.bearer)
             .header(CONTENT_TYPE, "application/json")
             .body(Full::new(body))?;
+        if let Some(bearer) = &self.bearer {
+            request.headers_mut().insert(AUTHORIZATION, bearer.clone());
+        }
         sender.ready().await?;
         let response = sender.send_request(request).await?;
         let status = response.status().as_u16();

@@ -8,6 +8,7 @@ use crate::machine::GroupId;
 
 const SYNC_SECONDS: &str = "raft_log_sync_seconds";
 const SYNC_WRITES: &str = "raft_log_sync_writes";
+const LOG_ENTRY_BYTES: &str = "raft_log_entry_bytes_total";
 const APPLY_ENTRIES: &str = "raft_apply_entries";
 const APPLY_SECONDS: &str = "raft_apply_seconds";
 const ELECTIONS: &str = "raft_elections_won_total";
@@ -22,6 +23,7 @@ const PEER_REFUSALS: &str = "raft_peer_refusals_total";
 pub(crate) fn describe() {
     describe_histogram!(SYNC_SECONDS, Unit::Seconds, "time to write and sync one batch of log writes");
     describe_histogram!(SYNC_WRITES, Unit::Count, "log writes (appends, votes, cuts) that shared one sync");
+    describe_counter!(LOG_ENTRY_BYTES, Unit::Bytes, "entries that were written to the log and synced, encoded");
     describe_histogram!(APPLY_ENTRIES, Unit::Count, "entries applied and written in one batch");
     describe_histogram!(APPLY_SECONDS, Unit::Seconds, "time to apply and write one batch of entries");
     describe_counter!(ELECTIONS, Unit::Count, "times this node became ready as the leader of a group");
@@ -32,15 +34,16 @@ pub(crate) fn describe() {
     describe_counter!(PEER_CONNECTS, Unit::Count, "connections made to peers");
     describe_counter!(PEER_REFUSALS, Unit::Count, "peers refused, by us or by them");
     // There from the start: a rate of what has not happened yet is 0 and not unknown.
-    for counted in [SNAPSHOT_INSTALLS, SNAPSHOT_SENDS, PEER_CONNECTS, PEER_REFUSALS] {
+    for counted in [LOG_ENTRY_BYTES, SNAPSHOT_INSTALLS, SNAPSHOT_SENDS, PEER_CONNECTS, PEER_REFUSALS] {
         counter!(counted).increment(0);
     }
     gauge!(GROUPS_DEAD).set(0.0);
 }
 
-pub(crate) fn log_synced(took: Duration, writes: usize) {
+pub(crate) fn log_synced(took: Duration, writes: usize, entry_bytes: usize) {
     histogram!(SYNC_SECONDS).record(took);
     histogram!(SYNC_WRITES).record(writes as f64);
+    counter!(LOG_ENTRY_BYTES).increment(entry_bytes as u64);
 }
 
 pub(crate) fn applied(took: Duration, entries: usize) {

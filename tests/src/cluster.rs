@@ -291,7 +291,7 @@ impl Drop for Running {
 /// A process that stops the cluster and removes its folder when the test program closes its end of a pipe, whichever way
 /// it ends. A shared cluster is dropped by nobody: it ends with the program.
 #[derive(Debug)]
-pub(crate) struct Undertaker {
+pub struct Undertaker {
     child: Child,
 }
 
@@ -304,7 +304,7 @@ impl Undertaker {
     }
 
     /// For processes whose ids stand in files of a folder, which is removed unless it is to be kept.
-    pub(crate) fn of_processes(folder: &Path, keep: bool) -> Self {
+    pub fn of_processes(folder: &Path, keep: bool) -> Self {
         // An id may be another process's by now: those that run in the folder are ours.
         let script = r#"cat
 for f in "$1"/*.pid; do p=$(cat "$f"); [ "$(readlink "/proc/$p/cwd")" = "$1" ] && kill -9 "$p"; done

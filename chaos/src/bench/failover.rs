@@ -1,16 +1,35 @@
-//! From `kill -9` of an owner to the first accepted send of each of its channels, trial by trial.
+//! B5: from `kill -9` of an owner to the first accepted send of each of its channels, beside etcd's leader and its next put.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
+use futures::future::select_all;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tests::cluster::Cluster;
-use tests::http::{client, try_answer};
 
-use crate::bench::sends::request;
+use crate::bench::caller::{JsonPuts, request};
+use crate::bench::etcd::Etcd;
+use crate::bench::forwarding::owners;
+use crate::bench::plan::{Plan, Sides};
+use crate::bench::report;
+use crate::bench::results::{Row, Section, Spread, Target as Goal};
 use crate::bench::target::{Channel, Target};
 use crate::connection::Connection;
+
+const NUMBER: &str = "B5";
+
+const RATIO: f64 = 0.7;
+const WORST_MS: f64 = 2_000.0;
+
+/// Channels that are asked for.
+const CHANNELS: usize = 60;
+
+/// A put that a member has handed to the dead leader is answered by nobody for seven seconds: it is made again.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
+
+/// What is put while etcd has no leader: `probe`, in Base64.
+const PROBE_VALUE: &str = "cHJvYmU=";
 
 /// Between two tries of one channel: finer than what is measured.
 const PROBE: Duration = Duration::from_millis(10);
@@ -43,32 +62,73 @@ pub struct Summary {
     pub worst_ms: f64,
     /// Of the trials' last channels: when a killed node's work is taken over whole.
     pub median_of_last_ms: f64,
+    /// From the kill of etcd's leader to its next put, one beside each trial.
+    pub etcd_ms: Vec<f64>,
 }
 
-/// Kills owners in turn and restarts each before the next trial.
+/// The rows of a benchmark: owners and etcd's leaders in turns, then all sessions of a node.
 ///
 /// # Errors
-/// When a channel has no accepted send within [`GIVE_UP`].
+/// When a channel has no accepted send within [`GIVE_UP`], or etcd no put.
+pub async fn section(sides: &mut Sides, plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Section> {
+    let channels = sides.channels[..CHANNELS.min(sides.channels.len())].to_vec();
+    let (target, etcd) = (&sides.target, &mut sides.etcd);
+    let summary = measure(target, &channels, etcd, plan.trials, |n, trial| tell(&report::trial(n, trial))).await?;
+    tell(&report::summary(&summary));
+    let etcd = Spread::of(summary.etcd_ms.iter().copied());
+    let ratio = Spread { median: summary.median_ms / etcd.median, trials: plan.trials, ..ratios(&summary) };
+    let made_of = format!(
+        "median {:.0} ms over {} channels, etcd {:.0} ms ({:.0} to {:.0})",
+        summary.median_ms, summary.channels, etcd.median, etcd.min, etcd.max
+    );
+    let worst = Spread::of(summary.trials.iter().map(|trial| trial.last_ms));
+    let worst = Spread { median: worst.max, ..worst };
+    let rows = vec![
+        Row::new(
+            NUMBER,
+            "kill of the owner to the first 202 of its channels ÷ etcd's leader to its next put",
+            ratio,
+            "",
+            Goal::AtMost(RATIO),
+        )
+        .note(made_of),
+        Row::new(NUMBER, "the same, the last channel of the worst trial", worst, "ms", Goal::AtMost(WORST_MS)),
+    ];
+    Ok(Section { rows, details: json!({ NUMBER: summary }) })
+}
+
+/// Of each trial's middle channel to its neighbour's put.
+fn ratios(summary: &Summary) -> Spread {
+    Spread::of(summary.trials.iter().zip(&summary.etcd_ms).map(|(trial, etcd)| trial.median_ms / etcd))
+}
+
+/// Kills owners in turn, and etcd's leader after each, and restarts what was killed before the next trial.
+///
+/// # Errors
+/// When a channel has no accepted send within [`GIVE_UP`], or etcd no put.
 pub async fn measure(
     target: &Target,
     channels: &[Channel],
+    etcd: &mut Etcd,
     trials: usize,
     report: impl Fn(usize, &Trial),
 ) -> anyhow::Result<Summary> {
     let cluster = target.cluster.as_ref().context("only a cluster of its own is killed")?;
     let nodes = cluster.node_ids();
     ensure!(nodes.len() >= 3, "fail-over wants three nodes");
-    let (mut done, mut waits) = (Vec::new(), Vec::new());
+    let all = target.connected_now().await?;
+    let (mut done, mut waits, mut etcd_ms) = (Vec::new(), Vec::new(), Vec::new());
     for n in 0..trials {
         let victim = nodes[n % nodes.len()];
-        let owned = owned_by(cluster, channels, victim).await?;
+        let owned = owned_by(target, channels, victim).await?;
         ensure!(!owned.is_empty(), "node {victim} owns none of the {} channels", channels.len());
         let (trial, mut times) = strike(target, cluster, victim, &owned).await?;
         report(n, &trial);
         done.push(trial);
         waits.append(&mut times);
         cluster.restart(&[victim]).await;
-        settle(cluster, channels).await?;
+        target.settled(all).await?;
+        etcd_ms.push(strike_etcd(etcd).await?);
     }
     waits.sort_by(f64::total_cmp);
     let mut last: Vec<_> = done.iter().map(|trial| trial.last_ms).collect();
@@ -80,7 +140,38 @@ pub async fn measure(
         worst_ms: quantile(&waits, 1.0),
         median_of_last_ms: quantile(&last, 0.5),
         trials: done,
+        etcd_ms,
     })
+}
+
+/// Kills etcd's leader and puts through the others until one is taken; milliseconds. All are back when it returns.
+async fn strike_etcd(etcd: &mut Etcd) -> anyhow::Result<f64> {
+    let leader = etcd.leader().await?;
+    let mut urls = etcd.urls();
+    urls.remove(leader);
+    let mut probes = Vec::new();
+    for url in urls {
+        let mut connection = Connection::without_key(&url)?;
+        JsonPuts::put(&mut connection, 0, PROBE_VALUE).await.context("before the kill")?;
+        probes.push(connection);
+    }
+    let struck = Instant::now();
+    etcd.kill(leader);
+    let probes = probes.into_iter().map(|mut connection| {
+        Box::pin(async move {
+            loop {
+                let put = JsonPuts::put(&mut connection, 0, PROBE_VALUE);
+                if matches!(tokio::time::timeout(ASK_AGAIN, put).await, Ok(Ok(()))) || struck.elapsed() > GIVE_UP {
+                    return struck.elapsed();
+                }
+                tokio::time::sleep(PROBE).await;
+            }
+        })
+    });
+    let (took, ..) = select_all(probes).await;
+    ensure!(took < GIVE_UP, "etcd took no put within {GIVE_UP:?}");
+    etcd.restart(leader).await?;
+    Ok(took.as_secs_f64() * 1_000.0)
 }
 
 /// Kills a node and asks for each of its channels, through the nodes that live, until each was accepted once.
@@ -139,46 +230,9 @@ async fn strike(
 }
 
 /// The channels whose shard a node leads.
-async fn owned_by(cluster: &Cluster, channels: &[Channel], node: u64) -> anyhow::Result<Vec<Channel>> {
-    let operator = cluster.operator(node, &client());
-    let mut owned = Vec::new();
-    for channel in channels {
-        let row = operator.get(&format!("/v1/admin/channels/{}", channel.id)).await;
-        ensure!(row.status == 200, "{}", row.text());
-        if row.json()["node_id"] == node {
-            owned.push(channel.clone());
-        }
-    }
-    Ok(owned)
-}
-
-/// Waits until every node owns a channel again and all are connected: leadership comes back to a restarted node.
-async fn settle(cluster: &Cluster, channels: &[Channel]) -> anyhow::Result<()> {
-    let start = Instant::now();
-    let nodes = cluster.node_ids();
-    let operator = cluster.operator(nodes[0], &client());
-    loop {
-        let mut owners = std::collections::BTreeSet::new();
-        let mut connected = 0;
-        for channel in channels {
-            let path = format!("/v1/admin/channels/{}", channel.id);
-            let answer = try_answer(operator.request(reqwest::Method::GET, &path)).await?;
-            if answer.status == 200 {
-                let row = answer.json();
-                owners.extend(row["node_id"].as_u64());
-                connected += usize::from(row["status"] == "connected");
-            }
-        }
-        if owners.len() == nodes.len() && connected == channels.len() {
-            return Ok(());
-        }
-        ensure!(
-            start.elapsed() < Duration::from_secs(60),
-            "owners are {owners:?} and {connected} of {} channels are connected a minute after the restart",
-            channels.len()
-        );
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+async fn owned_by(target: &Target, channels: &[Channel], node: u64) -> anyhow::Result<Vec<Channel>> {
+    let owners = owners(target, channels).await?;
+    Ok(channels.iter().zip(owners).filter(|(_, owner)| *owner == node).map(|(channel, _)| channel.clone()).collect())
 }
 
 /// Of sorted values; the nearest rank.

@@ -1,17 +1,38 @@
-//! Measurements of a real cluster on this machine.
+//! Measurements of a real cluster on this machine, beside etcd on the same machine.
 //!
+//! What is measured, by the numbers of the targets:
+//!
+//! - B1 [`throughput`], B2 [`accepting`], B3 [`forwarding`], B5 [`failover`], B10 [`limiting`].
+//! - [`sends`] and [`waiting`] have no targets: what sends cost, and what deliveries that wait cost them.
+//!
+//! With what:
+//!
+//! - [`plan`]: how much is measured, and the two sides that are compared.
 //! - [`target`]: the cluster that is measured, its own or one that runs already, and its connected channels.
-//! - [`usage`]: processor time and fsyncs of the processes under load.
-//! - [`sends`]: durable sends a second, closed loop.
-//! - [`failover`]: from the kill of an owner to the first accepted send of each of its channels.
-//! - [`waiting`]: what deliveries that wait cost the sends beside them.
+//! - [`etcd`]: the peer.
+//! - [`caller`]: who makes writes; [`closed`] and [`open`]: when; [`tally`]: what became of them.
+//! - [`usage`]: processor time, fsyncs and log bytes of the processes under load.
 //! - [`healthy`]: how soon an endpoint that is well hears of an event meanwhile.
-//! - [`report`]: tables for people, JSON for programs.
+//! - [`machine`]: what all of it ran on.
+//! - [`results`]: rows against targets; [`report`]: lines for people while it runs.
 
+pub mod accepting;
+pub mod caller;
+pub mod closed;
+pub mod etcd;
 pub mod failover;
+pub mod forwarding;
 pub mod healthy;
+pub mod limiting;
+pub mod machine;
+pub mod open;
+pub mod plan;
 pub mod report;
+pub mod results;
 pub mod sends;
+pub mod suite;
+pub mod tally;
 pub mod target;
+pub mod throughput;
 pub mod usage;
 pub mod waiting;

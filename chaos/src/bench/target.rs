@@ -3,15 +3,15 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde_json::{Value, json};
 use tests::cluster::{Cluster, Dev, Options};
-use tests::http::{Answer, Api, client};
+use tests::http::{Answer, Api, client, try_answer};
 
 /// Channels that are paired at the same time.
 const PAIRING_AT_ONCE: usize = 24;
-/// For all channels to be connected, after the last was scanned.
+/// For all channels to be connected, after the last was scanned or a node came back.
 const CONNECT: Duration = Duration::from_secs(120);
 /// Numbers of the channels' phones and of the recipients follow these.
 const FIRST_PHONE: u64 = 492_000_000_000;
@@ -29,6 +29,8 @@ pub struct Target {
 pub struct Channel {
     pub id: String,
     pub recipient: String,
+    /// Of the channel's own phone.
+    pub number: String,
 }
 
 impl Target {
@@ -48,14 +50,14 @@ impl Target {
         Ok(Self { dev, cluster: None })
     }
 
-    /// Makes and pairs channels for the demo customer, each with a recipient; those that are connected already are
-    /// taken first. With `receipts`, recipients are online and confirm what they get.
+    /// Makes and pairs channels for the demo customer until there are `count`, each with a recipient, and waits until all
+    /// are connected. With `receipts`, recipients are online and confirm what they get.
     ///
     /// # Errors
     /// When a step is answered otherwise than it should.
     pub async fn channels(&self, count: usize, receipts: bool) -> anyhow::Result<Vec<Channel>> {
         let client = client();
-        let simulator = Api::new(client.clone(), &self.dev.simulator, None);
+        let simulator = self.simulator();
         let apis: Vec<_> =
             self.dev.nodes.iter().map(|node| Api::new(client.clone(), &node.api, Some(&self.dev.api_key))).collect();
         let phones = json!({ "first": FIRST_PHONE.to_string(), "count": count });
@@ -64,53 +66,99 @@ impl Target {
         want(simulator.post("/phones/bulk", recipients).await, 201)?;
 
         // The first numbers belong to the channels that are there already.
-        let present = connected(&apis[0]).await?.len();
+        let mut channels = connected(&apis[0]).await?;
         let (simulator, apis) = (&simulator, &apis);
-        stream::iter(present..count)
-            .map(|n| async move {
-                let number = (FIRST_PHONE + n as u64).to_string();
-                pair(&apis[n % apis.len()], simulator, &number).await
-            })
+        let made: Vec<Channel> = stream::iter(channels.len()..count)
+            .map(|n| async move { pair(&apis[n % apis.len()], simulator, n).await })
             .buffer_unordered(PAIRING_AT_ONCE)
-            .try_collect::<Vec<()>>()
+            .try_collect()
             .await?;
+        channels.extend(made);
+        self.settled(channels.len() as u64).await?;
+        channels.truncate(count);
+        Ok(channels)
+    }
 
+    /// The network's control port.
+    pub fn simulator(&self) -> Api {
+        Api::new(client(), &self.dev.simulator, None)
+    }
+
+    /// The customer at the first node.
+    pub fn api(&self) -> Api {
+        Api::new(client(), &self.dev.nodes[0].api, Some(&self.dev.api_key))
+    }
+
+    /// Waits until every node owns a shard and `channels` are connected: leadership comes back to a restarted node.
+    ///
+    /// # Errors
+    /// When they are not in time.
+    pub async fn settled(&self, channels: u64) -> anyhow::Result<()> {
         let start = Instant::now();
         loop {
-            let mut ids = connected(&apis[0]).await?;
-            if ids.len() >= count {
-                ids.truncate(count);
-                let recipient = |n: usize| (FIRST_RECIPIENT + n as u64).to_string();
-                return Ok(ids
-                    .into_iter()
-                    .enumerate()
-                    .map(|(n, id)| Channel { id, recipient: recipient(n) })
-                    .collect());
+            let nodes = self.node_rows().await?;
+            let owners = nodes.iter().filter(|row| row["owns"].as_array().is_some_and(|shards| !shards.is_empty()));
+            let (owners, connected) = (owners.count(), connected_at(&nodes));
+            if owners == self.dev.nodes.len() && connected >= channels {
+                return Ok(());
             }
-            if start.elapsed() > CONNECT {
-                bail!("{} of {count} channels are connected after {CONNECT:?}", ids.len());
-            }
-            tokio::time::sleep(Duration::from_millis(250)).await;
+            ensure!(
+                start.elapsed() < CONNECT,
+                "{owners} nodes own shards and {connected} of {channels} channels are connected after {CONNECT:?}"
+            );
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
+    }
+
+    /// How many channels are connected.
+    ///
+    /// # Errors
+    /// When the operator's port does not tell.
+    pub async fn connected_now(&self) -> anyhow::Result<u64> {
+        Ok(connected_at(&self.node_rows().await?))
+    }
+
+    async fn node_rows(&self) -> anyhow::Result<Vec<Value>> {
+        let operator = Api::new(client(), &self.dev.nodes[0].ops, Some(&self.dev.operator_token));
+        let answer = try_answer(operator.request(reqwest::Method::GET, "/v1/admin/nodes")).await?;
+        let nodes = want(answer, 200)?;
+        Ok(nodes["data"].as_array().context("a list has data")?.clone())
     }
 }
 
-async fn pair(api: &Api, simulator: &Api, number: &str) -> anyhow::Result<()> {
+fn connected_at(nodes: &[Value]) -> u64 {
+    nodes.iter().filter_map(|row| row["channels_connected"].as_u64()).sum()
+}
+
+async fn pair(api: &Api, simulator: &Api, n: usize) -> anyhow::Result<Channel> {
+    let number = (FIRST_PHONE + n as u64).to_string();
     let made = want(api.post("/v1/channels", json!({ "name": format!("Bench {number}") })).await, 201)?;
     let id = made["id"].as_str().context("a channel has an id")?;
     let qr = want(api.get(&format!("/v1/channels/{id}/qr?format=raw")).await, 200)?;
     want(simulator.post(&format!("/phones/{number}/link"), json!({ "raw": qr["raw"] })).await, 200)?;
-    Ok(())
+    Ok(Channel { id: id.to_owned(), recipient: recipient(n), number })
+}
+
+fn recipient(n: usize) -> String {
+    (FIRST_RECIPIENT + n as u64).to_string()
 }
 
 /// The connected channels of the customer, all of them.
-async fn connected(api: &Api) -> anyhow::Result<Vec<String>> {
+async fn connected(api: &Api) -> anyhow::Result<Vec<Channel>> {
     let list = want(api.get("/v1/channels?status=connected").await, 200)?;
     let rows = list["data"].as_array().context("a list has data")?;
-    Ok(rows.iter().filter_map(|row| row["id"].as_str().map(str::to_owned)).collect())
+    let channel = |(n, row): (usize, &Value)| {
+        let text = |field: &str| row[field].as_str().map(str::to_owned);
+        Some(Channel { id: text("id")?, recipient: recipient(n), number: text("phone_number")? })
+    };
+    rows.iter().enumerate().map(channel).collect::<Option<_>>().context("a connected channel has an id and a number")
 }
 
-fn want(answer: Answer, status: u16) -> anyhow::Result<Value> {
+/// The body of an answer that has this status.
+///
+/// # Errors
+/// When it has another.
+pub fn want(answer: Answer, status: u16) -> anyhow::Result<Value> {
     ensure!(answer.status == status, "expected {status}, got {}: {}", answer.status, answer.text());
     Ok(answer.json())
 }

@@ -12,6 +12,9 @@ const TICKS_PER_SECOND: u64 = 100;
 /// The histogram whose count is the number of synced log batches, one fsync each.
 const FSYNCS: &str = "raft_log_sync_seconds_count";
 
+/// The counter of bytes of entries in those batches.
+const LOG_BYTES: &str = "raft_log_entry_bytes_total";
+
 /// The counter of attempts at webhook deliveries.
 const ATTEMPTS: &str = "gateway_webhook_attempts_total";
 
@@ -24,6 +27,8 @@ pub struct Usage {
     pub client: Duration,
     /// None when the nodes do not tell.
     pub fsyncs: Option<u64>,
+    /// Of all nodes' logs together; none when the nodes do not tell.
+    pub log_bytes: Option<u64>,
     /// All cores of the machine: busy with anything, and altogether.
     pub machine: Machine,
 }
@@ -46,7 +51,8 @@ impl Usage {
         for node in &dev.nodes {
             usage.nodes += cpu(node.pid)?;
         }
-        usage.fsyncs = fsyncs(dev).await;
+        usage.fsyncs = counted(dev, FSYNCS).await;
+        usage.log_bytes = counted(dev, LOG_BYTES).await;
         usage.machine = machine()?;
         Ok(usage)
     }
@@ -58,6 +64,7 @@ impl Usage {
             simulator: self.simulator.saturating_sub(earlier.simulator),
             client: self.client.saturating_sub(earlier.client),
             fsyncs: self.fsyncs.zip(earlier.fsyncs).map(|(now, then)| now.saturating_sub(then)),
+            log_bytes: self.log_bytes.zip(earlier.log_bytes).map(|(now, then)| now.saturating_sub(then)),
             machine: Machine {
                 busy: self.machine.busy.saturating_sub(earlier.machine.busy),
                 whole: self.machine.whole.saturating_sub(earlier.machine.whole),
@@ -100,7 +107,10 @@ fn ticks(count: u64) -> Duration {
 }
 
 /// User and system time of a process.
-fn cpu(pid: i32) -> anyhow::Result<Duration> {
+///
+/// # Errors
+/// When the process is gone.
+pub fn cpu(pid: i32) -> anyhow::Result<Duration> {
     let path = format!("/proc/{pid}/stat");
     let stat = std::fs::read_to_string(&path).with_context(|| path.clone())?;
     // The name in parentheses may hold spaces; utime and stime are the 12th and 13th field after it.
@@ -109,10 +119,6 @@ fn cpu(pid: i32) -> anyhow::Result<Duration> {
     let field = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok());
     let (user, system) = field(11).zip(field(12)).with_context(|| format!("{path}: {stat}"))?;
     Ok(ticks(user + system))
-}
-
-async fn fsyncs(dev: &Dev) -> Option<u64> {
-    counted(dev, FSYNCS).await
 }
 
 /// How many attempts at deliveries the nodes have made; none when they do not tell.

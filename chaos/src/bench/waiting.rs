@@ -4,17 +4,16 @@
 //! Each measurement has a twin, just before it, at a second cluster that takes the same sends and has no deliveries: a
 //! machine that becomes slower, and a store that grows with the sends, do so on both sides.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use serde::Serialize;
 use serde_json::json;
-use tests::http::{Api, client};
+use tests::http::Api;
 use tests::receiver::Receiver;
 use tokio_util::sync::CancellationToken;
 
-use crate::bench::healthy::{Healthy, Latency, number_of};
+use crate::bench::healthy::{Healthy, Latency};
 use crate::bench::sends::{self, Level};
 use crate::bench::target::{Channel, FIRST_RECIPIENT, Target};
 use crate::bench::usage;
@@ -76,22 +75,16 @@ pub async fn measure(target: &Target, twin: &Target, plan: Plan, tell: impl Fn(&
     let mut twins = twin.channels(count, false).await?;
     twins.truncate(plan.channels);
     let mut victims = channels.split_off(plan.channels);
-    let api = Api::new(client(), &target.dev.nodes[0].api, Some(&target.dev.api_key));
+    let api = target.api();
     let well = victims.pop().context("one channel more was paired")?;
-    let bench = Bench {
-        target,
-        twin,
-        plan,
-        channels: Arc::new(channels),
-        twins: Arc::new(twins),
-        healthy: Healthy::prepare(&target.dev, &api, &well).await?,
-    };
+    let bench =
+        Bench { target, twin, plan, channels, twins, healthy: Healthy::prepare(&target.dev, &api, &well).await? };
 
     let mut phases = vec![bench.phase("before", 0, &tell).await?];
     let port = free_port()?;
     let endpoints = endpoints(&api, &victims, port).await?;
     tell(&format!("making {} deliveries", plan.jobs));
-    write(target, &api, &victims, plan.jobs.div_ceil(ENDPOINTS)).await?;
+    write(target, &victims, plan.jobs.div_ceil(ENDPOINTS)).await?;
     let due = filled(&api, &endpoints, plan.jobs as u64).await?;
     phases.push(bench.phase("waiting", due, &tell).await?);
     let receiver = Receiver::start_at(port).await;
@@ -117,8 +110,8 @@ struct Bench<'a> {
     target: &'a Target,
     twin: &'a Target,
     plan: Plan,
-    channels: Arc<Vec<Channel>>,
-    twins: Arc<Vec<Channel>>,
+    channels: Vec<Channel>,
+    twins: Vec<Channel>,
     healthy: Healthy,
 }
 
@@ -151,7 +144,7 @@ impl Bench<'_> {
         Ok(pairs)
     }
 
-    async fn level(&self, at: &Target, channels: &Arc<Vec<Channel>>, tell: &impl Fn(&str)) -> anyhow::Result<Level> {
+    async fn level(&self, at: &Target, channels: &[Channel], tell: &impl Fn(&str)) -> anyhow::Result<Level> {
         let level = sends::measure(at, channels, self.plan.senders, self.plan.length).await?;
         tell(&crate::bench::report::level(&level));
         Ok(level)
@@ -179,20 +172,16 @@ async fn endpoints(api: &Api, victims: &[Channel], port: u16) -> anyhow::Result<
 }
 
 /// Phones write so many messages to the victims, in turns.
-async fn write(target: &Target, api: &Api, victims: &[Channel], messages: usize) -> anyhow::Result<()> {
-    let simulator = Api::new(client(), &target.dev.simulator, None);
-    let mut numbers = Vec::new();
-    for victim in victims {
-        numbers.push(number_of(api, victim).await?);
-    }
+async fn write(target: &Target, victims: &[Channel], messages: usize) -> anyhow::Result<()> {
+    let simulator = target.simulator();
     let mut left = messages;
-    for number in numbers.iter().cycle() {
+    for victim in victims.iter().cycle() {
         let count = left.min(WRITTEN_AT_ONCE);
         if count == 0 {
             return Ok(());
         }
         left -= count;
-        let body = json!({ "to": number, "type": "text", "text": "is anybody there?", "count": count });
+        let body = json!({ "to": victim.number, "type": "text", "text": "is anybody there?", "count": count });
         let from = FIRST_RECIPIENT;
         let answer = simulator.post(&format!("/phones/{from}/messages"), body).await;
         ensure!(answer.status == 201, "a phone was answered {}: {}", answer.status, answer.text());

@@ -1,25 +1,28 @@
 //! `gateway-bench`: measures a cluster of real processes on this machine.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::{Context, ensure};
+use chaos::bench::plan::Plan;
+use chaos::bench::suite::{self, Benchmark};
 use chaos::bench::target::Target;
-use chaos::bench::{failover, report, sends, waiting};
+use chaos::bench::{report, sends, waiting};
 use clap::{Args, Parser, Subcommand};
 
 #[derive(Debug, Parser)]
 #[command(
-    about = "Measures a gateway cluster on this machine",
+    about = "Measures a gateway cluster on this machine, beside etcd",
     after_help = "Examples:\n  \
-        gateway-bench sends                          1, 32 and 128 senders over 1,000 channels, 10 s each\n  \
+        gateway-bench all --markdown results.md      B1 to B10, half an hour\n  \
+        gateway-bench all --quick                    the same in eight minutes, to see that it works\n  \
+        gateway-bench b5 --trials 20                 kill -9 of an owner beside etcd's leader\n  \
         gateway-bench sends --attach DIR/dev.json    on a cluster that runs (start it with high limits)\n  \
-        gateway-bench failover --trials 20           kill -9 of an owner to the first 202 of its channels\n  \
         gateway-bench waiting --jobs 200000          sends beside 200,000 deliveries that wait"
 )]
 struct Cli {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Command,
     /// Results as JSON on stdout, the rest on stderr
     #[arg(long, global = true)]
     json: bool,
@@ -27,12 +30,74 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Durable sends a second (default)
+    /// B1 to B10, machine first
+    All(PlanArgs),
+    /// B1: durable sends a second ÷ etcd's puts, 32 and 128 clients
+    #[command(visible_alias = "throughput")]
+    B1(PlanArgs),
+    /// B2: p99 of accept at half of etcd's peak, open loop ÷ etcd's
+    #[command(visible_alias = "accepting")]
+    B2(PlanArgs),
+    /// B3: accept through a non-owner minus through the owner
+    #[command(visible_alias = "forwarding")]
+    B3(PlanArgs),
+    /// B5: kill of an owner to the first 202 of its channels ÷ etcd's leader to its next put
+    #[command(visible_alias = "failover")]
+    B5(PlanArgs),
+    /// B10: calls admitted above the allowed, through three nodes
+    #[command(visible_alias = "limiting")]
+    B10(PlanArgs),
+    /// Durable sends a second and what they cost
     Sends(SendsArgs),
-    /// Time to the first accepted send after an owner was killed
-    Failover(FailoverArgs),
     /// Sends a second beside deliveries that wait for receivers that are down
     Waiting(WaitingArgs),
+}
+
+#[derive(Args, Debug)]
+struct PlanArgs {
+    /// Short measurements: to see that everything works, not to take figures from
+    #[arg(long)]
+    quick: bool,
+    /// Measurements of ours, each with one of etcd's beside it
+    #[arg(long)]
+    pairs: Option<usize>,
+    /// Length of each, in seconds
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// Kills
+    #[arg(long)]
+    trials: Option<usize>,
+    /// Idle channels of B7 and B8, from the fewest to the most
+    #[arg(long, value_delimiter = ',')]
+    channels: Vec<usize>,
+    /// Writes the rows as a table for README
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+    /// Writes all that was seen as JSON
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+impl PlanArgs {
+    fn plan(&self) -> anyhow::Result<Plan> {
+        let whole = if self.quick { Plan::quick() } else { Plan::whole() };
+        let plan = Plan {
+            pairs: self.pairs.unwrap_or(whole.pairs),
+            length: self.seconds.map_or(whole.length, Duration::from_secs),
+            trials: self.trials.unwrap_or(whole.trials),
+            sizes: if self.channels.is_empty() { whole.sizes.clone() } else { self.channels.clone() },
+            ..whole
+        };
+        ensure!(
+            plan.pairs > 0 && plan.trials > 0 && !plan.length.is_zero(),
+            "--pairs, --seconds and --trials begin at 1"
+        );
+        ensure!(
+            plan.sizes.is_sorted() && plan.sizes[0] > 0,
+            "--channels go from the fewest to the most, and begin at 1"
+        );
+        Ok(plan)
+    }
 }
 
 #[derive(Args, Debug)]
@@ -57,14 +122,6 @@ struct SendsArgs {
 }
 
 #[derive(Args, Debug)]
-struct FailoverArgs {
-    #[arg(long, default_value_t = 20)]
-    trials: usize,
-    #[arg(long, default_value_t = 60)]
-    channels: usize,
-}
-
-#[derive(Args, Debug)]
 struct WaitingArgs {
     /// Deliveries that wait
     #[arg(long, default_value_t = 200_000)]
@@ -81,20 +138,37 @@ struct WaitingArgs {
     seconds: u64,
 }
 
-impl Default for SendsArgs {
-    fn default() -> Self {
-        Self { senders: vec![1, 32, 128], channels: 1_000, seconds: 10, nodes: 3, attach: None, receipts: false }
-    }
-}
-
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
-    match cli.command.unwrap_or_else(|| Command::Sends(SendsArgs::default())) {
-        Command::Sends(args) => run_sends(args, cli.json).await,
-        Command::Failover(args) => run_failover(args, cli.json).await,
-        Command::Waiting(args) => run_waiting(args, cli.json).await,
+    let json = cli.json;
+    match cli.command {
+        Command::All(args) => run_suite(Benchmark::all(), &args, json).await,
+        Command::B1(args) => run_suite(&[Benchmark::B1], &args, json).await,
+        Command::B2(args) => run_suite(&[Benchmark::B2], &args, json).await,
+        Command::B3(args) => run_suite(&[Benchmark::B3], &args, json).await,
+        Command::B5(args) => run_suite(&[Benchmark::B5], &args, json).await,
+        Command::B10(args) => run_suite(&[Benchmark::B10], &args, json).await,
+        Command::Sends(args) => run_sends(args, json).await,
+        Command::Waiting(args) => run_waiting(args, json).await,
     }
+}
+
+async fn run_suite(benchmarks: &[Benchmark], args: &PlanArgs, json: bool) -> anyhow::Result<()> {
+    let plan = args.plan()?;
+    let results = suite::run(benchmarks, &plan, |line| say(json, line)).await?;
+    let markdown = results.markdown();
+    say(json, &format!("\n{markdown}"));
+    let whole = serde_json::to_string_pretty(&results)?;
+    for (file, text) in [(&args.markdown, &markdown), (&args.out, &whole)] {
+        if let Some(path) = file {
+            std::fs::write(path, text).with_context(|| path.display().to_string())?;
+        }
+    }
+    if json {
+        println!("{whole}");
+    }
+    Ok(())
 }
 
 async fn run_sends(args: SendsArgs, json: bool) -> anyhow::Result<()> {
@@ -103,32 +177,19 @@ async fn run_sends(args: SendsArgs, json: bool) -> anyhow::Result<()> {
         None => Target::start(args.nodes).await,
     };
     say(json, &format!("pairing {} channels", args.channels));
-    let channels = Arc::new(target.channels(args.channels, args.receipts).await?);
+    let channels = target.channels(args.channels, args.receipts).await?;
     let mut levels = Vec::new();
     say(json, &report::levels_heading());
     for senders in args.senders {
         let level = sends::measure(&target, &channels, senders, Duration::from_secs(args.seconds)).await?;
         say(json, &report::level(&level));
-        if let Some(failure) = &level.first_failure {
+        if let Some(failure) = &level.sends.first_failure {
             say(json, &format!("         first failure: {failure}"));
         }
         levels.push(level);
     }
     if json {
         println!("{}", serde_json::to_string_pretty(&levels)?);
-    }
-    Ok(())
-}
-
-async fn run_failover(args: FailoverArgs, json: bool) -> anyhow::Result<()> {
-    let target = Target::start(3).await;
-    say(json, &format!("pairing {} channels", args.channels));
-    let channels = target.channels(args.channels, false).await?;
-    let print = |n: usize, trial: &failover::Trial| say(json, &report::trial(n, trial));
-    let summary = failover::measure(&target, &channels, args.trials, print).await?;
-    say(json, &report::summary(&summary));
-    if json {
-        println!("{}", serde_json::to_string_pretty(&summary)?);
     }
     Ok(())
 }

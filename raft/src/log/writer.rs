@@ -84,6 +84,13 @@ impl Write {
         }
     }
 
+    fn entry_bytes(&self) -> usize {
+        match self {
+            Self::Append { entries, .. } => entries.bytes.len(),
+            _ => 0,
+        }
+    }
+
     fn group(&self) -> Option<&Arc<GroupLog>> {
         match self {
             Self::Append { group, .. }
@@ -227,6 +234,7 @@ fn write_all(disk: &Disk, writes: &[Write], syncs: &Syncs) -> io::Result<()> {
     failpoint::reach(Point::LogAfterFlush);
     let ended = Instant::now();
     syncs.note(ended, ended - started);
-    telemetry::log_synced(ended - started, writes.len());
+    let entries: usize = writes.iter().map(Write::entry_bytes).sum();
+    telemetry::log_synced(ended - started, writes.len(), entries);
     Ok(())
 }

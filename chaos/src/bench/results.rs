@@ -1,0 +1,186 @@
+//! Results against their targets: rows for people, in Markdown, and all that was seen for programs, as JSON.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::bench::machine::Facts;
+
+/// The middle and the ends of what several trials gave.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    pub median: f64,
+    pub min: f64,
+    pub max: f64,
+    pub trials: usize,
+}
+
+impl Spread {
+    /// Of at least one value; without any it is not a number.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
+        let mut sorted: Vec<f64> = values.into_iter().collect();
+        sorted.sort_by(f64::total_cmp);
+        let at = |index: usize| sorted.get(index).copied().unwrap_or(f64::NAN);
+        let middle = sorted.len() / 2;
+        let median = if sorted.len().is_multiple_of(2) {
+            f64::midpoint(at(middle.wrapping_sub(1)), at(middle))
+        } else {
+            at(middle)
+        };
+        Self { median, min: at(0), max: at(sorted.len().wrapping_sub(1)), trials: sorted.len() }
+    }
+}
+
+/// What a value must be.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Target {
+    AtLeast(f64),
+    AtMost(f64),
+    /// It is there to explain another.
+    None,
+}
+
+impl Target {
+    fn is_met(self, value: f64) -> Option<bool> {
+        match self {
+            Self::AtLeast(least) => Some(value >= least),
+            Self::AtMost(most) => Some(value <= most),
+            Self::None => None,
+        }
+    }
+}
+
+/// One measure.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// B1 to B10.
+    pub number: &'static str,
+    pub measure: String,
+    pub value: Spread,
+    /// Empty for a ratio.
+    pub unit: &'static str,
+    pub target: Target,
+    pub met: Option<bool>,
+    /// What it was made of.
+    pub note: String,
+}
+
+impl Row {
+    pub fn new(
+        number: &'static str,
+        measure: impl Into<String>,
+        value: Spread,
+        unit: &'static str,
+        target: Target,
+    ) -> Self {
+        Self {
+            number,
+            measure: measure.into(),
+            met: target.is_met(value.median),
+            value,
+            unit,
+            target,
+            note: String::new(),
+        }
+    }
+
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.note = note.into();
+        self
+    }
+
+    fn cells(&self) -> [String; 6] {
+        let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", self.unit) };
+        let spread = if self.value.trials > 1 {
+            format!("{} to {} ({})", figure(self.value.min), figure(self.value.max), self.value.trials)
+        } else {
+            String::new()
+        };
+        let target = match (self.target, self.met) {
+            (Target::AtLeast(least), Some(met)) => format!("≥ {}{unit}: {}", figure(least), verdict(met)),
+            (Target::AtMost(most), Some(met)) => format!("≤ {}{unit}: {}", figure(most), verdict(met)),
+            _ => String::new(),
+        };
+        let value = format!("{}{unit}", figure(self.value.median));
+        [self.number.to_owned(), self.measure.clone(), value, spread, target, self.note.clone()]
+    }
+}
+
+fn verdict(met: bool) -> &'static str {
+    if met { "met" } else { "**missed**" }
+}
+
+/// As many digits as say something.
+fn figure(value: f64) -> String {
+    match value.abs() {
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 || value.fract() == 0.0 => format!("{value:.1}").trim_end_matches(".0").to_owned(),
+        _ => format!("{value:.2}"),
+    }
+}
+
+/// The rows of one benchmark and all that they were made of.
+#[derive(Debug, Serialize)]
+pub struct Section {
+    pub rows: Vec<Row>,
+    pub details: Value,
+}
+
+/// A whole run.
+#[derive(Debug, Serialize)]
+pub struct Results {
+    pub machine: Facts,
+    /// Shorter than what figures should be taken from.
+    pub quick: bool,
+    pub sections: Vec<Section>,
+}
+
+const HEADING: &str = "| | Measure | Median | Range (trials) | Target | Made of |\n|---|---|---|---|---|---|\n";
+
+/// Rows as a table in Markdown.
+pub fn table<'a>(rows: impl IntoIterator<Item = &'a Row>) -> String {
+    let mut text = HEADING.to_owned();
+    for row in rows {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "| {} |", row.cells().join(" | "));
+    }
+    text
+}
+
+impl Results {
+    /// For README: the machine and every row.
+    pub fn markdown(&self) -> String {
+        let quick = if self.quick { " A quick run: shorter than figures should be taken from." } else { "" };
+        let rows = table(self.sections.iter().flat_map(|section| &section.rows));
+        format!("{}.{quick}\n\n{rows}", self.machine.lines().replace('\n', "; "))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spread_is_the_middle_and_the_ends() {
+        assert_eq!(Spread::of([3.0, 1.0, 2.0]), Spread { median: 2.0, min: 1.0, max: 3.0, trials: 3 });
+        assert_eq!(Spread::of([4.0, 1.0]), Spread { median: 2.5, min: 1.0, max: 4.0, trials: 2 });
+        assert!(Spread::of([]).median.is_nan());
+    }
+
+    #[test]
+    fn a_row_says_whether_its_target_is_met() {
+        let row = Row::new("B1", "sends ÷ puts", Spread::of([0.5, 0.9, 1.2]), "", Target::AtLeast(1.0));
+        assert_eq!(row.met, Some(false));
+        assert!(
+            table([&row]).contains("| B1 | sends ÷ puts | 0.90 | 0.50 to 1.20 (3) | ≥ 1: **missed** |"),
+            "{}",
+            table([&row])
+        );
+        assert_eq!(Row::new("B6", "failed sends", Spread::of([0.0]), "", Target::AtMost(0.0)).met, Some(true));
+        let unknown = Row::new("B7", "memory", Spread::of([]), "KiB", Target::AtMost(16.0));
+        assert_eq!(unknown.met, Some(false), "what was not measured is not met");
+    }
+}
