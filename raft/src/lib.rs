@@ -15,6 +15,8 @@ pub mod group;
 pub mod host;
 pub mod machine;
 pub mod record;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 pub mod transport;
 
 mod codec;

@@ -10,6 +10,7 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 use model::id::NodeId;
+use openraft::entry::RaftEntry;
 use openraft::error::{NetworkError, RPCError, ReplicationClosed, StreamingError, Timeout, Unreachable};
 use openraft::network::{RPCOption, RaftNetworkFactory, RaftNetworkV2};
 use openraft::raft::{
@@ -21,11 +22,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::codec;
+use crate::host::Timing;
 use crate::machine::GroupId;
 use crate::state::snapshot::SnapshotData;
 use crate::telemetry;
 use crate::transport::{Class, PeerError, Peers};
-use crate::types::{Snapshot, SnapshotMeta, TypeConfig, Vote};
+use crate::types::{GatewayTypes, Snapshot, SnapshotMeta, TypeConfig, Vote};
 
 /// The host's own services on the transport.
 pub(crate) mod service {
@@ -68,6 +70,12 @@ pub(crate) struct Timeouts {
     /// An append waits for the follower's disk, which may be slow without being dead; a dead peer is noticed by the
     /// transport long before.
     pub(crate) append: Duration,
+}
+
+impl Timeouts {
+    pub(crate) fn of(timing: &Timing) -> Self {
+        Self { control: timing.election_min * 3 / 4, append: timing.election_max * 4 }
+    }
 }
 
 /// Makes the networks of one group.
@@ -209,6 +217,33 @@ impl Network {
     }
 }
 
+/// The answers to requests, in order; `send` hands a request over at once and gives its answer later.
+pub(crate) fn pipelined<'s, C, S, A>(
+    requests: S,
+    send: impl Fn(AppendEntriesRequest<C>) -> A + Send + 's,
+) -> BoxStream<'s, Result<StreamAppendResult<C>, RPCError<C>>>
+where
+    C: GatewayTypes,
+    S: Stream<Item = AppendEntriesRequest<C>> + Send + 's,
+    A: Future<Output = Result<AppendEntriesResponse<C>, RPCError<C>>> + Send + 's,
+{
+    let answers = requests.map(move |request| {
+        let previous = request.prev_log_id;
+        let last = request.entries.last().map(|entry| entry.log_id()).or(previous);
+        let answer = send(request);
+        async move { Ok(answer.await?.into_stream_result(previous, last)) }
+    });
+    let answers = Box::pin(answers.buffered(APPENDS_IN_FLIGHT));
+    // What comes after a failure or a conflict was sent on a wrong assumption: openraft starts over.
+    let answers = futures::stream::unfold(Some(answers), |answers| async move {
+        let mut answers = answers?;
+        let answer = answers.next().await?;
+        let go_on = matches!(answer, Ok(Ok(_)));
+        Some((answer, go_on.then_some(answers)))
+    });
+    Box::pin(answers)
+}
+
 fn damaged(error: codec::CodecError) -> RPCError<TypeConfig> {
     RPCError::Network(NetworkError::new(&error))
 }
@@ -249,21 +284,7 @@ impl RaftNetworkV2<TypeConfig> for Network {
         S: Stream<Item = AppendEntriesRequest<TypeConfig>> + OptionalSend + Unpin + 'static,
     {
         let this = &*self;
-        let answers = input.map(move |request| {
-            let previous = request.prev_log_id;
-            let last = request.entries.last().map(|entry| entry.log_id).or(previous);
-            let answer = this.send_append(&request);
-            async move { Ok(answer.await?.into_stream_result(previous, last)) }
-        });
-        let answers = Box::pin(answers.buffered(APPENDS_IN_FLIGHT));
-        // What comes after a failure or a conflict was sent on a wrong assumption: openraft starts over.
-        let answers = futures::stream::unfold(Some(answers), |answers| async move {
-            let mut answers = answers?;
-            let answer = answers.next().await?;
-            let go_on = matches!(answer, Ok(Ok(_)));
-            Some((answer, go_on.then_some(answers)))
-        });
-        let answers: BoxStream<'s, _> = Box::pin(answers);
+        let answers = pipelined(input, move |request| this.send_append(&request));
         Box::pin(std::future::ready(Ok(answers)))
     }
 

@@ -63,11 +63,36 @@ impl RaftTypeConfig for TypeConfig {
 /// out, or not care.
 pub(crate) struct Waiter<T>(pub(crate) oneshot::Sender<T>);
 
-impl<T: OptionalSend + 'static> Responder<TypeConfig, T> for Waiter<T> {
+impl<C: RaftTypeConfig, T: OptionalSend + 'static> Responder<C, T> for Waiter<T> {
     fn on_complete(self, result: T) {
         // The receiver may be gone; see above.
         let _ = self.0.send(result);
     }
+}
+
+/// The type parameters of this gateway on any runtime: on tokio, and on simulated time.
+pub(crate) trait GatewayTypes:
+    RaftTypeConfig<
+        D = Command,
+        R = Reply,
+        NodeId = u64,
+        Node = (),
+        Term = u64,
+        LeaderId = openraft::impls::leader_id_std::LeaderId<u64, u64>,
+    >
+{
+}
+
+impl<C> GatewayTypes for C where
+    C: RaftTypeConfig<
+            D = Command,
+            R = Reply,
+            NodeId = u64,
+            Node = (),
+            Term = u64,
+            LeaderId = openraft::impls::leader_id_std::LeaderId<u64, u64>,
+        >
+{
 }
 
 pub(crate) type Entry = EntryOf<TypeConfig>;

@@ -18,6 +18,8 @@ pub mod members;
 pub mod records;
 pub mod restore;
 mod retention;
+#[cfg(feature = "simulation")]
+pub mod simulated;
 pub mod state;
 pub mod support;
 #[cfg(test)]

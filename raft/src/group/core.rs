@@ -28,7 +28,7 @@ use crate::network::{addressed, service, status};
 use crate::state::applier::Applier;
 use crate::state::disk::StateDisk;
 use crate::transport::{Class, Peers};
-use crate::types::{Membership, TypeConfig};
+use crate::types::{GatewayTypes, Membership, TypeConfig};
 
 pub(crate) type Raft = openraft::Raft<TypeConfig, Applier>;
 type Metrics = WatchReceiverOf<TypeConfig, openraft::RaftMetrics<TypeConfig>>;
@@ -153,7 +153,7 @@ impl Core {
     }
 
     pub(super) fn members(&self) -> Members {
-        self.metrics().map_or_else(Members::default, |metrics| members_of(&metrics.borrow_watched().membership_config))
+        self.metrics().map_or_else(Members::default, |metrics| Members::of(&metrics.borrow_watched().membership_config))
     }
 
     /// See [`super::Group::quorum_contact`].
@@ -186,15 +186,7 @@ impl Core {
         for voter in self.members().voters {
             self.peers.nudge(voter, Class::Control);
         }
-        // Zero: a fresh round of heartbeats, never a lease.
-        let option = LinearizerOption::new(Some(Duration::ZERO), true).with_wait_timeout(self.round_timeout);
-        match raft.get_read_log_id(option).await {
-            Ok((index, _)) => Ok(index.log_id().index),
-            Err(RaftError::APIError(
-                LinearizableReadError::ForwardToLeader(_) | LinearizableReadError::QuorumNotEnough(_),
-            )) => Err(ReadError::NoLeader),
-            Err(RaftError::Fatal(_)) => Err(ReadError::Stopped),
-        }
+        confirm_leader(&raft, self.round_timeout).await
     }
 
     /// An index for reads, from whoever leads.
@@ -265,15 +257,34 @@ impl Drop for Reading<'_> {
     }
 }
 
-fn members_of(membership: &Membership) -> Members {
-    let voters: BTreeSet<NodeId> = membership.voter_ids().collect();
-    let learners = membership.membership().learner_ids().collect();
-    let joint = membership.membership().get_joint_config().len() > 1;
-    Members { voters, learners, joint }
+impl Members {
+    pub(crate) fn of(membership: &Membership) -> Self {
+        let voters: BTreeSet<NodeId> = membership.voter_ids().collect();
+        let learners = membership.membership().learner_ids().collect();
+        let joint = membership.membership().get_joint_config().len() > 1;
+        Self { voters, learners, joint }
+    }
+}
+
+/// An index for reads, once a quorum has confirmed that this node leads.
+pub(crate) async fn confirm_leader<C, SM>(raft: &openraft::Raft<C, SM>, patience: Duration) -> Result<u64, ReadError>
+where
+    C: GatewayTypes,
+    SM: openraft::storage::RaftStateMachine<C>,
+{
+    // Zero: a fresh round of heartbeats, never a lease.
+    let option = LinearizerOption::new(Some(Duration::ZERO), true).with_wait_timeout(patience);
+    match raft.get_read_log_id(option).await {
+        Ok((index, _)) => Ok(index.log_id().index),
+        Err(RaftError::APIError(
+            LinearizableReadError::ForwardToLeader(_) | LinearizableReadError::QuorumNotEnough(_),
+        )) => Err(ReadError::NoLeader),
+        Err(RaftError::Fatal(_)) => Err(ReadError::Stopped),
+    }
 }
 
 /// What openraft says of a write, as its proposer needs to know it.
-pub(super) fn outcome(result: ClientWriteResult<TypeConfig>) -> Result<Bytes, ProposeError> {
+pub(crate) fn outcome<C: GatewayTypes>(result: ClientWriteResult<C>) -> Result<Bytes, ProposeError> {
     match result {
         Ok(response) => Ok(response.data.0),
         // Said before the command is appended: it was not, and will not be.

@@ -17,14 +17,17 @@ use model::id::NodeId;
 use openraft::async_runtime::WatchReceiver;
 use openraft::error::{ClientWriteError, InitializeError, RaftError};
 use openraft::raft::ClientWriteResult;
+use openraft::{RaftMetrics, ServerState};
 use thiserror::Error;
 use tokio::sync::{oneshot, watch};
 
 pub(crate) use self::core::{Core, Raft, Running};
+#[cfg(feature = "simulation")]
+pub(crate) use self::core::{confirm_leader, outcome};
 use crate::machine::GroupId;
 use crate::state::disk::StateDisk;
 pub use crate::state::reader::StateReader;
-use crate::types::{Command, TypeConfig, Waiter};
+use crate::types::{Command, GatewayTypes, TypeConfig, Waiter, term_of};
 
 /// How far behind a voter may be to be handed leadership: it has to catch up before it can win, and nobody leads
 /// meanwhile.
@@ -79,6 +82,20 @@ pub struct Leadership {
     /// The term, once this node leads and has applied the first entry of that term: all that earlier leaders had
     /// answered is then in the state here.
     pub ready_epoch: Option<u64>,
+}
+
+impl Leadership {
+    /// What the metrics of the group on `node` say.
+    pub(crate) fn of<C: GatewayTypes>(metrics: &RaftMetrics<C>, node: NodeId) -> Self {
+        let leads = metrics.state == ServerState::Leader && metrics.current_leader == Some(node);
+        let applied_term = metrics.last_applied.as_ref().map(term_of);
+        Self {
+            term: metrics.current_term,
+            leader: metrics.current_leader,
+            // Any entry of a term comes behind that term's first.
+            ready_epoch: (leads && applied_term == Some(metrics.current_term)).then_some(metrics.current_term),
+        }
+    }
 }
 
 /// Who takes part in a group.
@@ -305,8 +322,9 @@ impl Group {
     }
 }
 
-fn changed<T>(
-    result: Result<Result<T, RaftError<TypeConfig, ClientWriteError<TypeConfig>>>, tokio::time::error::Elapsed>,
+/// What openraft, or the time that it was given, says of a change of members.
+pub(crate) fn changed<C: GatewayTypes, T, E>(
+    result: Result<Result<T, RaftError<C, ClientWriteError<C>>>, E>,
 ) -> Result<(), ChangeError> {
     match result {
         Ok(Ok(_)) => Ok(()),

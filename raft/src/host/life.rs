@@ -6,7 +6,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use openraft::ServerState;
 use openraft::async_runtime::WatchReceiver;
 use openraft::metrics::RaftMetrics;
 use tokio::sync::{Mutex, oneshot};
@@ -20,7 +19,7 @@ use crate::machine::GroupId;
 use crate::network;
 use crate::state::applier::Applier;
 use crate::telemetry;
-use crate::types::{TypeConfig, term_of};
+use crate::types::TypeConfig;
 
 /// Waits between attempts to rebuild.
 const REBUILD_MIN: Duration = Duration::from_millis(100);
@@ -145,14 +144,7 @@ impl Life {
     }
 
     fn publish(&self, metrics: &RaftMetrics<TypeConfig>) {
-        let leads = metrics.state == ServerState::Leader && metrics.current_leader == Some(self.core.node());
-        let applied_term = metrics.last_applied.as_ref().map(term_of);
-        let now = Leadership {
-            term: metrics.current_term,
-            leader: metrics.current_leader,
-            // Any entry of a term comes behind that term's first.
-            ready_epoch: (leads && applied_term == Some(metrics.current_term)).then_some(metrics.current_term),
-        };
+        let now = Leadership::of(metrics, self.core.node());
         self.core.leadership.send_if_modified(|published| {
             if *published == now {
                 return false;

@@ -147,7 +147,7 @@ impl Shared {
     }
 
     fn timeouts(&self) -> Timeouts {
-        Timeouts { control: self.timing.election_min * 3 / 4, append: self.timing.election_max * 4 }
+        Timeouts::of(&self.timing)
     }
 
     fn raft_config(&self, group: GroupId) -> Arc<Config> {
@@ -155,7 +155,7 @@ impl Shared {
     }
 }
 
-fn config(timing: &Timing, limits: &LogLimits, name: String) -> Config {
+pub(crate) fn config(timing: &Timing, limits: &LogLimits, name: String) -> Config {
     let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     Config {
         cluster_name: name,

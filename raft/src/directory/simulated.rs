@@ -1,0 +1,45 @@
+//! The directory without a host, for simulated groups: its machine, its copy in memory, and the words of its log.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::command::{Proposal, Rejection, Reply};
+use super::machine::{DirectoryMachine, Outcome, Shared};
+use super::state::DirectoryState;
+use crate::machine::Machine;
+
+/// A node's copy of the directory.
+#[derive(Clone)]
+pub struct Copy {
+    shared: Arc<Shared>,
+}
+
+impl Default for Copy {
+    fn default() -> Self {
+        Self { shared: Shared::new() }
+    }
+}
+
+impl Copy {
+    /// The machine that keeps this copy.
+    pub fn machine(&self) -> Box<dyn Machine> {
+        Box::new(DirectoryMachine::new(self.shared.clone()))
+    }
+
+    /// Reads the state as it is applied here.
+    pub fn read<T>(&self, with: impl FnOnce(&DirectoryState) -> T) -> T {
+        with(&self.shared.state.read())
+    }
+}
+
+/// A proposal as it stands in the log.
+pub fn encode(proposal: &Proposal) -> Bytes {
+    Bytes::from(rmp_serde::to_vec_named(proposal).expect("a proposal of plain fields is always written"))
+}
+
+/// What the machine answered: the position of the proposal in the log, and the outcome.
+pub fn answer(bytes: &[u8]) -> Option<(u64, Result<Reply, Rejection>)> {
+    let outcome: Outcome = rmp_serde::from_slice(bytes).ok()?;
+    Some((outcome.index, outcome.result))
+}

@@ -1,0 +1,49 @@
+//! The dice of a run: everything that happens by chance is drawn from its seed, in the order in which it happens.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+/// Clones draw from the same dice.
+#[derive(Clone)]
+pub struct Chance(Arc<Mutex<StdRng>>);
+
+impl Chance {
+    pub fn new(seed: u64) -> Self {
+        Self(Arc::new(Mutex::new(StdRng::seed_from_u64(seed))))
+    }
+
+    /// A number of `range`, which must not be empty.
+    pub fn among(&self, range: Range<u64>) -> u64 {
+        self.0.lock().random_range(range)
+    }
+
+    /// One of these; `None` if there are none.
+    pub fn pick<'a, T>(&self, all: &'a [T]) -> Option<&'a T> {
+        if all.is_empty() {
+            return None;
+        }
+        all.get(self.among(0..all.len() as u64) as usize)
+    }
+
+    /// A time of `range`, to the microsecond.
+    pub fn time(&self, range: &Range<Duration>) -> Duration {
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let (from, to) = (micros(range.start), micros(range.end));
+        Duration::from_micros(if from < to { self.among(from..to) } else { from })
+    }
+
+    /// Whether something happens that happens so many times in a thousand.
+    pub fn hits(&self, per_mille: u32) -> bool {
+        per_mille > 0 && self.among(0..1000) < u64::from(per_mille)
+    }
+
+    /// Bytes for an id.
+    pub fn id(&self) -> u128 {
+        self.0.lock().random()
+    }
+}

@@ -1,0 +1,237 @@
+//! One simulated group on one node, as its users see it: [`crate::group::Group`] on simulated time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::FutureExt;
+use model::id::NodeId;
+use openraft::ServerState;
+use openraft::async_runtime::WatchReceiver;
+use openraft::error::{InitializeError, RaftError};
+use openraft::metrics::RaftMetrics;
+use tokio::sync::oneshot;
+
+use super::clock::{self, Instant};
+use super::router::{Life, Unanswered};
+use super::types::{Raft, SimulatedTypes};
+use super::world::Shared;
+use crate::group::{ChangeError, Leadership, Members, ProposeError, ReadError, changed, confirm_leader, outcome};
+use crate::machine::{GroupId, Position, View};
+use crate::types::{Command, Waiter};
+
+/// Between two looks at what may have changed.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// A handle of one group in one life of its node.
+#[derive(Clone)]
+pub struct SimulatedGroup {
+    shared: Arc<Shared>,
+    life: Life,
+    id: GroupId,
+}
+
+impl SimulatedGroup {
+    pub(super) fn new(shared: Arc<Shared>, life: Life, id: GroupId) -> Self {
+        Self { shared, life, id }
+    }
+
+    fn raft(&self) -> Option<Raft> {
+        self.shared.raft(self.life, self.id)
+    }
+
+    fn metrics<T>(&self, with: impl FnOnce(&RaftMetrics<SimulatedTypes>) -> T) -> Option<T> {
+        let metrics = self.raft()?.metrics();
+        let metrics = metrics.borrow_watched();
+        Some(with(&metrics))
+    }
+
+    pub fn life(&self) -> Life {
+        self.life
+    }
+
+    pub fn id(&self) -> GroupId {
+        self.id
+    }
+
+    /// Whether the group runs in this life of the node.
+    pub fn runs(&self) -> bool {
+        self.raft().is_some()
+    }
+
+    /// Gives a pristine group its first members; a group that has members already is left alone.
+    pub async fn initialize(&self, members: BTreeSet<NodeId>) -> Result<(), ChangeError> {
+        match self.raft().ok_or(ChangeError::Stopped)?.initialize(members).await {
+            Ok(()) | Err(RaftError::APIError(InitializeError::NotAllowed(_))) => Ok(()),
+            Err(RaftError::APIError(error)) => Err(ChangeError::Refused(error.to_string())),
+            Err(RaftError::Fatal(_)) => Err(ChangeError::Stopped),
+        }
+    }
+
+    /// Enqueues a command and returns at once; commands stand in the log in the order of these calls.
+    pub fn submit(
+        &self,
+        command: Bytes,
+    ) -> Result<impl Future<Output = Result<Bytes, ProposeError>> + Send + use<>, ProposeError> {
+        let raft = self.raft().ok_or(ProposeError::Stopped)?;
+        let (answer, result) = oneshot::channel();
+        match raft.client_write_ff(Command(command), Some(Waiter(answer))).now_or_never() {
+            Some(Ok(())) => {}
+            Some(Err(_)) => return Err(ProposeError::Stopped),
+            None => return Err(ProposeError::Busy),
+        }
+        let (shared, life) = (self.shared.clone(), self.life);
+        Ok(async move {
+            let result = result.await.map_or(Err(ProposeError::Unknown), outcome::<SimulatedTypes>);
+            // What a dead node learns, nobody hears.
+            if shared.router.lives(life) { result } else { Err(ProposeError::Unknown) }
+        })
+    }
+
+    /// Submits a command and waits for its answer.
+    pub async fn propose(&self, command: Bytes, patience: Duration) -> Result<Bytes, ProposeError> {
+        let pending = self.submit(command)?;
+        clock::within(patience, pending).await.unwrap_or(Err(ProposeError::Unknown))
+    }
+
+    pub fn leadership(&self) -> Leadership {
+        self.metrics(|metrics| Leadership::of(metrics, self.life.node)).unwrap_or_default()
+    }
+
+    pub fn members(&self) -> Members {
+        self.metrics(|metrics| Members::of(&metrics.membership_config)).unwrap_or_default()
+    }
+
+    /// See [`crate::group::Group::quorum_contact`].
+    pub fn quorum_contact(&self) -> Option<Instant> {
+        let contact = self.metrics(|metrics| {
+            if metrics.state != ServerState::Leader || metrics.current_leader != Some(self.life.node) {
+                return None;
+            }
+            let mut voters = metrics.membership_config.voter_ids();
+            if voters.next() == Some(self.life.node) && voters.next().is_none() {
+                return Some(clock::now());
+            }
+            metrics.last_quorum_acked.map(|acked| *acked)
+        });
+        contact.flatten()
+    }
+
+    /// On the leader: the last index that each other member is known to hold.
+    pub fn replicated(&self) -> BTreeMap<NodeId, Option<u64>> {
+        let replicated = self.metrics(|metrics| {
+            let replication = metrics.replication.iter().flatten();
+            replication.map(|(node, matched)| (*node, matched.as_ref().map(|id| id.index))).collect()
+        });
+        replicated.unwrap_or_default()
+    }
+
+    /// An index such that a state that has applied it shows everything that was answered before this call.
+    pub async fn read_index(&self, patience: Duration) -> Result<u64, ReadError> {
+        let deadline = clock::now() + patience;
+        loop {
+            let left = deadline - clock::now();
+            if left.is_zero() {
+                return Err(ReadError::TimedOut);
+            }
+            let round = left.min(self.shared.config.timing.election_max * 2);
+            let index = match self.leadership().leader {
+                None => None,
+                Some(leader) if leader == self.life.node => {
+                    let raft = self.raft().ok_or(ReadError::Stopped)?;
+                    confirm_leader(&raft, round).await.ok()
+                }
+                Some(leader) => self.ask_read_index(leader, round).await.ok(),
+            };
+            match index {
+                Some(index) => return Ok(index),
+                None => clock::sleep(LOOK_AGAIN.min(left)).await,
+            }
+        }
+    }
+
+    async fn ask_read_index(&self, leader: NodeId, patience: Duration) -> Result<u64, Unanswered> {
+        let (shared, id) = (self.shared.clone(), self.id);
+        let asked = self.shared.router.call(self.life, leader, patience, move |there| {
+            let raft = shared.raft(there, id);
+            async move { confirm_leader(&raft?, patience).await.ok() }
+        });
+        asked.await
+    }
+
+    pub async fn wait_applied(&self, index: u64, patience: Duration) -> Result<(), ReadError> {
+        let deadline = clock::now() + patience;
+        while self.position().is_none_or(|position| position.index < index) {
+            if clock::now() >= deadline {
+                return Err(ReadError::TimedOut);
+            }
+            clock::sleep(LOOK_AGAIN).await;
+        }
+        Ok(())
+    }
+
+    /// Returns when the local state shows everything that was answered before this call, on any node.
+    pub async fn linearizable(&self, patience: Duration) -> Result<(), ReadError> {
+        let index = self.read_index(patience).await?;
+        self.wait_applied(index, patience).await
+    }
+
+    /// Hands leadership to a voter, and returns when this node sees it lead.
+    pub async fn transfer_leader(&self, to: NodeId, patience: Duration) -> Result<(), ChangeError> {
+        let deadline = clock::now() + patience;
+        self.raft()
+            .ok_or(ChangeError::Stopped)?
+            .trigger()
+            .transfer_leader(to)
+            .await
+            .map_err(|_| ChangeError::Stopped)?;
+        loop {
+            match self.leadership().leader {
+                Some(leader) if leader == to => return Ok(()),
+                Some(leader) if leader != self.life.node => {
+                    return Err(ChangeError::NotLeader { leader: Some(leader) });
+                }
+                _ if clock::now() >= deadline => return Err(ChangeError::TimedOut),
+                _ => clock::sleep(LOOK_AGAIN).await,
+            }
+        }
+    }
+
+    /// Adds a node that replicates and does not vote.
+    pub async fn add_learner(&self, node: NodeId, patience: Duration) -> Result<(), ChangeError> {
+        let raft = self.raft().ok_or(ChangeError::Stopped)?;
+        changed_in(clock::within(patience, raft.add_learner(node, (), false)).await)
+    }
+
+    /// Makes these nodes the voters; earlier ones that are not among them leave the group.
+    pub async fn change_members(&self, voters: BTreeSet<NodeId>, patience: Duration) -> Result<(), ChangeError> {
+        let raft = self.raft().ok_or(ChangeError::Stopped)?;
+        changed_in(clock::within(patience, raft.change_membership(voters, false)).await)
+    }
+
+    /// Where the local state stands; `None` when the group does not run.
+    pub fn position(&self) -> Option<Position> {
+        Some(self.shared.slot(self.life, self.id)?.lock().now.position())
+    }
+
+    /// Reads the local state as it is applied.
+    pub fn view<T>(&self, with: impl FnOnce(&dyn View) -> T) -> Option<T> {
+        let slot = self.shared.slot(self.life, self.id)?;
+        let slot = slot.lock();
+        Some(with(&slot.now.state))
+    }
+
+    /// The applied index and the hash of the state there.
+    pub fn state_hash(&self) -> Option<(u64, u64)> {
+        let slot = self.shared.slot(self.life, self.id)?;
+        let slot = slot.lock();
+        Some((slot.now.position().index, slot.now.state.hash()))
+    }
+}
+
+type Written<T> = Result<T, RaftError<SimulatedTypes, openraft::error::ClientWriteError<SimulatedTypes>>>;
+
+fn changed_in<T>(result: Option<Written<T>>) -> Result<(), ChangeError> {
+    changed(result.ok_or(()))
+}

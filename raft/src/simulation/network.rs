@@ -1,0 +1,177 @@
+//! openraft's network over the simulated router.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::Stream;
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use model::id::NodeId;
+use openraft::error::{RPCError, ReplicationClosed, StreamingError, Timeout, Unreachable};
+use openraft::network::{RPCOption, RaftNetworkFactory, RaftNetworkV2};
+use openraft::raft::{
+    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, StreamAppendResult, TransferLeaderRequest,
+    TransferLeaderResponse, VoteRequest, VoteResponse,
+};
+use openraft::{OptionalSend, RPCTypes};
+
+use super::applier::SnapshotData;
+use super::router::{Life, Unanswered};
+use super::types::{Raft, SimulatedTypes};
+use super::world::{Flaw, Shared};
+use crate::machine::GroupId;
+use crate::network::{Timeouts, pipelined};
+use crate::types::{Snapshot, Vote};
+
+/// How long a snapshot may take; the states are small.
+const SNAPSHOT_PATIENCE: Duration = Duration::from_secs(15);
+
+type Error = RPCError<SimulatedTypes>;
+
+/// Makes the networks of one group in one life of its node.
+pub(super) struct Factory {
+    pub(super) shared: Arc<Shared>,
+    pub(super) life: Life,
+    pub(super) group: GroupId,
+}
+
+impl RaftNetworkFactory<SimulatedTypes> for Factory {
+    type Network = Network;
+
+    async fn new_client(&mut self, target: NodeId, _node: &()) -> Network {
+        let timeouts = Timeouts::of(&self.shared.config.timing);
+        Network { shared: self.shared.clone(), life: self.life, group: self.group, target, timeouts }
+    }
+}
+
+/// The way of one group to one peer.
+pub(super) struct Network {
+    shared: Arc<Shared>,
+    life: Life,
+    group: GroupId,
+    target: NodeId,
+    timeouts: Timeouts,
+}
+
+impl Network {
+    /// Asks the group at the other end; `serve` is given it there. An error there is silence here, as the host has it.
+    fn ask<A, S, F>(
+        &self,
+        action: RPCTypes,
+        timeout: Duration,
+        serve: S,
+    ) -> impl Future<Output = Result<A, Error>> + Send + use<A, S, F>
+    where
+        A: Send + 'static,
+        S: Fn(Raft) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = Option<A>> + Send,
+    {
+        let (shared, group, target, id) = (self.shared.clone(), self.group, self.target, self.life.node);
+        let answer = self.shared.router.call(self.life, target, timeout, move |there| {
+            let (raft, serve) = (shared.raft(there, group), serve.clone());
+            async move { serve(raft?).await }
+        });
+        async move {
+            answer.await.map_err(|error| match error {
+                Unanswered::TimedOut => RPCError::Timeout(Timeout { action, id, target, timeout }),
+                Unanswered::Unreachable => RPCError::Unreachable(Unreachable::from_string("nobody is there")),
+            })
+        }
+    }
+
+    fn send_append(
+        &self,
+        request: AppendEntriesRequest<SimulatedTypes>,
+    ) -> impl Future<Output = Result<AppendEntriesResponse<SimulatedTypes>, Error>> + Send + use<> {
+        self.ask(RPCTypes::AppendEntries, self.timeouts.append, move |raft| {
+            let request = request.clone();
+            async move { raft.append_entries(request).await.ok() }
+        })
+    }
+}
+
+impl RaftNetworkV2<SimulatedTypes> for Network {
+    type SnapshotData = SnapshotData;
+
+    async fn append_entries(
+        &mut self,
+        request: AppendEntriesRequest<SimulatedTypes>,
+        _option: RPCOption,
+    ) -> Result<AppendEntriesResponse<SimulatedTypes>, Error> {
+        self.send_append(request).await
+    }
+
+    fn stream_append<'s, S>(
+        &'s mut self,
+        input: S,
+        _option: RPCOption,
+    ) -> BoxFuture<'s, Result<BoxStream<'s, Result<StreamAppendResult<SimulatedTypes>, Error>>, Error>>
+    where
+        S: Stream<Item = AppendEntriesRequest<SimulatedTypes>> + OptionalSend + Unpin + 'static,
+    {
+        let this = &*self;
+        let answers = pipelined(input, move |request| this.send_append(request));
+        Box::pin(std::future::ready(Ok(answers)))
+    }
+
+    async fn vote(
+        &mut self,
+        request: VoteRequest<SimulatedTypes>,
+        _option: RPCOption,
+    ) -> Result<VoteResponse<SimulatedTypes>, Error> {
+        let asked = self.ask(RPCTypes::Vote, self.timeouts.control, move |raft| {
+            let request = request.clone();
+            async move { raft.vote(request).await.ok() }
+        });
+        asked.await
+    }
+
+    async fn pre_vote(
+        &mut self,
+        request: VoteRequest<SimulatedTypes>,
+        _option: RPCOption,
+    ) -> Result<VoteResponse<SimulatedTypes>, Error> {
+        let asked = self.ask(RPCTypes::Vote, self.timeouts.control, move |raft| {
+            let request = request.clone();
+            async move { raft.pre_vote(request).await.ok() }
+        });
+        asked.await
+    }
+
+    async fn full_snapshot(
+        &mut self,
+        vote: Vote,
+        snapshot: Snapshot<SnapshotData>,
+        cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
+        _option: RPCOption,
+    ) -> Result<SnapshotResponse<SimulatedTypes>, StreamingError<SimulatedTypes>> {
+        let (meta, mut data) = (snapshot.meta, snapshot.snapshot);
+        if self.shared.config.flaw == Some(Flaw::CutSnapshot) {
+            let mut cut = (*data).clone();
+            cut.state.lose_last();
+            data = Arc::new(cut);
+        }
+        let sent = self.ask(RPCTypes::InstallSnapshot, SNAPSHOT_PATIENCE, move |raft| {
+            let snapshot = Snapshot { meta: meta.clone(), snapshot: data.clone() };
+            async move { raft.install_full_snapshot(vote, snapshot).await.ok() }
+        });
+        tokio::select! {
+            biased;
+            sent = sent => Ok(sent?),
+            closed = cancel => Err(StreamingError::Closed(closed)),
+        }
+    }
+
+    async fn transfer_leader(
+        &mut self,
+        request: TransferLeaderRequest<SimulatedTypes>,
+        _option: RPCOption,
+    ) -> Result<TransferLeaderResponse<SimulatedTypes>, Error> {
+        let asked = self.ask(RPCTypes::TransferLeader, self.timeouts.control, move |raft| {
+            let request = request.clone();
+            async move { raft.handle_transfer_leader(request).await.ok() }
+        });
+        asked.await
+    }
+}

@@ -1,0 +1,80 @@
+//! A group's state on a simulated disk, with a hash that every write keeps up to date.
+
+use crate::machine::{MemoryState, Pairs, Position, State, View};
+use crate::state::disk::Fnv;
+use crate::types::{LogId, Membership, SnapshotMeta, term_of};
+
+/// Keys and values, and the sum of the hashes of all pairs: so that replicas can be compared after every entry.
+#[derive(Clone, Debug, Default)]
+pub(super) struct HashedState {
+    pairs: MemoryState,
+    sum: u64,
+}
+
+fn hash(key: &[u8], value: &[u8]) -> u64 {
+    let mut hash = Fnv::default();
+    hash.add(key);
+    hash.add(value);
+    hash.finish()
+}
+
+impl HashedState {
+    pub(super) fn hash(&self) -> u64 {
+        self.sum
+    }
+
+    /// Loses its last pair, as a transfer would that forgets its end.
+    pub(super) fn lose_last(&mut self) {
+        let last = self.pairs.iter().next_back().map(|(key, _)| key.to_vec());
+        if let Some(last) = last {
+            self.delete(&last);
+        }
+    }
+}
+
+impl View for HashedState {
+    fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.pairs.get(key)
+    }
+
+    fn scan(&self, from: &[u8], to: &[u8], limit: usize) -> Pairs {
+        self.pairs.scan(from, to, limit)
+    }
+
+    fn scan_back(&self, from: &[u8], to: &[u8], limit: usize) -> Pairs {
+        self.pairs.scan_back(from, to, limit)
+    }
+}
+
+impl State for HashedState {
+    fn put(&mut self, key: &[u8], value: &[u8]) {
+        self.delete(key);
+        self.sum = self.sum.wrapping_add(hash(key, value));
+        self.pairs.put(key, value);
+    }
+
+    fn delete(&mut self, key: &[u8]) {
+        if let Some(old) = self.pairs.get(key) {
+            self.sum = self.sum.wrapping_sub(hash(key, &old));
+            self.pairs.delete(key);
+        }
+    }
+}
+
+/// A state with the position that it stands for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stored {
+    pub(super) state: HashedState,
+    pub(super) last: Option<LogId>,
+    pub(super) membership: Membership,
+}
+
+impl Stored {
+    pub(super) fn meta(&self) -> SnapshotMeta {
+        SnapshotMeta { last_log_id: self.last, last_membership: self.membership.clone() }
+    }
+
+    pub(super) fn position(&self) -> Position {
+        self.last.map_or(Position::default(), |id| Position { term: term_of(&id), index: id.index })
+    }
+}

@@ -1,0 +1,260 @@
+//! The nodes of one run.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::id::NodeId;
+use openraft::async_runtime::WatchReceiver;
+use parking_lot::Mutex;
+
+use super::applier::Applier;
+use super::chance::Chance;
+use super::clock;
+use super::disk::{Change, Disk, StateSlot};
+use super::group::SimulatedGroup;
+use super::log::LogStore;
+use super::network::Factory as NetworkFactory;
+use super::router::{Life, Router};
+use super::types::Raft;
+use crate::host::{LogLimits, Timing, config};
+use crate::machine::{GroupId, Machine, Position};
+
+/// Waits before a group that died is built again.
+const REBUILD_AFTER: Duration = Duration::from_millis(100);
+
+/// How a node dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crash {
+    /// The process is gone; what it had written stays.
+    Kill,
+    /// The machine is gone, too, and with it what was not synced.
+    PowerCut,
+}
+
+/// A fault of the storage or of the transfers that is put in on purpose, to see that it is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// Entries are reported as synced before they are.
+    SkipSync,
+    /// Votes are given before they are synced.
+    ForgetVote,
+    /// A snapshot arrives without its last pair.
+    CutSnapshot,
+}
+
+/// Is told what the replicas do, as they do it.
+pub trait Observer: Send + Sync + 'static {
+    /// A replica has applied the entry at `at`, and its state has this hash.
+    fn applied(&self, life: Life, group: GroupId, at: Position, hash: u64);
+
+    /// A replica has put a snapshot in place.
+    fn installed(&self, life: Life, group: GroupId, at: Position, hash: u64);
+
+    /// openraft stopped a group for good; it is built again.
+    fn died(&self, life: Life, group: GroupId, reason: &str);
+}
+
+/// Makes the machine of a group on a node; called again whenever the group is built again.
+pub type Machines = Box<dyn Fn(Life, GroupId) -> Box<dyn Machine> + Send + Sync>;
+
+pub struct WorldConfig {
+    pub timing: Timing,
+    pub limits: LogLimits,
+    /// How long a sync of the log takes.
+    pub sync: Range<Duration>,
+    pub flaw: Option<Flaw>,
+    pub machines: Machines,
+    pub observer: Arc<dyn Observer>,
+}
+
+struct Running {
+    raft: Raft,
+    slot: Arc<Mutex<StateSlot>>,
+}
+
+struct Node {
+    disk: Arc<Disk>,
+    starts: u64,
+    /// The groups that run; none while the node is down.
+    groups: BTreeMap<GroupId, Running>,
+}
+
+/// What all parts of a run share.
+pub(super) struct Shared {
+    pub(super) config: WorldConfig,
+    pub(super) router: Arc<Router>,
+    chance: Chance,
+    nodes: Mutex<BTreeMap<NodeId, Node>>,
+}
+
+impl Shared {
+    pub(super) fn raft(&self, life: Life, group: GroupId) -> Option<Raft> {
+        self.running(life, group, |running| running.raft.clone())
+    }
+
+    pub(super) fn slot(&self, life: Life, group: GroupId) -> Option<Arc<Mutex<StateSlot>>> {
+        self.running(life, group, |running| running.slot.clone())
+    }
+
+    fn running<T>(&self, life: Life, group: GroupId, with: impl FnOnce(&Running) -> T) -> Option<T> {
+        if !self.router.lives(life) {
+            return None;
+        }
+        self.nodes.lock().get(&life.node)?.groups.get(&group).map(with)
+    }
+
+    /// Builds a group from what is on the node's disk, and puts it in place of an earlier one.
+    async fn build(self: &Arc<Self>, life: Life, group: GroupId) -> Result<Raft, String> {
+        let disk = self.nodes.lock().get(&life.node).map(|node| node.disk.clone()).ok_or("no such node")?;
+        // What a former life of the group had asked for counts as part of its log.
+        disk.written(life.start, group, Change::Barrier).await.map_err(|error| error.to_string())?;
+        let machine = (self.config.machines)(life, group);
+        let applier = Applier::open(life, group, disk.clone(), machine, self.config.observer.clone())
+            .map_err(|error| error.to_string())?;
+        let slot = applier.slot();
+        let store = LogStore::open(group, disk, life.start, self.config.flaw);
+        let network = NetworkFactory { shared: self.clone(), life, group };
+        let settings = config(&self.config.timing, &self.config.limits, format!("group {group}"));
+        let raft = Raft::new(life.node, Arc::new(settings), network, store, applier).await;
+        let raft = raft.map_err(|error| error.to_string())?;
+        let alive = self.router.lives(life);
+        if let Some(node) = self.nodes.lock().get_mut(&life.node).filter(|_| alive) {
+            node.groups.insert(group, Running { raft: raft.clone(), slot });
+        }
+        Ok(raft)
+    }
+
+    /// Watches a group, and builds it again when it dies while its node lives.
+    async fn watch(self: Arc<Self>, life: Life, group: GroupId, mut raft: Raft) {
+        loop {
+            let mut metrics = raft.metrics();
+            let reason = loop {
+                let fatal = metrics.borrow_watched().running_state.as_ref().err().map(ToString::to_string);
+                if let Some(fatal) = fatal {
+                    break fatal;
+                }
+                if metrics.changed().await.is_err() {
+                    break "its core is gone".to_owned();
+                }
+            };
+            if self.raft(life, group).is_none() {
+                return;
+            }
+            self.config.observer.died(life, group, &reason);
+            raft = loop {
+                clock::sleep(REBUILD_AFTER).await;
+                if self.raft(life, group).is_none() {
+                    return;
+                }
+                match self.build(life, group).await {
+                    Ok(raft) => break raft,
+                    Err(reason) => self.config.observer.died(life, group, &reason),
+                }
+            };
+        }
+    }
+}
+
+/// The nodes of a run, the way between them and what they run. Clones share it.
+#[derive(Clone)]
+pub struct World {
+    shared: Arc<Shared>,
+}
+
+impl World {
+    pub fn new(config: WorldConfig, chance: Chance) -> Self {
+        let router = Router::new(chance.clone());
+        Self { shared: Arc::new(Shared { config, router, chance, nodes: Mutex::default() }) }
+    }
+
+    pub fn router(&self) -> &Arc<Router> {
+        &self.shared.router
+    }
+
+    /// How long the syncs of a node take from now on.
+    pub fn set_sync(&self, node: NodeId, latency: Range<Duration>) {
+        if let Some(node) = self.shared.nodes.lock().get(&node) {
+            node.disk.set_latency(latency);
+        }
+    }
+
+    /// Starts a node on its disk, with the groups that are there, and says which life of it this is.
+    pub async fn start(&self, node: NodeId) -> Life {
+        let (life, disk) = {
+            let mut nodes = self.shared.nodes.lock();
+            let known = nodes.entry(node).or_insert_with(|| Node {
+                disk: Disk::new(self.shared.chance.clone(), self.shared.config.sync.clone()),
+                starts: 0,
+                groups: BTreeMap::new(),
+            });
+            known.starts += 1;
+            (Life { node, start: known.starts }, known.disk.clone())
+        };
+        disk.begin(life.start);
+        self.shared.router.comes_up(life);
+        for group in disk.groups() {
+            self.open(life, group).await;
+        }
+        life
+    }
+
+    /// Ends a node's life at once.
+    pub fn crash(&self, node: NodeId, crash: Crash) {
+        self.shared.router.goes_down(node);
+        let groups = {
+            let mut nodes = self.shared.nodes.lock();
+            let Some(node) = nodes.get_mut(&node) else { return };
+            node.disk.crash(crash);
+            std::mem::take(&mut node.groups)
+        };
+        for running in groups.into_values() {
+            // Nothing of it reaches anybody any more; this only ends its tasks.
+            clock::spawn(async move { running.raft.shutdown().await });
+        }
+    }
+
+    /// Opens a group on a node, unless it is open or the life is over.
+    pub async fn open(&self, life: Life, group: GroupId) {
+        if !self.shared.router.lives(life) || self.shared.raft(life, group).is_some() {
+            return;
+        }
+        match self.shared.build(life, group).await {
+            Ok(raft) => {
+                clock::spawn(self.shared.clone().watch(life, group, raft));
+            }
+            // A node that is gone meanwhile needs no group.
+            Err(reason) if self.shared.router.lives(life) => self.shared.config.observer.died(life, group, &reason),
+            Err(_) => {}
+        }
+    }
+
+    /// Stops a group on a node that is no member of it any more, and removes what is there of it.
+    pub async fn remove(&self, life: Life, group: GroupId) {
+        let running = {
+            let mut nodes = self.shared.nodes.lock();
+            let node = nodes.get_mut(&life.node).filter(|_| self.shared.router.lives(life));
+            node.and_then(|node| Some((node.groups.remove(&group)?, node.disk.clone())))
+        };
+        let Some((running, disk)) = running else { return };
+        // A core that died before leaves nothing to stop.
+        let _ = running.raft.shutdown().await;
+        // The log first, as the host does it. A crash in between leaves a state without a log, which the next start of
+        // the group takes for what it was.
+        if disk.written(life.start, group, Change::Erase).await.is_ok() {
+            disk.erase_state(group);
+        }
+    }
+
+    /// Groups that run on a node.
+    pub fn groups(&self, life: Life) -> Vec<GroupId> {
+        let nodes = self.shared.nodes.lock();
+        nodes.get(&life.node).map(|node| node.groups.keys().copied().collect()).unwrap_or_default()
+    }
+
+    /// A group on a node. The handle stays valid when the group is built again, and fails when the node's life ends.
+    pub fn group(&self, life: Life, group: GroupId) -> SimulatedGroup {
+        SimulatedGroup::new(self.shared.clone(), life, group)
+    }
+}
