@@ -15,6 +15,7 @@ const ELECTION_SECONDS: u32 = 1;
 pub fn of_update(error: UpdateError) -> ApiError {
     match error {
         UpdateError::Rejected(rejection) => of_rejection(rejection),
+        error @ UpdateError::Format { .. } => ApiError::bad_request(error.to_string()),
         UpdateError::Unavailable => ApiError::worker_at_capacity().with_retry_after(ELECTION_SECONDS),
     }
 }
@@ -51,7 +52,8 @@ fn of_rejection(rejection: Rejection) -> ApiError {
         | Rejection::NodeState { .. }
         | Rejection::NodeLimit { .. }
         | Rejection::LayoutRuns
-        | Rejection::LayoutOver => ApiError::bad_request(rejection.to_string()),
+        | Rejection::LayoutOver
+        | Rejection::NotSealed(_) => ApiError::bad_request(rejection.to_string()),
         Rejection::LayoutStale => ApiError::concurrent_modification("layout"),
         Rejection::AlreadyFormed
         | Rejection::NodeRemoved(_)

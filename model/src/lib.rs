@@ -14,6 +14,7 @@ pub mod customer;
 pub mod error;
 pub mod event;
 pub mod field;
+pub mod format;
 pub mod group;
 pub mod id;
 pub mod issue;

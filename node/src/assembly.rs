@@ -22,6 +22,7 @@ use raft::host::{Host, HostConfig, LogLimits, StartError, Timing};
 use raft::transport::{Admit, Identity, Lookup, PeerTls, Peers, PeersConfig, PeersError};
 use shard::cluster::{Cluster, ClusterConfig, ClusterError};
 use shard::deliveries::DeliveryRules;
+use shard::format::Release;
 use shard::media::blobs::{BlobError, BlobsConfig, BucketConfig, Place};
 use shard::media::store::MediaConfig;
 use shard::membership::{Excluded, MembershipConfig};
@@ -34,7 +35,7 @@ use tokio_util::sync::CancellationToken;
 use crate::certificate::ApiCertificate;
 use crate::config::{self, Bucket, Config, Driver, MediaStore, Secret, auth, support};
 use crate::data_folder::DataFolder;
-use crate::joining::desk::{Desk, keep_authority};
+use crate::joining::desk::{Desk, fits, keep_authority};
 use crate::refusal::Refusal;
 use crate::run::Configured;
 use crate::telemetry;
@@ -115,7 +116,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
     };
     let cluster = Cluster::start(
         ClusterConfig {
-            version: VERSION.to_owned(),
+            release: release(&folder.path),
             membership: membership(&config, own),
             secrets: Secrets::new(master_key),
             network: driver(&config).await?,
@@ -283,11 +284,12 @@ fn lookup(config: &Config, directory: LateDirectory) -> Lookup {
 
 /// Nodes of this cluster, with the data folder with which they are known.
 fn admit(own: Identity, directory: LateDirectory) -> Admit {
-    Arc::new(move |node: NodeId, theirs: &Identity| {
+    Arc::new(move |node: NodeId, theirs: &Identity, understands| {
         if theirs.cluster_id != own.cluster_id {
             return Err(format!("node {node} is of cluster {}, and this is {}", theirs.cluster_id, own.cluster_id));
         }
         let Some(directory) = directory.get() else { return Ok(()) };
+        fits(understands, directory.format()).map_err(|reason| format!("node {node}: {reason}"))?;
         let (known, is_formed, is_removed) = directory.read(|state| {
             let known = state.nodes.get(&node).map(|record| record.storage_id);
             (known, state.cluster.is_some(), state.removed.contains_key(&node))
@@ -303,6 +305,11 @@ fn admit(own: Identity, directory: LateDirectory) -> Admit {
             _ => Ok(()),
         }
     })
+}
+
+fn release(folder: &Path) -> Release {
+    let folder = folder.to_owned();
+    Release { version: VERSION.to_owned(), seal: Arc::new(move |format| DataFolder::seal(&folder, format)) }
 }
 
 fn membership(config: &Config, own: Identity) -> MembershipConfig {

@@ -7,6 +7,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use model::format::{Foreign, Format};
 use model::id::NodeId;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -16,13 +17,11 @@ use crate::refusal::Refusal;
 const IDENTITY_FILE: &str = "identity.json";
 const LOCK_FILE: &str = "lock";
 
-/// Raised when an older binary could no longer read what a newer one writes.
-const FORMAT: u32 = 1;
-
 /// Whose folder it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FolderIdentity {
-    pub format: u32,
+    /// A release that does not understand it cannot open the folder.
+    pub format: Format,
     pub cluster_id: Uuid,
     pub node_id: NodeId,
     /// Made with the folder; a node that comes back with another one has lost what it promised.
@@ -42,8 +41,14 @@ impl DataFolder {
     ///
     /// # Errors
     /// As [`DataFolder::open`].
-    pub fn claim(path: &Path, cluster_id: Uuid, node_id: NodeId, storage_id: Uuid) -> Result<(), Refusal> {
-        let folder = Self::open_as(path, cluster_id, node_id, storage_id)?;
+    pub fn claim(
+        path: &Path,
+        cluster_id: Uuid,
+        node_id: NodeId,
+        storage_id: Uuid,
+        format: Format,
+    ) -> Result<(), Refusal> {
+        let folder = Self::open_as(path, cluster_id, node_id, storage_id, format)?;
         if folder.identity.storage_id == storage_id {
             return Ok(());
         }
@@ -55,8 +60,22 @@ impl DataFolder {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn found(path: &Path, cluster_id: Uuid, node_id: NodeId, storage_id: Uuid) -> io::Result<()> {
-        write_identity(path, &FolderIdentity { format: FORMAT, cluster_id, node_id, storage_id })
+    pub fn found(path: &Path, cluster_id: Uuid, node_id: NodeId, storage_id: Uuid, format: Format) -> io::Result<()> {
+        write_identity(path, &FolderIdentity { format, cluster_id, node_id, storage_id })
+    }
+
+    /// Notes that only releases that understand this format may open the folder from now on; never an earlier one again.
+    /// Blocks on disk.
+    ///
+    /// # Errors
+    /// When it cannot be written, or is not there any more.
+    pub fn seal(path: &Path, format: Format) -> io::Result<()> {
+        let file = path.join(IDENTITY_FILE);
+        let identity = read_identity(&file)?.ok_or_else(|| io::Error::other(format!("{} is gone", file.display())))?;
+        if identity.format >= format {
+            return Ok(());
+        }
+        write_identity(path, &FolderIdentity { format, ..identity })
     }
 
     /// Opens the folder of this node, or makes it one.
@@ -64,11 +83,17 @@ impl DataFolder {
     /// # Errors
     /// A [`Refusal`] when it cannot be written, another process has it open, or it is another's.
     pub fn open(path: &Path, cluster_id: Uuid, node_id: NodeId) -> Result<Self, Refusal> {
-        Self::open_as(path, cluster_id, node_id, Uuid::new_v4())
+        Self::open_as(path, cluster_id, node_id, Uuid::new_v4(), Format::FIRST)
     }
 
-    /// A folder that is made gets this storage id.
-    fn open_as(path: &Path, cluster_id: Uuid, node_id: NodeId, storage_id: Uuid) -> Result<Self, Refusal> {
+    /// A folder that is made gets this storage id and format.
+    fn open_as(
+        path: &Path,
+        cluster_id: Uuid,
+        node_id: NodeId,
+        storage_id: Uuid,
+        format: Format,
+    ) -> Result<Self, Refusal> {
         let subject = format!("node.data_dir ({})", path.display());
         let unusable =
             |error: io::Error| Refusal::new(&subject, error.to_string(), "name a folder that this process may write");
@@ -83,6 +108,8 @@ impl DataFolder {
         })?;
         let identity = match read_identity(&path.join(IDENTITY_FILE)).map_err(unusable)? {
             Some(identity) => {
+                understood(identity.format)
+                    .map_err(|problem| Refusal::new(&subject, problem, identity.format.remedy()))?;
                 belongs(&identity, cluster_id, node_id).map_err(|problem| {
                     Refusal::new(&subject, problem, "name this node's own folder, or an empty one")
                 })?;
@@ -93,7 +120,7 @@ impl DataFolder {
                     let problem = format!("holds a store and no {IDENTITY_FILE}");
                     return Err(Refusal::new(subject, problem, "restore the file, or name an empty folder"));
                 }
-                let identity = FolderIdentity { format: FORMAT, cluster_id, node_id, storage_id };
+                let identity = FolderIdentity { format, cluster_id, node_id, storage_id };
                 write_identity(path, &identity).map_err(unusable)?;
                 identity
             }
@@ -102,10 +129,14 @@ impl DataFolder {
     }
 }
 
-fn belongs(identity: &FolderIdentity, cluster_id: Uuid, node_id: NodeId) -> Result<(), String> {
-    if identity.format != FORMAT {
-        return Err(format!("is of format {}, and this binary reads {FORMAT}", identity.format));
+fn understood(format: Format) -> Result<(), String> {
+    match format.is_known() {
+        true => Ok(()),
+        false => Err(Foreign::Newer(format.number()).to_string()),
     }
+}
+
+fn belongs(identity: &FolderIdentity, cluster_id: Uuid, node_id: NodeId) -> Result<(), String> {
     if identity.cluster_id != cluster_id {
         return Err(format!("belongs to cluster {}, and this is cluster {cluster_id}", identity.cluster_id));
     }
@@ -167,10 +198,17 @@ mod tests {
     fn a_store_that_lost_its_identity_and_one_of_a_later_format_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let cluster = Uuid::new_v4();
-        let mut identity = DataFolder::open(folder.path(), cluster, 1).unwrap().identity;
-        identity.format += 1;
-        write_identity(folder.path(), &identity).unwrap();
-        assert!(DataFolder::open(folder.path(), cluster, 1).unwrap_err().to_string().contains("format 2"));
+        DataFolder::open(folder.path(), cluster, 1).unwrap();
+        DataFolder::seal(folder.path(), Format::LATEST).unwrap();
+        DataFolder::seal(folder.path(), Format::FIRST).unwrap();
+        assert_eq!(DataFolder::open(folder.path(), cluster, 1).unwrap().identity.format, Format::LATEST);
+        let file = folder.path().join(IDENTITY_FILE);
+        let newer = Format::LATEST.number() + 1;
+        let text = fs::read_to_string(&file).unwrap();
+        let text = text.replace(&format!("\"format\": {}", Format::LATEST), &format!("\"format\": {newer}"));
+        fs::write(&file, text).unwrap();
+        let line = DataFolder::open(folder.path(), cluster, 1).unwrap_err().to_string();
+        assert!(line.contains(&format!("format {newer}")) && line.contains("release"), "{line}");
         fs::create_dir(folder.path().join("raft")).unwrap();
         fs::remove_file(folder.path().join(IDENTITY_FILE)).unwrap();
         assert!(DataFolder::open(folder.path(), cluster, 1).unwrap_err().to_string().contains("identity.json"));

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use bytes::Bytes;
+use model::format::Foreign;
 
 /// A Raft group of this cluster: 0 is the directory, shards count from 1.
 pub type GroupId = u16;
@@ -51,7 +52,11 @@ pub trait Machine: Send + 'static {
     ///
     /// The same command may come again after a crash, together with the state from before it; it then has to do the
     /// same again. What it does to the world outside (waking a task, say) waits for [`Machine::flushed`].
-    fn apply(&mut self, at: Position, command: &[u8], state: &mut dyn State) -> Bytes;
+    ///
+    /// # Errors
+    /// [`Foreign`] for a command that this release does not understand. Other replicas may, and whatever was done in its
+    /// place would make this one differ from them: the host stops the node.
+    fn apply(&mut self, at: Position, command: &[u8], state: &mut dyn State) -> Result<Bytes, Foreign>;
 
     /// The batch that holds the applied commands is written: its effects may now be published.
     fn flushed(&mut self, upto: Position) {

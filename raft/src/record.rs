@@ -1,9 +1,10 @@
 //! How state machines store their records: a version byte, then named fields, so that a later release can add some.
 
+use model::format::Foreign;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The format of stored records.
+/// How records are written; which of them there are, and their fields, is the cluster's format's matter.
 const VERSION: u8 = 1;
 
 pub fn encode<T: Serialize>(record: &T) -> Vec<u8> {
@@ -12,16 +13,41 @@ pub fn encode<T: Serialize>(record: &T) -> Vec<u8> {
     bytes
 }
 
-/// Reads what [`encode`] wrote.
+/// Reads what [`encode`] wrote, when it may come from anywhere, such as a backup.
 ///
-/// # Panics
-/// When it cannot be read. The bytes come from a checksummed store that the state machines of this cluster filled, so
-/// that this is damage or a newer release's format, and running on would spread it. The host stops the group.
-pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> T {
+/// # Errors
+/// [`Foreign`] when it was written in another way, or is damaged.
+pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Foreign> {
     match bytes.split_first() {
         Some((&VERSION, record)) => {
-            rmp_serde::from_slice(record).unwrap_or_else(|error| panic!("a stored record cannot be read: {error}"))
+            rmp_serde::from_slice(record).map_err(|error| Foreign::Unreadable(error.to_string()))
         }
-        _ => panic!("a stored record has a format that this release does not know"),
+        Some((&version, _)) if version > VERSION => Err(Foreign::Newer(version)),
+        _ => Err(Foreign::Unreadable("it bears no version".to_owned())),
+    }
+}
+
+/// Reads what [`encode`] wrote into the store of a node that runs.
+///
+/// # Panics
+/// When it cannot be read. The bytes come from a checksummed store that the state machines of this cluster filled, and a
+/// node does not run with a format that it does not know; so this is damage, and running on would spread it. The host
+/// stops the group.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> T {
+    read(bytes).unwrap_or_else(|error| panic!("a stored record {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_of_a_newer_kind_and_a_damaged_one_are_told_apart_and_neither_is_guessed() {
+        let mut bytes = encode(&("one", 2));
+        assert_eq!(read::<(String, u8)>(&bytes), Ok(("one".to_owned(), 2)));
+        assert!(matches!(read::<(String, u8)>(&bytes[..3]), Err(Foreign::Unreadable(_))));
+        assert!(matches!(read::<(String, u8)>(&[]), Err(Foreign::Unreadable(_))));
+        bytes[0] = VERSION + 1;
+        assert_eq!(read::<(String, u8)>(&bytes), Err(Foreign::Newer(VERSION + 1)));
     }
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use model::format::Foreign;
 use openraft::StorageError;
 use openraft::testing::log::{StoreBuilder, Suite};
 use tempfile::TempDir;
@@ -22,8 +23,8 @@ struct Idle;
 impl Machine for Idle {
     fn restore(&mut self, _: &dyn View) {}
 
-    fn apply(&mut self, _: Position, _: &[u8], _: &mut dyn State) -> Bytes {
-        Bytes::new()
+    fn apply(&mut self, _: Position, _: &[u8], _: &mut dyn State) -> Result<Bytes, Foreign> {
+        Ok(Bytes::new())
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use futures::future::{join_all, try_join_all};
 use model::address::Suffixes;
 use model::error::ApiError;
+use model::format::Format;
 use model::id::{ChannelId, CustomerId, MessageId, NodeId, RequestId, ShardId, Slot};
 use model::limit::{AttemptRule, BucketLevel, BucketRule};
 use model::time::Timestamp;
@@ -15,6 +16,7 @@ use model::webhook::RetrySchedule;
 use network::driver::Network;
 use raft::directory::command::{Command as DirectoryCommand, Rejection};
 use raft::directory::members::NodeState;
+use raft::directory::records::AuditEntry;
 use raft::directory::{Directory, UpdateError};
 use raft::host::facts::DiskFacts;
 use raft::host::{Host, OpenError};
@@ -28,6 +30,7 @@ use crate::backup::exports::Exports;
 use crate::call::{Answer, Ask, CALL_VERSION, Call, Done, Live, Work};
 use crate::deliveries::{Deliveries, DeliveryRules};
 use crate::facts::Survey;
+use crate::format::{RaiseError, Release};
 use crate::gauges;
 use crate::history::deliveries::MessageDeliveries;
 use crate::history::{self, HistoryQuery, Page};
@@ -60,8 +63,7 @@ const OWN_RECORD_CHECK: Duration = Duration::from_secs(2);
 
 /// What a node brings to its cluster.
 pub struct ClusterConfig {
-    /// Of the release.
-    pub version: String,
+    pub release: Release,
     pub membership: MembershipConfig,
     pub secrets: Secrets,
     pub network: Arc<dyn Network>,
@@ -134,7 +136,7 @@ impl Cluster {
         let blobs = Blobs::start(config.media.blobs.clone(), host.clone(), peers.clone(), directory.clone()).await?;
         let router = Router::new(
             node,
-            config.version,
+            config.release,
             host.clone(),
             peers.clone(),
             directory.clone(),
@@ -260,6 +262,14 @@ impl Cluster {
     /// What each node says of itself, or why nothing was heard of it. Nodes have `patience` to answer.
     pub async fn facts(&self, patience: Duration) -> Survey {
         self.router.facts(patience).await
+    }
+
+    /// Raises the cluster's format to the highest that all members understand.
+    ///
+    /// # Errors
+    /// [`RaiseError`]; it may be tried again.
+    pub async fn raise_format(&self, audit: AuditEntry, deadline: Instant) -> Result<Format, RaiseError> {
+        self.router.raise_format(&self.directory, audit, deadline).await
     }
 
     /// Whether a node can be removed without a group losing its quorum, as far as can be told from who answers now.

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use model::address::Address;
 use model::event::{EventId, EventName};
+use model::format::{Foreign, Format};
 use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, Epoch, MessageId, NodeId, RowId, ShardId};
 use model::status::{Reason, Status};
 use model::time::Timestamp;
@@ -21,15 +22,26 @@ use crate::stream::{Streamed, StreamedEvent, Ticket};
 /// One log entry: commands of many channels, applied in order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Batch {
-    pub version: u8,
+    /// The highest format that its commands need.
+    pub version: Format,
     /// The proposer's term. A batch whose entry has another term comes from an owner of the past and changes nothing.
     pub epoch: Epoch,
     pub node: NodeId,
     pub commands: Vec<Command>,
 }
 
-/// The format of [`Batch`].
-pub const BATCH_VERSION: u8 = 1;
+/// The format of [`Batch`], which none of the commands goes beyond.
+pub const BATCH_VERSION: Format = Format::FIRST;
+
+impl Batch {
+    /// Reads one out of the log.
+    ///
+    /// # Errors
+    /// [`Foreign`] when this release does not understand it.
+    pub fn read(entry: &[u8]) -> Result<Self, Foreign> {
+        Foreign::judge(rmp_serde::from_slice(entry), |batch: &Self| batch.version, || rmp_serde::from_slice(entry))
+    }
+}
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Command {
@@ -220,6 +232,4 @@ pub enum BatchReply {
     Replies(Vec<Reply>),
     /// From an owner of the past: nothing was done.
     Fenced,
-    /// Written by a newer release: nothing was done.
-    UnknownVersion(u8),
 }

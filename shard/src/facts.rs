@@ -92,6 +92,7 @@ pub(crate) mod tests {
     fn heard(clock: i64, asked: i64, took: u64) -> Heard {
         let vitals = Vitals {
             version: String::new(),
+            format: Default::default(),
             draining: false,
             owns: Vec::new(),
             sessions: 0,

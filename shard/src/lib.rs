@@ -10,7 +10,8 @@
 //! - [`trace`]: what a request set going, for OpenTelemetry.
 //! - [`backup`]: the states of all groups, read out of a cluster that runs and fitted into a new one.
 //! - [`retention`]: how long what is stored is kept.
-//! - [`layout`], [`membership`], [`router`]: where shards live, and how they are found. [`facts`]: how each node is;
+//! - [`layout`], [`membership`], [`router`]: where shards live, and how they are found. [`mod@format`]: what nodes of several
+//!   releases agree upon. [`facts`]: how each node is;
 //!   [`assessment`]: how their groups stand.
 
 mod answer;
@@ -22,6 +23,7 @@ pub mod cluster;
 pub mod command;
 pub mod deliveries;
 pub mod facts;
+pub mod format;
 mod gauges;
 pub mod history;
 mod keys;

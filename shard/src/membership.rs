@@ -133,7 +133,7 @@ impl Membership {
             match self.directory.update(Command::RegisterNode(own), Vec::new(), deadline).await {
                 Ok(_) => return Ok(()),
                 Err(UpdateError::Rejected(rejection)) => return Err(Excluded::Rejected(rejection)),
-                Err(UpdateError::Unavailable) => {}
+                Err(UpdateError::Unavailable | UpdateError::Format { .. }) => {}
             }
             let refusal = self.context.router.refusal(&self.config.first_members).await;
             refused = if refusal.is_some() { refused + 1 } else { 0 };
@@ -156,6 +156,15 @@ impl Membership {
             let present: BTreeSet<NodeId> = nodes.iter().map(|node| node.id).collect();
             let complete = self.config.first_members.is_subset(&present);
             if complete && self.directory.group().leader() == Some(self.config.own.id) {
+                let present: Vec<NodeId> = present.into_iter().collect();
+                let format = match self.context.router.agree(&present).await {
+                    Ok(format) => format,
+                    Err(error) => {
+                        tracing::info!(%error, "the cluster is not formed yet");
+                        tokio::time::sleep(LOOK_AGAIN).await;
+                        continue;
+                    }
+                };
                 let nodes: Vec<NodeRecord> = nodes.iter().map(|node| (**node).clone()).collect();
                 let cluster = ClusterRecord {
                     cluster_id: self.config.cluster_id,
@@ -163,6 +172,7 @@ impl Membership {
                     slots: ClusterRecord::even_slots(self.config.shard_count),
                     deployment_key: self.context.secrets.new_deployment_key(),
                     formed_at: Timestamp::now(),
+                    format,
                 };
                 let placement = layout::place(self.config.shard_count, &nodes);
                 let deadline = Instant::now() + UPDATE_PATIENCE;

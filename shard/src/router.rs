@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::join_all;
 use model::error::ApiError;
+use model::format::Format;
 use model::id::{NodeId, ShardId};
 use model::status::Status;
 use model::time::Timestamp;
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::answer;
 use crate::call::{Answer, Ask, CALL_VERSION, Call, Work};
 use crate::facts::Facts;
+use crate::format::Release;
 use crate::media::blobs::Blobs;
 use crate::owner::hosting::Owners;
 
@@ -56,6 +58,8 @@ enum Request {
     Facts,
     /// How far it has applied a shard's log, once it has fetched the shard's media too.
     Whole(ShardId),
+    /// Note that no release may open the data folder any more that does not understand this format.
+    Seal(Format),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -64,12 +68,17 @@ enum Response {
     Applied(Option<u64>),
     Vitals(Vitals),
     Facts(Box<Facts>),
+    /// Whether it is noted, or why not.
+    Sealed(Result<(), String>),
 }
 
 /// How a node is, as it says itself (supplement 28.6).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Vitals {
     pub version: String,
+    /// The highest format that it understands; release 0.1.0 does not say.
+    #[serde(default)]
+    pub format: Format,
     pub draining: bool,
     /// Shards that it owns.
     pub owns: Vec<ShardId>,
@@ -92,14 +101,14 @@ pub struct Router {
     /// To say whether a replica here has all its bytes.
     blobs: Arc<Blobs>,
     draining: AtomicBool,
-    version: String,
+    release: Release,
     started_at: Timestamp,
 }
 
 impl Router {
     pub fn new(
         node: NodeId,
-        version: String,
+        release: Release,
         host: Arc<Host>,
         peers: Arc<Peers>,
         directory: Arc<Directory>,
@@ -115,7 +124,7 @@ impl Router {
             hints: RwLock::default(),
             blobs,
             draining: AtomicBool::new(false),
-            version,
+            release,
             started_at: Timestamp::now(),
         });
         peers.serve(SHARD_SERVICE, router.clone());
@@ -217,16 +226,46 @@ impl Router {
     /// How the nodes are that answer at once, this one among them.
     pub async fn vitals(&self) -> BTreeMap<NodeId, Vitals> {
         let deadline = Instant::now() + PROBE_PATIENCE;
-        let answers = self.nodes().into_iter().map(|node| async move {
-            if node == self.node {
-                return Some((node, self.own_vitals()));
-            }
-            match self.ask_node(node, Request::Vitals, deadline).await {
-                Ok(Response::Vitals(vitals)) => Some((node, vitals)),
-                _ => None,
-            }
-        });
+        let answers = self
+            .nodes()
+            .into_iter()
+            .map(|node| async move { self.vitals_of(node, deadline).await.map(|vitals| (node, vitals)) });
         join_all(answers).await.into_iter().flatten().collect()
+    }
+
+    /// How a node is, if it answers in time.
+    pub(crate) async fn vitals_of(&self, node: NodeId, deadline: Instant) -> Option<Vitals> {
+        if node == self.node {
+            return Some(self.own_vitals());
+        }
+        match self.ask_node(node, Request::Vitals, deadline).await {
+            Ok(Response::Vitals(vitals)) => Some(vitals),
+            _ => None,
+        }
+    }
+
+    /// Has a node seal its data folder.
+    ///
+    /// # Errors
+    /// Why it is not sealed, or may not be.
+    pub(crate) async fn seal_of(&self, node: NodeId, format: Format, deadline: Instant) -> Result<(), String> {
+        if node == self.node {
+            return self.seal(format).await;
+        }
+        match self.ask_node(node, Request::Seal(format), deadline).await {
+            Ok(Response::Sealed(sealed)) => sealed,
+            Ok(_) => Err("its release does not know of formats".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    async fn seal(&self, format: Format) -> Result<(), String> {
+        if !format.is_known() {
+            return Err(format!("this release understands formats up to {}", Format::LATEST));
+        }
+        let seal = self.release.seal.clone();
+        let sealing = tokio::task::spawn_blocking(move || seal(format));
+        sealing.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
     }
 
     /// Why the others will not speak with this node: set when at least one refuses it and none answers.
@@ -290,7 +329,8 @@ impl Router {
     pub(crate) fn own_vitals(&self) -> Vitals {
         let channels = self.channels_by_status();
         Vitals {
-            version: self.version.clone(),
+            version: self.release.version.clone(),
+            format: Format::LATEST,
             draining: self.draining.load(Ordering::Acquire),
             owns: self.owners.all().iter().map(|owner| owner.shard).collect(),
             sessions: channels.iter().filter(|(status, _)| status.runs()).map(|(_, count)| count).sum(),
@@ -322,6 +362,7 @@ impl Handler for Router {
                 Response::Answer(answer)
             }
             Ok(Request::Vitals) => Response::Vitals(self.own_vitals()),
+            Ok(Request::Seal(format)) => Response::Sealed(self.seal(format).await),
             Ok(Request::Facts) => Response::Facts(Box::new(self.own_facts().await)),
             // A node that is about to stop takes no lead.
             Ok(Request::Applied(_)) if self.draining.load(Ordering::Acquire) => Response::Applied(None),

@@ -56,9 +56,20 @@ pub fn run_with<S: AsRef<OsStr>>(
     within: Duration,
     environment: &[(&str, &str)],
 ) -> Finished {
+    run_program(&gateway(), args, folder, within, environment)
+}
+
+/// As [`run_with`], of another release, say.
+pub fn run_program<S: AsRef<OsStr>>(
+    program: &Path,
+    args: &[S],
+    folder: &Path,
+    within: Duration,
+    environment: &[(&str, &str)],
+) -> Finished {
     let unique = uuid::Uuid::new_v4().simple().to_string();
     let (out, err) = (folder.join(format!("{unique}.out")), folder.join(format!("{unique}.err")));
-    let mut child = Command::new(gateway())
+    let mut child = Command::new(program)
         .args(args)
         .envs(environment.iter().copied())
         .current_dir(folder)

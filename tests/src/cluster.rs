@@ -33,11 +33,13 @@ pub struct Options {
     pub args: Vec<String>,
     /// Whether the limits are raised out of the tests' way.
     pub high_limits: bool,
+    /// The program that makes it and that its nodes run; that under test, unless another is named.
+    pub program: Option<PathBuf>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { nodes: 3, args: Vec::new(), high_limits: true }
+        Self { nodes: 3, args: Vec::new(), high_limits: true, program: None }
     }
 }
 
@@ -130,7 +132,8 @@ impl Cluster {
         ];
         args.extend(options.limits());
         args.extend(options.args.iter().cloned());
-        let finished = binary::run(&args, folder.path(), START);
+        let program = options.program.clone().unwrap_or_else(binary::gateway);
+        let finished = binary::run_program(&program, &args, folder.path(), START, &[]);
         if !finished.status.success() {
             print_logs(&data);
         }
@@ -231,8 +234,13 @@ impl Cluster {
 
     /// Starts nodes that are down, and waits until each answers `/readyz`.
     pub async fn restart(&self, nodes: &[u64]) {
+        self.restart_with(&binary::gateway(), nodes).await;
+    }
+
+    /// As [`Cluster::restart`], with another program than they may have run before.
+    pub async fn restart_with(&self, program: &Path, nodes: &[u64]) {
         for node in nodes {
-            self.command(&["dev", "start", &node.to_string()]).await.succeeded();
+            self.command_of(program, &["dev", "start", &node.to_string()]).await.succeeded();
         }
         let client = client();
         for node in nodes {
@@ -257,11 +265,17 @@ impl Cluster {
 
     /// Runs `gateway ARGS --data FOLDER` and reads `dev.json` again.
     pub async fn command(&self, args: &[&str]) -> binary::Finished {
+        self.command_of(&binary::gateway(), args).await
+    }
+
+    /// As [`Cluster::command`], of another program.
+    pub async fn command_of(&self, program: &Path, args: &[&str]) -> binary::Finished {
+        let program = program.to_owned();
         let mut args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
         args.push(format!("--data={}", self.data().display()));
         let folder = self.data().parent().expect("the data folder lies in the test's").to_owned();
-        let finished =
-            tokio::task::spawn_blocking(move || binary::run(&args, &folder, COMMAND)).await.expect("it did not panic");
+        let finished = tokio::task::spawn_blocking(move || binary::run_program(&program, &args, &folder, COMMAND, &[]));
+        let finished = finished.await.expect("it did not panic");
         if self.data().join("dev.json").is_file() {
             *self.running.dev.lock().expect("no holder panics") = read_dev(self.data());
         }

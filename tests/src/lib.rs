@@ -13,6 +13,7 @@
 //! - [`media`]: uploads and links. [`member`]: members of an account and their sessions.
 //! - [`haproxy`]: a balancer before a cluster.
 //! - [`wait`]: conditions with a deadline, in place of sleeps.
+//! - [`previous`]: the previous release, for clusters of both.
 //! - [`binary`]: where the program is, and how to run one of its commands to its end.
 //! - [`room`]: how many clusters one machine runs at once, and on which ports.
 //!
@@ -30,6 +31,7 @@ pub mod load;
 pub mod mailbox;
 pub mod media;
 pub mod member;
+pub mod previous;
 pub mod receiver;
 pub mod room;
 pub mod scene;

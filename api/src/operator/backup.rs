@@ -1,6 +1,7 @@
 //! `/v1/admin/backup`: what `gateway backup` reads out of a running cluster, through any node.
 
 use model::error::{ApiError, ErrorCode};
+use model::format::Format;
 use model::id::ShardId;
 use model::media::{LARGEST_MEDIA, Sha256Hex};
 use salvo::http::header::CONTENT_LENGTH;
@@ -50,6 +51,8 @@ struct BackupView {
     cluster_id: Uuid,
     /// The release of the node that answers.
     version: &'static str,
+    /// Of the cluster: what its records may be.
+    format: Format,
     /// Its groups are the shards, from 1, and the directory, 0.
     shards: ShardId,
 }
@@ -57,7 +60,8 @@ struct BackupView {
 async fn show(call: &mut OperatorCall) -> Outcome {
     let cluster = call.cluster().directory().read(|state| state.cluster.clone()).ok_or_else(ApiError::no_leader)?;
     let version = env!("CARGO_PKG_VERSION");
-    Ok(Reply::ok(&BackupView { cluster_id: cluster.cluster_id, version, shards: cluster.shard_count }))
+    let (cluster_id, shards, format) = (cluster.cluster_id, cluster.shard_count, cluster.format);
+    Ok(Reply::ok(&BackupView { cluster_id, version, format, shards }))
 }
 
 /// A shard of this cluster, or the directory.

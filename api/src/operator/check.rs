@@ -199,7 +199,19 @@ fn nodes(view: &ClusterView) -> Vec<Said> {
         let message = format!("the nodes run several releases: {}", versions.join(", "));
         Said::of_cluster(Level::Warning, message, "end the upgrade that is under way")
     });
-    silent.chain(draining).chain(stale).chain(mixed).collect()
+    silent.chain(draining).chain(stale).chain(mixed).chain(format(view)).collect()
+}
+
+/// Whether every node understands a higher format than the cluster has.
+fn format(view: &ClusterView) -> Option<Said> {
+    let understood: Option<Vec<_>> =
+        view.survey.values().map(|heard| heard.as_ref().ok().map(|heard| heard.facts.vitals.format)).collect();
+    let highest = understood?.into_iter().min().filter(|highest| *highest > view.format)?;
+    let message = format!(
+        "the cluster has format {}, and every node understands {highest}: what that brings is not used yet",
+        view.format
+    );
+    Some(Said::of_cluster(Level::Warning, message, "run gateway format raise, once no node is to go back"))
 }
 
 fn shards(view: &ClusterView) -> Vec<Said> {

@@ -9,6 +9,7 @@ mod channels;
 mod check;
 mod customers;
 pub mod failpoints;
+mod format;
 mod keys;
 mod layout;
 mod metrics;
@@ -36,6 +37,7 @@ pub fn routes() -> Vec<Route> {
     routes.extend(nodes::routes());
     routes.extend(shards::routes());
     routes.extend(check::routes());
+    routes.extend(format::routes());
     routes.extend(trace::routes());
     routes.extend(stuck::routes());
     routes.extend(keys::routes());

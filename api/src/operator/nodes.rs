@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use model::error::{ApiError, ErrorCode};
 use model::field::{Body, Fields, rule};
+use model::format::Format;
 use model::id::{NodeId, ShardId};
 use model::issue::Issues;
 use model::time::Timestamp;
@@ -61,6 +62,8 @@ struct NodeView {
     address: String,
     /// `null` while the node does not answer, as are all that only it knows.
     version: Option<String>,
+    /// The highest format that its release understands.
+    understands: Option<Format>,
     #[schemars(extend("enum" = ["ready", "draining", "down"]))]
     state: &'static str,
     /// Where it is in its life; a node that is `leaving` is removed as soon as nothing is placed on it.
@@ -113,6 +116,7 @@ async fn views(call: &OperatorCall) -> Vec<NodeView> {
                 id: node.id,
                 address: node.peer.clone(),
                 version: vitals.map(|vitals| vitals.version.clone()),
+                understands: vitals.map(|vitals| vitals.format),
                 state: match vitals {
                     None => "down",
                     Some(vitals) if vitals.draining => "draining",

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use model::format::Format;
 use model::id::NodeId;
 use model::status::Status;
 use model::time::Timestamp;
@@ -36,6 +37,10 @@ struct StatusView {
     /// The node that answers.
     node_id: NodeId,
     version: String,
+    /// What the nodes may store and say; see `GET /v1/admin/format`.
+    format: Format,
+    /// The nodes that answer, by the release that they run.
+    releases: BTreeMap<String, Vec<NodeId>>,
     nodes: Counted,
     shards: Counted,
     /// By status, of the shards that have an owner.
@@ -68,6 +73,8 @@ async fn show(call: &mut OperatorCall) -> Outcome {
             formed_at: state.cluster.as_ref().map(|cluster| cluster.formed_at),
             node_id: call.cluster().node(),
             version: call.app.config.version.clone(),
+            format: state.cluster.as_ref().map_or(Format::FIRST, |cluster| cluster.format),
+            releases: releases(&view),
             nodes: Counted {
                 ready: view.heard().filter(|(_, heard)| !heard.facts.vitals.draining).count(),
                 total: view.survey.len(),
@@ -80,6 +87,14 @@ async fn show(call: &mut OperatorCall) -> Outcome {
         }
     });
     Ok(Reply::ok(&answer))
+}
+
+fn releases(view: &ClusterView) -> BTreeMap<String, Vec<NodeId>> {
+    let mut releases: BTreeMap<String, Vec<NodeId>> = BTreeMap::new();
+    for (node, heard) in view.heard() {
+        releases.entry(heard.facts.vitals.version.clone()).or_default().push(node);
+    }
+    releases
 }
 
 fn channels(view: &ClusterView) -> BTreeMap<&'static str, u64> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use model::format::Format;
 use model::id::{NodeId, ShardId};
 use shard::assessment::{DIRECTORY, GroupState, GroupView, Wanted, groups};
 use shard::facts::{Heard, Survey};
@@ -19,6 +20,8 @@ pub struct ClusterView {
     pub groups: Vec<GroupView>,
     /// How many sessions each node may hold.
     pub slots: BTreeMap<NodeId, u32>,
+    /// What the nodes may store and say.
+    pub format: Format,
 }
 
 impl ClusterView {
@@ -35,7 +38,8 @@ impl ClusterView {
                 }));
                 (wanted, slots)
             });
-        Self { groups: groups(&survey, &wanted), survey, slots }
+        let format = call.cluster().directory().format();
+        Self { groups: groups(&survey, &wanted), survey, slots, format }
     }
 
     /// The nodes that answered.

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use model::format::{Foreign, Format};
 use model::id::ShardId;
 use model::time::Timestamp;
 use raft::backup::file::{FileError, GroupReader};
@@ -16,13 +17,11 @@ use crate::refusal::Refusal;
 
 const FILE: &str = "manifest.json";
 
-/// Raised when an older release could no longer read what a newer one writes.
-const FORMAT: u32 = 1;
-
 /// A backup as a whole.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Manifest {
-    pub format: u32,
+    /// Of the cluster: what its records may be.
+    pub format: Format,
     /// The release that took it.
     pub release: String,
     pub cluster_id: Uuid,
@@ -57,10 +56,10 @@ pub struct MediaPart {
 }
 
 impl Manifest {
-    pub fn new(release: String, cluster_id: Uuid, shards: ShardId) -> Self {
+    pub fn new(release: String, format: Format, cluster_id: Uuid, shards: ShardId) -> Self {
         let taken_at = Timestamp::now();
         let (groups, media) = (Vec::new(), Vec::new());
-        Self { format: FORMAT, release, cluster_id, taken_at, shards, groups, media, media_gone: 0 }
+        Self { format, release, cluster_id, taken_at, shards, groups, media, media_gone: 0 }
     }
 
     /// Reads that of a folder.
@@ -81,9 +80,10 @@ impl Manifest {
         let damaged =
             |error: serde_json::Error| Refusal::new(&subject, format!("is damaged: {error}"), "take another backup");
         let manifest: Self = serde_json::from_slice(&text).map_err(damaged)?;
-        if manifest.format != FORMAT {
-            let problem = format!("is of format {}, and this release reads {FORMAT}", manifest.format);
-            return Err(Refusal::new(&subject, problem, "restore with the release that took the backup"));
+        if !manifest.format.is_known() {
+            let problem = Foreign::Newer(manifest.format.number()).to_string();
+            let remedy = format!("use release {}, which took the backup", manifest.release);
+            return Err(Refusal::new(&subject, problem, remedy));
         }
         let mut groups: Vec<_> = manifest.groups.iter().map(|part| part.group).collect();
         groups.sort_unstable();

@@ -8,6 +8,7 @@ use std::io;
 use std::path::Path;
 
 use anyhow::Context;
+use model::format::{Foreign, Format};
 use model::seal::MasterKey;
 use model::time::Timestamp;
 use raft::backup::file::FileError;
@@ -46,7 +47,7 @@ enum RestoreError {
 pub fn run(args: &RestoreArgs) -> anyhow::Result<()> {
     let manifest = Manifest::read(&args.from)?;
     let master = master_key(&args.master_key_file)?;
-    opens(&args.from, &manifest, &master)?;
+    let format = opens(&args.from, &manifest, &master)?.max(manifest.format);
     for part in manifest.groups.iter().filter(|part| part.group != 0) {
         check::group(&args.from, part)?;
     }
@@ -62,7 +63,7 @@ pub fn run(args: &RestoreArgs) -> anyhow::Result<()> {
     let storage_id = Uuid::new_v4();
     let restorer = write_states(&args.from, &manifest, &first.config, storage_id)?;
     write_media(&args.from, &manifest, &folder.join(BLOBS))?;
-    DataFolder::found(folder, cluster_id, node, storage_id).with_context(|| folder.display().to_string())?;
+    DataFolder::found(folder, cluster_id, node, storage_id, format).with_context(|| folder.display().to_string())?;
     let place = first.write(&format!("{}\n", hex::encode(master.as_bytes())))?;
 
     say(format!("cluster {cluster_id}, node {node}, in {}", args.node.dir.display()));
@@ -87,21 +88,29 @@ fn master_key(path: &Path) -> Result<MasterKey, Refusal> {
     validate::master_key(&subject, &text)
 }
 
-/// Reads the directory through, and makes sure that the key opens what its cluster has sealed.
-fn opens(from: &Path, manifest: &Manifest, master: &MasterKey) -> Result<(), Refusal> {
+/// Reads the directory through, and makes sure that the key opens what its cluster has sealed; the cluster's format, which
+/// may have been raised while the backup was taken.
+fn opens(from: &Path, manifest: &Manifest, master: &MasterKey) -> Result<Format, Refusal> {
     let path = group_file(from, 0);
     let mut record = None;
     let found = read_group::<FileError>(&path, |key, value| {
-        record = record.take().or_else(|| cluster_record(&key, &value));
+        if let Some(found) = cluster_record(&key, &value)? {
+            record = Some(found);
+        }
         Ok(())
     });
     let found = found.map_err(|error| check::damaged(&path, error.to_string()))?;
     check::same(&path, &found, part_of(manifest, 0)?)?;
     let record = record.ok_or_else(|| check::damaged(&path, "does not tell of a cluster".to_owned()))?;
-    Secrets::new(master.clone()).deployment_key(&record.deployment_key).map(drop).map_err(|error| {
+    if !record.format.is_known() {
+        let problem = Foreign::Newer(record.format.number()).to_string();
+        return Err(Refusal::new(path.display().to_string(), problem, record.format.remedy()));
+    }
+    Secrets::new(master.clone()).deployment_key(&record.deployment_key).map_err(|error| {
         let remedy = "give the master key of the cluster that the backup is of";
         Refusal::new("--master-key-file", format!("does not open what the backup holds: {error}"), remedy)
-    })
+    })?;
+    Ok(record.format)
 }
 
 fn part_of(manifest: &Manifest, group: u16) -> Result<&GroupPart, Refusal> {
@@ -141,12 +150,12 @@ fn write_states(from: &Path, manifest: &Manifest, config: &Config, storage_id: U
         let mut group = seed.group(part.group, Position { term: part.term, index: part.index });
         let found = read_group::<RestoreError>(&path, |key, value| {
             if part.group == 0 {
-                if let Some(value) = cluster.adapted(&key, value) {
+                if let Some(value) = cluster.adapted(&key, value).map_err(FileError::Record)? {
                     group.put(&key, &value)?;
                 }
                 return Ok(());
             }
-            for (key, value) in restorer.adapted(key, value) {
+            for (key, value) in restorer.adapted(key, value).map_err(FileError::Record)? {
                 group.put(&key, &value)?;
             }
             Ok(())

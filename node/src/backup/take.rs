@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
+use model::format::Format;
 use model::id::ShardId;
 use raft::backup::file::FileError;
 use serde::Deserialize;
@@ -34,6 +35,9 @@ const PATH: &str = "/v1/admin/backup";
 struct Described {
     cluster_id: Uuid,
     version: String,
+    /// Release 0.1.0 does not say.
+    #[serde(default)]
+    format: Format,
     shards: ShardId,
 }
 
@@ -45,7 +49,7 @@ pub async fn run(to: &Path, args: &OperatorArgs) -> anyhow::Result<Verdict> {
         operator,
         to,
         tells: !args.json,
-        manifest: Manifest::new(described.version, described.cluster_id, described.shards),
+        manifest: Manifest::new(described.version, described.format, described.cluster_id, described.shards),
     };
     for group in in_order(described.shards) {
         backup.take_group(group).await?;
@@ -119,7 +123,7 @@ impl Backup<'_> {
             let mut bytes = BTreeMap::new();
             let part = read_group::<FileError>(&file, |key, value| {
                 if group != 0
-                    && let Some((sha256, size)) = restore::stored_bytes(&key, &value)
+                    && let Some((sha256, size)) = restore::stored_bytes(&key, &value)?
                 {
                     bytes.insert(sha256.0, size);
                 }

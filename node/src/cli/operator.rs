@@ -57,6 +57,9 @@ pub enum OperatorCommand {
             gateway nodes --ops http://10.0.0.1:8081,http://10.0.0.2:8081 --token-file operator.token\n  \
             gateway nodes --json | jq '.data[] | select(.state != \"ready\")'")]
     Nodes(OperatorArgs),
+    /// Look at what the nodes' releases understand of each other, and end an upgrade
+    #[command(subcommand)]
+    Format(FormatCommand),
     /// List the shards, who leads them and how their replicas keep up
     #[command(after_help = "Examples:\n  \
             gateway shards\n  \
@@ -102,6 +105,17 @@ pub enum OperatorCommand {
     /// Look at the audit log
     #[command(subcommand)]
     Audit(AuditCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum FormatCommand {
+    /// Show the cluster's format, and what each node understands
+    #[command(after_help = "Example:\n  gateway format show")]
+    Show(OperatorArgs),
+    /// Let the nodes use what their release has brought; no node can go back to an older one after that
+    #[command(after_help = "Until then every node may be started with its former release again.\n\n\
+            Example:\n  gateway format show && gateway format raise")]
+    Raise(OperatorArgs),
 }
 
 #[derive(Debug, Subcommand)]

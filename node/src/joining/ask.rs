@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use model::format::Format;
 use model::join_token::JoinToken;
 use raft::transport::stranger::{self, StrangerError};
 use serde::{Deserialize, Serialize};
@@ -48,7 +49,8 @@ pub async fn run(args: &JoinArgs) -> anyhow::Result<()> {
     let welcome = ask(args, &token, asking.storage_id).await?;
     let (id, nodes) = (welcome.id, welcome.nodes.len());
     let config = configuration(args, &welcome)?;
-    DataFolder::claim(&config.node.data_dir, config.cluster.cluster_id, id, asking.storage_id)?;
+    let cluster_id = config.cluster.cluster_id;
+    DataFolder::claim(&config.node.data_dir, cluster_id, id, asking.storage_id, welcome.format)?;
     let identity = PeerIdentity { ca_pem: welcome.ca_pem, cert_pem: welcome.cert_pem, key_pem: welcome.key_pem };
     place.write(&identity, &welcome.master_key.0, &welcome.operator_token.0, config)?;
     // The configuration stands: nobody asks again.
@@ -68,6 +70,7 @@ async fn ask(args: &JoinArgs, token: &JoinToken, storage_id: Uuid) -> anyhow::Re
         zone: node.zone.clone(),
         weight: node.weight,
         max_channels: node.max_channels,
+        format: Format::LATEST,
     };
     let question = rmp_serde::to_vec_named(&question).context("writing the question")?;
     let via = args.via.to_string();

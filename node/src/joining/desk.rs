@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use async_trait::async_trait;
 use bytes::Bytes;
+use model::format::Format;
 use model::id::NodeId;
 use model::seal::MasterKey;
 use model::time::Timestamp;
@@ -53,6 +54,8 @@ impl StrangerHandler for Desk {
 
 impl Desk {
     async fn welcome(&self, question: Question) -> Result<Welcome, String> {
+        let format = self.cluster.directory().format();
+        fits(question.format, format)?;
         let authority = self.authority()?;
         let peer: HostPort = question.peer.parse()?;
         let limits = (1..=1_000).contains(&question.weight) && question.max_channels > 0;
@@ -76,6 +79,7 @@ impl Desk {
             Ok(Reply::Node(node)) => node.id,
             Ok(_) => return Err("the directory answered with another kind of record".to_owned()),
             Err(UpdateError::Rejected(rejection)) => return Err(rejection.to_string()),
+            Err(error @ UpdateError::Format { .. }) => return Err(error.to_string()),
             Err(UpdateError::Unavailable) => return Err("the cluster has no leader right now; try again".to_owned()),
         };
         tracing::info!(node = id, peer = %peer, "a node is let in");
@@ -91,6 +95,7 @@ impl Desk {
             operator_token: Secret(format!("{}\n", self.operator_token.0)),
             config: Secret(toml::to_string(&self.config).map_err(|error| error.to_string())?),
             nodes,
+            format,
         })
     }
 
@@ -102,6 +107,17 @@ impl Desk {
         let pair = Pair { certificate: kept.certificate.clone(), key };
         Authority::restore(pair).map_err(|error| error.to_string())
     }
+}
+
+/// Whether a node that understands formats up to one may be of a cluster that has another.
+pub fn fits(understands: Format, cluster: Format) -> Result<(), String> {
+    if understands < cluster {
+        return Err(format!(
+            "the cluster has format {cluster}, and the node's release understands formats up to {understands}: {}",
+            cluster.remedy()
+        ));
+    }
+    Ok(())
 }
 
 /// Hands the authority's key over to the cluster, once there is one and unless it has it.

@@ -1,6 +1,7 @@
 //! What a new node asks, and what it is answered. Travels over TLS that proves the cluster's side; the token proves the
 //! asker's.
 
+use model::format::Format;
 use model::id::NodeId;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -23,6 +24,9 @@ pub struct Question {
     pub zone: String,
     pub weight: u32,
     pub max_channels: u32,
+    /// The highest format that it understands; release 0.1.0 does not say.
+    #[serde(default)]
+    pub format: Format,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -46,6 +50,9 @@ pub struct Welcome {
     pub config: Secret,
     /// Members of the cluster, with their `host:port`.
     pub nodes: Vec<(NodeId, String)>,
+    /// That of the cluster; release 0.1.0 does not say.
+    #[serde(default)]
+    pub format: Format,
 }
 
 #[cfg(test)]
@@ -63,6 +70,7 @@ mod tests {
             zone: "b".to_owned(),
             weight: 1,
             max_channels: 10,
+            format: Format::LATEST,
         };
         let said = rmp_serde::to_vec_named(&question).unwrap();
         assert_eq!(rmp_serde::from_slice::<Question>(&said).unwrap().peer, question.peer);
@@ -75,6 +83,7 @@ mod tests {
             operator_token: Secret("sesame".to_owned()),
             config: Secret("sesame".to_owned()),
             nodes: vec![(1, "node-1.lan:8082".to_owned())],
+            format: Format::LATEST,
         };
         let said = rmp_serde::to_vec_named(&Answer::Welcome(Box::new(welcome))).unwrap();
         let understood: Answer = rmp_serde::from_slice(&said).unwrap();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use model::format::Format;
 use model::id::NodeId;
 use model::time::Timestamp;
 use serde::Deserialize;
@@ -22,7 +23,11 @@ struct Status {
     cluster_id: Option<String>,
     formed_at: Option<Timestamp>,
     node_id: NodeId,
-    version: String,
+    /// Absent in what release 0.1.0 says, as are the releases.
+    #[serde(default)]
+    format: Format,
+    #[serde(default)]
+    releases: BTreeMap<String, Vec<NodeId>>,
     nodes: Counted,
     shards: Counted,
     channels: BTreeMap<String, u64>,
@@ -72,13 +77,10 @@ fn print(status: &Status) {
     let formed =
         status.formed_at.map_or_else(|| "not formed yet".to_owned(), |at| format!("formed {} ago", show::ago(at)));
     line("cluster", format!("{}, {formed}", status.cluster_id.as_deref().unwrap_or("-")));
-    line(
-        "nodes",
-        format!(
-            "{} of {} ready (node {} answers, release {})",
-            status.nodes.ready, status.nodes.total, status.node_id, status.version
-        ),
-    );
+    line("nodes", format!("{} of {} ready (node {} answers)", status.nodes.ready, status.nodes.total, status.node_id));
+    let releases: Vec<String> =
+        status.releases.iter().map(|(release, nodes)| format!("{release} on {}", named(nodes))).collect();
+    line("release", format!("{}; the cluster has format {}", releases.join(", "), status.format));
     line("shards", format!("{} of {} whole, the directory among them", status.shards.ready, status.shards.total));
     let channels: u64 = status.channels.values().sum();
     let by_status: Vec<String> = status
@@ -94,6 +96,12 @@ fn print(status: &Status) {
         say("");
         findings(&status.findings);
     }
+}
+
+/// `node 1` or `nodes 1, 2`.
+fn named(nodes: &[NodeId]) -> String {
+    let numbers: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+    format!("{} {}", if nodes.len() == 1 { "node" } else { "nodes" }, numbers.join(", "))
 }
 
 pub async fn check(args: &OperatorArgs) -> anyhow::Result<Verdict> {

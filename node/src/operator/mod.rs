@@ -8,6 +8,7 @@ pub mod access;
 mod audit;
 mod channel;
 pub mod client;
+mod format;
 mod health;
 mod keys;
 mod layout;
@@ -52,6 +53,7 @@ pub async fn run(command: OperatorCommand) -> anyhow::Result<Verdict> {
         OperatorCommand::Status(args) => health::status(&args).await,
         OperatorCommand::Check(args) => health::check(&args).await,
         OperatorCommand::Nodes(args) => nodes::run(&args).await,
+        OperatorCommand::Format(command) => format::run(command).await,
         OperatorCommand::Shards(args) => shards::run(&args).await,
         OperatorCommand::Token(args) => members::token(&args).await,
         OperatorCommand::Drain(args) => members::drain(&args).await,

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 
+use model::format::Foreign;
 use thiserror::Error;
 
 use super::{END, HEAD_BYTES, LONGEST_KEY, LONGEST_VALUE, MAGIC};
@@ -19,6 +20,9 @@ pub enum FileError {
     Incomplete,
     #[error("is damaged: {0}")]
     Damaged(&'static str),
+    /// It is whole, and holds what this release cannot read.
+    #[error("holds a record that {0}")]
+    Record(#[from] Foreign),
 }
 
 /// What the end of a stream says of all of it, and the reader has found to be so.

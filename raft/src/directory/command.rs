@@ -2,6 +2,7 @@
 
 use model::customer::{Limits, Plan};
 use model::field::Change;
+use model::format::{Foreign, Format};
 use model::id::{ChannelId, CustomerId, EndpointId, KeyId, NodeId, ShardId};
 use model::payload::ChatTypeFilter;
 use model::time::Timestamp;
@@ -23,7 +24,8 @@ use super::users::{SessionRecord, UserCommand, UserRecord};
 /// answers as the first did and changes nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Proposal {
-    pub version: u8,
+    /// The format that its command needs.
+    pub version: Format,
     pub id: Uuid,
     pub at: Timestamp,
     pub command: Command,
@@ -31,8 +33,23 @@ pub struct Proposal {
     pub audit: Vec<AuditEntry>,
 }
 
-/// The format of [`Proposal`].
-pub const PROPOSAL_VERSION: u8 = 1;
+impl Proposal {
+    pub fn new(command: Command, at: Timestamp, audit: Vec<AuditEntry>) -> Self {
+        Self { version: command.format(), id: Uuid::now_v7(), at, command, audit }
+    }
+
+    /// Reads one out of the log, or on its way there.
+    ///
+    /// # Errors
+    /// [`Foreign`] when this release does not understand it.
+    pub fn read(bytes: &[u8]) -> Result<Self, Foreign> {
+        Foreign::judge(
+            rmp_serde::from_slice(bytes),
+            |proposal: &Self| proposal.version,
+            || rmp_serde::from_slice(bytes),
+        )
+    }
+}
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Command {
@@ -47,6 +64,12 @@ pub enum Command {
     Members(MemberCommand),
     /// Where shards are to be.
     Layout(LayoutCommand),
+    /// From now on nodes may use what this format brings. `sealed` are the nodes that understand it and that no older
+    /// release can start any more: refused while another node is a member.
+    RaiseFormat {
+        format: Format,
+        sealed: Vec<NodeId>,
+    },
     ShardFormed(ShardId),
 
     CreateCustomer {
@@ -130,6 +153,17 @@ pub enum Command {
         sessions: Timestamp,
         most: usize,
     },
+}
+
+impl Command {
+    /// The format that a cluster must have before this is proposed to it.
+    pub fn format(&self) -> Format {
+        match self {
+            // Release 0.1.0 knows all others; this one is proposed once every node has said that it understands it.
+            Self::RaiseFormat { .. } => Format::FIRST,
+            _ => Format::FIRST,
+        }
+    }
 }
 
 /// Fields of a customer that an operator changes.
@@ -256,7 +290,9 @@ pub enum Rejection {
     TicketFull { limit: u32 },
     #[error("an account opens at most {limit} tickets a day")]
     TicketLimit { limit: u32 },
-    #[error("the command is of a newer version ({0}) than this node understands")]
+    #[error("node {0} has not said that it understands the new format: start it with this release, or remove it")]
+    NotSealed(NodeId),
+    #[error("the command is of a newer version ({0}) than the node that leads the directory understands")]
     UnknownVersion(u8),
     #[error("the command cannot be read")]
     Unreadable,

@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::join_all;
+use model::format::{Foreign, Format};
 use model::id::{CustomerId, NodeId};
 use model::time::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
-use super::command::{Command, PROPOSAL_VERSION, Proposal, Rejection, Reply};
+use super::command::{Command, Proposal, Rejection, Reply};
 use super::freshness::{CONFIRM_EVERY, OtherCopies, OwnCopy};
 use super::keys;
 use super::machine::{DirectoryMachine, Outcome, Shared};
@@ -66,6 +66,11 @@ pub enum UpdateError {
     /// No leader answered in time. The update may still happen.
     #[error("the directory has no leader that answers")]
     Unavailable,
+    /// Nodes of an older release may be members, and would not understand it; nothing was proposed.
+    #[error(
+        "it needs format {needed}, and the cluster has {has}: run `gateway format raise` when no node is to go back"
+    )]
+    Format { needed: Format, has: Format },
 }
 
 /// A page of the audit log.
@@ -130,6 +135,11 @@ impl Directory {
         self.shared.changes.subscribe()
     }
 
+    /// What the cluster's nodes may store and propose; the first format until the cluster is there.
+    pub fn format(&self) -> Format {
+        self.read(|state| state.cluster.as_ref().map_or(Format::FIRST, |cluster| cluster.format))
+    }
+
     /// Whether this node's copy is young enough to judge keys by.
     pub fn is_fresh(&self) -> bool {
         self.own_copy.is_fresh()
@@ -174,15 +184,19 @@ impl Directory {
     /// Commits a command and returns when every node has applied it, or is too old to act on what was before.
     ///
     /// # Errors
-    /// [`UpdateError::Rejected`] with nothing changed; [`UpdateError::Unavailable`] when no outcome is known by the
-    /// deadline, and the same command may still take effect.
+    /// [`UpdateError::Rejected`] and [`UpdateError::Format`] with nothing changed; [`UpdateError::Unavailable`] when no
+    /// outcome is known by the deadline, and the same command may still take effect.
     pub async fn update(
         &self,
         command: Command,
         audit: Vec<AuditEntry>,
         deadline: Instant,
     ) -> Result<Reply, UpdateError> {
-        let proposal = Proposal { version: PROPOSAL_VERSION, id: Uuid::now_v7(), at: Timestamp::now(), command, audit };
+        let (needed, has) = (command.format(), self.format());
+        if needed > has {
+            return Err(UpdateError::Format { needed, has });
+        }
+        let proposal = Proposal::new(command, Timestamp::now(), audit);
         let proposal = Bytes::from(encode_message(&proposal));
         loop {
             let budget = deadline.saturating_duration_since(Instant::now());
@@ -261,6 +275,14 @@ impl Directory {
     async fn lead_update(&self, proposal: Bytes, deadline: Instant) -> Answer {
         let term = self.group.leadership().borrow().term;
         self.other_copies.leading_in(term);
+        // What cannot be read must not get into the log: it would stop every node of this release.
+        if let Err(foreign) = Proposal::read(&proposal) {
+            let rejection = match foreign {
+                Foreign::Newer(version) => Rejection::UnknownVersion(version),
+                Foreign::Unreadable(_) => Rejection::Unreadable,
+            };
+            return Answer::Outcome(Box::new(Outcome { index: self.group.applied(), result: Err(rejection) }));
+        }
         let outcome = match self.group.propose(proposal, deadline).await {
             Ok(reply) => match decode_message::<Outcome>(&reply) {
                 Some(outcome) => outcome,

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use model::format::Foreign;
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 use uuid::Uuid;
 
-use super::command::{PROPOSAL_VERSION, Proposal, Rejection, Reply};
+use super::command::{Proposal, Rejection, Reply};
 use super::keys;
 use super::state::{Change, DirectoryState};
 use crate::machine::{Machine, Position, State, View};
@@ -52,17 +53,11 @@ impl DirectoryMachine {
         Self { shared }
     }
 
-    fn run(&mut self, index: u64, command: &[u8], store: &mut dyn State) -> Outcome {
-        let proposal: Proposal = match rmp_serde::from_slice(command) {
-            Ok(proposal) => proposal,
-            Err(_) => return Outcome { index, result: Err(Rejection::Unreadable) },
-        };
-        if proposal.version > PROPOSAL_VERSION {
-            return Outcome { index, result: Err(Rejection::UnknownVersion(proposal.version)) };
-        }
+    fn run(&mut self, index: u64, command: &[u8], store: &mut dyn State) -> Result<Outcome, Foreign> {
+        let proposal = Proposal::read(command)?;
         let id = proposal.id;
         if let Some(earlier) = store.get(&keys::applied(id)) {
-            return decode(&earlier);
+            return Ok(decode(&earlier));
         }
         let (result, changes) = self.shared.state.write().apply(proposal, store);
         for change in changes {
@@ -72,7 +67,7 @@ impl DirectoryMachine {
         let outcome = Outcome { index, result };
         store.put(&keys::applied(id), &encode(&outcome));
         store.put(&keys::applied_order(index), id.as_bytes());
-        outcome
+        Ok(outcome)
     }
 }
 
@@ -94,11 +89,11 @@ impl Machine for DirectoryMachine {
         let _ = self.shared.changes.send(Change::Everything);
     }
 
-    fn apply(&mut self, at: Position, command: &[u8], store: &mut dyn State) -> Bytes {
-        let outcome = self.run(at.index, command, store);
+    fn apply(&mut self, at: Position, command: &[u8], store: &mut dyn State) -> Result<Bytes, Foreign> {
+        let outcome = self.run(at.index, command, store)?;
         if at.index.is_multiple_of(CLEAR_EVERY) {
             clear_old_replies(at.index, store);
         }
-        Bytes::from(rmp_serde::to_vec_named(&outcome).expect("an outcome of plain fields is always written"))
+        Ok(Bytes::from(rmp_serde::to_vec_named(&outcome).expect("an outcome of plain fields is always written")))
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use model::customer::{Limits, Plan};
 
+use model::format::Format;
 use model::id::{AuditId, ChannelId, CustomerId, EndpointId, KeyId, NodeId, SLOT_COUNT, ShardId, Slot};
 use model::payload::ChatTypeFilter;
 use model::seal::WrappedKey;
@@ -16,7 +17,7 @@ use uuid::Uuid;
 use super::health::EndpointHealth;
 use super::members::NodeState;
 
-/// The cluster itself; written once, when it is formed.
+/// The cluster itself; written when it is formed, and when its format is raised.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClusterRecord {
     pub cluster_id: Uuid,
@@ -26,6 +27,9 @@ pub struct ClusterRecord {
     /// Key of derived event ids (supplement 24).
     pub deployment_key: SealedKey,
     pub formed_at: Timestamp,
+    /// What its nodes may store and propose. Not written while a release that does not know of it may be a member.
+    #[serde(default, skip_serializing_if = "Format::is_first")]
+    pub format: Format,
 }
 
 impl ClusterRecord {

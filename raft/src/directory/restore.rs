@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use model::format::Foreign;
 use model::id::AuditId;
 use model::time::Timestamp;
 use uuid::Uuid;
@@ -10,7 +11,7 @@ use uuid::Uuid;
 use super::keys;
 use super::records::{AuditActor, AuditEntry, AuditTarget, ClusterRecord, NodeRecord, PlacementRecord};
 use crate::backup::file::Pair;
-use crate::record::{decode, encode};
+use crate::record::{encode, read};
 
 /// The cluster that begins: one node.
 pub struct NewCluster {
@@ -25,23 +26,26 @@ pub struct NewCluster {
 
 impl NewCluster {
     /// What stands in the place of a pair of the directory; nothing, for what was the old nodes'.
-    pub fn adapted(&self, key: &[u8], value: Vec<u8>) -> Option<Vec<u8>> {
+    ///
+    /// # Errors
+    /// [`Foreign`] for what this release cannot read.
+    pub fn adapted(&self, key: &[u8], value: Vec<u8>) -> Result<Option<Vec<u8>>, Foreign> {
         let is_of = |table: keys::Table| key.starts_with(&table.range().0);
         let of_old_nodes = [keys::NODES, keys::REMOVED_NODES, keys::JOIN_TOKENS];
         // The new node brings an authority of its own: certificates of the old one are worth nothing here.
         if key == keys::authority() || key == keys::layout() || of_old_nodes.into_iter().any(is_of) {
-            return None;
+            return Ok(None);
         }
         if key == keys::cluster() {
-            let record = ClusterRecord { cluster_id: self.cluster_id, ..decode(&value) };
-            return Some(encode(&record));
+            let record = ClusterRecord { cluster_id: self.cluster_id, ..read(&value)? };
+            return Ok(Some(encode(&record)));
         }
         if is_of(keys::PLACEMENTS) {
-            let place: PlacementRecord = decode(&value);
+            let place: PlacementRecord = read(&value)?;
             let (replicas, leader) = (vec![self.node.id], self.node.id);
-            return Some(encode(&PlacementRecord { replicas, leader, formed: true, settled: true, ..place }));
+            return Ok(Some(encode(&PlacementRecord { replicas, leader, formed: true, settled: true, ..place })));
         }
-        Some(value)
+        Ok(Some(value))
     }
 
     /// What is new in the directory.
@@ -72,6 +76,9 @@ impl NewCluster {
 }
 
 /// The cluster of a directory, when the pair is its record.
-pub fn cluster_record(key: &[u8], value: &[u8]) -> Option<ClusterRecord> {
-    (key == keys::cluster()).then(|| decode(value))
+///
+/// # Errors
+/// [`Foreign`] for a record that this release cannot read.
+pub fn cluster_record(key: &[u8], value: &[u8]) -> Result<Option<ClusterRecord>, Foreign> {
+    (key == keys::cluster()).then(|| read(value)).transpose()
 }

@@ -212,6 +212,17 @@ impl DirectoryState {
             }
             Command::Members(command) => self.run_members(command, at, store, changes),
             Command::Layout(command) => self.run_layout(command, at, store, changes),
+            Command::RaiseFormat { format, sealed } => {
+                let known = self.cluster.as_ref().ok_or(Rejection::NotFormed)?;
+                if let Some(other) = self.nodes.keys().find(|node| !sealed.contains(node)) {
+                    return Err(Rejection::NotSealed(*other));
+                }
+                let raised = ClusterRecord { format: format.max(known.format), ..(**known).clone() };
+                store.put(&keys::cluster(), &encode(&raised));
+                self.cluster = Some(Arc::new(raised));
+                changes.push(Change::Layout);
+                Ok(Reply::Done)
+            }
             Command::ShardFormed(shard) => {
                 let known = self.placement.get(&shard).ok_or(Rejection::NotFormed)?;
                 let formed = PlacementRecord { formed: true, ..(**known).clone() };

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use model::api_key::ApiKey;
 use model::customer::{Limits, Plan};
 use model::field::Change as Patch;
+use model::format::{Foreign, Format};
 use model::id::{AuditId, ChannelId, CustomerId, EndpointId, KeyId};
 use model::payload::ChatTypeFilter;
 use model::seal::{DataKey, MasterKey};
@@ -19,7 +20,7 @@ use model::webhook::{EventFilter, MOST_ENDPOINTS};
 use proptest::prelude::*;
 use uuid::Uuid;
 
-use super::command::{Command, EndpointChange, PROPOSAL_VERSION, Proposal, Rejection, Reply};
+use super::command::{Command, EndpointChange, Proposal, Rejection, Reply};
 use super::machine::{DirectoryMachine, Outcome, Shared};
 use super::records::{
     AuditActor, AuditEntry, ChannelRecord, CustomerRecord, EndpointRecord, KeyOrigin, KeyRecord, NodeRecord,
@@ -47,7 +48,7 @@ impl Rig {
     fn propose(&mut self, proposal: &Proposal) -> Outcome {
         self.index += 1;
         let command = rmp_serde::to_vec_named(proposal).unwrap();
-        let reply = self.machine.apply(Position { term: 1, index: self.index }, &command, &mut self.store);
+        let reply = self.machine.apply(Position { term: 1, index: self.index }, &command, &mut self.store).unwrap();
         rmp_serde::from_slice(&reply).unwrap()
     }
 
@@ -57,7 +58,7 @@ impl Rig {
 }
 
 fn proposal(command: Command) -> Proposal {
-    Proposal { version: PROPOSAL_VERSION, id: Uuid::new_v4(), at: Timestamp(1000), command, audit: Vec::new() }
+    Proposal::new(command, Timestamp(1000), Vec::new())
 }
 
 fn customer(limit: Option<u32>) -> CustomerRecord {
@@ -400,4 +401,26 @@ proptest! {
             prop_assert!(listed.iter().all(|channel| channel.deleted_at.is_none()));
         }
     }
+}
+
+#[test]
+fn what_a_newer_release_proposes_is_refused_and_changes_nothing() {
+    /// A command that only a later release has.
+    #[derive(serde::Serialize)]
+    struct Later {
+        version: u8,
+        id: Uuid,
+        at: Timestamp,
+        command: &'static str,
+        audit: [(); 0],
+    }
+    let mut rig = Rig::new();
+    let before = rig.store.clone();
+    let later = |version| Later { version, id: Uuid::new_v4(), at: Timestamp(1), command: "Dance", audit: [] };
+    let mut apply = |bytes: &[u8]| rig.machine.apply(Position { term: 1, index: 1 }, bytes, &mut rig.store);
+    let next = Format::LATEST.number() + 1;
+    assert_eq!(apply(&rmp_serde::to_vec_named(&later(next)).unwrap()), Err(Foreign::Newer(next)));
+    assert!(matches!(apply(&rmp_serde::to_vec_named(&later(1)).unwrap()), Err(Foreign::Unreadable(_))));
+    assert!(matches!(apply(b"\xc1"), Err(Foreign::Unreadable(_))));
+    assert_eq!(rig.store, before);
 }

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
+use model::format::Foreign;
 use tempfile::TempDir;
 
 use super::*;
@@ -27,7 +28,7 @@ impl Machine for Toy {
         self.count = state.scan(b"list/", b"list0", usize::MAX).len() as u64;
     }
 
-    fn apply(&mut self, _at: Position, command: &[u8], state: &mut dyn State) -> Bytes {
+    fn apply(&mut self, _at: Position, command: &[u8], state: &mut dyn State) -> Result<Bytes, Foreign> {
         if command == b"panic" && self.panic.swap(false, Ordering::SeqCst) {
             panic!("asked to");
         }
@@ -40,7 +41,7 @@ impl Machine for Toy {
             state.put(&key, &command[at + 1..]);
         }
         self.count += 1;
-        Bytes::copy_from_slice(&self.count.to_be_bytes())
+        Ok(Bytes::copy_from_slice(&self.count.to_be_bytes()))
     }
 }
 

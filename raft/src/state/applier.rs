@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures::{FutureExt, Stream, TryStreamExt};
+use model::format::Foreign;
 use openraft::storage::{ApplyResponder, EntryResponder, RaftStateMachine};
 use openraft::{EntryPayload, OptionalSend, RaftSnapshotBuilder};
 use parking_lot::Mutex;
@@ -90,8 +91,9 @@ impl Applier {
                 let position = position_of(Some(&at));
                 // A panic must not leave the group standing with a dead worker: as an error it stops the group, which
                 // is then rebuilt from what is written.
-                catch_unwind(AssertUnwindSafe(|| machine.apply(position, &command.0, overlay)))
-                    .map_err(|_| io::Error::other(format!("the machine of group {} panicked at {at}", self.group)))?
+                let applied = catch_unwind(AssertUnwindSafe(|| machine.apply(position, &command.0, overlay)))
+                    .map_err(|_| io::Error::other(format!("the machine of group {} panicked at {at}", self.group)))?;
+                applied.map_err(|foreign| self.refuse(at, &foreign))?
             }
             EntryPayload::Membership(membership) => {
                 self.membership = Membership::new(Some(at), membership);
@@ -101,6 +103,18 @@ impl Applier {
         };
         self.last = Some(at);
         Ok(Reply(reply))
+    }
+
+    /// Stops the node before an entry that its peers may understand: nothing of its batch is written, so that a release
+    /// that does understand it goes on from there.
+    fn refuse(&self, at: LogId, foreign: &Foreign) -> io::Error {
+        let reason = format!(
+            "entry {at} of group {} {foreign}; start the release that the other nodes run, which goes on where this one \
+             stops",
+            self.group
+        );
+        self.disk.refuse(reason.clone());
+        io::Error::new(io::ErrorKind::Unsupported, reason)
     }
 
     /// Writes the batch, then publishes it, then answers the proposers.
@@ -268,15 +282,18 @@ mod tests {
     impl Machine for Idle {
         fn restore(&mut self, _: &dyn View) {}
 
-        fn apply(&mut self, _: Position, _: &[u8], _: &mut dyn State) -> Bytes {
-            Bytes::new()
+        fn apply(&mut self, _: Position, command: &[u8], _: &mut dyn State) -> Result<Bytes, Foreign> {
+            if command.is_empty() { Ok(Bytes::new()) } else { Err(Foreign::Newer(command[0])) }
         }
     }
 
     /// Opens a group with an empty log whose state says that it was applied up to 9 and synced up to `durable`.
     async fn open_with_durable(durable: u64) -> io::Result<Applier> {
+        open_with(durable, Arc::new(|reason| panic!("{reason}"))).await
+    }
+
+    async fn open_with(durable: u64, fatal: crate::fatal::Fatal) -> io::Result<Applier> {
         let folder = tempfile::tempdir().unwrap();
-        let fatal: crate::fatal::Fatal = Arc::new(|reason| panic!("{reason}"));
         let log = GroupLog::open(1, Disk::open(&folder.path().join("raft"), fatal.clone()).unwrap()).unwrap();
         let disk = StateDisk::open(&folder.path().join("data"), folder.path().join("install"), fatal).unwrap();
         let mut batch = WriteBatch::default();
@@ -292,5 +309,19 @@ mod tests {
         assert!(error.contains("up to 7") && error.contains("lost data"), "{error}");
         // What was applied before it was synced here, as a quorum of others had it, may be missing.
         assert!(open_with_durable(0).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn an_entry_that_this_release_does_not_understand_stops_the_node_before_it() {
+        let said = Arc::new(Mutex::new(String::new()));
+        let hears = said.clone();
+        let mut applier = open_with(0, Arc::new(move |reason| *hears.lock() = reason)).await.unwrap();
+        let entry = |bytes: &'static [u8]| EntryPayload::Normal(crate::types::Command(Bytes::from_static(bytes)));
+        applier.apply_one(log_id(1, 10), entry(b"")).unwrap();
+        let error = applier.apply_one(log_id(1, 11), entry(b"\x07")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+        assert!(said.lock().contains("format 7") && said.lock().contains("start the release"), "{}", said.lock());
+        assert_eq!(applier.last, Some(log_id(1, 10)));
+        assert!(applier.commit(&mut Vec::new()).is_err(), "nothing is written any more");
     }
 }

@@ -159,10 +159,16 @@ impl StateDisk {
         self.work.wait().await;
     }
 
+    /// Ends the node for a reason other than the disk's; nothing is written any more. Returns only where the host replaced
+    /// what happens then.
+    pub(crate) fn refuse(&self, reason: String) {
+        self.failed.store(true, Ordering::Release);
+        (self.fatal)(reason);
+    }
+
     /// Reports a read or write that failed; does not return unless the host replaced what happens then.
     pub(crate) fn fail(&self, doing: &str, error: &dyn std::fmt::Display) {
-        self.failed.store(true, Ordering::Release);
-        (self.fatal)(format!("cannot {doing} the state in {}: {error}", self.db.path().display()));
+        self.refuse(format!("cannot {doing} the state in {}: {error}", self.db.path().display()));
     }
 
     pub(crate) fn get(&self, key: &[u8]) -> Option<Vec<u8>> {

@@ -3,6 +3,7 @@
 //! Both sides have proven by their certificates which node they are; here each says which cluster and which data folder
 //! it belongs to, and may be refused with a reason that both log.
 
+use model::format::Format;
 use model::id::NodeId;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::{Class, Identity};
 
-/// The version of all that is spoken after the hello. Nodes of different versions refuse each other.
+/// The version of the frames, and of how all in them is written, after the hello. Nodes of different versions refuse each
+/// other. What is said in them grows with the cluster's format.
 const PROTOCOL: u16 = 1;
 const MAX_HELLO: usize = 4096;
 
@@ -33,6 +35,9 @@ pub(super) struct Hello {
     cluster_id: [u8; 16],
     storage_id: [u8; 16],
     class: u8,
+    /// The highest format that the node understands; one that names none is of the first release.
+    #[serde(default)]
+    pub(super) format: Format,
 }
 
 impl Hello {
@@ -43,6 +48,7 @@ impl Hello {
             cluster_id: *identity.cluster_id.as_bytes(),
             storage_id: *identity.storage_id.as_bytes(),
             class: class as u8,
+            format: Format::LATEST,
         }
     }
 
@@ -76,7 +82,8 @@ pub(super) enum Answer {
 }
 
 pub(super) async fn send<T: Serialize>(stream: &mut (impl AsyncWrite + Unpin), value: &T) -> Result<(), HelloError> {
-    let body = rmp_serde::to_vec(value).map_err(|_| HelloError::Damaged)?;
+    // By name: a release that does not know a field passes over it.
+    let body = rmp_serde::to_vec_named(value).map_err(|_| HelloError::Damaged)?;
     let mut bytes = (body.len() as u32).to_be_bytes().to_vec();
     bytes.extend_from_slice(&body);
     stream.write_all(&bytes).await?;
@@ -92,4 +99,34 @@ pub(super) async fn receive<T: DeserializeOwned>(stream: &mut (impl AsyncRead + 
     let mut body = vec![0; length];
     stream.read_exact(&mut body).await?;
     rmp_serde::from_slice(&body).map_err(|_| HelloError::Damaged)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    /// As release 0.1.0 has it.
+    #[derive(Debug, Serialize, Deserialize)]
+    struct FirstHello {
+        protocol: u16,
+        node: NodeId,
+        cluster_id: [u8; 16],
+        storage_id: [u8; 16],
+        class: u8,
+    }
+
+    #[tokio::test]
+    async fn the_first_release_and_this_one_understand_each_other() {
+        let identity = Identity { cluster_id: uuid::Uuid::from_u128(1), storage_id: uuid::Uuid::from_u128(2) };
+        let mut wire = Vec::new();
+        send(&mut wire, &Hello::new(7, &identity, Class::Log)).await.unwrap();
+        let first: FirstHello = receive(&mut wire.as_slice()).await.unwrap();
+        assert_eq!((first.node, first.class), (7, Class::Log as u8));
+        // It writes fields by their place.
+        let body = rmp_serde::to_vec(&first).unwrap();
+        let said = [&(body.len() as u32).to_be_bytes()[..], &body].concat();
+        let hello: Hello = receive(&mut said.as_slice()).await.unwrap();
+        assert_eq!((hello.format, hello.identity(), hello.mismatch(&identity)), (Format::FIRST, identity, None));
+    }
 }

@@ -123,7 +123,7 @@ fn admit(shared: &Shared, stream: &TlsStream<TcpStream>, theirs: &Hello) -> Resu
     if let Some(reason) = theirs.mismatch(&shared.identity) {
         return Err(reason);
     }
-    (shared.admit)(theirs.node, &theirs.identity())?;
+    (shared.admit)(theirs.node, &theirs.identity(), theirs.format)?;
     theirs.class().ok_or_else(|| "the class of traffic is not known".to_owned())
 }
 

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use futures::future::BoxFuture;
+use model::format::Format;
 use model::id::NodeId;
 use parking_lot::{Mutex, RwLock};
 use thiserror::Error;
@@ -57,8 +58,9 @@ pub struct PeerTls {
 /// Finds the `host:port` of a node; `None` while it is not known.
 pub type Lookup = Arc<dyn Fn(NodeId) -> Option<String> + Send + Sync>;
 
-/// Says whether a node with this identity may speak with us; the text is the reason that both sides log.
-pub type Admit = Arc<dyn Fn(NodeId, &Identity) -> Result<(), String> + Send + Sync>;
+/// Says whether a node with this identity, which understands formats up to this one, may speak with us; the text is the
+/// reason that both sides log.
+pub type Admit = Arc<dyn Fn(NodeId, &Identity, Format) -> Result<(), String> + Send + Sync>;
 
 pub struct PeersConfig {
     pub node: NodeId,

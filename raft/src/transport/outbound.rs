@@ -235,7 +235,7 @@ impl Keeper {
         if let Some(reason) = theirs.mismatch(&self.shared.identity) {
             return Err(HelloError::Refused(reason));
         }
-        (self.shared.admit)(self.peer, &theirs.identity()).map_err(HelloError::Refused)
+        (self.shared.admit)(self.peer, &theirs.identity(), theirs.format).map_err(HelloError::Refused)
     }
 
     /// Sends and receives until the connection fails, and says how it did.

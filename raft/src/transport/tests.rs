@@ -124,7 +124,7 @@ async fn strangers_are_refused_with_a_reason() {
     assert!(matches!(&error, PeerError::Refused(reason) if reason.contains("cluster")), "{error}");
 
     let mut config = peers_config(&authority, 4);
-    config.admit = Arc::new(|node, _| Err(format!("node {node} left")));
+    config.admit = Arc::new(|node, _, _| Err(format!("node {node} left")));
     let error = call(config).await;
     assert_eq!(error, PeerError::Refused("node 2 left".into()));
 

@@ -1,14 +1,16 @@
 //! What a shard of a backup begins with in a new cluster.
 
+use model::format::Foreign;
 use model::id::NodeId;
 use model::media::Sha256Hex;
 use model::status::{Reason, Status};
 use model::time::Timestamp;
 use raft::machine::Pairs;
+use raft::record::read;
 
 use crate::keys;
 use crate::media::record::MediaRow;
-use crate::records::{ChannelRow, StatusChange, decode, encode};
+use crate::records::{ChannelRow, StatusChange, encode};
 
 /// Goes through the pairs of restored shards.
 ///
@@ -30,14 +32,17 @@ impl Restorer {
     }
 
     /// What stands in the place of a pair.
-    pub fn adapted(&mut self, key: Vec<u8>, value: Vec<u8>) -> Pairs {
+    ///
+    /// # Errors
+    /// [`Foreign`] for what this release cannot read.
+    pub fn adapted(&mut self, key: Vec<u8>, value: Vec<u8>) -> Result<Pairs, Foreign> {
         if !keys::is_channel(&key) {
-            return vec![(key, value)];
+            return Ok(vec![(key, value)]);
         }
-        let row: ChannelRow = decode(&value);
+        let row: ChannelRow = read(&value)?;
         let goes_on = row.status.runs() || row.status == Status::Disconnected;
         if row.forgotten || !goes_on {
-            return vec![(key, value)];
+            return Ok(vec![(key, value)]);
         }
         let to = if row.credentials { Status::StoppedByUser } else { Status::Pending };
         match to {
@@ -57,17 +62,20 @@ impl Restorer {
             moved_by: None,
             ..row
         };
-        vec![(keys::status_change(row.id, at, version), encode(&change)), (key, encode(&row))]
+        Ok(vec![(keys::status_change(row.id, at, version), encode(&change)), (key, encode(&row))])
     }
 }
 
 /// The bytes that a pair of a shard refers to, and how many they are.
-pub fn stored_bytes(key: &[u8], value: &[u8]) -> Option<(Sha256Hex, u64)> {
+///
+/// # Errors
+/// [`Foreign`] for a row that this release cannot read.
+pub fn stored_bytes(key: &[u8], value: &[u8]) -> Result<Option<(Sha256Hex, u64)>, Foreign> {
     if !keys::is_media(key) {
-        return None;
+        return Ok(None);
     }
-    let row: MediaRow = decode(value);
-    Some((row.kept()?.clone(), row.size?))
+    let row: MediaRow = read(value)?;
+    Ok(row.kept().cloned().zip(row.size))
 }
 
 #[cfg(test)]
@@ -84,10 +92,10 @@ mod tests {
             for credentials in [true, false] {
                 let mut row = ChannelRow::new(ChannelId::new(), CustomerId::new());
                 (row.status, row.credentials, row.version) = (status, credentials, 7);
-                let pairs = restorer.adapted(keys::channel(row.id), encode(&row));
+                let pairs = restorer.adapted(keys::channel(row.id), encode(&row)).unwrap();
                 let (key, value) = pairs.last().unwrap();
                 assert_eq!(*key, keys::channel(row.id));
-                let restored: ChannelRow = decode(value);
+                let restored: ChannelRow = read(value).unwrap();
                 assert!(!restored.status.runs() && restored.status != Status::Disconnected, "{status}");
                 if restored != row {
                     let wanted = if credentials { Status::StoppedByUser } else { Status::Pending };

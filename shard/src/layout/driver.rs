@@ -144,6 +144,7 @@ pub fn begin(
 
 #[cfg(test)]
 mod tests {
+    use model::format::Format;
     use raft::directory::records::{ClusterRecord, SealedKey};
 
     use super::super::{place, tests::node};
@@ -159,6 +160,7 @@ mod tests {
             slots: ClusterRecord::even_slots(16),
             deployment_key: SealedKey { wrapped_by, sealed: Vec::new() },
             formed_at: Timestamp(0),
+            format: Format::LATEST,
         };
         let mut state = DirectoryState::default();
         state.cluster = Some(Arc::new(cluster));

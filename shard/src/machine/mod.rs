@@ -11,6 +11,7 @@ mod trim;
 mod usage;
 
 use bytes::Bytes;
+use model::format::Foreign;
 use model::id::{ChannelId, CustomerId, MessageId, NodeId, RowId};
 use model::status::OnSend;
 use model::time::Timestamp;
@@ -19,7 +20,7 @@ use network::driver::AuthWrite;
 use raft::failpoint::{self, Bug};
 use raft::machine::{Machine, Position, State, View};
 
-use crate::command::{BATCH_VERSION, Batch, BatchReply, Command, Move, NewEvent, NewMessage, Reply, Verdict};
+use crate::command::{Batch, BatchReply, Command, Move, NewEvent, NewMessage, Reply, Verdict};
 use crate::history::Direction;
 use crate::media::command::MediaCommand;
 use crate::media::record::MediaRow;
@@ -45,20 +46,17 @@ pub struct ShardMachine;
 impl Machine for ShardMachine {
     fn restore(&mut self, _state: &dyn View) {}
 
-    fn apply(&mut self, at: Position, command: &[u8], state: &mut dyn State) -> Bytes {
-        let reply = match rmp_serde::from_slice::<Batch>(command) {
-            Ok(batch) if batch.version > BATCH_VERSION => BatchReply::UnknownVersion(batch.version),
-            Ok(batch) if batch.epoch != at.term && !failpoint::has(Bug::IgnoreFence) => BatchReply::Fenced,
-            Ok(batch) => {
-                let mut apply = Apply { state, at, node: batch.node, place: 0, relayed: 0, usage: Tally::default() };
-                let replies = batch.commands.into_iter().map(|command| apply.command(command)).collect();
-                apply.usage.write(apply.state);
-                BatchReply::Replies(replies)
-            }
-            // Only a newer release writes what this one cannot read.
-            Err(_) => BatchReply::UnknownVersion(u8::MAX),
+    fn apply(&mut self, at: Position, command: &[u8], state: &mut dyn State) -> Result<Bytes, Foreign> {
+        let batch = Batch::read(command)?;
+        let reply = if batch.epoch == at.term || failpoint::has(Bug::IgnoreFence) {
+            let mut apply = Apply { state, at, node: batch.node, place: 0, relayed: 0, usage: Tally::default() };
+            let replies = batch.commands.into_iter().map(|command| apply.command(command)).collect();
+            apply.usage.write(apply.state);
+            BatchReply::Replies(replies)
+        } else {
+            BatchReply::Fenced
         };
-        Bytes::from(rmp_serde::to_vec(&reply).expect("a reply of plain fields is always written"))
+        Ok(Bytes::from(rmp_serde::to_vec(&reply).expect("a reply of plain fields is always written")))
     }
 }
 

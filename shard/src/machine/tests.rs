@@ -15,6 +15,7 @@ use proptest::prelude::*;
 use raft::machine::{Machine, MemoryState, Position, State, View};
 
 use super::*;
+use crate::command::BATCH_VERSION;
 use crate::command::{Batch, BatchReply, NewDelivery};
 use crate::history::{MessageStatus, Source};
 use crate::records::{Failure, MessageRow, MessageState, OutboxEntry};
@@ -40,7 +41,7 @@ impl Rig {
         self.index += 1;
         let batch = Batch { version: BATCH_VERSION, epoch, node: 1, commands };
         let entry = rmp_serde::to_vec_named(&batch).unwrap();
-        let reply = self.machine.apply(Position { term, index: self.index }, &entry, &mut self.state);
+        let reply = self.machine.apply(Position { term, index: self.index }, &entry, &mut self.state).unwrap();
         rmp_serde::from_slice(&reply).unwrap()
     }
 
@@ -418,10 +419,11 @@ proptest! {
     }
 
     #[test]
-    fn bytes_that_are_no_batch_change_nothing(entry in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn bytes_that_are_no_batch_are_refused_and_change_nothing(entry in prop::collection::vec(any::<u8>(), 0..200)) {
         let mut rig = Rig::connected();
         let before = rig.state.clone();
-        rig.machine.apply(Position { term: 1, index: 99 }, &entry, &mut rig.state as &mut dyn State);
+        let applied = rig.machine.apply(Position { term: 1, index: 99 }, &entry, &mut rig.state as &mut dyn State);
+        prop_assert!(applied.is_err());
         prop_assert_eq!(rig.state, before);
     }
 }

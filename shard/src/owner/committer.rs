@@ -201,7 +201,7 @@ async fn run(
 fn replies_of(outcome: Result<Bytes, ProposeError>) -> Option<Vec<Reply>> {
     match rmp_serde::from_slice(&outcome.ok()?).ok()? {
         BatchReply::Replies(replies) => Some(replies),
-        BatchReply::Fenced | BatchReply::UnknownVersion(_) => None,
+        BatchReply::Fenced => None,
     }
 }
 

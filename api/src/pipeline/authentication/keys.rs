@@ -56,9 +56,8 @@ mod tests {
     use crate::resources::{test_caller, test_key};
     use model::error::ErrorCode;
     use model::id::ChannelId;
-    use raft::directory::command::{Command, PROPOSAL_VERSION, Proposal};
+    use raft::directory::command::{Command, Proposal};
     use raft::machine::MemoryState;
-    use uuid::Uuid;
 
     const NOW: Timestamp = Timestamp(1_767_225_600_000);
 
@@ -70,7 +69,7 @@ mod tests {
         let mut store = MemoryState::new();
         let mut state = DirectoryState::load(&store);
         let command = Command::CreateCustomer { customer, key };
-        let proposal = Proposal { version: PROPOSAL_VERSION, id: Uuid::nil(), at: NOW, command, audit: Vec::new() };
+        let proposal = Proposal::new(command, NOW, Vec::new());
         state.apply(proposal, &mut store).0.unwrap();
         (state, secret)
     }

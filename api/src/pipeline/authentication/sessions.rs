@@ -112,10 +112,9 @@ mod tests {
     use crate::resources::{test_caller, test_key};
     use model::error::ErrorCode;
     use model::field::Change;
-    use raft::directory::command::{Command, PROPOSAL_VERSION, Proposal};
+    use raft::directory::command::{Command, Proposal};
     use raft::directory::users::{UserChange, UserCommand, UserRecord};
     use raft::machine::MemoryState;
-    use uuid::Uuid;
 
     const NOW: Timestamp = Timestamp(1_767_225_600_000);
 
@@ -144,8 +143,7 @@ mod tests {
         }
 
         fn run(&mut self, command: Command) {
-            let proposal =
-                Proposal { version: PROPOSAL_VERSION, id: Uuid::new_v4(), at: NOW, command, audit: Vec::new() };
+            let proposal = Proposal::new(command, NOW, Vec::new());
             self.state.apply(proposal, &mut self.store).0.unwrap();
         }
 

@@ -1,5 +1,6 @@
 //! Nodes that come and go, and shards on their way.
 
+use model::format::Format;
 use model::id::NodeId;
 use model::time::Timestamp;
 use uuid::Uuid;
@@ -9,6 +10,7 @@ use crate::directory::command::{Command, Proposal, Rejection, Reply};
 use crate::directory::layout::{LayoutCommand, LayoutRecord, MoveRecord, MoveState};
 use crate::directory::members::{JoinToken, MemberCommand, NodeState};
 use crate::directory::records::{ClusterRecord, NodeRecord, PlacementRecord, SealedKey};
+use crate::directory::state::DirectoryState;
 
 pub fn node(id: NodeId) -> NodeRecord {
     NodeRecord {
@@ -41,6 +43,7 @@ fn formed() -> Rig {
         slots: ClusterRecord::even_slots(2),
         deployment_key: SealedKey { wrapped_by, sealed: Vec::new() },
         formed_at: Timestamp(1),
+        format: Format::LATEST,
     };
     rig.run(Command::Form { cluster, placement: vec![place(1, &[1]), place(2, &[1])] }).unwrap();
     rig
@@ -234,4 +237,24 @@ fn what_is_known_of_members_survives_a_restart() {
     let store = rig.store.clone();
     rig.machine.restore(&store);
     assert_eq!(join(&mut rig, 7, 50), Ok(2));
+}
+
+#[test]
+fn the_format_is_raised_when_all_members_are_sealed_and_never_lowered() {
+    let mut rig = formed();
+    let format = |rig: &Rig| rig.shared.state.read().cluster.as_ref().unwrap().format;
+    let first =
+        ClusterRecord { format: Format::FIRST, ..(**rig.shared.state.read().cluster.as_ref().unwrap()).clone() };
+    rig.shared.state.write().cluster = Some(std::sync::Arc::new(first));
+    rig.run(Command::Members(MemberCommand::IssueToken(token(1, 9_000)))).unwrap();
+    rig.run(Command::Members(MemberCommand::Join { token: [1; 32], node: node(7) })).unwrap();
+    let raise = |format, sealed: &[NodeId]| Command::RaiseFormat { format, sealed: sealed.to_vec() };
+    // Who came between is asked first.
+    assert_eq!(rig.run(raise(Format::SECOND, &[1])).unwrap_err(), Rejection::NotSealed(2));
+    assert_eq!(format(&rig), Format::FIRST);
+    rig.run(raise(Format::SECOND, &[1, 2])).unwrap();
+    assert_eq!(format(&rig), Format::SECOND);
+    rig.run(raise(Format::FIRST, &[1, 2])).unwrap();
+    assert_eq!(format(&rig), Format::SECOND);
+    assert_eq!(DirectoryState::load(&rig.store).cluster.unwrap().format, Format::SECOND);
 }

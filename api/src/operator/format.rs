@@ -1,0 +1,88 @@
+//! `/v1/admin/format`: which releases the nodes run, and what they may store and say to each other because of it.
+
+use std::time::{Duration, Instant};
+
+use model::error::{ApiError, ErrorCode};
+use model::format::Format;
+use model::id::NodeId;
+use schemars::JsonSchema;
+use serde::Serialize;
+use shard::format::RaiseError;
+
+use crate::audit::Target;
+use crate::exchange::OperatorCall;
+use crate::failure;
+use crate::openapi::Doc;
+use crate::reply::{Outcome, Reply};
+use crate::route::Route;
+
+/// How long the directory may take, once all nodes have answered.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/admin/format")
+            .operator(show)
+            .doc(Doc::new("get_format", "See the cluster's format, and what each node understands").ok::<FormatView>()),
+        Route::post("/v1/admin/format/raise").operator(raise).doc(
+            Doc::new("raise_format", "Let the nodes use what their release has brought")
+                .about(
+                    "To the highest format that all members understand. From then on no node can go back to an older \
+                     release. Refused while a member does not answer, or understands no higher one.",
+                )
+                .ok::<FormatView>()
+                .errors(&[ErrorCode::BadRequest, ErrorCode::WorkerAtCapacity]),
+        ),
+    ]
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ClusterFormat")]
+struct FormatView {
+    /// What the nodes may store and say; each release understands all up to one.
+    format: Format,
+    /// The highest that all members understand; `null` while one does not answer.
+    highest: Option<Format>,
+    nodes: Vec<ReleaseView>,
+}
+
+/// The release of a node.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "NodeRelease")]
+struct ReleaseView {
+    id: NodeId,
+    /// `null` while the node does not answer.
+    version: Option<String>,
+    /// The highest format that it understands; `null` while it does not answer.
+    understands: Option<Format>,
+}
+
+async fn show(call: &mut OperatorCall) -> Outcome {
+    Ok(Reply::ok(&view(call).await))
+}
+
+async fn view(call: &OperatorCall) -> FormatView {
+    let vitals = call.cluster().vitals().await;
+    let members: Vec<NodeId> = call.cluster().directory().read(|state| state.nodes.keys().copied().collect());
+    let nodes: Vec<_> = members
+        .into_iter()
+        .map(|id| {
+            let vitals = vitals.get(&id);
+            let version = vitals.map(|vitals| vitals.version.clone());
+            ReleaseView { id, version, understands: vitals.map(|vitals| vitals.format) }
+        })
+        .collect();
+    let understood: Option<Vec<Format>> = nodes.iter().map(|node| node.understands).collect();
+    let highest = understood.and_then(|understood| understood.into_iter().min());
+    FormatView { format: call.cluster().directory().format(), highest, nodes }
+}
+
+async fn raise(call: &mut OperatorCall) -> Outcome {
+    let entry = call.audited_of_cluster("format.raised", Target::new("cluster", "", "format"));
+    let deadline = Instant::now() + PATIENCE;
+    call.cluster().raise_format(entry, deadline).await.map_err(|error| match error {
+        RaiseError::Update(error) => failure::of_update(error),
+        refused => ApiError::bad_request(refused.to_string()),
+    })?;
+    Ok(Reply::ok(&view(call).await))
+}
