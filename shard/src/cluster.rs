@@ -225,10 +225,14 @@ impl Cluster {
     }
 
     pub fn readiness(&self) -> Readiness {
-        let formed = self.directory.read(|state| state.cluster.is_some());
+        // What the directory takes for a node that has yet to start is none that a plan may count upon.
+        let (formed, member) = self.directory.read(|state| {
+            let own = state.nodes.get(&self.node);
+            (state.cluster.is_some(), own.is_some_and(|own| own.state != NodeState::Joining))
+        });
         Readiness {
             store: self.host.health().is_ready(),
-            cluster: self.directory.is_fresh() && formed,
+            cluster: self.directory.is_fresh() && formed && member,
             leases: formed && self.leaderless() == 0,
             draining: self.router.is_draining(),
         }

@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use reqwest::Client;
 use serde_json::json;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle, JoinSet};
 
 use crate::http::{Api, client, string, try_answer};
 use crate::simulator::Simulator;
@@ -17,6 +17,9 @@ use crate::wait::{check, eventually};
 /// How long what was taken may need to reach the network after the load has ended.
 const ARRIVAL: Duration = Duration::from_secs(60);
 
+/// Sends whose answers are waited for at the same time: beyond that the next ones start late, which shows in their times.
+const IN_FLIGHT: usize = 2_000;
+
 /// What senders agree upon.
 struct Plan {
     /// Where requests go, as a balancer would send them: nodes come and go.
@@ -24,11 +27,11 @@ struct Plan {
     stop: AtomicBool,
 }
 
-/// Senders at work.
+/// Sends that start at their time, whatever became of those before them.
 pub struct Load {
     plan: Arc<Plan>,
-    tenant: (Client, String),
-    senders: Vec<JoinHandle<Report>>,
+    client: Client,
+    sender: JoinHandle<Report>,
 }
 
 /// What became of the sends.
@@ -37,73 +40,95 @@ pub struct Report {
     /// The ids of those that were taken.
     pub taken: Vec<String>,
     pub failures: Vec<String>,
-    /// The longest that one send took.
+    /// The longest that one send took, from the moment when it should have started.
     pub longest: Duration,
+    /// How long sends were made.
+    pub lasted: Duration,
 }
 
 impl Load {
     /// Sends texts to a number from these channels in turn, `per_second` in all, through these nodes.
     pub fn start(tenant: &Tenant, channels: &[Paired], to: &str, nodes: &[u64], per_second: u32) -> Self {
-        const SENDERS: u32 = 16;
-        let plan = Arc::new(Plan { nodes: Mutex::default(), stop: AtomicBool::new(false) });
-        let load = Self { plan: plan.clone(), tenant: (client(), tenant.key.clone()), senders: Vec::new() };
-        load.use_nodes(tenant, nodes);
-        let pause = Duration::from_secs(1) * SENDERS / per_second.max(1);
-        let senders = (0..SENDERS as usize).map(|sender| {
-            let (plan, to) = (plan.clone(), to.to_owned());
-            // A channel is one sender's, so that its order can be told.
-            let own: Vec<Paired> = channels.iter().skip(sender).step_by(SENDERS as usize).cloned().collect();
-            tokio::spawn(async move {
-                let mut report = Report::default();
-                let mut ticks = tokio::time::interval(pause);
-                ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-                for number in 0_usize.. {
-                    ticks.tick().await;
-                    if plan.stop.load(Ordering::Acquire) || own.is_empty() {
-                        break;
-                    }
-                    let nodes = plan.nodes.lock().expect("no holder panics").clone();
-                    let api = &nodes[(number + sender) % nodes.len()];
-                    let path = own[number % own.len()].path("/messages");
-                    let words = text(&to, &format!("{sender}-{number}"));
-                    let began = Instant::now();
-                    let request = api.request(reqwest::Method::POST, &path).json(&words);
-                    match try_answer(request).await {
-                        Ok(answer) if answer.status == 202 => report.taken.push(string(&answer.json()["message_id"])),
-                        Ok(answer) => report.failures.push(format!("{}: {}", api.base(), answer.text())),
-                        Err(error) => report.failures.push(format!("{}: {error}", api.base())),
-                    }
-                    report.longest = report.longest.max(began.elapsed());
-                }
-                report
-            })
-        });
-        let senders = senders.collect();
-        Self { senders, ..load }
+        let client = client();
+        let apis = Mutex::new(apis(tenant, &client, nodes));
+        let plan = Arc::new(Plan { nodes: apis, stop: AtomicBool::new(false) });
+        let sender = tokio::spawn(send(plan.clone(), channels.to_vec(), to.to_owned(), per_second));
+        Self { plan, client, sender }
     }
 
     /// From now on requests go to these nodes.
     pub fn use_nodes(&self, tenant: &Tenant, nodes: &[u64]) {
-        let (client, key) = &self.tenant;
-        *self.plan.nodes.lock().expect("no holder panics") =
-            nodes.iter().map(|node| tenant.cluster.api(*node, client).with_key(key)).collect();
+        *self.plan.nodes.lock().expect("no holder panics") = apis(tenant, &self.client, nodes);
     }
 
-    /// Stops the senders, and gives what they did.
+    /// Stops the sends, waits for the last answers, and says what became of them.
     pub async fn end(self) -> Report {
         self.plan.stop.store(true, Ordering::Release);
-        let mut whole = Report::default();
-        for sender in self.senders {
-            let report = sender.await.expect("a sender does not panic");
-            whole.taken.extend(report.taken);
-            whole.failures.extend(report.failures);
-            whole.longest = whole.longest.max(report.longest);
-        }
-        whole
+        self.sender.await.expect("the sender does not panic")
     }
 }
 
+fn apis(tenant: &Tenant, client: &Client, nodes: &[u64]) -> Vec<Api> {
+    nodes.iter().map(|node| tenant.cluster.api(*node, client).with_key(&tenant.key)).collect()
+}
+
+/// A send's id, or what was answered instead, and how long that took.
+type Sent = (Result<String, String>, Duration);
+
+async fn send(plan: Arc<Plan>, channels: Vec<Paired>, to: String, per_second: u32) -> Report {
+    let mut report = Report::default();
+    let began = tokio::time::Instant::now();
+    let mut ticks = tokio::time::interval(Duration::from_secs(1) / per_second.max(1));
+    let mut in_flight: JoinSet<Sent> = JoinSet::new();
+    for number in 0_usize.. {
+        let due = ticks.tick().await;
+        while in_flight.len() >= IN_FLIGHT {
+            report.add(in_flight.join_next().await);
+        }
+        while let Some(sent) = in_flight.try_join_next() {
+            report.add(Some(sent));
+        }
+        if plan.stop.load(Ordering::Acquire) {
+            break;
+        }
+        let api = {
+            let nodes = plan.nodes.lock().expect("no holder panics");
+            nodes[number % nodes.len()].clone()
+        };
+        let path = channels[number % channels.len()].path("/messages");
+        let words = text(&to, &number.to_string());
+        in_flight.spawn(async move {
+            let sent = match try_answer(api.request(reqwest::Method::POST, &path).json(&words)).await {
+                Ok(answer) if answer.status == 202 => Ok(string(&answer.json()["message_id"])),
+                Ok(answer) => Err(format!("{}: {}", api.base(), answer.text())),
+                Err(error) => Err(format!("{}: {error}", api.base())),
+            };
+            (sent, due.elapsed())
+        });
+    }
+    report.lasted = began.elapsed();
+    while let Some(sent) = in_flight.join_next().await {
+        report.add(Some(sent));
+    }
+    report
+}
+
 impl Report {
+    fn add(&mut self, sent: Option<Result<Sent, JoinError>>) {
+        let Some(sent) = sent else { return };
+        let (sent, took) = sent.expect("a send does not panic");
+        self.longest = self.longest.max(took);
+        match sent {
+            Ok(id) => self.taken.push(id),
+            Err(failure) => self.failures.push(failure),
+        }
+    }
+
+    /// Sends a second that were made.
+    pub fn rate(&self) -> f64 {
+        (self.taken.len() + self.failures.len()) as f64 / self.lasted.as_secs_f64()
+    }
+
     /// Waits until the network has accepted all that was taken, and sees to it that it was once each, and that no
     /// session met another.
     pub async fn prove(&self, simulator: &Simulator) {

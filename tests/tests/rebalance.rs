@@ -75,7 +75,7 @@ async fn a_fourth_node_takes_its_share_and_gives_it_back_under_load_without_a_fa
     let report = load.end().await;
     assert_eq!(report.failures, Vec::<String>::new(), "of {} sends", report.taken.len());
     report.prove(&tenant.simulator()).await;
-    println!("{} sends, the longest took {:?}", report.taken.len(), report.longest);
+    println!("{} sends, {:.0} a second, the longest took {:?}", report.taken.len(), report.rate(), report.longest);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

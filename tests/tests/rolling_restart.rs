@@ -9,7 +9,7 @@ use tests::cluster::{Cluster, Options};
 use tests::load::Load;
 use tests::tenant::{CONNECT, Tenant, number, wait_status};
 
-/// Sends a second, where the machine can bear it.
+/// Sends a second.
 const RATE: u32 = 500;
 
 /// A send waits for as long as a shard is handed over; a machine that is busy with compilers takes its time for that.
@@ -38,7 +38,7 @@ async fn three_nodes_are_restarted_one_after_the_other_and_no_send_fails() {
     assert_eq!(report.failures, Vec::<String>::new(), "of {} sends", report.taken.len());
     report.prove(&tenant.simulator()).await;
     assert!(report.longest < LONGEST, "{:?}", report.longest);
-    println!("{} sends, the longest took {:?}", report.taken.len(), report.longest);
+    println!("{} sends, {:.0} a second, the longest took {:?}", report.taken.len(), report.rate(), report.longest);
     for channel in &channels {
         wait_status(&tenant.any(), &channel.id, "connected", CONNECT).await;
     }
