@@ -2,8 +2,10 @@
 //!
 //! - [`bench`]: what the cluster can do, in figures.
 //! - [`connection`]: one kept HTTP connection with as little work per request as can be.
-//! - [`world`]: a cluster that is made to be broken.
+//! - [`world`]: a cluster that is made to be broken. [`schedule`]: with which faults, and when. [`run`]: doing it.
 
 pub mod bench;
 pub mod connection;
+pub mod run;
+pub mod schedule;
 pub mod world;

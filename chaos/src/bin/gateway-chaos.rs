@@ -1,0 +1,106 @@
+//! `gateway-chaos`: breaks a cluster of real processes on purpose, and judges what it did.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use chaos::run;
+use chaos::schedule::Schedule;
+use chaos::schedule::fault::Kind;
+use chaos::schedule::profile::Profile;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+#[derive(Debug, Parser)]
+#[command(
+    about = "Breaks a gateway cluster on this machine, and judges what it did",
+    after_help = "Examples:\n  \
+        gateway-chaos run --seed 7                          three minutes of everything that heals quickly\n  \
+        gateway-chaos run --profile hour                    an hour of everything, with a seed of its own\n  \
+        gateway-chaos run --only isolate,bridge --seconds 120\n  \
+        gateway-chaos schedule --seed 7                     what a run with this seed does, and when\n\n\
+        Exit codes: 0 all held; 1 something was violated; 2 wrong use, or the world could not be made."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Make a cluster, break it, judge it; needs root
+    Run(RunArgs),
+    /// Show a schedule without doing it
+    Schedule(RunArgs),
+}
+
+#[derive(Args, Debug)]
+struct RunArgs {
+    /// Draws the schedule and the workload [default: another one each time]
+    #[arg(long)]
+    seed: Option<u64>,
+    #[arg(long, value_enum, default_value_t = Named::Quick, conflicts_with = "only")]
+    profile: Named,
+    /// Faults of these kinds alone
+    #[arg(long, value_enum, value_delimiter = ',')]
+    only: Vec<Kind>,
+    /// Length of the faults, instead of the profile's own
+    #[arg(long)]
+    seconds: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Named {
+    Quick,
+    Hour,
+}
+
+impl RunArgs {
+    fn profile(&self) -> Profile {
+        let profile = match self.profile {
+            _ if !self.only.is_empty() => Profile::only(&self.only),
+            Named::Quick => Profile::quick(),
+            Named::Hour => Profile::hour(),
+        };
+        match self.seconds {
+            Some(seconds) => profile.lasting(Duration::from_secs(seconds)),
+            None => profile,
+        }
+    }
+
+    fn seed(&self) -> u64 {
+        // Short enough to be typed again.
+        self.seed.unwrap_or_else(|| rand::random_range(0..1_000_000))
+    }
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match Cli::parse().command {
+        Command::Schedule(args) => {
+            let schedule = Schedule::of(args.seed(), &args.profile());
+            println!("seed {}", schedule.seed);
+            for step in &schedule.steps {
+                println!("{:>7.1} s to {:>6.1} s  {}", step.at.as_secs_f64(), step.end().as_secs_f64(), step.fault);
+            }
+            ExitCode::SUCCESS
+        }
+        Command::Run(args) => match judge(&args).await {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::FAILURE,
+            Err(error) => {
+                eprintln!("gateway-chaos: {error:#}");
+                ExitCode::from(2)
+            }
+        },
+    }
+}
+
+async fn judge(args: &RunArgs) -> anyhow::Result<bool> {
+    let (seed, profile) = (args.seed(), args.profile());
+    println!("seed {seed}, profile {}", profile.name);
+    let outcome = run::run(seed, &profile, |line| println!("{line}")).await?;
+    match &outcome.healed {
+        Ok(took) => println!("healed after {took:.1?}"),
+        Err(problem) => println!("did not heal: {problem}"),
+    }
+    Ok(outcome.healed.is_ok())
+}

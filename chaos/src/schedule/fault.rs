@@ -1,0 +1,210 @@
+//! What can be done to a world, as data: a schedule names it, a report tells of it, a run does it.
+
+use serde::{Deserialize, Serialize};
+
+/// A node by its rank among the members, counted from 0 by id: schedules know no ids.
+pub type Rank = u8;
+
+/// Which processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Who {
+    One(Rank),
+    /// Whichever leads the shard with the most channels at that moment.
+    BusiestOwner,
+    /// A majority of the nodes, from this rank on.
+    Majority(Rank),
+    All,
+}
+
+/// One thing that goes wrong, or that an operator does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fault {
+    /// `kill -9`; started again at the end.
+    Kill(Who),
+    /// SIGSTOP until the end.
+    Pause(Who),
+    /// No packets between a node and all others, in both directions.
+    Isolate(Rank),
+    /// A node hears the others and they do not hear it.
+    Mute(Rank),
+    /// The others hear a node and it does not hear them.
+    Deaf(Rank),
+    /// This node and the next do not hear each other; all others hear everybody.
+    Bridge(Rank),
+    /// A node does not reach the messaging network.
+    Offline(Rank),
+    /// So many of a hundred packets from and to a node get lost.
+    Loss { node: Rank, percent: u8 },
+    /// A node's wall clock jumps, and jumps back at the end.
+    Clock { node: Rank, seconds: i32 },
+    /// The messaging network misbehaves.
+    Network(NetworkFault),
+    /// A node hands its shards over, and takes them back at the end.
+    Drain(Rank),
+    /// A node gets another weight and the shards move; back at the end.
+    Reweigh { node: Rank, weight: u8 },
+    /// One more node joins; at the end it is removed.
+    Join,
+    /// All nodes are stopped and started, one after the other.
+    RollingRestart,
+    /// A node's files are damaged while it is stopped; it is removed and another put in its place.
+    Damage { node: Rank, how: Damage },
+}
+
+/// What the simulator does (simulator, section 2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NetworkFault {
+    /// Acceptances come this many milliseconds late, and up to half of that more.
+    SlowAccept(u16),
+    /// So many of a hundred sends are lost before they count.
+    LoseSends(u8),
+    /// So many of a hundred sends are delivered and not acknowledged.
+    LoseAcceptances(u8),
+    /// So many of a hundred sends are refused.
+    Refuse(u8),
+    /// Nobody may log in.
+    RefuseLogins,
+    /// What the gateway acknowledges is not heard.
+    HoldAcks,
+}
+
+/// What happens to files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Damage {
+    /// A bit of the largest file of the log is flipped.
+    FlippedBit,
+    /// The largest file of the log loses its second half.
+    Truncated,
+    /// The folder is empty.
+    Wiped,
+}
+
+/// What works on its own, one thing after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lane {
+    /// Nodes and the wires between them.
+    Nodes,
+    /// The messaging network.
+    Network,
+    /// The operator.
+    Operator,
+}
+
+/// A kind of fault, before it is known whom it meets and how hard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    Kill,
+    KillOwner,
+    KillMajority,
+    KillAll,
+    Pause,
+    Isolate,
+    OneWay,
+    Bridge,
+    Offline,
+    Loss,
+    Clock,
+    Network,
+    Drain,
+    Reweigh,
+    Join,
+    RollingRestart,
+    Damage,
+}
+
+impl Kind {
+    pub fn lane(self) -> Lane {
+        match self {
+            Self::Network => Lane::Network,
+            Self::Drain | Self::Reweigh | Self::Join | Self::RollingRestart => Lane::Operator,
+            _ => Lane::Nodes,
+        }
+    }
+}
+
+impl Fault {
+    /// How many of `nodes` nodes it may put out of work.
+    pub fn breaks(self, nodes: usize) -> usize {
+        match self {
+            Self::Kill(who) | Self::Pause(who) => match who {
+                Who::One(_) | Who::BusiestOwner => 1,
+                Who::Majority(_) => nodes / 2 + 1,
+                Who::All => nodes,
+            },
+            Self::Isolate(_)
+            | Self::Mute(_)
+            | Self::Deaf(_)
+            | Self::Bridge(_)
+            | Self::Offline(_)
+            | Self::Loss { .. }
+            | Self::Clock { .. }
+            | Self::RollingRestart
+            | Self::Damage { .. } => 1,
+            Self::Network(_) | Self::Drain(_) | Self::Reweigh { .. } | Self::Join => 0,
+        }
+    }
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // People count nodes from one.
+        let nth = |rank: Rank| u16::from(rank) + 1;
+        match *self {
+            Self::Kill(who) => write!(f, "kill -9 of {who}"),
+            Self::Pause(who) => write!(f, "SIGSTOP of {who}"),
+            Self::Isolate(node) => write!(f, "partition: node #{} alone", nth(node)),
+            Self::Mute(node) => write!(f, "one-way partition: node #{} unheard", nth(node)),
+            Self::Deaf(node) => write!(f, "one-way partition: node #{} hears nobody", nth(node)),
+            Self::Bridge(node) => write!(f, "bridge partition: node #{} and the next apart", nth(node)),
+            Self::Offline(node) => write!(f, "node #{} cut off the messaging network", nth(node)),
+            Self::Loss { node, percent } => write!(f, "{percent}% loss at node #{}", nth(node)),
+            Self::Clock { node, seconds } => write!(f, "clock of node #{} {seconds:+} s", nth(node)),
+            Self::Network(fault) => write!(f, "network: {fault}"),
+            Self::Drain(node) => write!(f, "drain of node #{}", nth(node)),
+            Self::Reweigh { node, weight } => write!(f, "rebalance: node #{} weighs {weight}", nth(node)),
+            Self::Join => f.write_str("one more node joins and leaves"),
+            Self::RollingRestart => f.write_str("rolling restart"),
+            Self::Damage { node, how } => write!(f, "files of node #{} {how}", nth(node)),
+        }
+    }
+}
+
+impl std::fmt::Display for Who {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::One(rank) => write!(f, "node #{}", u16::from(*rank) + 1),
+            Self::BusiestOwner => f.write_str("the owner of the busiest shard"),
+            Self::Majority(_) => f.write_str("a majority"),
+            Self::All => f.write_str("all nodes"),
+        }
+    }
+}
+
+impl std::fmt::Display for NetworkFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::SlowAccept(ms) => write!(f, "acceptances {ms} ms late"),
+            Self::LoseSends(percent) => write!(f, "{percent}% of sends lost"),
+            Self::LoseAcceptances(percent) => write!(f, "{percent}% of acceptances lost"),
+            Self::Refuse(percent) => write!(f, "{percent}% of sends refused"),
+            Self::RefuseLogins => f.write_str("logins refused"),
+            Self::HoldAcks => f.write_str("acknowledgements held back"),
+        }
+    }
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::FlippedBit => "damaged (a bit flipped)",
+            Self::Truncated => "damaged (the log cut in half)",
+            Self::Wiped => "wiped",
+        })
+    }
+}

@@ -1,0 +1,209 @@
+//! Which faults a run has, and when: drawn from a seed, and the same again from the same one.
+//!
+//! - [`fault`]: what can be done. [`profile`]: how hard a run is.
+
+pub mod fault;
+pub mod profile;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::seq::{IndexedRandom, SliceRandom};
+use rand::{RngExt, SeedableRng};
+use serde::{Deserialize, Serialize};
+
+use self::fault::{Damage, Fault, Kind, Lane, NetworkFault, Rank, Who};
+use self::profile::Profile;
+
+/// A fault with its time, counted from the beginning of the schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    pub at: Duration,
+    pub lasts: Duration,
+    pub lane: Lane,
+    pub fault: Fault,
+}
+
+impl Step {
+    pub fn end(&self) -> Duration {
+        self.at + self.lasts
+    }
+
+    fn overlaps(&self, other: &Self) -> bool {
+        self.at < other.end() && other.at < self.end()
+    }
+}
+
+/// All faults of a run, by their beginning.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Schedule {
+    pub seed: u64,
+    pub steps: Vec<Step>,
+}
+
+impl Schedule {
+    /// Draws a schedule: in each lane one fault after the other, and never more broken at once than the profile allows.
+    pub fn of(seed: u64, profile: &Profile) -> Self {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let mut lanes: BTreeMap<Lane, Vec<Kind>> = BTreeMap::new();
+        for kind in &profile.kinds {
+            lanes.entry(kind.lane()).or_default().push(*kind);
+        }
+        let mut steps: Vec<Step> = Vec::new();
+        for (lane, mut kinds) in lanes {
+            let pace = (profile.pace)(lane);
+            let mut deck = Vec::new();
+            let mut cursor = Duration::from_millis(rng.random_range(pace.pause.clone()));
+            loop {
+                if deck.is_empty() {
+                    deck = kinds.clone();
+                    deck.shuffle(&mut rng);
+                }
+                let Some(kind) = deck.pop() else { break };
+                let lasts = Duration::from_millis(rng.random_range(pace.lasts.clone()));
+                let fault = draw(kind, profile.nodes, &mut rng);
+                if fault.breaks(usize::from(profile.nodes)) > profile.most_broken {
+                    kinds.retain(|other| *other != kind);
+                    continue;
+                }
+                let Some(step) = place(Step { at: cursor, lasts, lane, fault }, &steps, profile) else { break };
+                cursor = step.end() + Duration::from_millis(rng.random_range(pace.pause.clone()));
+                steps.push(step);
+            }
+        }
+        steps.sort_by_key(|step| (step.at, step.lane));
+        Self { seed, steps }
+    }
+}
+
+/// The step at the first time from its own on at which the profile allows it; none when there is no such time left.
+fn place(mut step: Step, placed: &[Step], profile: &Profile) -> Option<Step> {
+    let nodes = usize::from(profile.nodes);
+    loop {
+        if step.end() > profile.length {
+            return None;
+        }
+        let beside: Vec<&Step> = placed.iter().filter(|other| other.overlaps(&step)).collect();
+        // Those beside it may not overlap each other: this errs towards less.
+        let broken: usize = beside.iter().map(|other| other.fault.breaks(nodes)).sum();
+        let own = step.fault.breaks(nodes);
+        if own == 0 || broken + own <= profile.most_broken {
+            return Some(step);
+        }
+        step.at = beside.iter().map(|other| other.end()).min()?;
+    }
+}
+
+/// Whom a fault of a kind meets, and how hard.
+fn draw(kind: Kind, nodes: u8, rng: &mut StdRng) -> Fault {
+    let node: Rank = rng.random_range(0..nodes);
+    match kind {
+        Kind::Kill => Fault::Kill(Who::One(node)),
+        Kind::KillOwner => Fault::Kill(Who::BusiestOwner),
+        Kind::KillMajority => Fault::Kill(Who::Majority(node)),
+        Kind::KillAll => Fault::Kill(Who::All),
+        Kind::Pause => Fault::Pause(if rng.random() { Who::BusiestOwner } else { Who::One(node) }),
+        Kind::Isolate => Fault::Isolate(node),
+        Kind::OneWay => {
+            if rng.random() {
+                Fault::Mute(node)
+            } else {
+                Fault::Deaf(node)
+            }
+        }
+        Kind::Bridge => Fault::Bridge(node),
+        Kind::Offline => Fault::Offline(node),
+        Kind::Loss => Fault::Loss { node, percent: rng.random_range(5..=40) },
+        Kind::Clock => {
+            let seconds = rng.random_range(2..=7_200);
+            Fault::Clock { node, seconds: if rng.random() { seconds } else { -seconds } }
+        }
+        Kind::Network => Fault::Network(draw_network(rng)),
+        Kind::Drain => Fault::Drain(node),
+        Kind::Reweigh => Fault::Reweigh { node, weight: rng.random_range(2..=4) },
+        Kind::Join => Fault::Join,
+        Kind::RollingRestart => Fault::RollingRestart,
+        Kind::Damage => {
+            let how = [Damage::FlippedBit, Damage::Truncated, Damage::Wiped].choose(rng).copied();
+            Fault::Damage { node, how: how.unwrap_or(Damage::Wiped) }
+        }
+    }
+}
+
+fn draw_network(rng: &mut StdRng) -> NetworkFault {
+    match rng.random_range(0..6) {
+        0 => NetworkFault::SlowAccept(rng.random_range(200..=3_000)),
+        1 => NetworkFault::LoseSends(rng.random_range(5..=50)),
+        2 => NetworkFault::LoseAcceptances(rng.random_range(5..=50)),
+        3 => NetworkFault::Refuse(rng.random_range(5..=30)),
+        4 => NetworkFault::RefuseLogins,
+        _ => NetworkFault::HoldAcks,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::ValueEnum;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn profiles() -> impl Strategy<Value = Profile> {
+        let single = proptest::sample::subsequence(Kind::value_variants().to_vec(), 1..6);
+        let of = |kinds: Vec<Kind>| Profile::only(&kinds);
+        prop_oneof![
+            Just(Profile::quick()),
+            Just(Profile::hour()),
+            single.prop_map(of),
+            (1..=3_usize).prop_map(|most_broken| Profile { most_broken, ..Profile::quick() })
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn never_is_more_broken_at_once_than_the_profile_allows_and_every_fault_ends(
+            seed: u64, profile in profiles()
+        ) {
+            let schedule = Schedule::of(seed, &profile);
+            let nodes = usize::from(profile.nodes);
+            for step in &schedule.steps {
+                prop_assert!(step.end() <= profile.length && step.lasts > Duration::ZERO, "{step:?}");
+                // What is broken changes only when a fault begins.
+                let then = schedule.steps.iter().filter(|other| other.at <= step.at && step.at < other.end());
+                let broken: usize = then.map(|other| other.fault.breaks(nodes)).sum();
+                prop_assert!(broken <= profile.most_broken, "{broken} at {:?}: {schedule:?}", step.at);
+            }
+        }
+
+        #[test]
+        fn in_each_lane_one_fault_ends_before_the_next_begins(seed: u64, profile in profiles()) {
+            let schedule = Schedule::of(seed, &profile);
+            for lane in [Lane::Nodes, Lane::Network, Lane::Operator] {
+                let own: Vec<&Step> = schedule.steps.iter().filter(|step| step.lane == lane).collect();
+                prop_assert!(own.windows(2).all(|two| two[0].end() <= two[1].at), "{own:?}");
+            }
+        }
+
+        #[test]
+        fn a_seed_draws_the_same_schedule_again(seed: u64, profile in profiles()) {
+            prop_assert_eq!(Schedule::of(seed, &profile), Schedule::of(seed, &profile));
+        }
+    }
+
+    #[test]
+    fn an_hour_has_faults_of_every_kind_and_other_seeds_have_others() {
+        let hour = Schedule::of(1, &Profile::hour());
+        let names: BTreeSet<String> = hour
+            .steps
+            .iter()
+            .map(|step| format!("{:?}", step.fault).split(['(', ' ']).next().unwrap_or_default().to_owned())
+            .collect();
+        // As many as `Fault` has.
+        assert_eq!(names.len(), 15, "{names:?}");
+        assert_ne!(hour.steps, Schedule::of(2, &Profile::hour()).steps);
+        assert!(hour.steps.len() > 100, "{}", hour.steps.len());
+    }
+}

@@ -1,0 +1,59 @@
+//! Requests of the harness itself: with a deadline, and without a panic when the node is gone.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use reqwest::Method;
+use serde_json::Value;
+use tests::http::{Api, try_answer};
+
+/// For one answer.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// Between two looks at something that is waited for.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Asks, and gives the body of an answer that says yes.
+///
+/// # Errors
+/// When there is none in time, or another.
+pub async fn ask(api: &Api, method: Method, path: &str, body: Option<Value>) -> anyhow::Result<Value> {
+    let asked = format!("{method} {}{path}", api.base());
+    let mut request = api.request(method, path).timeout(ANSWER);
+    if let Some(body) = body {
+        request = request.json(&body);
+    }
+    let answer = try_answer(request).await.with_context(|| asked.clone())?;
+    ensure!((200..300).contains(&answer.status), "{asked}: {} {}", answer.status, answer.text());
+    if answer.body.is_empty() {
+        return Ok(Value::Null);
+    }
+    serde_json::from_slice(&answer.body).with_context(|| asked)
+}
+
+/// Asks without a body.
+///
+/// # Errors
+/// As [`ask`].
+pub async fn get(api: &Api, path: &str) -> anyhow::Result<Value> {
+    ask(api, Method::GET, path, None).await
+}
+
+/// Looks again and again until a look succeeds.
+///
+/// # Errors
+/// What the last look saw, when `within` has passed.
+pub async fn until<T>(
+    what: &str,
+    within: Duration,
+    mut look: impl AsyncFnMut() -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let start = Instant::now();
+    loop {
+        match look().await {
+            Ok(seen) => return Ok(seen),
+            Err(last) if start.elapsed() >= within => bail!("not within {within:?}: {what}; last seen: {last:#}"),
+            Err(_) => tokio::time::sleep(LOOK).await,
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What can be done to the nodes of a world.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use nix::sys::signal::Signal;
+use reqwest::Method;
+use serde_json::Value;
+
+use super::World;
+use super::asking::{ask, until};
+use super::node::Node;
+use super::wires::{Cut, CutId, End};
+
+/// For a node that is told to stop to hand over all that it leads.
+const STOP: Duration = Duration::from_secs(60);
+
+impl World {
+    fn with<T>(&self, id: u64, act: impl FnOnce(&mut Node) -> anyhow::Result<T>) -> anyhow::Result<T> {
+        let mut nodes = self.nodes.lock();
+        let node = nodes.get_mut(&id).with_context(|| format!("there is no node {id}"))?;
+        act(node).with_context(|| format!("node {id}"))
+    }
+
+    /// Ends processes at the same time, as a crash or the kernel would.
+    ///
+    /// # Errors
+    /// When one is not there.
+    pub fn kill(&self, ids: &[u64]) -> anyhow::Result<()> {
+        // All of them get the signal before the first is waited for. One that has ended is as good as killed.
+        for id in ids {
+            let _ = self.with(*id, |node| node.signal(Signal::SIGKILL));
+        }
+        ids.iter().try_for_each(|id| self.with(*id, Node::kill))
+    }
+
+    /// Stops a process without ending it.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub fn pause(&self, id: u64) -> anyhow::Result<()> {
+        self.with(id, |node| node.signal(Signal::SIGSTOP))
+    }
+
+    /// Lets a stopped process go on.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub fn resume(&self, id: u64) -> anyhow::Result<()> {
+        self.with(id, |node| node.signal(Signal::SIGCONT))
+    }
+
+    /// Tells a node to stop, as a supervisor does, and waits for its end.
+    ///
+    /// # Errors
+    /// When it does not end in time.
+    pub async fn stop(&self, id: u64) -> anyhow::Result<()> {
+        self.with(id, |node| node.signal(Signal::SIGTERM))?;
+        until(&format!("node {id} has stopped"), STOP, async || {
+            self.with(id, |node| {
+                ensure!(!node.is_running(), "its process runs");
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    /// Whether a node's process is there.
+    pub fn is_running(&self, id: u64) -> bool {
+        self.with(id, |node| Ok(node.is_running())).unwrap_or(false)
+    }
+
+    /// Where a node is in the network.
+    ///
+    /// # Errors
+    /// When there is no such node.
+    pub fn end(&self, id: u64) -> anyhow::Result<End> {
+        self.with(id, |node| Ok(End::Place(node.home.place)))
+    }
+
+    /// Loses packets until they are [let through](Self::mend) again.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn cut(&self, cuts: Vec<Cut>) -> anyhow::Result<CutId> {
+        self.wires.lock().cut(cuts)
+    }
+
+    /// # Errors
+    /// When the system refuses.
+    pub fn mend(&self, cut: CutId) -> anyhow::Result<()> {
+        self.wires.lock().mend(cut)
+    }
+
+    /// Lets all packets through again.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn mend_all(&self) -> anyhow::Result<()> {
+        self.wires.lock().mend_all()
+    }
+
+    /// Where a node's log and state are.
+    ///
+    /// # Errors
+    /// When there is no such node.
+    pub fn data(&self, id: u64) -> anyhow::Result<PathBuf> {
+        self.with(id, |node| Ok(node.home.data.clone()))
+    }
+
+    /// Makes the messaging network misbehave; what is not named stays as it was (simulator, section 2).
+    ///
+    /// # Errors
+    /// When the simulator does not take it.
+    pub async fn set_network(&self, faults: Value) -> anyhow::Result<()> {
+        ask(self.simulator().api(), Method::PUT, "/faults", Some(faults)).await.map(drop)
+    }
+
+    /// Makes the messaging network behave.
+    ///
+    /// # Errors
+    /// When the simulator does not take it.
+    pub async fn calm_network(&self) -> anyhow::Result<()> {
+        ask(self.simulator().api(), Method::DELETE, "/faults", None).await.map(drop)
+    }
+
+    /// Sets a node's wall clock.
+    ///
+    /// # Errors
+    /// When the world was made without clocks that can be set.
+    pub fn set_clock(&self, id: u64, ahead_seconds: i64) -> anyhow::Result<()> {
+        self.with(id, |node| node.home.set_clock(ahead_seconds))
+    }
+
+    /// The node that leads the shard with the most channels, as far as that is known now.
+    ///
+    /// # Errors
+    /// When no node answers, or no shard is led.
+    pub async fn busiest_owner(&self) -> anyhow::Result<u64> {
+        let shards = self.of_any("/v1/admin/shards").await?;
+        let rows = shards["data"].as_array().context("data is a list")?;
+        let led = rows.iter().filter(|row| row["kind"] == "shard" && row["leader"].is_u64());
+        let busiest = led.max_by_key(|row| (row["channels"].as_u64(), row["id"].as_u64()));
+        busiest.and_then(|row| row["leader"].as_u64()).context("no shard is led")
+    }
+}

@@ -1,0 +1,276 @@
+//! How a world comes to be: a simulator, `gateway init` in the first place, `gateway join` in the others.
+
+use std::fs;
+use std::net::IpAddr;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use futures::future::try_join_all;
+use parking_lot::Mutex;
+use reqwest::Method;
+use serde_json::{Value, json};
+use tests::binary;
+use tests::http::{Api, client};
+use tests::room::Room;
+use tokio::sync::watch;
+
+use super::asking::{ask, get, until};
+use super::map::{Map, Place};
+use super::node::{Home, Node, spawn};
+use super::undertaker::{Undertaker, folder, name, sweep};
+use super::wires::Wires;
+use super::{Options, World};
+
+/// For one command of the gateway.
+const COMMAND: Duration = Duration::from_secs(60);
+
+/// For a node to become ready, with the machine busy.
+pub const READY: Duration = Duration::from_secs(60);
+
+/// For shards to get where they should be.
+pub const MOVES: Duration = Duration::from_secs(120);
+
+/// The first ports that [`Room`] gives away, and how far each is from the next: each has a subnet of its own.
+const FIRST_PORT: u16 = 12_000;
+const PORTS: u16 = 300;
+
+/// What every node is told besides. Nothing but what a customer's plan says shall throttle a workload; a delivery is
+/// given up within a minute, so that a run sees it; nobody else shares the load of a node that drains.
+const FLAGS: [&str; 7] = [
+    "limits.ip={ burst = 1000000, refill_per_second = 1000000 }",
+    "limits.customer={ burst = 1000000, refill_per_second = 1000000 }",
+    "limits.channel={ burst = 1000000, refill_per_second = 1000000 }",
+    "webhooks.allow_http=true",
+    r#"webhooks.schedule=["0s", "1s", "2s", "3s", "5s", "8s"]"#,
+    "drain.initial_wait=0s",
+    "log.filter=info,openraft=error,salvo_core=warn",
+];
+
+impl World {
+    /// Makes a world, and waits until every node is ready and leads shards.
+    ///
+    /// # Errors
+    /// When the system does not permit it, or a step fails.
+    pub async fn found(options: Options) -> anyhow::Result<Self> {
+        static WORLDS: AtomicU8 = AtomicU8::new(0);
+        let name = name(WORLDS.fetch_add(1, Ordering::Relaxed));
+        let world = tokio::task::spawn_blocking(move || Self::prepare(&name, options)).await??;
+        world.populate().await?;
+        Ok(world)
+    }
+
+    /// The simulator and the network; no node yet.
+    fn prepare(name: &str, options: Options) -> anyhow::Result<Self> {
+        sweep()?;
+        let room = Room::take();
+        let folder = folder(name);
+        let undertaker = Undertaker::start(name, std::env::var_os("GATEWAY_KEEP").is_some())?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        let (control, network) = (room.base_port + 90, room.base_port + 91);
+        let subnet = u8::try_from((room.base_port - FIRST_PORT) / PORTS).context("blocks of ports are few")?;
+        let wires = Wires::lay(name, subnet, network)?;
+        let simulator = {
+            let mut command = Command::new(binary::gateway());
+            command.args(["simulator", "--control", &format!("127.0.0.1:{control}")]);
+            command.args(["--network", &format!("{}:{network}", wires.host())]);
+            spawn(command, &folder.join("simulator.log"))?
+        };
+        fs::write(folder.join("simulator.pid"), format!("{}\n", simulator.id()))?;
+        let mut flags: Vec<String> = FLAGS.map(str::to_owned).into();
+        flags.push(format!("webhooks.allow_cidrs=[\"{}\"]", wires.range()));
+        flags.extend(options.flags.iter().cloned());
+        let map = Map {
+            nodes: Vec::new(),
+            simulator: format!("http://127.0.0.1:{control}"),
+            operator_token: String::new(),
+            receivers: IpAddr::V4(wires.host()),
+        };
+        Ok(Self {
+            folder,
+            options,
+            flags,
+            client: client(),
+            wires: Mutex::new(wires),
+            nodes: Mutex::default(),
+            places: Mutex::new(0),
+            map: watch::Sender::new(map),
+            simulator: Mutex::new(simulator),
+            _undertaker: undertaker,
+            _room: room,
+        })
+    }
+
+    async fn populate(&self) -> anyhow::Result<()> {
+        let control = Api::new(self.client.clone(), &self.map().simulator, None);
+        until("the simulator answers", READY, async || get(&control, "/healthz").await).await?;
+        let first = self.init().await?;
+        self.wait_ready(first, READY).await?;
+        let others = (1..self.options.nodes).map(|_| self.join(first));
+        try_join_all(others).await?;
+        if self.options.nodes > 1 {
+            self.spread().await?;
+        }
+        Ok(())
+    }
+
+    /// Makes the cluster in the first place, and starts its node.
+    async fn init(&self) -> anyhow::Result<u64> {
+        let home = self.new_home()?;
+        let network = format!("{}:{}", self.wires.lock().host(), self.network_port()?);
+        let mut args = vec!["init".to_owned(), "--network".to_owned(), network];
+        args.extend(["--base-url".to_owned(), home.api()]);
+        args.extend(home.args());
+        self.gateway(args).await?;
+        let token = fs::read_to_string(home.dir.join("operator.token"))?;
+        self.map.send_modify(|map| map.operator_token = token.trim().to_owned());
+        self.settle(home)
+    }
+
+    /// Lets a node in through another, starts it, and waits until it is ready.
+    ///
+    /// # Errors
+    /// When a step fails; the node is no member then, or one that does not run.
+    pub async fn join(&self, via: u64) -> anyhow::Result<u64> {
+        let home = self.new_home()?;
+        let operator = self.operator(via)?;
+        let peer = self.nodes.lock().get(&via).map(|node| node.home.peer()).context("the node is no member")?;
+        // A node that has just made the cluster needs a moment to hand over what signs certificates.
+        let made = until("a token is made", READY, async || {
+            ask(&operator, Method::POST, "/v1/admin/tokens", Some(json!({}))).await
+        });
+        let made = made.await?;
+        let token = made["token"].as_str().context("a token is a string")?;
+        let mut args = vec!["join".to_owned(), "--token".to_owned(), token.to_owned(), "--via".to_owned(), peer];
+        args.extend(home.args());
+        self.gateway(args).await?;
+        let id = self.settle(home)?;
+        self.wait_ready(id, READY).await?;
+        Ok(id)
+    }
+
+    /// A place that no node had.
+    fn new_home(&self) -> anyhow::Result<Home> {
+        let place = {
+            let mut places = self.places.lock();
+            *places += 1;
+            *places
+        };
+        let mut wires = self.wires.lock();
+        wires.add(place)?;
+        let dir = self.folder.join(format!("place-{place}"));
+        let home = Home {
+            place,
+            address: wires.address(place),
+            data: dir.join("data"),
+            dir,
+            log: self.folder.join(format!("place-{place}.log")),
+            clock: self.options.clocks.then(|| self.folder.join(format!("place-{place}.clock"))),
+        };
+        if home.clock.is_some() {
+            home.set_clock(0)?;
+        }
+        Ok(home)
+    }
+
+    /// Takes in a node whose configuration is written, and starts it.
+    fn settle(&self, home: Home) -> anyhow::Result<u64> {
+        let id = id_of(&home.dir)?;
+        let place = Place { id, api: home.api(), ops: home.ops() };
+        self.nodes.lock().insert(id, Node::new(home));
+        self.map.send_modify(|map| {
+            map.nodes.push(place);
+            map.nodes.sort_by_key(|node| node.id);
+        });
+        self.launch(id)?;
+        Ok(id)
+    }
+
+    /// Starts a node that is down.
+    ///
+    /// # Errors
+    /// When there is no such node, or it cannot be started.
+    pub fn launch(&self, id: u64) -> anyhow::Result<()> {
+        let mut nodes = self.nodes.lock();
+        let node = nodes.get_mut(&id).with_context(|| format!("there is no node {id}"))?;
+        let namespace = self.wires.lock().namespace(node.home.place);
+        node.start(&namespace, &self.flags)
+    }
+
+    /// Runs a command of the gateway to its end.
+    pub(super) async fn gateway(&self, args: Vec<String>) -> anyhow::Result<()> {
+        let folder = self.folder.clone();
+        let finished = tokio::task::spawn_blocking(move || binary::run(&args, &folder, COMMAND)).await?;
+        ensure!(finished.status.success(), "{}: {}", finished.status, finished.stderr.trim());
+        Ok(())
+    }
+
+    fn network_port(&self) -> anyhow::Result<u16> {
+        let map = self.map();
+        let (_, control) = map.simulator.rsplit_once(':').context("the simulator has a port")?;
+        Ok(control.parse::<u16>()? + 1)
+    }
+
+    /// Spreads the shards over all nodes, and waits until each leads some.
+    async fn spread(&self) -> anyhow::Result<()> {
+        let first = *self.node_ids().first().context("there is a node")?;
+        let operator = self.operator(first)?;
+        let replicas = usize::from(self.options.nodes.min(3));
+        self.settled(replicas).await?;
+        // There may be nothing to spread.
+        let _ = ask(&operator, Method::POST, "/v1/admin/layout/apply", Some(json!({ "at_once": 16 }))).await;
+        self.settled(replicas).await?;
+        until("every node leads shards", MOVES, async || {
+            let nodes = get(&operator, "/v1/admin/nodes").await?;
+            let leads = |node: &Value| node["owns"].as_array().is_some_and(|owned| !owned.is_empty());
+            let rows = nodes["data"].as_array().context("data is a list")?;
+            ensure!(rows.len() == self.node_ids().len() && rows.iter().all(leads), "{nodes}");
+            Ok(())
+        })
+        .await
+    }
+
+    /// Waits until every shard has this many replicas and nothing moves.
+    ///
+    /// # Errors
+    /// When that is not so in time.
+    pub async fn settled(&self, replicas: usize) -> anyhow::Result<()> {
+        until("all shards are where they should be", MOVES, async || {
+            let layout = self.of_any("/v1/admin/layout").await?;
+            let is_whole = |shard: &Value| {
+                shard["settled"] == true && shard["replicas"].as_array().is_some_and(|nodes| nodes.len() == replicas)
+            };
+            let shards = layout["shards"].as_array().context("shards is a list")?;
+            ensure!(layout["change"]["state"] != "running" && shards.iter().all(is_whole), "{layout}");
+            Ok(())
+        })
+        .await
+    }
+
+    /// What the first operator's port that answers says.
+    ///
+    /// # Errors
+    /// What the last one said, when none does.
+    pub async fn of_any(&self, path: &str) -> anyhow::Result<Value> {
+        let mut last = anyhow::anyhow!("there is no node");
+        for id in self.node_ids() {
+            match get(&self.operator(id)?, path).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+}
+
+/// The id that a node's configuration says.
+fn id_of(dir: &Path) -> anyhow::Result<u64> {
+    let path = dir.join("gateway.toml");
+    let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let config: toml::Table = text.parse().with_context(|| path.display().to_string())?;
+    let id = config.get("node").and_then(|node| node.get("id")).and_then(toml::Value::as_integer);
+    u64::try_from(id.context("a configuration names its node")?).context("ids are positive")
+}

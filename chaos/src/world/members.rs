@@ -1,0 +1,150 @@
+//! What an operator does to the members of a world, while it is broken or not.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use reqwest::Method;
+use serde_json::{Value, json};
+use tests::http::Api;
+
+use super::World;
+use super::asking::{ask, get, until};
+use super::founding::{MOVES, READY};
+
+/// How many moves run at once: the machine is small.
+const AT_ONCE: u16 = 4;
+
+impl World {
+    /// The operator at a node that says it is ready, not at `without`.
+    ///
+    /// # Errors
+    /// When there is none in time.
+    pub async fn ready_operator(&self, without: Option<u64>, within: Duration) -> anyhow::Result<(u64, Api)> {
+        until("a node is ready", within, async || {
+            let mut last = anyhow::anyhow!("there is no node");
+            for id in self.node_ids().into_iter().filter(|id| Some(*id) != without) {
+                let operator = self.operator(id)?;
+                match get(&operator, "/readyz").await {
+                    Ok(_) => return Ok((id, operator)),
+                    Err(error) => last = error,
+                }
+            }
+            Err(last)
+        })
+        .await
+    }
+
+    /// Asks a ready node for a change until it is taken.
+    async fn change(&self, without: Option<u64>, method: Method, path: &str, body: Value) -> anyhow::Result<Value> {
+        until(&format!("{method} {path} is taken"), MOVES, async || {
+            let (_, operator) = self.ready_operator(without, READY).await?;
+            ask(&operator, method.clone(), path, Some(body.clone())).await
+        })
+        .await
+    }
+
+    /// Moves all that a node leads to others.
+    ///
+    /// # Errors
+    /// When it is refused for too long.
+    pub async fn drain(&self, id: u64) -> anyhow::Result<()> {
+        self.change(None, Method::POST, &format!("/v1/admin/nodes/{id}/drain"), json!({})).await.map(drop)
+    }
+
+    /// Lets a drained node lead again.
+    ///
+    /// # Errors
+    /// When it is refused for too long.
+    pub async fn undrain(&self, id: u64) -> anyhow::Result<()> {
+        self.change(None, Method::POST, &format!("/v1/admin/nodes/{id}/undrain"), json!({})).await.map(drop)
+    }
+
+    /// Gives a node another share of the shards, and begins the moves that this wants.
+    ///
+    /// # Errors
+    /// When it is refused for too long.
+    pub async fn weigh(&self, id: u64, weight: u32) -> anyhow::Result<()> {
+        self.change(None, Method::PATCH, &format!("/v1/admin/nodes/{id}"), json!({ "weight": weight })).await?;
+        self.rebalance().await
+    }
+
+    /// Begins the moves that the present nodes want, if there are any.
+    ///
+    /// # Errors
+    /// When no node takes it.
+    pub async fn rebalance(&self) -> anyhow::Result<()> {
+        let (_, operator) = self.ready_operator(None, READY).await?;
+        let request = operator.request(Method::POST, "/v1/admin/layout/apply").json(&json!({ "at_once": AT_ONCE }));
+        let answer = tests::http::try_answer(request.timeout(READY)).await?;
+        // 409: there is nothing to move, or something moves already.
+        ensure!(matches!(answer.status, 202 | 409), "{} {}", answer.status, answer.text());
+        Ok(())
+    }
+
+    /// Lets one more node in, and spreads the shards over it.
+    ///
+    /// # Errors
+    /// When a step fails.
+    pub async fn grow(&self) -> anyhow::Result<u64> {
+        let (via, _) = self.ready_operator(None, READY).await?;
+        let id = self.join(via).await?;
+        self.rebalance().await?;
+        Ok(id)
+    }
+
+    /// Removes a node for good, running or not, and waits until nothing is placed on it.
+    ///
+    /// # Errors
+    /// When it is refused or lasts too long.
+    pub async fn remove(&self, id: u64) -> anyhow::Result<()> {
+        self.change(Some(id), Method::DELETE, &format!("/v1/admin/nodes/{id}"), Value::Null).await?;
+        until(&format!("node {id} is no member"), MOVES, async || {
+            let (_, operator) = self.ready_operator(Some(id), READY).await?;
+            let nodes = get(&operator, "/v1/admin/nodes").await?;
+            let rows = nodes["data"].as_array().context("data is a list")?;
+            ensure!(rows.iter().all(|row| row["id"] != id), "{nodes}");
+            Ok(())
+        })
+        .await?;
+        self.forget(id)
+    }
+
+    /// Ends a former member and removes its data.
+    fn forget(&self, id: u64) -> anyhow::Result<()> {
+        self.map.send_modify(|map| map.nodes.retain(|node| node.id != id));
+        let node = self.nodes.lock().remove(&id);
+        if let Some(mut node) = node {
+            node.kill()?;
+            // Its configuration stays, for whoever looks why.
+            if node.home.data.exists() {
+                fs::remove_dir_all(&node.home.data)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a new node in the place of one that is lost.
+    ///
+    /// # Errors
+    /// When a step fails.
+    pub async fn replace(&self, lost: u64) -> anyhow::Result<u64> {
+        self.remove(lost).await?;
+        self.grow().await
+    }
+
+    /// Stops and starts all nodes one after the other, as for an upgrade.
+    ///
+    /// # Errors
+    /// When a node does not stop or come back.
+    pub async fn rolling_restart(&self) -> anyhow::Result<()> {
+        for id in self.node_ids() {
+            if self.is_running(id) {
+                self.stop(id).await?;
+            }
+            self.launch(id)?;
+            self.wait_ready(id, MOVES).await?;
+        }
+        Ok(())
+    }
+}

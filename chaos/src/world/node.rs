@@ -1,0 +1,169 @@
+//! One node of a world: where its files are, and its process, if it runs.
+
+use std::fs::File;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tests::binary;
+
+/// Ports of every node, in the network of its own.
+const API: u16 = 8080;
+const OPS: u16 = 8081;
+const PEER: u16 = 8082;
+
+/// Debian's faketime, for programs with threads; the loader finds the folder for the machine's architecture.
+const FAKETIME: &str = "/usr/$LIB/faketime/libfaketimeMT.so.1";
+
+/// A node's home: it stays the same place whatever id the node in it gets.
+#[derive(Clone, Debug)]
+pub struct Home {
+    pub place: u8,
+    pub address: Ipv4Addr,
+    /// Configuration, certificates and keys.
+    pub dir: PathBuf,
+    /// Log and state.
+    pub data: PathBuf,
+    /// What the process says.
+    pub log: PathBuf,
+    /// How far its wall clock is from the true one, where it can be set.
+    pub clock: Option<PathBuf>,
+}
+
+impl Home {
+    pub fn api(&self) -> String {
+        format!("http://{}:{API}", self.address)
+    }
+
+    pub fn ops(&self) -> String {
+        format!("http://{}:{OPS}", self.address)
+    }
+
+    pub fn peer(&self) -> String {
+        format!("{}:{PEER}", self.address)
+    }
+
+    /// What `gateway init` and `gateway join` are told of it.
+    pub fn args(&self) -> Vec<String> {
+        let listen = |port: u16| format!("{}:{port}", self.address);
+        let flags = [
+            ("--dir", self.dir.display().to_string()),
+            ("--data-dir", self.data.display().to_string()),
+            ("--advertise", self.peer()),
+            ("--peer-listen", listen(PEER)),
+            ("--api-listen", listen(API)),
+            ("--ops-listen", listen(OPS)),
+        ];
+        flags.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
+    }
+
+    /// Sets the wall clock of its process, from now on and at each start.
+    ///
+    /// # Errors
+    /// When the world was made without clocks that can be set.
+    pub fn set_clock(&self, ahead_seconds: i64) -> anyhow::Result<()> {
+        let Some(clock) = &self.clock else { bail!("this world's clocks cannot be set") };
+        let written = clock.with_extension("new");
+        std::fs::write(&written, format!("{ahead_seconds:+}s\n"))?;
+        std::fs::rename(&written, clock).with_context(|| clock.display().to_string())
+    }
+
+    /// Starts its process in a network namespace.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn spawn(&self, namespace: &str, flags: &[String]) -> anyhow::Result<Child> {
+        let mut command = Command::new("ip");
+        // `ip` becomes the gateway: the child's process id is the node's.
+        command.args(["netns", "exec", namespace]).arg(binary::gateway());
+        command.args(["run", "--config"]).arg(self.dir.join("gateway.toml"));
+        command.args(flags.iter().flat_map(|flag| ["--set", flag.as_str()]));
+        if let Some(clock) = &self.clock {
+            command
+                .env("LD_PRELOAD", FAKETIME)
+                .env("FAKETIME_TIMESTAMP_FILE", clock)
+                .env("FAKETIME_CACHE_DURATION", "1")
+                .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+                .env("NO_FAKE_STAT", "1");
+        }
+        spawn(command, &self.log)
+    }
+}
+
+/// Starts a process whose output is appended to a log, in the folder of the log.
+///
+/// # Errors
+/// When the log cannot be opened or the program not be started.
+pub fn spawn(mut command: Command, log: &Path) -> anyhow::Result<Child> {
+    let out = File::options().create(true).append(true).open(log).with_context(|| log.display().to_string())?;
+    let folder = log.parent().context("a log lies in a folder")?;
+    command.current_dir(folder).stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
+    for (name, _) in std::env::vars_os() {
+        // What the caller's shell says is for other nodes.
+        if name.to_string_lossy().starts_with("GATEWAY_") {
+            command.env_remove(name);
+        }
+    }
+    command.spawn().with_context(|| format!("{} cannot be started", command.get_program().display()))
+}
+
+/// A node that is a member, or was about to become one.
+#[derive(Debug)]
+pub struct Node {
+    pub home: Home,
+    child: Option<Child>,
+}
+
+impl Node {
+    pub fn new(home: Home) -> Self {
+        Self { home, child: None }
+    }
+
+    /// Starts it, unless it runs.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(&mut self, namespace: &str, flags: &[String]) -> anyhow::Result<()> {
+        if !self.is_running() {
+            self.child = Some(self.home.spawn(namespace, flags)?);
+        }
+        Ok(())
+    }
+
+    /// Whether its process is there, be it stopped.
+    pub fn is_running(&mut self) -> bool {
+        self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
+    }
+
+    /// How its process ended by itself, once it has.
+    pub fn ended(&mut self) -> Option<std::process::ExitStatus> {
+        self.child.as_mut().and_then(|child| child.try_wait().ok().flatten())
+    }
+
+    /// The process of a node that runs.
+    pub fn pid(&self) -> Option<i32> {
+        self.child.as_ref().and_then(|child| i32::try_from(child.id()).ok())
+    }
+
+    /// # Errors
+    /// When there is no process.
+    pub fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        let pid = self.pid().context("the node was not started")?;
+        kill(Pid::from_raw(pid), signal).with_context(|| format!("{signal} to process {pid}"))
+    }
+
+    /// Ends it at once; it has given up its ports when this returns.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn kill(&mut self) -> anyhow::Result<()> {
+        if let Some(mut child) = self.child.take() {
+            child.kill()?;
+            child.wait()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,233 @@
+//! The wires between the nodes: a network namespace for each, joined by a bridge, cut and made lossy with nftables.
+//!
+//! The bridge's own address is the host's: the simulator, the receivers and whoever calls the nodes have it. The
+//! [undertaker](super::undertaker) removes all of it, by its name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::net::Ipv4Addr;
+
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+
+use super::commands::{feed, run};
+
+/// The host's part of its own address; nodes have their place's.
+const HOST: u8 = 254;
+
+/// Subnets of worlds that run at once: 10.213.0.0/24 and those that follow.
+const NETWORK: [u8; 2] = [10, 213];
+
+/// What packets come from and go to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum End {
+    /// A node, by its place.
+    Place(u8),
+    /// The messaging network. What else the host does, such as calling the nodes and receiving webhooks, is not meant.
+    Simulator,
+}
+
+/// Packets that get lost in one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Cut {
+    pub from: End,
+    pub to: End,
+    /// Of a hundred.
+    pub lost: u8,
+}
+
+impl Cut {
+    /// Nothing gets through from one end to the other.
+    pub fn whole(from: End, to: End) -> Self {
+        Self { from, to, lost: 100 }
+    }
+}
+
+/// Cuts that were made together, and are mended together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CutId(u64);
+
+/// The network of one world.
+#[derive(Debug)]
+pub struct Wires {
+    name: String,
+    subnet: u8,
+    simulator_port: u16,
+    places: BTreeSet<u8>,
+    cuts: BTreeMap<CutId, Vec<Cut>>,
+    made: u64,
+}
+
+impl Wires {
+    /// Lays a bridge.
+    ///
+    /// # Errors
+    /// When the system does not permit it; the message says what is needed.
+    pub fn lay(name: &str, subnet: u8, simulator_port: u16) -> anyhow::Result<Self> {
+        let wires = Self {
+            name: name.to_owned(),
+            subnet,
+            simulator_port,
+            places: BTreeSet::new(),
+            cuts: BTreeMap::new(),
+            made: 0,
+        };
+        let needed =
+            "a chaos world needs root, network namespaces, bridges and nftables (packages iproute2 and nftables)";
+        run("nft", &["--version"]).context(needed)?;
+        run("ip", &["link", "add", name, "type", "bridge"]).context(needed)?;
+        run("ip", &["addr", "add", &format!("{}/24", wires.host()), "dev", name])?;
+        run("ip", &["link", "set", name, "up"])?;
+        Ok(wires)
+    }
+
+    /// The host's address on the bridge.
+    pub fn host(&self) -> Ipv4Addr {
+        self.address(HOST)
+    }
+
+    /// Every address on the bridge, as a range.
+    pub fn range(&self) -> String {
+        format!("{}/24", self.address(0))
+    }
+
+    /// Where a place is reached.
+    pub fn address(&self, place: u8) -> Ipv4Addr {
+        Ipv4Addr::new(NETWORK[0], NETWORK[1], self.subnet, place)
+    }
+
+    /// The network namespace of a place.
+    pub fn namespace(&self, place: u8) -> String {
+        format!("{}-{place}", self.name)
+    }
+
+    /// Makes a namespace that is joined to the bridge.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn add(&mut self, place: u8) -> anyhow::Result<()> {
+        let (namespace, outer) = (self.namespace(place), format!("{}v{place}", self.name));
+        let address = format!("{}/24", self.address(place));
+        run("ip", &["netns", "add", &namespace])?;
+        self.places.insert(place);
+        run("ip", &["link", "add", &outer, "type", "veth", "peer", "name", "eth0", "netns", &namespace])?;
+        run("ip", &["link", "set", &outer, "master", &self.name, "up"])?;
+        let inside = |args: &[&str]| run("ip", &[&["-n", namespace.as_str()], args].concat());
+        inside(&["link", "set", "lo", "up"])?;
+        inside(&["addr", "add", &address, "dev", "eth0"])?;
+        inside(&["link", "set", "eth0", "up"])
+    }
+
+    /// Loses packets from now on.
+    ///
+    /// # Errors
+    /// When the system refuses; nothing is cut then.
+    pub fn cut(&mut self, cuts: Vec<Cut>) -> anyhow::Result<CutId> {
+        self.made += 1;
+        let id = CutId(self.made);
+        let touched = touched(&cuts);
+        self.cuts.insert(id, cuts);
+        if let Err(error) = self.apply(&touched) {
+            self.cuts.remove(&id);
+            self.apply(&touched)?;
+            return Err(error);
+        }
+        Ok(id)
+    }
+
+    /// Lets packets through again.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn mend(&mut self, id: CutId) -> anyhow::Result<()> {
+        let touched = self.cuts.remove(&id).map(|cuts| touched(&cuts)).unwrap_or_default();
+        self.apply(&touched)
+    }
+
+    /// Lets everything through again.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn mend_all(&mut self) -> anyhow::Result<()> {
+        self.cuts.clear();
+        self.apply(&self.places)
+    }
+
+    /// Puts the rules of these places in force, each set in one step.
+    fn apply(&self, places: &BTreeSet<u8>) -> anyhow::Result<()> {
+        for place in places.intersection(&self.places) {
+            let rules = self.rules(*place);
+            feed("ip", &["netns", "exec", &self.namespace(*place), "nft", "-f", "-"], &rules)?;
+        }
+        Ok(())
+    }
+
+    /// What a namespace lets through: peers are cut off where their packets arrive, the simulator in both directions.
+    fn rules(&self, place: u8) -> String {
+        let (mut arriving, mut leaving) = (String::new(), String::new());
+        for cut in self.cuts.values().flatten() {
+            let verdict = match cut.lost {
+                100.. => "drop".to_owned(),
+                lost => format!("numgen random mod 100 < {lost} drop"),
+            };
+            let (host, port) = (self.host(), self.simulator_port);
+            // Writing to a String does not fail.
+            let _ = match (cut.from, cut.to) {
+                (End::Place(from), End::Place(to)) if to == place => {
+                    writeln!(arriving, "ip saddr {} {verdict}", self.address(from))
+                }
+                (End::Simulator, End::Place(to)) if to == place => {
+                    writeln!(arriving, "ip saddr {host} tcp sport {port} {verdict}")
+                }
+                (End::Place(from), End::Simulator) if from == place => {
+                    writeln!(leaving, "ip daddr {host} tcp dport {port} {verdict}")
+                }
+                _ => Ok(()),
+            };
+        }
+        format!(
+            "add table inet chaos\ndelete table inet chaos\ntable inet chaos {{\n\
+             chain arriving {{\ntype filter hook input priority 0; policy accept;\n{arriving}}}\n\
+             chain leaving {{\ntype filter hook output priority 0; policy accept;\n{leaving}}}\n}}\n"
+        )
+    }
+}
+
+/// The places whose rules a cut is part of.
+fn touched(cuts: &[Cut]) -> BTreeSet<u8> {
+    let places = cuts.iter().flat_map(|cut| [cut.from, cut.to]);
+    places.filter_map(|end| if let End::Place(place) = end { Some(place) } else { None }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wires(cuts: Vec<Cut>) -> Wires {
+        Wires {
+            name: "gwc-unmade".to_owned(),
+            subnet: 7,
+            simulator_port: 9091,
+            places: [1, 2].into(),
+            cuts: [(CutId(1), cuts)].into(),
+            made: 1,
+        }
+    }
+
+    #[test]
+    fn peers_are_cut_off_where_they_arrive_and_the_simulator_where_the_node_is() {
+        let cuts = vec![
+            Cut::whole(End::Place(1), End::Place(2)),
+            Cut { from: End::Place(2), to: End::Simulator, lost: 20 },
+            Cut::whole(End::Simulator, End::Place(2)),
+        ];
+        assert_eq!(touched(&cuts), [1, 2].into());
+        let wires = wires(cuts);
+        let (one, two) = (wires.rules(1), wires.rules(2));
+        assert!(!one.contains("drop"), "{one}");
+        let (arriving, leaving) = two.split_once("chain leaving").unwrap_or_default();
+        assert!(arriving.contains("ip saddr 10.213.7.1 drop"), "{two}");
+        assert!(arriving.contains("ip saddr 10.213.7.254 tcp sport 9091 drop"), "{two}");
+        assert!(leaving.contains("ip daddr 10.213.7.254 tcp dport 9091 numgen random mod 100 < 20 drop"), "{two}");
+    }
+}
