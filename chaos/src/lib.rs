@@ -3,9 +3,14 @@
 //! - [`bench`]: what the cluster can do, in figures.
 //! - [`connection`]: one kept HTTP connection with as little work per request as can be.
 //! - [`world`]: a cluster that is made to be broken. [`schedule`]: with which faults, and when. [`run`]: doing it.
+//! - [`workload`]: what goes on in it meanwhile. [`history`]: what was seen of a run. [`check`]: judges of it, one for each
+//!   invariant.
 
 pub mod bench;
+pub mod check;
 pub mod connection;
+pub mod history;
 pub mod run;
 pub mod schedule;
+pub mod workload;
 pub mod world;

@@ -119,12 +119,20 @@ impl Receiver {
 
     /// Starts one on a port of 127.0.0.1, where none was before.
     pub async fn start_at(port: u16) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", port)).await.expect("the port is free");
-        let address = listener.local_addr().expect("a bound socket has an address");
+        Self::start_on(([127, 0, 0, 1], port).into()).await.expect("the port is free")
+    }
+
+    /// Starts one on an address of this machine.
+    ///
+    /// # Errors
+    /// When it cannot listen there.
+    pub async fn start_on(address: SocketAddr) -> std::io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
         let rule: Rule = Box::new(|_| Reply::Status(200));
         let shared = Arc::new(Shared { received: Mutex::default(), rule: Mutex::new(rule) });
         let server = tokio::spawn(accept(listener, shared.clone()));
-        Self { address, shared, _server: Arc::new(Server(server)) }
+        Ok(Self { address, shared, _server: Arc::new(Server(server)) })
     }
 
     pub fn url(&self, path: &str) -> String {

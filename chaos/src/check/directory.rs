@@ -1,0 +1,263 @@
+//! I8: the directory is linearizable; what one node answered is seen through every node.
+//!
+//! Each key, endpoint and channel is an object of its own, made once, changed, read and ended. A WGL checker
+//! (`todc-utils`) looks for an order of its operations that explains all answers. A call whose outcome nobody knows may
+//! have had its effect at any time since it began, or never: it is open to the end of the history, where an effect
+//! harms nobody.
+//!
+//! An update is answered when every node has applied it, and nodes read their own copies. So *while it is under way* one
+//! node may show it before another does. That is noted; what is judged is that each node by itself has such an order,
+//! with all the updates in it.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use todc_utils::linearizability::WGLChecker;
+use todc_utils::linearizability::history::{Action, History};
+use todc_utils::specifications::Specification;
+
+use super::verdict::{Finding, figure};
+use crate::history::{Answer, At, Call, Collected, Op};
+
+/// Each open update doubles what has to be tried; a history with more of them is not judged.
+const MOST_OPEN: usize = 10;
+
+/// A violation shows this many of the operations before it.
+const SHOWN: usize = 12;
+
+pub fn judge(run: &Collected, finding: &mut Finding) {
+    let objects = objects(run);
+    let (mut judged, mut operations, mut open, mut early) = (0, 0, 0, 0);
+    for (id, object) in &objects {
+        if object.iter().filter(|operation| operation.ended.is_none()).count() > MOST_OPEN {
+            open += 1;
+            continue;
+        }
+        judged += 1;
+        operations += object.len();
+        if is_linearizable(object.iter()) {
+            continue;
+        }
+        let nodes: BTreeSet<u64> = object.iter().map(|operation| operation.call.node).collect();
+        let broken = nodes.into_iter().find_map(|node| {
+            let seen: Vec<_> =
+                object.iter().filter(|operation| operation.is_update() || operation.call.node == node).collect();
+            (!is_linearizable(seen.iter().copied())).then_some((node, seen))
+        });
+        match broken {
+            None => early += 1,
+            Some((node, seen)) => finding.violated(
+                format!("no order of the operations on {id} explains what node {node} answered"),
+                unexplained(&seen).iter().map(|operation| operation.to_string()),
+            ),
+        }
+    }
+    finding.count(format!("{} operations on {} objects have an order", figure(operations), figure(judged)));
+    if early > 0 {
+        finding.note(format!(
+            "{} objects were shown changed by one node before another, while the update was under way",
+            figure(early)
+        ));
+    }
+    if open > 0 {
+        finding.note(format!(
+            "{} objects were not judged: more than {MOST_OPEN} updates of unknown outcome",
+            figure(open)
+        ));
+    }
+}
+
+/// The operations up to the first that has no place among those before it.
+fn unexplained<'o, 'a>(seen: &[&'o Operation<'a>]) -> Vec<&'o Operation<'a>> {
+    let mut ends: Vec<At> = seen.iter().filter_map(|operation| operation.ended).collect();
+    ends.sort_unstable();
+    let until = |end: At| {
+        // What had not ended then may have had its effect; what it answered later is not known yet.
+        let begun = seen.iter().filter(move |operation| operation.call.begin <= end);
+        begun.filter_map(move |operation| match operation.ended {
+            Some(ended) if ended <= end => Some((*operation).clone()),
+            _ if operation.is_update() => Some(Operation { ended: None, seen: Seen::Unknown, ..(*operation).clone() }),
+            _ => None,
+        })
+    };
+    let first = ends.into_iter().find(|end| !is_linearizable(until(*end).collect::<Vec<_>>().iter()));
+    let mut told: Vec<_> =
+        seen.iter().copied().filter(|operation| first.is_none_or(|first| operation.call.begin <= first)).collect();
+    told.sort_by_key(|operation| operation.ended.unwrap_or(At(u64::MAX)).min(first.unwrap_or_default()));
+    told.split_off(told.len().saturating_sub(SHOWN))
+}
+
+/// The operations of each object whose id a caller was told.
+fn objects(run: &Collected) -> BTreeMap<&str, Vec<Operation<'_>>> {
+    let mut objects: BTreeMap<&str, Vec<Operation>> = BTreeMap::new();
+    // An object's life, as its maker knows it, and the lists in which it has to stand meanwhile.
+    let mut kinds: BTreeMap<&str, (&Op, &str)> = BTreeMap::new();
+    for call in run.calls() {
+        if let (Some(id), Some(value)) = (call.made(), first_value(&call.op)) {
+            kinds.insert(id, (&call.op, &call.tenant));
+            objects.entry(id).or_default().push(Operation::new(call, Kind::Make(value), Seen::Ok));
+        }
+    }
+    for call in run.calls() {
+        if let Some((id, operation)) = on_one(call)
+            && let Some(object) = objects.get_mut(id)
+        {
+            object.push(operation);
+        }
+        let Some(Answer::Ids { ids }) = call.answer() else { continue };
+        let listed: HashSet<&str> = ids.iter().map(String::as_str).collect();
+        for (id, (made, tenant)) in &kinds {
+            let lists = matches!(
+                (&call.op, made),
+                (Op::ListChannels, Op::CreateChannel { .. }) | (Op::ListEndpoints, Op::CreateEndpoint { .. })
+            );
+            if lists && *tenant == call.tenant {
+                let object = objects.get_mut(id).expect("what was made has operations");
+                object.push(Operation::new(
+                    call,
+                    Kind::List,
+                    if listed.contains(id) { Seen::Ok } else { Seen::Missing },
+                ));
+            }
+        }
+    }
+    // Objects that nobody was told to be gone and nobody changed are listed and read as they were made: nothing to judge
+    // is lost with a list that ended before they were made.
+    for object in objects.values_mut() {
+        let made = object.iter().map(|operation| operation.call.begin).min().unwrap_or_default();
+        object.retain(|operation| operation.call.end >= made);
+    }
+    objects
+}
+
+fn first_value(op: &Op) -> Option<String> {
+    match op {
+        Op::CreateKey { .. } => Some(String::new()),
+        Op::CreateChannel { name } => Some(name.clone()),
+        Op::CreateEndpoint { hook } => Some(endpoint(hook, true)),
+        _ => None,
+    }
+}
+
+/// The operation of a call on one object; none when its answer binds nobody.
+fn on_one(call: &Call) -> Option<(&str, Operation<'_>)> {
+    let (id, kind) = match &call.op {
+        Op::UseKey { key } => (key, Kind::Read),
+        Op::RevokeKey { key } => (key, Kind::End),
+        Op::ReadChannel { channel } => (channel, Kind::Read),
+        Op::RenameChannel { channel, name } => (channel, Kind::Change(name.clone())),
+        Op::DeleteChannel { channel } => (channel, Kind::End),
+        Op::ReadEndpoint { endpoint } => (endpoint, Kind::Read),
+        Op::ChangeEndpoint { endpoint: id, hook, enabled } => (id, Kind::Change(endpoint(hook, *enabled))),
+        Op::DeleteEndpoint { endpoint } => (endpoint, Kind::End),
+        _ => return None,
+    };
+    let seen = match (&kind, call.answer(), call.refusal()) {
+        (Kind::Read, Some(Answer::Channel { name }), _) => Seen::Value(name.clone()),
+        (Kind::Read, Some(Answer::Endpoint { hook, enabled }), _) => Seen::Value(endpoint(hook, *enabled)),
+        (_, Some(_), _) => Seen::Ok,
+        (_, None, Some(code)) if GONE.contains(&code) => Seen::Missing,
+        (Kind::Read, None, _) | (_, None, Some(_)) => return None,
+        (_, None, None) => Seen::Unknown,
+    };
+    Some((id, Operation::new(call, kind, seen)))
+}
+
+/// Codes that say that an object has come to its end.
+const GONE: [&str; 6] =
+    ["auth_revoked", "auth_invalid", "channel_not_found", "webhook_endpoint_not_found", "not_found", "no_op"];
+
+fn endpoint(hook: &str, enabled: bool) -> String {
+    format!("{hook}{}", if enabled { "" } else { " (off)" })
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Make(String),
+    Change(String),
+    End,
+    Read,
+    /// Whether a list shows it.
+    List,
+}
+
+#[derive(Clone, Debug)]
+enum Seen {
+    Ok,
+    Value(String),
+    Missing,
+    Unknown,
+}
+
+#[derive(Clone, Debug)]
+struct Operation<'a> {
+    call: &'a Call,
+    /// None when it may still have its effect.
+    ended: Option<At>,
+    kind: Kind,
+    seen: Seen,
+}
+
+impl<'a> Operation<'a> {
+    fn new(call: &'a Call, kind: Kind, seen: Seen) -> Self {
+        let ended = (!matches!(seen, Seen::Unknown)).then_some(call.end);
+        Self { call, ended, kind, seen }
+    }
+
+    fn is_update(&self) -> bool {
+        matches!(self.kind, Kind::Make(_) | Kind::Change(_) | Kind::End)
+    }
+}
+
+impl std::fmt::Display for Operation<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Call { begin, end, node, client, .. } = self.call;
+        write!(f, "{begin} to {end}, node {node}, client {client}: {:?} answered {:?}", self.kind, self.seen)
+    }
+}
+
+/// What is known of an object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum State {
+    Unmade,
+    Is(String),
+    Gone,
+}
+
+struct Object;
+
+impl Specification for Object {
+    type State = State;
+    type Operation = (Kind, Seen);
+
+    fn init() -> State {
+        State::Unmade
+    }
+
+    fn apply((kind, seen): &Self::Operation, state: &State) -> (bool, State) {
+        use State::{Gone, Is, Unmade};
+        match (kind, seen, state) {
+            (Kind::Make(value), _, Unmade) => (true, Is(value.clone())),
+            (Kind::Change(value), Seen::Ok | Seen::Unknown, Is(_)) => (true, Is(value.clone())),
+            (Kind::End, Seen::Ok | Seen::Unknown, Is(_)) => (true, Gone),
+            (Kind::Read, Seen::Value(value), Is(is)) => (value == is, state.clone()),
+            (Kind::Read | Kind::List, Seen::Ok, Is(_))
+            | (Kind::List, Seen::Missing, Unmade)
+            | (_, Seen::Missing, Gone)
+            | (_, Seen::Unknown, _) => (true, state.clone()),
+            _ => (false, state.clone()),
+        }
+    }
+}
+
+fn is_linearizable<'o, 'a: 'o>(operations: impl Iterator<Item = &'o Operation<'a>>) -> bool {
+    // At one moment calls come before answers: what touches is concurrent.
+    let mut actions = Vec::new();
+    for (process, operation) in operations.enumerate() {
+        let what = (operation.kind.clone(), operation.seen.clone());
+        actions.push(((operation.call.begin, false), process, Action::Call(what.clone())));
+        actions.push(((operation.ended.unwrap_or(At(u64::MAX)), true), process, Action::Response(what)));
+    }
+    actions.sort_by_key(|(at, ..)| *at);
+    let actions: Vec<_> = actions.into_iter().map(|(_, process, action)| (process, action)).collect();
+    actions.is_empty() || WGLChecker::<Object>::is_linearizable(History::from_actions(actions))
+}

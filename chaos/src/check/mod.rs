@@ -1,0 +1,49 @@
+//! Judges over what was collected of a run: one pure function for each invariant of the design, section 11.
+//!
+//! A judge allows what the interface allows and nothing else: an outcome that nobody knows binds neither way, a fault
+//! that was in force excuses what it can bring about and no more.
+
+pub mod verdict;
+
+mod damage;
+mod deliveries;
+mod directory;
+mod limits;
+mod liveness;
+mod lost;
+mod order;
+mod refused;
+mod repeats;
+mod replicas;
+mod sessions;
+mod tenancy;
+
+pub use verdict::{Finding, Invariant, Verdict, Violation};
+
+use crate::history::Collected;
+
+/// Judges a run by all invariants.
+pub fn judge(collected: &Collected) -> Verdict {
+    Verdict { findings: Invariant::ALL.into_iter().map(|invariant| judge_one(invariant, collected)).collect() }
+}
+
+/// Judges a run by one invariant.
+pub fn judge_one(invariant: Invariant, collected: &Collected) -> Finding {
+    let mut finding = Finding::new(invariant);
+    let judge = match invariant {
+        Invariant::I1 => lost::judge,
+        Invariant::I2 => repeats::judge,
+        Invariant::I3 => sessions::judge,
+        Invariant::I4 => order::judge,
+        Invariant::I5 => deliveries::judge,
+        Invariant::I6 => refused::judge,
+        Invariant::I7 => limits::judge,
+        Invariant::I8 => directory::judge,
+        Invariant::I9 => replicas::judge,
+        Invariant::I10 => liveness::judge,
+        Invariant::I11 => damage::judge,
+        Invariant::I12 => tenancy::judge,
+    };
+    judge(collected, &mut finding);
+    finding
+}

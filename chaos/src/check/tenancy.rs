@@ -1,0 +1,106 @@
+//! I12: no tenant sees or touches another's anything, through any node.
+
+use std::collections::HashMap;
+
+use super::verdict::{Finding, figure};
+use crate::history::{Answer, Collected, Op, Outcome, Record};
+
+pub fn judge(run: &Collected, finding: &mut Finding) {
+    let owners = Owners::of(run);
+    trespasses(run, finding);
+    lists(run, &owners, finding);
+    events(run, &owners, finding);
+}
+
+/// Another's resource is a missing one: 404 and nothing else, unless the caller was not let in at all.
+fn trespasses(run: &Collected, finding: &mut Finding) {
+    let (mut tried, mut missing) = (0, 0);
+    for call in run.calls() {
+        let Op::Trespass { what } = &call.op else { continue };
+        tried += 1;
+        let evidence =
+            || [format!("{what} by {} through node {} at {}: {:?}", call.tenant, call.node, call.begin, call.outcome)];
+        match &call.outcome {
+            Outcome::Done(_) => finding.violated("a tenant was let at another's", evidence()),
+            Outcome::Refused { status: 404 | 429, .. } => missing += 1,
+            Outcome::Refused { .. } => finding.violated("a tenant could tell another's from a missing one", evidence()),
+            Outcome::Unknown { .. } => {}
+        }
+    }
+    finding.count(format!("{} tries at another's, {} answered as missing", figure(tried), figure(missing)));
+}
+
+fn lists(run: &Collected, owners: &Owners, finding: &mut Finding) {
+    let mut listed = 0;
+    for call in run.calls() {
+        let Some(Answer::Ids { ids }) = call.answer().filter(|_| is_list(&call.op)) else { continue };
+        listed += 1;
+        let foreign: Vec<_> = ids.iter().filter(|id| owners.is_foreign(id, &call.tenant)).cloned().collect();
+        if !foreign.is_empty() {
+            let what = format!("{:?} of {} through node {} shows another's", call.op, call.tenant, call.node);
+            finding.violated(what, [format!("at {}: {}", call.begin, foreign.join(", "))]);
+        }
+    }
+    finding.count(format!("{} lists", figure(listed)));
+}
+
+fn is_list(op: &Op) -> bool {
+    matches!(op, Op::ListChannels | Op::ListEndpoints | Op::ListMessages)
+}
+
+fn events(run: &Collected, owners: &Owners, finding: &mut Finding) {
+    let (mut webhooks, mut frames) = (0, 0);
+    for record in &run.records {
+        match record {
+            Record::Webhook(request) => {
+                webhooks += 1;
+                let hears = owners.of_hooks.iter().find(|(hook, _)| request.hook.starts_with(hook.as_str()));
+                if let Some((_, tenant)) = hears.filter(|(_, tenant)| owners.is_foreign(&request.channel, tenant)) {
+                    let what = format!("{} of channel {} at {}", request.event_id, request.channel, request.at);
+                    finding.violated(format!("an endpoint of {tenant} heard of another's channel"), [what]);
+                }
+            }
+            Record::Frame(frame) => {
+                frames += 1;
+                if let Some(channel) = frame.channel.as_ref().filter(|id| owners.is_foreign(id, &frame.tenant)) {
+                    let what = format!(
+                        "{:?} of channel {channel} through node {} at {}",
+                        frame.event_id, frame.node, frame.at
+                    );
+                    finding.violated(format!("a stream of {} showed another's channel", frame.tenant), [what]);
+                }
+            }
+            Record::Call(_) | Record::Fault(_) | Record::Damage(_) | Record::Lead(_) => {}
+        }
+    }
+    finding.count(format!("{} webhooks and {} frames with their owner", figure(webhooks), figure(frames)));
+}
+
+/// Whose everything is.
+struct Owners<'a> {
+    of_ids: HashMap<&'a str, &'a str>,
+    of_hooks: Vec<(String, &'a str)>,
+}
+
+impl<'a> Owners<'a> {
+    fn of(run: &'a Collected) -> Self {
+        let stage = &run.evidence.stage;
+        let mut of_ids: HashMap<&str, &str> = HashMap::new();
+        of_ids.extend(stage.channels.iter().map(|channel| (channel.id.as_str(), channel.tenant.as_str())));
+        of_ids.extend(stage.endpoints.iter().map(|endpoint| (endpoint.id.as_str(), endpoint.tenant.as_str())));
+        let made = run.calls().filter_map(|call| call.made().map(|id| (id, call.tenant.as_str())));
+        of_ids.extend(made);
+        let mut of_hooks: Vec<_> =
+            stage.endpoints.iter().map(|endpoint| (endpoint.hook.clone(), endpoint.tenant.as_str())).collect();
+        of_hooks.extend(run.calls().filter_map(|call| match &call.op {
+            Op::CreateEndpoint { hook } | Op::ChangeEndpoint { hook, .. } => Some((hook.clone(), call.tenant.as_str())),
+            _ => None,
+        }));
+        Self { of_ids, of_hooks }
+    }
+
+    /// Whether something is known to be another's.
+    fn is_foreign(&self, id: &str, tenant: &str) -> bool {
+        self.of_ids.get(id).is_some_and(|owner| *owner != tenant)
+    }
+}

@@ -1,0 +1,87 @@
+//! What is asked of the network and of the gateway once everything has come to rest.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context;
+use reqwest::Method;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tests::http::Api;
+use tests::simulator::Simulator;
+
+use super::collected::{Delivery, Evidence, LedgerRow, Login, Stats};
+use crate::workload::cast::{Cast, api};
+use crate::workload::client::{Shared, Tenant, insist};
+
+/// Rows of one page of the gateway's lists.
+const PAGE: usize = 100;
+
+/// Asks for everything that judges look at, but the replicas' states.
+///
+/// # Errors
+/// When the network or the gateway does not answer, or otherwise than it should.
+pub async fn gather(shared: &Shared, cast: &Cast) -> anyhow::Result<Evidence> {
+    let (stage, simulator) = (cast.stage.clone(), shared.simulator());
+    let mut ledger: Vec<LedgerRow> = rows(simulator.ledger().await)?;
+    ledger.retain(|row| row.seq > cast.before.seq);
+    let (mut logins, mut inboxes) = (BTreeMap::new(), BTreeMap::new());
+    for channel in &stage.channels {
+        let own: Vec<Login> = rows(simulator.logins(&channel.number).await)?;
+        logins.insert(channel.number.clone(), own);
+        inboxes.insert(channel.recipient.clone(), rows(simulator.inbox(&channel.recipient).await)?);
+    }
+    let (mut failed, mut deliveries) = (BTreeMap::new(), BTreeMap::new());
+    for tenant in [&cast.main, &cast.stranger] {
+        let asked = "/v1/messages?direction=outbound&status=failed&deliveries=none";
+        for row in pages::<Value>(&api(shared, tenant), asked).await? {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            failed.insert(text(&row["message_id"]), text(&row["error"]["code"]));
+        }
+    }
+    for endpoint in stage.endpoints.iter().filter(|endpoint| endpoint.manner.takes_all()) {
+        let tenant: &Tenant = if endpoint.tenant == cast.main.name { &cast.main } else { &cast.stranger };
+        let asked = format!("/v1/webhook-endpoints/{}/deliveries?order=asc", endpoint.id);
+        deliveries.insert(endpoint.id.clone(), pages::<Delivery>(&api(shared, tenant), &asked).await?);
+    }
+    let stats = since(&cast.before.stats, &stats(&simulator).await?);
+    Ok(Evidence { stage, ledger, logins, stats, inboxes, failed, deliveries, ..Evidence::default() })
+}
+
+fn rows<T: DeserializeOwned>(rows: Vec<Value>) -> anyhow::Result<Vec<T>> {
+    let read = rows.into_iter().map(|row| serde_json::from_value(row.clone()).with_context(|| row.to_string()));
+    read.collect()
+}
+
+async fn stats(simulator: &Simulator) -> anyhow::Result<Stats> {
+    Ok(serde_json::from_value(simulator.stats().await)?)
+}
+
+/// What was counted after a moment.
+fn since(before: &Stats, now: &Stats) -> Stats {
+    Stats {
+        conflicts: now.conflicts - before.conflicts,
+        fenced: now.fenced - before.fenced,
+        late_writes: now.late_writes - before.late_writes,
+        accepted: now.accepted - before.accepted,
+        refused: now.refused - before.refused,
+        duplicates_dropped: now.duplicates_dropped - before.duplicates_dropped,
+        raw_sends: now.raw_sends - before.raw_sends,
+        redelivered: now.redelivered - before.redelivered,
+        logins: now.logins - before.logins,
+    }
+}
+
+/// All pages of a list of the gateway's.
+async fn pages<T: DeserializeOwned>(api: &Api, path: &str) -> anyhow::Result<Vec<T>> {
+    let (mut all, mut cursor) = (Vec::new(), None::<String>);
+    let joint = if path.contains('?') { '&' } else { '?' };
+    loop {
+        let after = cursor.map(|cursor| format!("&cursor={cursor}")).unwrap_or_default();
+        let page = insist(api, Method::GET, &format!("{path}{joint}limit={PAGE}{after}"), &Value::Null).await?;
+        all.extend(rows(page["data"].as_array().cloned().unwrap_or_default())?);
+        cursor = page["next_cursor"].as_str().map(str::to_owned);
+        if cursor.is_none() {
+            return Ok(all);
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Customers, connected channels and endpoints that are there from the beginning of a run to its end.
+
+use std::collections::HashSet;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use anyhow::Context;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use model::id::{CustomerId, Slot};
+use reqwest::Method;
+use serde_json::{Value, json};
+use tests::http::{Api, try_answer};
+
+use super::client::{Shared, Tenant, insist};
+use super::hooks::{Hooks, SECRET, hook};
+use crate::history::record::{Channel, Endpoint, Limited, Manner, Stage, Tenant as Named};
+use crate::history::{LedgerRow, Stats};
+
+/// From a scan to a connected channel, on a busy machine.
+const CONNECT: Duration = Duration::from_secs(60);
+const PAIRING_AT_ONCE: usize = 4;
+
+/// The small bucket: its burst, and what comes back in a second.
+const BURST: u32 = 15;
+const PER_SECOND: u32 = 4;
+
+/// Never empty during a run.
+const AMPLE: u32 = 1_000_000;
+
+/// Who plays, with their keys.
+pub struct Cast {
+    pub main: Tenant,
+    /// Tries what is the first one's.
+    pub stranger: Tenant,
+    /// Has a small bucket.
+    pub limited: Tenant,
+    pub stage: Stage,
+    /// Message ids that a 202 has promised, for whoever waits for them.
+    pub promised: Mutex<HashSet<String>>,
+    /// What the network had seen before, when the cluster is not new.
+    pub before: Before,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Before {
+    pub seq: u64,
+    pub stats: Stats,
+}
+
+impl Cast {
+    /// Makes all of it.
+    ///
+    /// # Errors
+    /// When a step does not succeed in time.
+    pub async fn gather(shared: &Shared, hooks: &Hooks, channels: usize) -> anyhow::Result<Self> {
+        let simulator = shared.simulator();
+        let ledger: Vec<LedgerRow> = serde_json::from_value(Value::Array(simulator.ledger().await))?;
+        let before = Before {
+            seq: ledger.last().map_or(0, |row| row.seq),
+            stats: serde_json::from_value(simulator.stats().await)?,
+        };
+        let main = customer(shared, "main", AMPLE, AMPLE).await?;
+        let stranger = customer(shared, "stranger", AMPLE, AMPLE).await?;
+        let limited = customer(shared, "limited", BURST, PER_SECOND).await?;
+        let tenants = [&main, &stranger, &limited].map(named).to_vec();
+
+        // Numbers that no earlier workload of the same network has used.
+        let first = 490_000_000_000_u64 + chrono::Utc::now().timestamp_millis() as u64 % 100_000_000 * 1_000;
+        let wanted: Vec<(Tenant, u64)> = std::iter::repeat_n(main.clone(), channels)
+            .chain([stranger.clone()])
+            .enumerate()
+            .map(|(index, tenant)| (tenant, first + 2 * index as u64))
+            .collect();
+        let channels: Vec<Channel> = stream::iter(wanted)
+            .map(|(tenant, number)| async move { paired(shared, &tenant, number).await })
+            .buffered(PAIRING_AT_ONCE)
+            .try_collect()
+            .await?;
+        let limited_home = Limited {
+            tenant: limited.name.clone(),
+            burst: f64::from(BURST),
+            per_second: f64::from(PER_SECOND),
+            home: home(shared, &limited.customer).await?,
+        };
+        let mut cast = Self {
+            stage: Stage { tenants, channels, endpoints: Vec::new(), limited: vec![limited_home] },
+            main,
+            stranger,
+            limited,
+            promised: Mutex::default(),
+            before,
+        };
+        cast.stage.endpoints = cast.endpoints(shared, hooks).await?;
+        Ok(cast)
+    }
+
+    /// The connected channels of a customer.
+    pub fn channels_of<'a>(&'a self, tenant: &'a Tenant) -> impl Iterator<Item = &'a Channel> + Clone {
+        self.stage.channels.iter().filter(|channel| channel.tenant == tenant.name)
+    }
+
+    /// Endpoints that take everything hear of everything; those that do not hear of one channel's sends, which is
+    /// enough to keep their circuits busy.
+    async fn endpoints(&self, shared: &Shared, hooks: &Hooks) -> anyhow::Result<Vec<Endpoint>> {
+        let everything = ["message.sent", "message.received", "message.status"];
+        let one = self.channels_of(&self.main).next().map(|channel| channel.id.clone());
+        let mut endpoints = Vec::new();
+        for (tenant, manner) in [
+            (&self.main, Manner::Good),
+            (&self.main, Manner::Flaky),
+            (&self.main, Manner::Slow),
+            (&self.main, Manner::Broken),
+            (&self.main, Manner::Hangs),
+            (&self.main, Manner::Cuts),
+            (&self.main, Manner::Gone),
+            (&self.main, Manner::Redirects),
+            (&self.stranger, Manner::Good),
+        ] {
+            let all = matches!(manner, Manner::Good | Manner::Flaky);
+            let events = if all { everything.to_vec() } else { vec!["message.sent"] };
+            let channel = if all { None } else { one.clone() };
+            let hook = hook(manner, &tenant.name);
+            let mut body = json!({ "url": hooks.url(&hook), "events": events, "signing_secret": SECRET });
+            if let Some(channel) = &channel {
+                body["channel_id"] = json!(channel);
+            }
+            let api = api(shared, tenant);
+            let made = insist(&api, Method::POST, "/v1/webhook-endpoints", &body).await?;
+            let id = text(&made, "id")?;
+            let events = events.into_iter().map(str::to_owned).collect();
+            endpoints.push(Endpoint { id, tenant: tenant.name.clone(), hook, events, channel, manner });
+        }
+        Ok(endpoints)
+    }
+}
+
+/// A customer at the first node.
+pub fn api(shared: &Shared, tenant: &Tenant) -> Api {
+    let map = shared.map();
+    map.nodes[0].customer(&shared.http, &tenant.key)
+}
+
+async fn customer(shared: &Shared, name: &str, burst: u32, per_second: u32) -> anyhow::Result<Tenant> {
+    let bucket = |burst: u32, per_second: u32| json!({ "burst": burst, "refill_per_second": per_second });
+    let limits = json!({ "customer": bucket(burst, per_second), "channel": bucket(AMPLE, AMPLE) });
+    let map = shared.map();
+    let operator = map.operator(&map.nodes[0], &shared.http);
+    let made =
+        insist(&operator, Method::POST, "/v1/admin/customers", &json!({ "name": name, "limits": limits })).await?;
+    Ok(Tenant { name: name.to_owned(), customer: text(&made, "id")?, key: text(&made["api_key"], "secret")? })
+}
+
+fn named(tenant: &Tenant) -> Named {
+    Named { name: tenant.name.clone(), customer: tenant.customer.clone() }
+}
+
+/// A channel that a phone has scanned, and which is connected. It writes to the number after its own.
+async fn paired(shared: &Shared, tenant: &Tenant, number: u64) -> anyhow::Result<Channel> {
+    let (api, simulator) = (api(shared, tenant), shared.simulator());
+    let (number, recipient) = (number.to_string(), (number + 1).to_string());
+    for phone in [&number, &recipient] {
+        insist(simulator.api(), Method::POST, "/phones", &json!({ "number": phone })).await?;
+    }
+    let made = insist(&api, Method::POST, "/v1/channels", &json!({ "name": format!("Channel {number}") })).await?;
+    let id = text(&made, "id")?;
+    let start = std::time::Instant::now();
+    let mut linked = false;
+    loop {
+        // A code is gone when its session ended meanwhile; there is another.
+        let (last, wanted) = if linked {
+            let path = format!("/v1/channels/{id}");
+            let answer = try_answer(api.request(Method::GET, &path)).await?;
+            (answer.text(), answer.status == 200 && answer.json()["status"] == "connected")
+        } else {
+            let qr = try_answer(api.request(Method::GET, &format!("/v1/channels/{id}/qr?format=raw"))).await?;
+            let scanned = if qr.status == 200 {
+                simulator.try_scan(&number, qr.json()["raw"].as_str().unwrap_or_default()).await
+            } else {
+                Err(qr.text())
+            };
+            linked = scanned.is_ok();
+            (scanned.err().unwrap_or_default(), false)
+        };
+        if wanted {
+            return Ok(Channel { id, tenant: tenant.name.clone(), number, recipient });
+        }
+        anyhow::ensure!(start.elapsed() < CONNECT, "{number} is not connected after {CONNECT:?}: {last}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// The group whose owner counts a customer's tokens: slots are dealt to shards in turn.
+async fn home(shared: &Shared, customer: &str) -> anyhow::Result<u16> {
+    let map = shared.map();
+    let operator = map.operator(&map.nodes[0], &shared.http);
+    let groups = insist(&operator, Method::GET, "/v1/admin/shards", &Value::Null).await?;
+    let rows = groups["data"].as_array().context("a list of shards")?;
+    let shards = rows.iter().filter(|row| row["kind"] == "shard").count();
+    let customer: CustomerId = serde_json::from_value(json!(customer))?;
+    Ok(Slot::of_customer(customer).0 % u16::try_from(shards)?.max(1) + 1)
+}
+
+fn text(body: &Value, field: &str) -> anyhow::Result<String> {
+    body[field].as_str().map(str::to_owned).with_context(|| format!("no {field} in {body}"))
+}

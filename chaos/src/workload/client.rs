@@ -1,0 +1,218 @@
+//! A client of the gateway: one call at a time, through whichever node, each with a deadline and each recorded.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use anyhow::Context;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use reqwest::Method;
+use serde_json::Value;
+use tests::http::{self, Api, try_answer};
+use tests::simulator::Simulator;
+use tokio_util::sync::CancellationToken;
+
+use crate::history::{Answer, Call, Op, Outcome, Record, Recorder};
+use crate::world::map::{Map, Maps, Place};
+
+/// Longer than the gateway itself waits for anything (10 s for an acceptance), shorter than a fault.
+const DEADLINE: Duration = Duration::from_secs(13);
+
+/// What all clients of a workload share.
+pub struct Shared {
+    pub maps: Maps,
+    pub http: reqwest::Client,
+    pub recorder: Arc<Recorder>,
+    /// No call begins after it.
+    pub stop: CancellationToken,
+    pub seed: u64,
+    clients: AtomicU32,
+}
+
+impl Shared {
+    pub fn new(maps: Maps, recorder: Arc<Recorder>, seed: u64) -> Self {
+        let (http, stop) = (http::client(), CancellationToken::new());
+        Self { maps, http, recorder, stop, seed, clients: AtomicU32::new(0) }
+    }
+
+    pub fn map(&self) -> Map {
+        self.maps.borrow().clone()
+    }
+
+    pub fn simulator(&self) -> Simulator {
+        self.map().simulator(&self.http)
+    }
+
+    /// A client of its own choices, which follow from the run's seed and its place among the clients.
+    pub fn client(self: &Arc<Self>, tenant: &Tenant) -> Client {
+        let id = self.clients.fetch_add(1, Ordering::Relaxed);
+        let dice = StdRng::seed_from_u64(self.seed ^ (u64::from(id) << 32));
+        Client { id, tenant: tenant.clone(), shared: self.clone(), dice }
+    }
+}
+
+/// A customer, as its clients know it.
+#[derive(Clone, Debug)]
+pub struct Tenant {
+    pub name: String,
+    pub customer: String,
+    pub key: String,
+}
+
+pub struct Client {
+    pub id: u32,
+    pub tenant: Tenant,
+    pub shared: Arc<Shared>,
+    pub dice: StdRng,
+}
+
+/// A request, before it is known who asks whom.
+pub struct Asked {
+    method: Method,
+    path: String,
+    body: Option<Value>,
+}
+
+impl Asked {
+    pub fn get(path: impl Into<String>) -> Self {
+        Self { method: Method::GET, path: path.into(), body: None }
+    }
+
+    pub fn post(path: impl Into<String>, body: Value) -> Self {
+        Self { method: Method::POST, path: path.into(), body: Some(body) }
+    }
+
+    pub fn patch(path: impl Into<String>, body: Value) -> Self {
+        Self { method: Method::PATCH, path: path.into(), body: Some(body) }
+    }
+
+    pub fn delete(path: impl Into<String>) -> Self {
+        Self { method: Method::DELETE, path: path.into(), body: None }
+    }
+
+    /// For people: `GET /v1/channels`.
+    pub fn told(&self) -> String {
+        format!("{} {}", self.method, self.path)
+    }
+}
+
+/// What a judge wants of a good answer.
+pub type Reading = fn(&Value) -> Option<Answer>;
+
+pub fn nothing(_: &Value) -> Option<Answer> {
+    Some(Answer::Nothing)
+}
+
+pub fn made(body: &Value) -> Option<Answer> {
+    Some(Answer::Made { id: body["id"].as_str()?.to_owned() })
+}
+
+impl Client {
+    pub fn is_stopped(&self) -> bool {
+        self.shared.stop.is_cancelled()
+    }
+
+    /// Any member of the cluster, as a balancer without health checks would choose it.
+    pub fn any_node(&mut self) -> Place {
+        let nodes = self.nodes();
+        nodes[self.dice.random_range(0..nodes.len())].clone()
+    }
+
+    pub fn nodes(&self) -> Vec<Place> {
+        self.shared.map().nodes
+    }
+
+    /// Waits about this long, or until the workload stops.
+    pub async fn pause(&mut self, about: Duration) {
+        let pause = about.mul_f64(self.dice.random_range(0.5..1.5));
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = self.shared.stop.cancelled() => {}
+        }
+    }
+
+    /// Asks a node and records what came of it.
+    pub async fn call(&self, node: &Place, op: Op, asked: Asked, read: Reading) -> Outcome {
+        self.call_with(&self.tenant.key, node, op, asked, read).await.0
+    }
+
+    /// The same with another key; gives the body of a good answer, too, for what is not recorded.
+    pub async fn call_with(&self, key: &str, node: &Place, op: Op, asked: Asked, read: Reading) -> (Outcome, Value) {
+        let api = Api::new(self.shared.http.clone(), &node.api, Some(key));
+        let mut request = api.request(asked.method, &asked.path).timeout(DEADLINE);
+        if let Some(body) = &asked.body {
+            request = request.json(body);
+        }
+        let begin = self.shared.recorder.now();
+        let (outcome, body) = judge_answer(try_answer(request).await, read);
+        self.record(node.id, begin, op, outcome.clone());
+        (outcome, body)
+    }
+
+    /// Lets a phone do something and records it as the network's.
+    pub async fn phone(&self, op: Op, path: &str, body: Value, read: Reading) -> Outcome {
+        let simulator = self.shared.simulator();
+        let request = simulator.api().request(Method::POST, path).timeout(DEADLINE).json(&body);
+        let begin = self.shared.recorder.now();
+        let (outcome, _) = judge_answer(try_answer(request).await, read);
+        self.record(0, begin, op, outcome.clone());
+        outcome
+    }
+
+    pub fn record(&self, node: u64, begin: crate::history::At, op: Op, outcome: Outcome) {
+        let (client, tenant, end) = (self.id, self.tenant.name.clone(), self.shared.recorder.now());
+        self.shared.recorder.write(&Record::Call(Call { client, tenant, node, begin, end, op, outcome }));
+    }
+}
+
+fn judge_answer(answer: Result<http::Answer, reqwest::Error>, read: Reading) -> (Outcome, Value) {
+    let unknown = |why: String| (Outcome::Unknown { why }, Value::Null);
+    match answer {
+        // Nothing was sent, so nothing can come of it.
+        Err(error) if error.is_connect() => {
+            (Outcome::Refused { status: 0, code: "no_connection".to_owned() }, Value::Null)
+        }
+        Err(error) => unknown(if error.is_timeout() { "no answer in time".to_owned() } else { error.to_string() }),
+        Ok(answer) => {
+            let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+            let code = body["error"]["code"].as_str().unwrap_or_default().to_owned();
+            match answer.status {
+                200..300 => match read(&body) {
+                    Some(read) => (Outcome::Done(read), body),
+                    None => unknown(format!("{} that cannot be read: {}", answer.status, answer.text())),
+                },
+                status @ 400..500 => (Outcome::Refused { status, code }, body),
+                status => unknown(format!("{status} {code}")),
+            }
+        }
+    }
+}
+
+/// Ids in a list's rows.
+pub fn ids_in(body: &Value, field: &str) -> Option<Answer> {
+    let rows = body["data"].as_array()?;
+    Some(Answer::Ids { ids: rows.iter().filter_map(|row| row[field].as_str().map(str::to_owned)).collect() })
+}
+
+/// A request of the setting up, which has to succeed; it is tried again while the cluster is still forming.
+pub async fn insist(api: &Api, method: Method, path: &str, body: &Value) -> anyhow::Result<Value> {
+    const PATIENCE: Duration = Duration::from_secs(60);
+    let start = std::time::Instant::now();
+    loop {
+        let request = api.request(method.clone(), path).timeout(DEADLINE).json(body);
+        let last = match try_answer(request).await {
+            Ok(answer) if (200..300).contains(&answer.status) => {
+                return if answer.body.is_empty() {
+                    Ok(Value::Null)
+                } else {
+                    serde_json::from_slice(&answer.body).with_context(|| format!("{method} {path}"))
+                };
+            }
+            Ok(answer) => format!("{} {}", answer.status, answer.text()),
+            Err(error) => error.to_string(),
+        };
+        anyhow::ensure!(start.elapsed() < PATIENCE, "{method} {path}: nothing but {last} within {PATIENCE:?}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}

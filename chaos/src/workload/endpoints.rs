@@ -1,0 +1,98 @@
+//! Endpoints are made, moved, switched off and on, read through all nodes, deleted, and asked for again, while events for
+//! them go on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::Pace;
+use super::cast::Cast;
+use super::client::{Asked, Client, Shared, ids_in, made, nothing};
+use super::hooks::{Hooks, SECRET, passing};
+use super::keys::{AGAIN, until_it_is_so};
+use crate::history::{Answer, Op, Outcome};
+use crate::world::map::Place;
+
+const CHANGES: usize = 4;
+/// Longer than what was on its way when an endpoint was switched off.
+const BETWEEN: Duration = Duration::from_millis(4500);
+const READ: Duration = Duration::from_millis(300);
+
+pub fn begin(shared: &Arc<Shared>, cast: &Arc<Cast>, hooks: &Hooks, pace: Pace, clients: &mut JoinSet<()>) {
+    for channel in cast.channels_of(&cast.main).cycle().take(pace.lives) {
+        let clients_of_one = [shared.client(&cast.main), shared.client(&cast.main), shared.client(&cast.main)];
+        clients.spawn(live(clients_of_one, channel.id.clone(), hooks.url("")));
+    }
+}
+
+async fn live([mut maker, mut reader, mut lister]: [Client; 3], channel: String, receiver: String) {
+    for number in 0_u64.. {
+        maker.pause(AGAIN).await;
+        if maker.is_stopped() {
+            return;
+        }
+        let id = maker.id;
+        let version = |version: usize| passing(&format!("{id}/{number}/{version}"));
+        let (hook, node) = (version(0), maker.any_node());
+        let body = json!({
+            "url": format!("{receiver}{hook}"),
+            "events": ["message.sent"],
+            "channel_id": channel,
+            "signing_secret": SECRET,
+        });
+        let asked = Asked::post("/v1/webhook-endpoints", body);
+        let Outcome::Done(Answer::Made { id }) = maker.call(&node, Op::CreateEndpoint { hook }, asked, made).await
+        else {
+            continue;
+        };
+        let hooks: Vec<_> = (1..=CHANGES).map(version).collect();
+        let ended = CancellationToken::new();
+        let changing = async {
+            for (change, hook) in hooks.into_iter().enumerate() {
+                maker.pause(BETWEEN).await;
+                // Off and on in turn, and moved each time.
+                let (enabled, node) = (change % 2 == 1, maker.any_node());
+                let body = json!({ "url": format!("{receiver}{hook}"), "enabled": enabled });
+                let op = Op::ChangeEndpoint { endpoint: id.clone(), hook, enabled };
+                maker.call(&node, op, Asked::patch(format!("/v1/webhook-endpoints/{id}"), body), nothing).await;
+            }
+            let deleting = Op::DeleteEndpoint { endpoint: id.clone() };
+            if until_it_is_so(&mut maker, deleting, || Asked::delete(format!("/v1/webhook-endpoints/{id}"))).await {
+                for node in maker.nodes() {
+                    read(&maker, &node, &id).await;
+                }
+            }
+            ended.cancel();
+        };
+        let reading = async {
+            while !ended.is_cancelled() {
+                let node = reader.any_node();
+                read(&reader, &node, &id).await;
+                reader.pause(READ).await;
+            }
+        };
+        let listing = async {
+            while !ended.is_cancelled() {
+                let node = lister.any_node();
+                let asked = Asked::get("/v1/webhook-endpoints");
+                lister.call(&node, Op::ListEndpoints, asked, |body| ids_in(body, "id")).await;
+                lister.pause(3 * READ).await;
+            }
+        };
+        futures::join!(changing, reading, listing);
+    }
+}
+
+async fn read(client: &Client, node: &Place, id: &str) {
+    let op = Op::ReadEndpoint { endpoint: id.to_owned() };
+    client.call(node, op, Asked::get(format!("/v1/webhook-endpoints/{id}")), shown).await;
+}
+
+fn shown(body: &Value) -> Option<Answer> {
+    // What comes before the path is the receiver's own address.
+    let path = body["url"].as_str()?.splitn(4, '/').nth(3)?;
+    Some(Answer::Endpoint { hook: format!("/{path}"), enabled: body["enabled"].as_bool()? })
+}

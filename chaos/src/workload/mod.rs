@@ -1,0 +1,111 @@
+//! What goes on in a cluster while it is broken: customers, their clients, phones and receivers, by a seed.
+//!
+//! Everything is recorded as it is seen from outside. The pace is bounded so that three nodes on two cores have room
+//! left, and every call has a deadline.
+//!
+//! - [`cast`]: customers, connected channels and endpoints that are there from the beginning to the end.
+//! - [`client`]: one call at a time, recorded.
+//! - [`hooks`]: the receivers, good and bad.
+//! - `sends`, `keys`, `channels`, `endpoints`, `streams`, `strangers`, `limits`: what each kind of client does.
+//! - [`rest`]: waiting for the cluster to heal, and for what is under way to arrive.
+
+pub mod cast;
+pub mod client;
+pub mod hooks;
+pub mod rest;
+
+mod channels;
+mod endpoints;
+mod keys;
+mod leads;
+mod limits;
+mod sends;
+mod strangers;
+mod streams;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::task::JoinSet;
+
+use crate::history::{At, Evidence, Liveness, Recorder};
+use crate::world::map::Maps;
+use cast::Cast;
+use client::Shared;
+use hooks::Hooks;
+
+/// How much goes on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pace {
+    /// Connected channels of the first customer.
+    pub channels: usize,
+    /// Sends a second, over all channels.
+    pub sends: f64,
+    /// Messages that phones write, a second.
+    pub inbound: f64,
+    /// Keys, endpoints and channels that live at a time, of each kind.
+    pub lives: usize,
+    pub streams: usize,
+    /// Calls a second against a small bucket.
+    pub draws: f64,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { channels: 8, sends: 20.0, inbound: 3.0, lives: 1, streams: 2, draws: 10.0 }
+    }
+}
+
+/// A workload that goes on until it is stopped.
+pub struct Workload {
+    shared: Arc<Shared>,
+    cast: Arc<Cast>,
+    hooks: Hooks,
+    clients: JoinSet<()>,
+}
+
+impl Workload {
+    /// Makes customers, pairs channels, and lets all clients begin.
+    ///
+    /// # Errors
+    /// When something that is there from the beginning cannot be made within a minute.
+    pub async fn start(maps: Maps, seed: u64, recorder: Arc<Recorder>, pace: Pace) -> anyhow::Result<Self> {
+        let shared = Arc::new(Shared::new(maps, recorder.clone(), seed));
+        let hooks = Hooks::start(shared.map().receivers, recorder).await.context("webhook receivers")?;
+        let cast = Arc::new(Cast::gather(&shared, &hooks, pace.channels).await.context("setting the stage")?);
+        let mut clients = JoinSet::new();
+        sends::begin(&shared, &cast, pace, &mut clients);
+        keys::begin(&shared, &cast, pace, &mut clients);
+        channels::begin(&shared, &cast, pace, &mut clients);
+        endpoints::begin(&shared, &cast, &hooks, pace, &mut clients);
+        streams::begin(&shared, &cast, pace, &mut clients);
+        strangers::begin(&shared, &cast, &mut clients);
+        limits::begin(&shared, &cast, pace, &mut clients);
+        leads::begin(&shared, &cast, &mut clients);
+        Ok(Self { shared, cast, hooks, clients })
+    }
+
+    /// Waits until every channel is connected and a send was taken through every node, while all goes on. `since` is
+    /// when the last fault had ended.
+    pub async fn heal(&self, since: At, bound: Duration) -> Liveness {
+        rest::heal(&self.shared, &self.cast, since, bound).await
+    }
+
+    /// Ends all clients, waits until what they were promised has arrived, or for as long as that may take, and gathers
+    /// what the network and the gateway know. The replicas' states are the world's to add.
+    ///
+    /// # Errors
+    /// When a client panicked, or the network or the gateway does not tell what it knows.
+    pub async fn stop(mut self, liveness: Option<Liveness>) -> anyhow::Result<Evidence> {
+        self.shared.stop.cancel();
+        while let Some(ended) = self.clients.join_next().await {
+            ended.context("a client of the workload panicked")?;
+        }
+        rest::settle(&self.shared, &self.cast).await?;
+        let evidence = crate::history::gather::gather(&self.shared, &self.cast).await?;
+        // Receivers stay until nothing more is asked, so that nothing fails for want of them.
+        drop(self.hooks);
+        Ok(Evidence { liveness, ..evidence })
+    }
+}
