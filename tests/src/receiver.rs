@@ -186,6 +186,11 @@ impl Receiver {
         ids
     }
 
+    /// The requests so far, which are forgotten here: for whoever counts many.
+    pub fn take(&self) -> Vec<Received> {
+        std::mem::take(&mut *self.shared.received.lock().expect("no holder panics"))
+    }
+
     pub fn clear(&self) {
         self.shared.received.lock().expect("no holder panics").clear();
     }

@@ -6,7 +6,6 @@ use std::time::Instant;
 use anyhow::{Context, ensure};
 use hdrhistogram::Histogram;
 use serde_json::json;
-use tests::http::{Api, client};
 
 use crate::bench::caller::request;
 use crate::bench::plan::{Plan, Sides};
@@ -77,7 +76,7 @@ pub async fn measure(sides: &Sides, plan: &Plan, tell: impl Fn(&str)) -> anyhow:
 /// # Errors
 /// When the operator's port does not tell.
 pub async fn owners(target: &Cluster, channels: &[Channel]) -> anyhow::Result<Vec<u64>> {
-    let operator = Api::new(client(), &target.dev.nodes[0].ops, Some(&target.dev.operator_token));
+    let operator = target.operator();
     let mut owners = Vec::new();
     for channel in channels {
         let row = want(operator.get(&format!("/v1/admin/channels/{}", channel.id)).await, 200)?;

@@ -2,7 +2,8 @@
 //!
 //! What is measured, by the numbers of the targets:
 //!
-//! - B1 [`throughput`], B2 [`accepting`], B3 [`forwarding`], B5 [`failover`], B10 [`limiting`].
+//! - B1 [`throughput`], B2 [`accepting`], B3 [`forwarding`], B4 [`hearing`], B5 [`failover`] and [`returning`],
+//!   B6 [`restarting`], B7 and B8 [`idle`], B9 [`joining`], B10 [`limiting`]; [`suite`] runs them.
 //! - [`sends`] and [`waiting`] have no targets: what sends cost, and what deliveries that wait cost them.
 //!
 //! With what:
@@ -23,12 +24,17 @@ pub mod etcd;
 pub mod failover;
 pub mod forwarding;
 pub mod healthy;
+pub mod hearing;
+pub mod idle;
+pub mod joining;
 pub mod limiting;
 pub mod machine;
 pub mod open;
 pub mod plan;
 pub mod report;
+pub mod restarting;
 pub mod results;
+pub mod returning;
 pub mod sends;
 pub mod suite;
 pub mod tally;

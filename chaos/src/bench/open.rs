@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context;
 use tokio::sync::Semaphore;
@@ -45,6 +45,18 @@ pub struct Outcome {
     /// Calls that no worker was free for until the end; their waits are in the latencies.
     pub unserved: u64,
     pub taken: Vec<String>,
+    /// Calls that were made, those of the warm-up too.
+    pub calls: u64,
+    pub counted_from: SystemTime,
+    begin: SystemTime,
+    per_second: f64,
+}
+
+impl Outcome {
+    /// When a call should have begun.
+    pub fn time_of(&self, n: u64) -> SystemTime {
+        self.begin + Duration::from_secs_f64(n as f64 / self.per_second)
+    }
 }
 
 impl Shared {
@@ -99,7 +111,16 @@ impl Load {
         }
         let accepted_per_second = accepted as f64 / length.as_secs_f64();
         let summary = Summary { accepted, accepted_per_second, ..whole.summary(length)? };
-        Ok(Outcome { summary, unserved, taken: whole.taken })
+        let begin = SystemTime::now() - self.shared.begin.elapsed();
+        Ok(Outcome {
+            summary,
+            unserved,
+            taken: whole.taken,
+            calls: served,
+            counted_from: begin + self.shared.counted_from.saturating_duration_since(self.shared.begin),
+            begin,
+            per_second: self.shared.per_second,
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::bench::machine::Facts;
 
@@ -38,6 +38,7 @@ impl Spread {
 pub enum Target {
     AtLeast(f64),
     AtMost(f64),
+    Between(f64, f64),
     /// It is there to explain another.
     None,
 }
@@ -47,6 +48,7 @@ impl Target {
         match self {
             Self::AtLeast(least) => Some(value >= least),
             Self::AtMost(most) => Some(value <= most),
+            Self::Between(least, most) => Some((least..=most).contains(&value)),
             Self::None => None,
         }
     }
@@ -101,6 +103,9 @@ impl Row {
         let target = match (self.target, self.met) {
             (Target::AtLeast(least), Some(met)) => format!("≥ {}{unit}: {}", figure(least), verdict(met)),
             (Target::AtMost(most), Some(met)) => format!("≤ {}{unit}: {}", figure(most), verdict(met)),
+            (Target::Between(least, most), Some(met)) => {
+                format!("{} to {}{unit}: {}", figure(least), figure(most), verdict(met))
+            }
             _ => String::new(),
         };
         let value = format!("{}{unit}", figure(self.value.median));
@@ -128,6 +133,14 @@ pub struct Section {
     pub details: Value,
 }
 
+impl Section {
+    /// Both, as one.
+    pub fn and(mut self, other: Self) -> Self {
+        self.rows.extend(other.rows);
+        Self { rows: self.rows, details: json!([self.details, other.details]) }
+    }
+}
+
 /// A whole run.
 #[derive(Debug, Serialize)]
 pub struct Results {
@@ -135,6 +148,8 @@ pub struct Results {
     /// Shorter than what figures should be taken from.
     pub quick: bool,
     pub sections: Vec<Section>,
+    /// Benchmarks that could not be taken to their end, and why.
+    pub failures: Vec<String>,
 }
 
 const HEADING: &str = "| | Measure | Median | Range (trials) | Target | Made of |\n|---|---|---|---|---|---|\n";
@@ -154,7 +169,8 @@ impl Results {
     pub fn markdown(&self) -> String {
         let quick = if self.quick { " A quick run: shorter than figures should be taken from." } else { "" };
         let rows = table(self.sections.iter().flat_map(|section| &section.rows));
-        format!("{}.{quick}\n\n{rows}", self.machine.lines().replace('\n', "; "))
+        let failures: String = self.failures.iter().map(|failure| format!("\nNot measured: {failure}\n")).collect();
+        format!("{}.{quick}\n\n{rows}{failures}", self.machine.lines().replace('\n', "; "))
     }
 }
 

@@ -1,53 +1,127 @@
 //! The benchmarks by number, and a run of several of them.
 
-use clap::ValueEnum;
+use std::panic::AssertUnwindSafe;
+
+use futures::FutureExt;
 
 use crate::bench::machine::Facts;
 use crate::bench::plan::{Plan, Sides};
 use crate::bench::results::{Results, Section, table};
-use crate::bench::{accepting, failover, forwarding, limiting, throughput};
+use crate::bench::{
+    accepting, failover, forwarding, hearing, idle, joining, limiting, restarting, returning, throughput,
+};
 
 /// A benchmark.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug)]
 pub enum Benchmark {
+    /// Those that need both sides.
+    Beside(Beside),
+    /// Those that make clusters of their own; nothing else runs meanwhile.
+    Alone(Alone),
+}
+
+/// Of a cluster and etcd that several benchmarks share.
+#[derive(Clone, Copy, Debug)]
+pub enum Beside {
     B1,
     B2,
     B3,
-    B10,
+    B4,
     B5,
+    B10,
 }
 
-impl Benchmark {
-    /// All, in the order in which they disturb each other least.
-    pub fn all() -> &'static [Self] {
-        Self::value_variants()
-    }
+/// Of clusters that are made for it.
+#[derive(Clone, Copy, Debug)]
+pub enum Alone {
+    B6,
+    /// Both want a cluster that grows.
+    B7AndB8,
+    B9,
 }
 
-/// Runs benchmarks one after the other, and shows the rows of each when it ends.
+/// All: first those that share a cluster, and of these the one that kills its nodes last.
+pub const ALL: [Benchmark; 9] = [
+    Benchmark::Beside(Beside::B1),
+    Benchmark::Beside(Beside::B2),
+    Benchmark::Beside(Beside::B3),
+    Benchmark::Beside(Beside::B10),
+    Benchmark::Beside(Beside::B4),
+    Benchmark::Beside(Beside::B5),
+    Benchmark::Alone(Alone::B6),
+    Benchmark::Alone(Alone::B9),
+    Benchmark::Alone(Alone::B7AndB8),
+];
+
+/// Runs benchmarks one after the other, and shows the rows of each when it ends. One that cannot be taken to its end does not
+/// keep the others from theirs.
 ///
 /// # Errors
-/// When one could not be taken to its end.
+/// When the machine does not tell what it is.
 pub async fn run(benchmarks: &[Benchmark], plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Results> {
     let machine = Facts::now()?;
     tell(&machine.lines());
-    let mut sides = None;
-    let mut sections = Vec::new();
+    let mut shared = None;
+    let (mut sections, mut failures) = (Vec::new(), Vec::new());
     for benchmark in benchmarks {
         tell(&format!("\n{benchmark:?}"));
-        let sides = match &mut sides {
-            Some(sides) => sides,
-            empty => empty.insert(Sides::start(plan, &tell).await?),
+        let measuring = async {
+            match benchmark {
+                Benchmark::Beside(benchmark) => with_sides(*benchmark, &mut shared, plan, &tell).await,
+                Benchmark::Alone(benchmark) => {
+                    shared = None;
+                    alone(*benchmark, plan, &tell).await
+                }
+            }
         };
-        let section: Section = match benchmark {
-            Benchmark::B1 => throughput::measure(sides, plan, &tell).await?,
-            Benchmark::B2 => accepting::measure(sides, plan, &tell).await?,
-            Benchmark::B3 => forwarding::measure(sides, plan, &tell).await?,
-            Benchmark::B10 => limiting::measure(sides, plan, &tell).await?,
-            Benchmark::B5 => failover::section(sides, plan, &tell).await?,
-        };
-        tell(&table(&section.rows));
-        sections.push(section);
+        // The harness of the tests panics where a step fails, and says why on stderr.
+        let outcome = AssertUnwindSafe(measuring).catch_unwind().await;
+        let outcome = outcome.unwrap_or_else(|_| Err(anyhow::anyhow!("a step failed")));
+        match outcome {
+            Ok(section) => {
+                tell(&table(&section.rows));
+                sections.push(section);
+            }
+            Err(error) => {
+                // What it left behind is nothing to measure on.
+                shared = None;
+                let failure = format!("{benchmark:?}: {error:#}");
+                tell(&failure);
+                failures.push(failure);
+            }
+        }
     }
-    Ok(Results { machine, quick: plan.quick, sections })
+    Ok(Results { machine, quick: plan.quick, sections, failures })
+}
+
+async fn with_sides(
+    benchmark: Beside,
+    shared: &mut Option<Sides>,
+    plan: &Plan,
+    tell: &impl Fn(&str),
+) -> anyhow::Result<Section> {
+    let sides = match shared {
+        Some(sides) => sides,
+        empty => empty.insert(Sides::start(plan, tell).await?),
+    };
+    match benchmark {
+        Beside::B1 => throughput::measure(sides, plan, tell).await,
+        Beside::B2 => accepting::measure(sides, plan, tell).await,
+        Beside::B3 => forwarding::measure(sides, plan, tell).await,
+        Beside::B4 => hearing::measure(sides, plan, tell).await,
+        Beside::B5 => {
+            let takeover = failover::section(sides, plan, tell).await?;
+            let sessions = returning::measure(&sides.target, plan, tell).await?;
+            Ok(takeover.and(sessions))
+        }
+        Beside::B10 => limiting::measure(sides, plan, tell).await,
+    }
+}
+
+async fn alone(benchmark: Alone, plan: &Plan, tell: &impl Fn(&str)) -> anyhow::Result<Section> {
+    match benchmark {
+        Alone::B6 => restarting::measure(plan, tell).await,
+        Alone::B7AndB8 => idle::measure(plan, tell).await,
+        Alone::B9 => joining::measure(plan, tell).await,
+    }
 }

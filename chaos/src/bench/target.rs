@@ -89,7 +89,8 @@ impl Target {
         Api::new(client(), &self.dev.nodes[0].api, Some(&self.dev.api_key))
     }
 
-    /// Waits until every node owns a shard and `channels` are connected: leadership comes back to a restarted node.
+    /// Waits until every node that is not drained owns a shard and `channels` are connected: leadership comes back to a
+    /// restarted node.
     ///
     /// # Errors
     /// When they are not in time.
@@ -97,14 +98,15 @@ impl Target {
         let start = Instant::now();
         loop {
             let nodes = self.node_rows().await?;
-            let owners = nodes.iter().filter(|row| row["owns"].as_array().is_some_and(|shards| !shards.is_empty()));
-            let (owners, connected) = (owners.count(), connected_at(&nodes));
-            if owners == self.dev.nodes.len() && connected >= channels {
+            let has_its_part =
+                |row: &&Value| row["leads"] == 0 || row["owns"].as_array().is_some_and(|shards| !shards.is_empty());
+            let (placed, connected) = (nodes.iter().filter(has_its_part).count(), connected_at(&nodes));
+            if placed == self.dev.nodes.len() && connected >= channels {
                 return Ok(());
             }
             ensure!(
                 start.elapsed() < CONNECT,
-                "{owners} nodes own shards and {connected} of {channels} channels are connected after {CONNECT:?}"
+                "{placed} nodes own their part and {connected} of {channels} channels are connected after {CONNECT:?}"
             );
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
@@ -118,8 +120,36 @@ impl Target {
         Ok(connected_at(&self.node_rows().await?))
     }
 
+    /// The operator at the first node.
+    pub fn operator(&self) -> Api {
+        Api::new(client(), &self.dev.nodes[0].ops, Some(&self.dev.operator_token))
+    }
+
+    /// How many sessions a node holds, by its id.
+    ///
+    /// # Errors
+    /// When the operator's port does not tell.
+    pub async fn sessions_of(&self, node: u64) -> anyhow::Result<u64> {
+        let row = self.node_row(node).await?;
+        row["channels_connected"].as_u64().with_context(|| format!("node {node} does not tell: {row}"))
+    }
+
+    /// How many shards a node owns, by its id.
+    ///
+    /// # Errors
+    /// When the operator's port does not tell.
+    pub async fn owned_by(&self, node: u64) -> anyhow::Result<usize> {
+        let row = self.node_row(node).await?;
+        Ok(row["owns"].as_array().with_context(|| format!("node {node} does not tell: {row}"))?.len())
+    }
+
+    async fn node_row(&self, node: u64) -> anyhow::Result<Value> {
+        let rows = self.node_rows().await?;
+        rows.into_iter().find(|row| row["id"] == node).with_context(|| format!("there is no node {node}"))
+    }
+
     async fn node_rows(&self) -> anyhow::Result<Vec<Value>> {
-        let operator = Api::new(client(), &self.dev.nodes[0].ops, Some(&self.dev.operator_token));
+        let operator = self.operator();
         let answer = try_answer(operator.request(reqwest::Method::GET, "/v1/admin/nodes")).await?;
         let nodes = want(answer, 200)?;
         Ok(nodes["data"].as_array().context("a list has data")?.clone())

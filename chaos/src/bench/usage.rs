@@ -79,16 +79,15 @@ impl Usage {
     }
 }
 
-/// Resident memory of a process, in MiB.
+/// Resident memory of a process, in KiB.
 ///
 /// # Errors
 /// When the process is gone.
-pub fn resident_mib(pid: i32) -> anyhow::Result<u64> {
+pub fn resident_kib(pid: i32) -> anyhow::Result<u64> {
     let path = format!("/proc/{pid}/status");
     let status = std::fs::read_to_string(&path).with_context(|| path.clone())?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
-    let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().with_context(|| line.to_owned())?;
-    Ok(kib / 1_024)
+    line.trim().trim_end_matches("kB").trim().parse().with_context(|| line.to_owned())
 }
 
 /// What all cores have done since the machine started.

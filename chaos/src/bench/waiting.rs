@@ -130,7 +130,8 @@ impl Bench<'_> {
             self.healthy.measure(stop.clone())
         );
         let attempts = usage::attempts(dev).await.unwrap_or_default().saturating_sub(before);
-        let node_mib = dev.nodes.iter().map(|node| usage::resident_mib(node.pid)).collect::<anyhow::Result<_>>()?;
+        let node_mib = dev.nodes.iter().map(|node| Ok(usage::resident_kib(node.pid)? / 1_024));
+        let node_mib = node_mib.collect::<anyhow::Result<_>>()?;
         Ok(Phase { name, deliveries_due, node_mib, attempts, webhook: webhook?, pairs: pairs? })
     }
 

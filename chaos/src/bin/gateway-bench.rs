@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use chaos::bench::plan::Plan;
-use chaos::bench::suite::{self, Benchmark};
+use chaos::bench::suite::{self, Alone, Benchmark, Beside};
 use chaos::bench::target::Target;
 use chaos::bench::{report, sends, waiting};
 use clap::{Args, Parser, Subcommand};
@@ -36,16 +36,28 @@ enum Command {
     #[command(visible_alias = "throughput")]
     B1(PlanArgs),
     /// B2: p99 of accept at half of etcd's peak, open loop ÷ etcd's
-    #[command(visible_alias = "accepting")]
+    #[command(visible_alias = "latency")]
     B2(PlanArgs),
     /// B3: accept through a non-owner minus through the owner
     #[command(visible_alias = "forwarding")]
     B3(PlanArgs),
-    /// B5: kill of an owner to the first 202 of its channels ÷ etcd's leader to its next put
+    /// B4: event to webhook at 500 events a second, and with a tenth of the endpoints hanging
+    #[command(visible_alias = "webhooks")]
+    B4(PlanArgs),
+    /// B5: kill of an owner to the first 202 of its channels ÷ etcd's leader to its next put; sessions back
     #[command(visible_alias = "failover")]
     B5(PlanArgs),
+    /// B6: rolling restart of three nodes under 500 sends a second
+    #[command(visible_alias = "restart")]
+    B6(PlanArgs),
+    /// B7 and B8: memory of an idle channel, and CPU of a send, at growing numbers of channels
+    #[command(visible_aliases = ["b8", "memory", "cpu"])]
+    B7(PlanArgs),
+    /// B9: a fourth node joins and is drained under load
+    #[command(visible_alias = "join")]
+    B9(PlanArgs),
     /// B10: calls admitted above the allowed, through three nodes
-    #[command(visible_alias = "limiting")]
+    #[command(visible_alias = "limiter")]
     B10(PlanArgs),
     /// Durable sends a second and what they cost
     Sends(SendsArgs),
@@ -143,12 +155,16 @@ async fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
     let json = cli.json;
     match cli.command {
-        Command::All(args) => run_suite(Benchmark::all(), &args, json).await,
-        Command::B1(args) => run_suite(&[Benchmark::B1], &args, json).await,
-        Command::B2(args) => run_suite(&[Benchmark::B2], &args, json).await,
-        Command::B3(args) => run_suite(&[Benchmark::B3], &args, json).await,
-        Command::B5(args) => run_suite(&[Benchmark::B5], &args, json).await,
-        Command::B10(args) => run_suite(&[Benchmark::B10], &args, json).await,
+        Command::All(args) => run_suite(&suite::ALL, &args, json).await,
+        Command::B1(args) => run_suite(&[Benchmark::Beside(Beside::B1)], &args, json).await,
+        Command::B2(args) => run_suite(&[Benchmark::Beside(Beside::B2)], &args, json).await,
+        Command::B3(args) => run_suite(&[Benchmark::Beside(Beside::B3)], &args, json).await,
+        Command::B4(args) => run_suite(&[Benchmark::Beside(Beside::B4)], &args, json).await,
+        Command::B5(args) => run_suite(&[Benchmark::Beside(Beside::B5)], &args, json).await,
+        Command::B6(args) => run_suite(&[Benchmark::Alone(Alone::B6)], &args, json).await,
+        Command::B7(args) => run_suite(&[Benchmark::Alone(Alone::B7AndB8)], &args, json).await,
+        Command::B9(args) => run_suite(&[Benchmark::Alone(Alone::B9)], &args, json).await,
+        Command::B10(args) => run_suite(&[Benchmark::Beside(Beside::B10)], &args, json).await,
         Command::Sends(args) => run_sends(args, json).await,
         Command::Waiting(args) => run_waiting(args, json).await,
     }
@@ -168,6 +184,7 @@ async fn run_suite(benchmarks: &[Benchmark], args: &PlanArgs, json: bool) -> any
     if json {
         println!("{whole}");
     }
+    ensure!(results.failures.is_empty(), "{} of {} benchmarks failed", results.failures.len(), benchmarks.len());
     Ok(())
 }
 

@@ -1,0 +1,193 @@
+//! B7: what an idle channel costs in memory, at its owner and at a replica; and B8: what a send costs in processor time
+//! when there are more channels. Both need a cluster that grows.
+//!
+//! One node is drained before the first channel is made, so that it never owns any: what grows there is the replica's part.
+//! Sends have a twin at a second cluster that keeps the first size, measured in turns: a machine that becomes slower does
+//! so on both sides.
+
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::bench::plan::Plan;
+use crate::bench::results::{Row, Section, Spread, Target as Goal};
+use crate::bench::sends;
+use crate::bench::target::{Channel, Target, want};
+use crate::bench::usage;
+
+const MEMORY: &str = "B7";
+const PROCESSOR: &str = "B8";
+
+/// KiB a channel.
+const OWNER: f64 = 16.0;
+const REPLICA: f64 = 4.0;
+const WHOLE: f64 = 24.0;
+
+/// Above and below.
+const WITHIN: f64 = 0.15;
+
+/// Below that, what nodes set up once (caches, logs, tables in memory) outweighs what channels take.
+const ENOUGH: usize = 10_000;
+
+const SENDERS: usize = 32;
+
+/// Memory stands still when no node's has changed by more than this for so long.
+const STILL_KIB: u64 = 512;
+const STILL: Duration = Duration::from_secs(3);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One size of the cluster.
+#[derive(Clone, Debug, Serialize)]
+struct Size {
+    channels: usize,
+    /// Of the nodes in order; the last one owns nothing.
+    resident_kib: Vec<u64>,
+    simulator_kib: u64,
+    paired_per_second: f64,
+    /// Milliseconds of all nodes for a send, here and at the twin.
+    cpu_ms: Vec<(f64, f64)>,
+}
+
+/// # Errors
+/// When a channel cannot be paired, or sends are not accepted.
+pub async fn measure(plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Section> {
+    let (target, twin) = (Target::start(3).await, Target::start(3).await);
+    for side in [&target, &twin] {
+        // Both alike, so that sends find as many owners here and there.
+        side.drain(2).await?;
+    }
+    let first = plan.sizes.first().copied().unwrap_or_default();
+    tell(&format!("pairing {first} channels at the twin"));
+    let twins = twin.channels(first, false).await?;
+    let mut sizes: Vec<Size> = Vec::new();
+    for count in &plan.sizes {
+        let size = grow(&target, *count, (&twin, &twins), plan, &tell).await?;
+        sizes.push(size);
+    }
+    let mut rows = memory(&sizes);
+    rows.extend(processor(&sizes));
+    Ok(Section { rows, details: json!({ "B7 and B8": sizes }) })
+}
+
+async fn grow(
+    target: &Target,
+    count: usize,
+    (twin, twins): (&Target, &[Channel]),
+    plan: &Plan,
+    tell: &impl Fn(&str),
+) -> anyhow::Result<Size> {
+    let there = target.connected_now().await?;
+    let began = Instant::now();
+    let channels = target.channels(count, false).await?;
+    let paired_per_second = (count as f64 - there as f64) / began.elapsed().as_secs_f64();
+    let resident_kib = rest(target).await?;
+    let simulator_kib = usage::resident_kib(target.dev.simulator_pid)?;
+    let mib: Vec<u64> = resident_kib.iter().map(|kib| kib / 1_024).collect();
+    tell(&format!(
+        "{count} channels, paired at {paired_per_second:.0}/s: nodes {mib:?} MiB, simulator {} MiB",
+        simulator_kib / 1_024
+    ));
+    let mut cpu_ms = Vec::new();
+    for _ in 0..plan.pairs {
+        let beside = sends::measure(twin, twins, SENDERS, plan.length).await?.cpu_ms_per_send.nodes;
+        let here = sends::measure(target, &channels, SENDERS, plan.length).await?.cpu_ms_per_send.nodes;
+        tell(&format!("{count} channels: {here:.3} ms a send; at the twin {beside:.3} ms"));
+        cpu_ms.push((here, beside));
+    }
+    Ok(Size { channels: count, resident_kib, simulator_kib, paired_per_second, cpu_ms })
+}
+
+/// The nodes' memory when it stands still.
+async fn rest(target: &Target) -> anyhow::Result<Vec<u64>> {
+    let now = || target.dev.nodes.iter().map(|node| usage::resident_kib(node.pid)).collect::<anyhow::Result<Vec<_>>>();
+    let began = Instant::now();
+    let mut last = now()?;
+    loop {
+        tokio::time::sleep(STILL).await;
+        let next = now()?;
+        let is_still = last.iter().zip(&next).all(|(last, next)| last.abs_diff(*next) <= STILL_KIB);
+        if is_still || began.elapsed() > PATIENCE {
+            return Ok(next);
+        }
+        last = next;
+    }
+}
+
+fn memory(sizes: &[Size]) -> Vec<Row> {
+    let of = |pick: &dyn Fn(&Size) -> u64| slope(sizes.iter().map(|size| (size.channels as f64, pick(size) as f64)));
+    let whole = of(&|size| size.resident_kib.iter().sum());
+    let replica = of(&|size| size.resident_kib.last().copied().unwrap_or_default());
+    let most = sizes.last().map_or(0, |size| size.channels);
+    let goal = |most_kib: f64| if most >= ENOUGH { Goal::AtMost(most_kib) } else { Goal::None };
+    let shown: Vec<String> = sizes
+        .iter()
+        .map(|size| format!("{} MiB at {}", size.resident_kib.iter().sum::<u64>() / 1_024, size.channels))
+        .collect();
+    let row = |what: &str, kib: f64, goal: Goal| {
+        Row::new(MEMORY, format!("memory of an idle channel, {what}, up to {most}"), Spread::of([kib]), "KiB", goal)
+    };
+    vec![
+        // Two replicas and the owner are on three nodes.
+        row("owner", whole - 2.0 * replica, goal(OWNER)),
+        row("replica", replica, goal(REPLICA)),
+        row("over three nodes", whole, goal(WHOLE)).note(format!("{} over three nodes", shown.join(", "))),
+    ]
+}
+
+fn processor(sizes: &[Size]) -> Vec<Row> {
+    let rows = sizes.iter().skip(1).map(|size| {
+        let ratio = Spread::of(size.cpu_ms.iter().map(|(here, beside)| here / beside));
+        let goal = Goal::Between(1.0 - WITHIN, 1.0 + WITHIN);
+        let first = sizes.first().map_or(0, |size| size.channels);
+        let name = format!("CPU of a send at {} channels ÷ at {first}", size.channels);
+        let made_of = format!(
+            "{:.2} and {:.2} ms of the nodes",
+            Spread::of(size.cpu_ms.iter().map(|(here, _)| *here)).median,
+            Spread::of(size.cpu_ms.iter().map(|(_, beside)| *beside)).median
+        );
+        Row::new(PROCESSOR, name, ratio, "", goal).note(made_of)
+    });
+    rows.collect()
+}
+
+/// Of the straight line that fits points best; not a number for fewer than two.
+fn slope(points: impl Iterator<Item = (f64, f64)>) -> f64 {
+    let points: Vec<_> = points.collect();
+    let mean = |of: &dyn Fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / points.len() as f64;
+    let (x, y) = (mean(&|point| point.0), mean(&|point| point.1));
+    let (over, under) = points.iter().fold((0.0, 0.0), |(over, under), point| {
+        (over + (point.0 - x) * (point.1 - y), under + (point.0 - x) * (point.0 - x))
+    });
+    over / under
+}
+
+impl Target {
+    /// Has a node hand over what it owns, and waits until it owns nothing. The nodes are counted from 0.
+    ///
+    /// # Errors
+    /// When it still owns something after a minute.
+    async fn drain(&self, node: usize) -> anyhow::Result<()> {
+        let id = self.dev.nodes[node].id;
+        want(self.operator().act(&format!("/v1/admin/nodes/{id}/drain")).await, 202)?;
+        let began = Instant::now();
+        while self.owned_by(id).await? > 0 {
+            ensure!(began.elapsed() < PATIENCE, "node {id} still owns shards after {PATIENCE:?}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slope_is_that_of_the_line_through_the_points() {
+        let line = (0..5).map(|x| (f64::from(x), 7.0 + 3.0 * f64::from(x)));
+        assert!((slope(line) - 3.0).abs() < 1e-9);
+        assert!(slope([(1.0, 1.0)].into_iter()).is_nan());
+    }
+}
