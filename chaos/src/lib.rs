@@ -5,10 +5,12 @@
 //! - [`world`]: a cluster that is made to be broken. [`schedule`]: with which faults, and when. [`run`]: doing it.
 //! - [`workload`]: what goes on in it meanwhile. [`history`]: what was seen of a run. [`check`]: judges of it, one for each
 //!   invariant.
+//! - [`disk`]: a disk that fails when it is told to.
 
 pub mod bench;
 pub mod check;
 pub mod connection;
+pub mod disk;
 pub mod history;
 pub mod run;
 pub mod schedule;
