@@ -303,8 +303,10 @@ impl Directory {
         self.group.trigger_heartbeat();
         let others: Vec<NodeId> = self.read(|state| state.nodes.keys().copied().collect());
         let waits = others.into_iter().filter(|node| *node != self.node).map(|node| async move {
+            // Questions that come from here on are answered with this index or a later one: they make no copy young that
+            // has not applied it. So a node that asks and does not apply is waited for once, and not for ever.
+            let until = self.other_copies.refuses_from(node);
             loop {
-                let until = self.other_copies.refuses_from(node);
                 let budget = until.saturating_duration_since(Instant::now());
                 if budget.is_zero() {
                     return;
