@@ -18,7 +18,7 @@ use network::driver::Network;
 use network::simulated::SimulatedNetwork;
 use raft::directory::Directory;
 use raft::directory::health::DisableRule;
-use raft::host::{Host, HostConfig, LogLimits, StartError, Timing};
+use raft::host::{Host, HostConfig, StartError, Timing};
 use raft::transport::{Admit, Identity, Lookup, PeerTls, Peers, PeersConfig, PeersError};
 use shard::cluster::{Cluster, ClusterConfig, ClusterError};
 use shard::deliveries::DeliveryRules;
@@ -101,7 +101,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
         node: config.node.id,
         data_dir: folder.path.clone(),
         timing: timing(&config),
-        log: LogLimits::default(),
+        log: config.raft.log_limits(),
         peers: peers.clone(),
         fatal: None,
     })

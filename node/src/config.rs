@@ -22,6 +22,7 @@ use model::id::NodeId;
 use model::time::Timestamp;
 use raft::directory::members::NodeState;
 use raft::directory::records::NodeRecord;
+use raft::host::LogLimits;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -42,6 +43,8 @@ pub struct Config {
     pub ops: Ops,
     pub peer: Peer,
     pub cluster: Cluster,
+    #[serde(default)]
+    pub raft: Raft,
     pub secrets: Secrets,
     pub network: Network,
     #[serde(default)]
@@ -331,6 +334,36 @@ pub struct Events {
 impl Default for Events {
     fn default() -> Self {
         Self { heartbeat: HumanDuration(Duration::from_secs(15)), max_age: HumanDuration(Duration::from_secs(60 * 60)) }
+    }
+}
+
+/// `[raft]`: how much log this node keeps of each group, so that a node that was away catches up from it and not from a
+/// snapshot.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Raft {
+    /// Entries that stay behind the newest snapshot.
+    pub keep_entries: u64,
+    /// Applied entries between two snapshots, which let the log be cut.
+    pub snapshot_every: u64,
+    /// Bytes of a group's log after which it is cut, whatever the number of entries.
+    pub most_log_bytes: u64,
+}
+
+impl Default for Raft {
+    fn default() -> Self {
+        let LogLimits { keep_entries, snapshot_every, max_bytes } = LogLimits::default();
+        Self { keep_entries, snapshot_every, most_log_bytes: max_bytes }
+    }
+}
+
+impl Raft {
+    pub fn log_limits(self) -> LogLimits {
+        LogLimits {
+            keep_entries: self.keep_entries,
+            snapshot_every: self.snapshot_every,
+            max_bytes: self.most_log_bytes,
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use model::seal::MasterKey;
 use shard::media::token::LONGEST_LIFE;
 use url::Url;
 
-use super::{ANY_ORIGIN, Bucket, Config, Media, MediaBucket, MediaStore, Timing, auth, support};
+use super::{ANY_ORIGIN, Bucket, Config, Media, MediaBucket, MediaStore, Raft, Timing, auth, support};
 use crate::refusal::Refusal;
 
 /// Shorter operator tokens could be guessed.
@@ -36,6 +36,7 @@ pub fn validate(config: &Config) -> Result<(), Refusal> {
     ] {
         limit(key, bucket)?;
     }
+    log(config.raft)?;
     history(config)?;
     auth::settings(&config.auth)?;
     ensure(
@@ -250,6 +251,15 @@ fn webhooks(config: &Config) -> Result<(), Refusal> {
         "holds a delay over 7 days",
         "shorten it",
     )
+}
+
+/// Each cut is a deletion in the log's database: much smaller steps would cost more than they free.
+fn log(raft: Raft) -> Result<(), Refusal> {
+    const FEWEST: u64 = 10;
+    const LEAST_BYTES: u64 = 64 << 10;
+    ensure(raft.keep_entries >= FEWEST, "raft.keep_entries", "is below 10", "50000 is usual")?;
+    ensure(raft.snapshot_every >= FEWEST, "raft.snapshot_every", "is below 10", "10000 is usual")?;
+    ensure(raft.most_log_bytes >= LEAST_BYTES, "raft.most_log_bytes", "is below 64 KiB", "268435456 is usual")
 }
 
 fn history(config: &Config) -> Result<(), Refusal> {

@@ -10,7 +10,7 @@ use crate::cli::{LimitArgs, UpArgs};
 use crate::config::auth::{Auth, Mail};
 use crate::config::{
     Account, Api, Bucket, Cluster, Config, Drain, Driver, Events, History, HostPort, HumanDuration, Limits, Log, Media,
-    Member, Network, Node, Ops, Peer, Secrets, Support, Timing, Traces, Webhooks,
+    Member, Network, Node, Ops, Peer, Raft, Secrets, Support, Timing, Traces, Webhooks,
 };
 use crate::config::{load, validate};
 use crate::key_files::write_private;
@@ -65,6 +65,7 @@ fn of_node(folder: &Folder, plan: Plan, args: &UpArgs, node: NodeId) -> Config {
             joined: false,
             nodes: plan.node_ids().map(|id| Member { id, peer: local(ports.peer(id)), api: Some(url(id)) }).collect(),
         },
+        raft: Raft::default(),
         secrets: Secrets { master_key: None, master_key_file: Some(folder.master_key_file()) },
         network: Network {
             driver: Driver::Simulated,

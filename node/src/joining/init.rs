@@ -8,7 +8,7 @@ use crate::cli::joining::{InitArgs, NodeArgs};
 use crate::config::files::PeerIdentity;
 use crate::config::{
     Account, Api, Auth, Cluster, Config, Drain, Driver, Events, History, Limits, Log, Media, Member, Network, Node,
-    Ops, Peer, Secret, Secrets, Support, Timing, Traces, Webhooks, validate,
+    Ops, Peer, Raft, Secret, Secrets, Support, Timing, Traces, Webhooks, validate,
 };
 use crate::console::say;
 use crate::key_files::{random_hex, write_private};
@@ -99,6 +99,7 @@ fn configuration(args: &InitArgs) -> Config {
             joined: false,
             nodes: vec![Member { id: 1, peer: node.advertise.clone(), api: None }],
         },
+        raft: Raft::default(),
         secrets: Secrets { master_key: Some(Secret("0".repeat(64))), master_key_file: None },
         network: Network {
             driver: Driver::Simulated,
