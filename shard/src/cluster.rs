@@ -268,6 +268,17 @@ impl Cluster {
         self.router.facts(patience).await
     }
 
+    /// Of each group that runs here: how far it is applied, and a hash of its state there. `None` when not all could be
+    /// read in time.
+    pub async fn state_hashes(&self, deadline: Instant) -> Option<Vec<(ShardId, u64, u64)>> {
+        let mut hashes = Vec::new();
+        for group in self.host.health().running {
+            let (applied, hash) = self.host.group(group)?.state_hash(deadline).await.ok()?;
+            hashes.push((group, applied, hash));
+        }
+        Some(hashes)
+    }
+
     /// Raises the cluster's format to the highest that all members understand.
     ///
     /// # Errors

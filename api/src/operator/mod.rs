@@ -14,6 +14,7 @@ mod keys;
 mod layout;
 mod metrics;
 mod nodes;
+mod replicas;
 mod shards;
 mod status;
 mod stuck;
@@ -36,6 +37,7 @@ pub fn routes() -> Vec<Route> {
     routes.extend(status::routes());
     routes.extend(nodes::routes());
     routes.extend(shards::routes());
+    routes.extend(replicas::routes());
     routes.extend(check::routes());
     routes.extend(format::routes());
     routes.extend(trace::routes());

@@ -1,0 +1,52 @@
+//! `GET /v1/admin/replicas`: what this node's replicas hold, as hashes: replicas that have applied the same entries are
+//! equal.
+
+use std::time::{Duration, Instant};
+
+use model::error::ApiError;
+use model::id::{NodeId, ShardId};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::exchange::OperatorCall;
+use crate::openapi::Doc;
+use crate::reply::{List, Outcome, Reply};
+use crate::route::Route;
+
+/// All rows of a group are read for it.
+const PATIENCE: Duration = Duration::from_secs(25);
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/admin/replicas").operator(list).doc(
+            Doc::new("list_replica_states", "List the replicas of this node with hashes of their states")
+                .about("Two replicas with the same `applied` have the same `state_hash`. All rows are read for it.")
+                .list::<ReplicaStateView>(),
+        ),
+    ]
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ReplicaState")]
+struct ReplicaStateView {
+    node_id: NodeId,
+    /// 0 is the directory, which all nodes share.
+    shard: ShardId,
+    /// The last entry of the log whose effects are written.
+    applied: u64,
+    /// Of all rows at that entry, in hexadecimal digits.
+    state_hash: String,
+}
+
+async fn list(call: &mut OperatorCall) -> Outcome {
+    let node_id = call.cluster().node();
+    let hashed = call.cluster().state_hashes(Instant::now() + PATIENCE).await;
+    let hashed = hashed.ok_or_else(ApiError::worker_at_capacity)?;
+    let view = |(shard, applied, hash): (ShardId, u64, u64)| ReplicaStateView {
+        node_id,
+        shard,
+        applied,
+        state_hash: format!("{hash:016x}"),
+    };
+    Ok(Reply::ok(&List::whole(hashed.into_iter().map(view).collect())))
+}
