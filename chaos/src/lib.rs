@@ -6,11 +6,13 @@
 //! - [`workload`]: what goes on in it meanwhile. [`history`]: what was seen of a run. [`check`]: judges of it, one for each
 //!   invariant.
 //! - [`disk`]: a disk that fails when it is told to.
+//! - [`fuzz`]: what reads bytes that come from elsewhere.
 
 pub mod bench;
 pub mod check;
 pub mod connection;
 pub mod disk;
+pub mod fuzz;
 pub mod history;
 pub mod run;
 pub mod schedule;

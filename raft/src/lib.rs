@@ -6,11 +6,13 @@
 //! - [`group`]: one Raft group as its users see it: propose, read, watch its leadership.
 //! - [`backup`]: a group's state outside of a cluster.
 //! - [`failpoint`]: where a build for tests can be told to fail.
+//! - [`fuzz`]: what reads foreign bytes, for fuzzing.
 //! - [`transport`]: mutual TLS between the nodes; also carries the calls of the floors above.
 
 pub mod backup;
 pub mod directory;
 pub mod failpoint;
+pub mod fuzz;
 pub mod group;
 pub mod host;
 pub mod machine;

@@ -55,6 +55,18 @@ fn read(path: &Path) -> Result<Table, Refusal> {
     let subject = path.display().to_string();
     let text = std::fs::read_to_string(path)
         .map_err(|error| Refusal::new(&subject, error.to_string(), "name a readable file with --config"))?;
+    table(&text, &subject)
+}
+
+/// Reads the text of a file by itself; `subject` names it in refusals.
+///
+/// # Errors
+/// As [`load`].
+pub fn parse(text: &str, subject: &str) -> Result<Config, Refusal> {
+    assemble(table(text, subject)?, &[], None)
+}
+
+fn table(text: &str, subject: &str) -> Result<Table, Refusal> {
     text.parse::<Table>().map_err(|error| {
         let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
         Refusal::new(format!("{subject}:{line}"), error.message(), "correct the TOML there")

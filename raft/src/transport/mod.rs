@@ -5,6 +5,7 @@
 //! of the floors above live where those calls are made and handled: each change of runtime would wake a thread.
 
 mod frame;
+pub(crate) mod fuzz;
 mod hello;
 mod inbound;
 mod outbound;

@@ -1,0 +1,204 @@
+//! The targets, one function each. Beside the absence of panics each demands what must hold of anything that was read.
+
+use std::str::from_utf8;
+
+use model::address::{Address, Suffixes};
+use model::event::EventId;
+use model::field::Body;
+use model::id::{ChannelId, CustomerId, MediaId, MessageId};
+use model::message::Content;
+use model::page::{Cursor, ListId};
+use model::send::SendRequest;
+use model::target::{TargetHost, TargetPolicy, judge_ip, judge_url};
+use model::time::Timestamp;
+use raft::directory::command::{Command as DirectoryCommand, Proposal};
+use raft::directory::state::DirectoryState;
+use raft::machine::{Machine, MemoryState, Position};
+use raft::record::{encode, read as read_record};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use shard::command::{BATCH_VERSION, Batch, Command};
+use shard::machine::ShardMachine;
+use shard::media::token::TokenKeys;
+use shard::records::{AttemptRow, ChannelRow, DeliveryRow, EventRow, LidRow, MessageRow, OutboxEntry, StatusChange};
+use uuid::Uuid;
+
+use super::Target;
+
+/// A moment within the life of the example tokens.
+const NOW: Timestamp = Timestamp(1_767_225_600_000);
+
+pub const TARGETS: &[Target] = &[
+    Target { name: "peer_frames", run: raft::fuzz::peer_frames, examples: raft::fuzz::peer_frame_examples },
+    Target { name: "peer_hello", run: raft::fuzz::hello, examples: raft::fuzz::hello_examples },
+    Target { name: "log_entries", run: log_entry, examples: log_entry_examples },
+    Target { name: "state_rows", run: state_row, examples: state_row_examples },
+    Target { name: "simulator_frames", run: network::fuzz::frames, examples: network::fuzz::examples },
+    Target { name: "addresses", run: address, examples: Vec::new },
+    Target { name: "send_bodies", run: send_body, examples: Vec::new },
+    Target { name: "media_tokens", run: media_token, examples: media_token_examples },
+    Target { name: "cursors", run: cursor, examples: cursor_examples },
+    Target { name: "webhook_urls", run: webhook_url, examples: Vec::new },
+    Target { name: "last_event_id", run: last_event_id, examples: last_event_id_examples },
+    Target { name: "configuration", run: gateway::fuzz::configuration, examples: gateway::fuzz::examples },
+];
+
+/// An entry of any group's log; a command in it goes through both state machines.
+fn log_entry(bytes: &[u8]) {
+    let Some(command) = raft::fuzz::log_entry(bytes) else { return };
+    let at = Position { term: 3, index: 2 };
+    let _ = ShardMachine.apply(at, &command, &mut MemoryState::new());
+    if let Ok(proposal) = Proposal::read(&command) {
+        let mut store = MemoryState::new();
+        let _ = DirectoryState::load(&store).apply(proposal, &mut store);
+    }
+}
+
+fn log_entry_examples() -> Vec<Vec<u8>> {
+    let (channel, customer) = (ChannelId::from_bytes([1; 16]), CustomerId::from_bytes([2; 16]));
+    let commands = vec![
+        Command::Auth { channel, customer, writes: Vec::new() },
+        Command::Forget { channel, customer },
+        Command::DropRing { customer },
+    ];
+    let batch = Batch { version: BATCH_VERSION, epoch: 3, node: 1, commands };
+    let command = DirectoryCommand::ShardFormed(4);
+    let proposal = Proposal { id: Uuid::from_u128(5), ..Proposal::new(command, NOW, Vec::new()) };
+    let written = [rmp_serde::to_vec_named(&batch), rmp_serde::to_vec_named(&proposal)];
+    raft::fuzz::log_entry_examples(&written.map(|bytes| bytes.expect("plain fields are always written")))
+}
+
+/// A row of a shard's state.
+fn state_row(bytes: &[u8]) {
+    fn read<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
+        if let Ok(row) = read_record::<T>(bytes) {
+            let again = encode(&row);
+            let row: T = read_record(&again).expect("what was written can be read");
+            assert_eq!(encode(&row), again, "a row is written as it was read");
+        }
+    }
+    read::<ChannelRow>(bytes);
+    read::<MessageRow>(bytes);
+    read::<OutboxEntry>(bytes);
+    read::<StatusChange>(bytes);
+    read::<LidRow>(bytes);
+    read::<EventRow>(bytes);
+    read::<DeliveryRow>(bytes);
+    read::<AttemptRow>(bytes);
+}
+
+fn state_row_examples() -> Vec<Vec<u8>> {
+    let (channel, customer) = (ChannelId::from_bytes([1; 16]), CustomerId::from_bytes([2; 16]));
+    let to = Address::parse("15551234567@s.example").expect("an address");
+    let message = network::driver::Outbound {
+        id: MessageId::mint([1; 18]),
+        to: to.clone(),
+        content: Content::Text { text: "hi".into() },
+        around: model::message::Surroundings::default(),
+    };
+    vec![
+        encode(&ChannelRow::new(channel, customer)),
+        encode(&OutboxEntry { message, accepted_at: NOW }),
+        encode(&EventRow { body: "{}".into(), deliveries: 2 }),
+    ]
+}
+
+/// An address in any of its forms.
+fn address(bytes: &[u8]) {
+    let Ok(text) = from_utf8(bytes) else { return };
+    let suffixes = Suffixes::simulated();
+    for read in [Address::parse(text), Address::parse_or_digits(text, &suffixes)].into_iter().flatten() {
+        assert_eq!(Address::parse(read.as_str()).as_ref(), Ok(&read), "an address reads as it is written");
+        assert!(read.as_str().contains(read.local()) && read.as_str().contains(read.domain()));
+        let _ = (read.kind(&suffixes), read.check_recipient(&suffixes));
+    }
+}
+
+/// The body of a send.
+fn send_body(bytes: &[u8]) {
+    let Ok(body) = Body::parse(bytes) else { return };
+    let _ = SendRequest::parse(&body, &Suffixes::simulated());
+}
+
+fn token_keys() -> TokenKeys {
+    TokenKeys::new(vec![7; 32])
+}
+
+/// A link to media. Whatever is let in was signed.
+fn media_token(bytes: &[u8]) {
+    let Ok(text) = from_utf8(bytes) else { return };
+    if let Ok(token) = token_keys().verify(text, NOW) {
+        let signed = token_keys().sign(token.media, token.customer, token.channel, NOW, token.expires_at());
+        assert_eq!(text, signed, "a token that nobody signed is let in");
+    }
+}
+
+fn media_token_examples() -> Vec<Vec<u8>> {
+    let ids = (MediaId::from_bytes([1; 16]), CustomerId::from_bytes([2; 16]), ChannelId::from_bytes([3; 16]));
+    let until = |milliseconds| Timestamp(NOW.0 + milliseconds);
+    let times = [until(3_600_000), until(-1000)];
+    times.map(|until| token_keys().sign(ids.0, ids.1, ids.2, NOW, until).into_bytes()).to_vec()
+}
+
+/// A cursor of the commonest form.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Place {
+    created_at: Timestamp,
+    id: Uuid,
+}
+
+impl Cursor for Place {
+    const KIND: &'static str = "fuzz.1";
+}
+
+fn list() -> ListId {
+    ListId::of(&[&[1; 16]])
+}
+
+/// The place in a list that a caller gives back.
+fn cursor(bytes: &[u8]) {
+    let Ok(text) = from_utf8(bytes) else { return };
+    if let Ok(place) = Place::decode(text, list()) {
+        let again = place.encode(list());
+        assert_eq!(Place::decode(&again, list()), Ok(place));
+    }
+}
+
+fn cursor_examples() -> Vec<Vec<u8>> {
+    let place = Place { created_at: NOW, id: Uuid::from_u128(9) };
+    vec![place.encode(list()).into_bytes(), place.encode(ListId::only()).into_bytes()]
+}
+
+/// The URL of a receiver, as any customer may give it: nothing within the operator's network is let in.
+fn webhook_url(bytes: &[u8]) {
+    let Ok(text) = from_utf8(bytes) else { return };
+    let strict = TargetPolicy::strict();
+    let Ok(target) = judge_url(text, &strict) else { return };
+    assert_eq!(target.url.scheme(), "https");
+    match (&target.host, target.url.host()) {
+        (TargetHost::Address(ip), Some(host)) => {
+            assert_eq!(judge_ip(*ip, &strict), Ok(()));
+            assert!(!matches!(host, url::Host::Domain(_)), "an address is judged and a name is called");
+        }
+        (TargetHost::Name(name), Some(url::Host::Domain(called))) => {
+            assert_eq!(name, called, "one name is judged and another one called");
+            assert!(name.parse::<std::net::IpAddr>().is_err() && called != "localhost");
+        }
+        (host, called) => panic!("{host:?} is judged and {called:?} called"),
+    }
+    // Stored as it was parsed, and judged again at each attempt.
+    let again = judge_url(target.url.as_str(), &strict);
+    assert_eq!(again.map(|again| again.host), Ok(target.host));
+}
+
+/// The event after which a stream goes on.
+fn last_event_id(bytes: &[u8]) {
+    let Ok(text) = from_utf8(bytes) else { return };
+    if let Some(id) = EventId::parse(text) {
+        assert_eq!(id.as_str(), text, "ids are compared as texts");
+    }
+}
+
+fn last_event_id_examples() -> Vec<Vec<u8>> {
+    vec![EventId::mint(NOW, [5; 10]).as_str().as_bytes().to_vec()]
+}
