@@ -7,6 +7,7 @@
 //!   invariant.
 //! - [`disk`]: a disk that fails when it is told to.
 //! - [`fuzz`]: what reads bytes that come from elsewhere.
+//! - [`prove`]: faults of the product put back on purpose, and found.
 
 pub mod bench;
 pub mod check;
@@ -14,6 +15,7 @@ pub mod connection;
 pub mod disk;
 pub mod fuzz;
 pub mod history;
+pub mod prove;
 pub mod run;
 pub mod schedule;
 pub mod workload;

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use chaos::prove::table::{ProveArgs, prove};
 use chaos::run;
 use chaos::schedule::Schedule;
 use chaos::schedule::fault::Kind;
@@ -16,6 +17,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
         gateway-chaos run --seed 7                          three minutes of everything that heals quickly\n  \
         gateway-chaos run --profile hour                    an hour of everything, with a seed of its own\n  \
         gateway-chaos run --only isolate,bridge --seconds 120\n  \
+        gateway-chaos prove --runs 20                       every fault put back, each in twenty runs\n  \
         gateway-chaos schedule --seed 7                     what a run with this seed does, and when\n\n\
         Exit codes: 0 all held; 1 something was violated; 2 wrong use, or the world could not be made."
 )]
@@ -30,6 +32,8 @@ enum Command {
     Run(RunArgs),
     /// Show a schedule without doing it
     Schedule(RunArgs),
+    /// Put faults of the product back, and show that each is found; needs root
+    Prove(ProveArgs),
 }
 
 #[derive(Args, Debug)]
@@ -83,14 +87,19 @@ async fn main() -> ExitCode {
             }
             ExitCode::SUCCESS
         }
-        Command::Run(args) => match judge(&args).await {
-            Ok(true) => ExitCode::SUCCESS,
-            Ok(false) => ExitCode::FAILURE,
-            Err(error) => {
-                eprintln!("gateway-chaos: {error:#}");
-                ExitCode::from(2)
-            }
-        },
+        Command::Prove(args) => exit(prove(&args).await),
+        Command::Run(args) => exit(judge(&args).await),
+    }
+}
+
+fn exit(held: anyhow::Result<bool>) -> ExitCode {
+    match held {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("gateway-chaos: {error:#}");
+            ExitCode::from(2)
+        }
     }
 }
 

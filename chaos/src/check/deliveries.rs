@@ -106,10 +106,14 @@ fn everything_arrives(run: &Collected, finding: &mut Finding) {
                 told += 1;
                 continue;
             }
-            match records.get(&(event, message)).map(|row| row.state.as_str()) {
-                Some("pending" | "in_flight" | "retrying" | "paused") => waiting += 1,
-                state => {
-                    let state = state.unwrap_or("unknown to the gateway");
+            match records.get(&(event, message)).map(|row| (row.state.as_str(), row.overdue)) {
+                Some(("pending" | "in_flight" | "retrying" | "paused", false)) => waiting += 1,
+                record => {
+                    let state = match record {
+                        Some((state, true)) => format!("{state}, and its time is past"),
+                        Some((state, false)) => state.to_owned(),
+                        None => "unknown to the gateway".to_owned(),
+                    };
                     let tried = if heard.contains_key(&(event, message)) { "tried in vain" } else { "never tried" };
                     finding.violated(
                         format!("{event} never arrived at {} ({:?})", endpoint.hook, endpoint.manner),

@@ -21,10 +21,14 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
             if old.ended_at.is_none_or(|ended| ended > new.at) {
                 finding.violated("two sessions of one channel were live", rows());
             }
+            // Who stands still, or does not reach the network, cannot cut its sessions before another may own them.
+            if old.end.as_deref() == Some("fenced") && !unseen_break(run, old.node, new) {
+                finding.violated("a session outlived its owner's time", rows());
+            }
             if old.end.as_deref() == Some("replaced") {
                 replaced += 1;
                 // Where the network did not see the old connection break, the owner meets its own session.
-                if old.node == new.node && old.epoch == new.epoch && unseen_break(run, new) {
+                if old.node == new.node && old.epoch == new.epoch && unseen_break(run, new.node, new) {
                     own += 1;
                 } else {
                     finding.violated("a login met a live session that it had no right to end", rows());
@@ -46,13 +50,13 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
     }
 }
 
-/// Whether the node's way to the network was hurt shortly before a login.
-fn unseen_break(run: &Collected, login: &Login) -> bool {
+/// Whether a node, or its way to the network, was hurt shortly before a login.
+fn unseen_break(run: &Collected, node: u64, login: &Login) -> bool {
     const SHORTLY: Duration = Duration::from_secs(60);
     let at = run.meta.at(login.at);
     run.faults().any(|fault| {
         matches!(fault.kind, FaultKind::Cut | FaultKind::Pause)
-            && (fault.nodes.is_empty() || fault.nodes.contains(&login.node))
+            && (fault.nodes.is_empty() || fault.nodes.contains(&node))
             && fault.touches(at, at, SHORTLY)
     })
 }

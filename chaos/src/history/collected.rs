@@ -121,6 +121,11 @@ pub struct Delivery {
     pub channel_id: String,
     pub message_id: Option<String>,
     pub state: String,
+    #[serde(default)]
+    pub next_attempt_at: Option<Timestamp>,
+    /// Its attempt was due long before the gateway was asked.
+    #[serde(default)]
+    pub overdue: bool,
 }
 
 /// The state of a group at one node.

@@ -1,8 +1,10 @@
 //! What is asked of the network and of the gateway once everything has come to rest.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::Context;
+use model::time::Timestamp;
 use reqwest::Method;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -12,6 +14,9 @@ use tests::simulator::Simulator;
 use super::collected::{Delivery, Evidence, LedgerRow, Login, Stats};
 use crate::workload::cast::{Cast, api};
 use crate::workload::client::{Shared, Tenant, insist};
+
+/// No attempt waits so long for its turn, when its endpoint takes everything.
+const OVERDUE: Duration = Duration::from_secs(8);
 
 /// Rows of one page of the gateway's lists.
 const PAGE: usize = 100;
@@ -41,7 +46,12 @@ pub async fn gather(shared: &Shared, cast: &Cast) -> anyhow::Result<Evidence> {
     for endpoint in stage.endpoints.iter().filter(|endpoint| endpoint.manner.takes_all()) {
         let tenant: &Tenant = if endpoint.tenant == cast.main.name { &cast.main } else { &cast.stranger };
         let asked = format!("/v1/webhook-endpoints/{}/deliveries?order=asc", endpoint.id);
-        deliveries.insert(endpoint.id.clone(), pages::<Delivery>(&api(shared, tenant), &asked).await?);
+        let mut rows: Vec<Delivery> = pages(&api(shared, tenant), &asked).await?;
+        let now = Timestamp::now();
+        for row in &mut rows {
+            row.overdue = row.next_attempt_at.is_some_and(|due| now.since(due) > OVERDUE);
+        }
+        deliveries.insert(endpoint.id.clone(), rows);
     }
     let stats = since(&cast.before.stats, &stats(&simulator).await?);
     Ok(Evidence { stage, ledger, logins, stats, inboxes, failed, deliveries, ..Evidence::default() })

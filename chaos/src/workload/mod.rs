@@ -97,12 +97,20 @@ impl Workload {
     ///
     /// # Errors
     /// When a client panicked, or the network or the gateway does not tell what it knows.
-    pub async fn stop(mut self, liveness: Option<Liveness>) -> anyhow::Result<Evidence> {
+    pub async fn stop(self, liveness: Option<Liveness>) -> anyhow::Result<Evidence> {
+        self.stop_within(liveness, Duration::MAX).await
+    }
+
+    /// As [`Self::stop`], with at most so much patience for what was promised.
+    ///
+    /// # Errors
+    /// As [`Self::stop`].
+    pub async fn stop_within(mut self, liveness: Option<Liveness>, patience: Duration) -> anyhow::Result<Evidence> {
         self.shared.stop.cancel();
         while let Some(ended) = self.clients.join_next().await {
             ended.context("a client of the workload panicked")?;
         }
-        rest::settle(&self.shared, &self.cast).await?;
+        rest::settle(&self.shared, &self.cast, patience).await?;
         let evidence = crate::history::gather::gather(&self.shared, &self.cast).await?;
         // Receivers stay until nothing more is asked, so that nothing fails for want of them.
         drop(self.hooks);

@@ -59,11 +59,11 @@ pub async fn heal(shared: &Arc<Shared>, cast: &Cast, since: At, bound: Duration)
 
 /// Waits until the network has what was promised and endpoints that take all have it, or until that has had its time.
 /// What is missing then is the judge's.
-pub async fn settle(shared: &Shared, cast: &Cast) -> anyhow::Result<()> {
+pub async fn settle(shared: &Shared, cast: &Cast, patience: Duration) -> anyhow::Result<()> {
     let (start, simulator) = (Instant::now(), shared.simulator());
     let mut seen = cast.before.seq;
     let mut missing = cast.promised.lock().expect("no holder panics").clone();
-    while !missing.is_empty() && start.elapsed() < ACCEPTED {
+    while !missing.is_empty() && start.elapsed() < ACCEPTED.min(patience) {
         let page = simulator.api().get(&format!("/accepted?limit=10000&since_seq={seen}")).await;
         let rows: Vec<LedgerRow> = serde_json::from_value(page.json()["data"].clone())?;
         seen = rows.last().map_or(seen, |row| row.seq);
@@ -78,7 +78,7 @@ pub async fn settle(shared: &Shared, cast: &Cast) -> anyhow::Result<()> {
     for endpoint in cast.stage.endpoints.iter().filter(|endpoint| endpoint.manner.takes_all()) {
         let tenant = if endpoint.tenant == cast.main.name { &cast.main } else { &cast.stranger };
         let path = format!("/v1/webhook-endpoints/{}/stats", endpoint.id);
-        while start.elapsed() < DELIVERED {
+        while start.elapsed() < DELIVERED.min(patience) {
             let answer = try_answer(api(shared, tenant).request(Method::GET, &path).timeout(PATIENCE)).await;
             let waits = |stats: Value| {
                 ["pending", "in_flight", "retrying"].iter().any(|state| stats[state].as_u64() != Some(0))

@@ -42,6 +42,7 @@ use network::driver::{AuthStore, Network, PairCodeError};
 use network::fence::Fence;
 use parking_lot::Mutex;
 use raft::directory::Directory;
+use raft::failpoint::{self, Bug};
 use raft::group::{Group, StateReader};
 use raft::machine::View;
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -346,6 +347,9 @@ impl Owner {
             }
             if row.status == Status::Connected {
                 self.unclaimed.lock().insert(row.id);
+            }
+            if failpoint::has(Bug::LeaveUnclaimed) {
+                continue;
             }
             let mailbox = self.start_channel(row.id, row.customer, true);
             channels.insert(row.id, mailbox);

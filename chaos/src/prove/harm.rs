@@ -1,0 +1,140 @@
+//! What is done to a cluster so that a fault of it shows.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use raft::failpoint::Point;
+use serde_json::json;
+use tests::cluster::Cluster;
+use tests::http::Api;
+
+use super::run::Ground;
+use crate::history::{FaultKind, Recorder};
+
+/// How slowly the owner that is to die commits: what waits for a commit then is what a fault did too early.
+const COMMIT: Duration = Duration::from_millis(250);
+/// For how long it does.
+const SLOW: Duration = Duration::from_millis(1500);
+/// How slowly the network accepts meanwhile, so that its outbox is not empty.
+const ACCEPT: Duration = Duration::from_millis(700);
+/// The others have taken over by then, and done without it for a while.
+const AWAY: Duration = Duration::from_secs(3);
+/// Longer than a copy of the directory may be used, and than an owner may speak for its channels.
+const DEAF: Duration = Duration::from_secs(5);
+/// The network is not there, and sends wait.
+const UNREACHED: Duration = Duration::from_secs(3);
+/// Many entries more than logs keep then.
+const LONG_AWAY: Duration = Duration::from_secs(8);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Harm {
+    /// Nothing: the fault shows by itself.
+    None,
+    /// The network sends again what it was told is safe.
+    Repeats,
+    /// No node reaches the network for a while.
+    NoNetwork,
+    /// The node that owns most channels does not hear of its peers, nor they of it; its callers and the network do.
+    DeafNode,
+    /// The node that owns most channels commits slowly, and then dies. It comes back.
+    DeathOfOwner,
+    /// All nodes die at once, and with them all that was not synced. The network is not there before it, so that sends wait.
+    PowerCut,
+    /// A node is away until the others' logs do not reach back to it.
+    LongAway,
+}
+
+impl Harm {
+    /// Does it, writes down what was done, and returns when it is over.
+    ///
+    /// # Errors
+    /// When a node does not do as it is told.
+    pub async fn strike(self, ground: &Ground, recorder: &Recorder) -> anyhow::Result<()> {
+        let (cluster, from) = (&ground.cluster, recorder.now());
+        let simulator = cluster.simulator(&ground.http);
+        match self {
+            Self::None => {}
+            Self::Repeats => {
+                simulator.faults(json!({ "hold_inbound_acks": true })).await;
+                tokio::time::sleep(UNREACHED).await;
+                simulator.faults(json!({ "hold_inbound_acks": false, "cut_node": cluster.node_ids() })).await;
+                simulator.clear_faults().await;
+                recorder.fault(
+                    from,
+                    FaultKind::Slow,
+                    &[],
+                    "the network heard of no acknowledgement and cut all sessions",
+                );
+            }
+            Self::NoNetwork => {
+                simulator.faults(json!({ "cut_node": cluster.node_ids() })).await;
+                tokio::time::sleep(UNREACHED).await;
+                simulator.clear_faults().await;
+                recorder.fault(from, FaultKind::Slow, &[], "the network was not there");
+            }
+            Self::DeafNode => {
+                let node = ground.busiest().await?;
+                ground.arm(&[node], Point::StateBeforeWrite.name(), "pause").await?;
+                tokio::time::sleep(DEAF).await;
+                ground.disarm(&[node], Point::StateBeforeWrite.name()).await?;
+                recorder.fault(from, FaultKind::Failpoint, &[node], format!("node {node} was deaf to its peers"));
+            }
+            Self::DeathOfOwner => {
+                let node = ground.busiest().await?;
+                let slow = format!("sleep({})", COMMIT.as_millis());
+                simulator.faults(json!({ "accept_delay_ms": ACCEPT.as_millis() as u64 })).await;
+                ground.arm(&[node], Point::CommitBefore.name(), &slow).await?;
+                tokio::time::sleep(SLOW).await;
+                cluster.kill(node);
+                tokio::time::sleep(AWAY).await;
+                simulator.clear_faults().await;
+                cluster.restart(&[node]).await;
+                recorder.fault(
+                    from,
+                    FaultKind::Crash,
+                    &[node],
+                    format!("kill -9 of node {node}, which committed slowly"),
+                );
+            }
+            Self::PowerCut => {
+                let nodes = cluster.node_ids();
+                simulator.faults(json!({ "cut_node": nodes })).await;
+                tokio::time::sleep(UNREACHED).await;
+                cluster.kill_all(&nodes);
+                ground.lose_power()?;
+                simulator.clear_faults().await;
+                cluster.restart(&nodes).await;
+                recorder.fault(
+                    from,
+                    FaultKind::Crash,
+                    &nodes,
+                    "the network was not there, and then power failed everywhere",
+                );
+            }
+            Self::LongAway => {
+                let node = ground.busiest().await?;
+                cluster.kill(node);
+                tokio::time::sleep(LONG_AWAY).await;
+                cluster.restart(&[node]).await;
+                recorder.fault(
+                    from,
+                    FaultKind::Crash,
+                    &[node],
+                    format!("node {node} was away for longer than the logs reach"),
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The node that owns most of the newest channels.
+pub(super) async fn busiest(cluster: &Cluster, operator: &Api, newest: usize) -> anyhow::Result<u64> {
+    let channels = operator.get(&format!("/v1/admin/channels?limit={newest}")).await.expect(200);
+    let mut owned: HashMap<u64, usize> = HashMap::new();
+    for channel in channels["data"].as_array().into_iter().flatten().filter(|row| row["status"] == "connected") {
+        *owned.entry(channel["node_id"].as_u64().unwrap_or_default()).or_default() += 1;
+    }
+    let most = cluster.node_ids().into_iter().max_by_key(|node| owned.get(node).copied().unwrap_or_default());
+    most.ok_or_else(|| anyhow::anyhow!("the cluster has no node"))
+}

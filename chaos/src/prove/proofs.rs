@@ -1,0 +1,38 @@
+//! Each fault, the invariant that it breaks, and what shows it.
+
+use raft::failpoint::Bug;
+
+use super::harm::Harm;
+use crate::check::Invariant;
+
+/// A fault that has to be found.
+#[derive(Clone, Copy, Debug)]
+pub struct Proof {
+    pub bug: Bug,
+    /// The judge that has to find it.
+    pub invariant: Invariant,
+    pub harm: Harm,
+    /// It is found within so many runs, each with another seed.
+    pub runs: u64,
+}
+
+const fn proof(bug: Bug, invariant: Invariant, harm: Harm, runs: u64) -> Proof {
+    Proof { bug, invariant, harm, runs }
+}
+
+/// All of them.
+pub const PROOFS: &[Proof] = &[
+    proof(Bug::FindForeignChannel, Invariant::I12, Harm::None, 1),
+    proof(Bug::TakeRepeatForNew, Invariant::I5, Harm::Repeats, 1),
+    proof(Bug::ReverseOutbox, Invariant::I4, Harm::NoNetwork, 2),
+    proof(Bug::ServeStaleKey, Invariant::I6, Harm::DeafNode, 2),
+    proof(Bug::IgnoreFence, Invariant::I3, Harm::DeafNode, 1),
+    proof(Bug::AnswerBeforeCommit, Invariant::I1, Harm::DeathOfOwner, 2),
+    proof(Bug::AcknowledgeBeforeCommit, Invariant::I5, Harm::DeathOfOwner, 2),
+    proof(Bug::ResendUnderNewId, Invariant::I1, Harm::DeathOfOwner, 2),
+    proof(Bug::ForgetDeliveries, Invariant::I5, Harm::DeathOfOwner, 2),
+    proof(Bug::DoubleBucket, Invariant::I7, Harm::DeathOfOwner, 1),
+    proof(Bug::LeaveUnclaimed, Invariant::I10, Harm::DeathOfOwner, 1),
+    proof(Bug::SkipFsync, Invariant::I1, Harm::PowerCut, 2),
+    proof(Bug::ForgetSnapshotTail, Invariant::I9, Harm::LongAway, 2),
+];

@@ -1,0 +1,217 @@
+//! One run: a workload, a harm in the midst of it, with a fault of the product or without, and the judgement.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use raft::failpoint::Bug;
+use reqwest::Client;
+use serde_json::json;
+use tests::cluster::{Cluster, Options, is_running};
+use tests::http::{Answer, Api, client};
+use tokio::sync::watch;
+
+use super::harm::{Harm, busiest};
+use super::proofs::Proof;
+use crate::check::{Verdict, judge};
+use crate::disk::{FaultyDisk, Loss};
+use crate::history::{Collected, Evidence, Recorder, Replica};
+use crate::workload::{Pace, Workload};
+use crate::world::map::Map;
+
+const NODES: usize = 3;
+
+/// Logs that a few seconds of work outgrow.
+const SHORT_LOGS: [&str; 2] = ["--set=raft.keep_entries=20", "--set=raft.snapshot_every=20"];
+
+/// Enough that a fault shows within seconds, and little enough for two cores.
+const PACE: Pace = Pace { channels: 4, sends: 16.0, inbound: 4.0, lives: 2, streams: 0, draws: 12.0 };
+/// How long all goes well before the harm, and after it.
+const CALM: Duration = Duration::from_secs(2);
+/// How soon the cluster has to be well again after the harm.
+const HEALED: Duration = Duration::from_secs(10);
+/// What has not arrived so long after the last client has ended does not arrive.
+const ARRIVED: Duration = Duration::from_secs(8);
+
+/// Replicas are looked at so often, and so far apart.
+const LOOKS: usize = 3;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(300);
+
+/// A cluster on which runs take place, one after the other.
+pub struct Ground {
+    pub http: Client,
+    /// What the nodes live on, once power may fail. They go before the cluster's folder does.
+    disks: Vec<FaultyDisk>,
+    pub cluster: Cluster,
+}
+
+impl Drop for Ground {
+    fn drop(&mut self) {
+        self.unmount();
+    }
+}
+
+/// What came of a proof.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// Found in this run, counted from one.
+    Found(u64),
+    /// Not found in any run; the last judgement.
+    Missed(Verdict),
+}
+
+impl Ground {
+    /// Starts a cluster.
+    pub async fn prepare() -> Self {
+        Self { http: client(), disks: Vec::new(), cluster: Cluster::start(Options::nodes(NODES)).await }
+    }
+
+    /// Makes ready for a harm: puts the nodes' folders on disks that forget, where power is to fail, and takes a cluster of
+    /// short logs where a node is to be away for longer than they reach.
+    ///
+    /// # Errors
+    /// When this process may not mount.
+    pub async fn ready_for(&mut self, harm: Harm) -> anyhow::Result<()> {
+        match harm {
+            Harm::PowerCut if self.disks.is_empty() => self.mount().await,
+            Harm::LongAway => {
+                self.unmount();
+                let options = SHORT_LOGS.iter().fold(Options::nodes(NODES), |options, set| options.arg(set));
+                self.cluster = Cluster::start(options).await;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Nobody holds a file of a disk that is taken away.
+    fn unmount(&mut self) {
+        if !self.disks.is_empty() {
+            let nodes = self.cluster.dev().nodes;
+            let living: Vec<u64> = nodes.iter().filter(|node| is_running(node.pid)).map(|node| node.id).collect();
+            self.cluster.kill_all(&living);
+            self.disks.clear();
+        }
+    }
+
+    async fn mount(&mut self) -> anyhow::Result<()> {
+        let nodes = self.cluster.node_ids();
+        self.cluster.kill_all(&nodes);
+        for node in &nodes {
+            self.disks.push(FaultyDisk::mount(&format!("prove-{node}"), &self.cluster.node(*node).data)?);
+        }
+        self.cluster.restart(&nodes).await;
+        Ok(())
+    }
+
+    /// What was not synced is lost, at all nodes. They do not run.
+    pub(super) fn lose_power(&self) -> anyhow::Result<()> {
+        self.disks.iter().try_for_each(|disk| disk.crash(Loss::Everything).map(drop))
+    }
+
+    /// Puts the fault back, and tries to find it.
+    ///
+    /// # Errors
+    /// When a run does not come to its end.
+    pub async fn prove(&self, proof: &Proof, seed: u64) -> anyhow::Result<Outcome> {
+        let mut verdict = Verdict::default();
+        for run in 1..=proof.runs {
+            verdict = self.run(proof.harm, Some(proof.bug), seed + run).await?;
+            if verdict.violated().any(|violated| violated == proof.invariant) {
+                return Ok(Outcome::Found(run));
+            }
+        }
+        Ok(Outcome::Missed(verdict))
+    }
+
+    /// A run of ten to twenty seconds, and what judges say of it.
+    ///
+    /// # Errors
+    /// When it does not come to its end.
+    pub async fn run(&self, harm: Harm, bug: Option<Bug>, seed: u64) -> anyhow::Result<Verdict> {
+        let folder = tempfile::tempdir().context("a folder for the run")?;
+        let recorder = Arc::new(Recorder::create(folder.path(), seed)?);
+        let (_map, maps) = watch::channel(Map::from(&self.cluster.dev()));
+        let workload = Workload::start(maps, seed, recorder.clone(), PACE).await?;
+        self.put_back(bug).await?;
+        tokio::time::sleep(CALM).await;
+        harm.strike(self, &recorder).await?;
+        // Nodes that were started again have it no more.
+        self.put_back(bug).await?;
+        tokio::time::sleep(CALM).await;
+        let liveness = workload.heal(recorder.now(), HEALED).await;
+        if let Some(bug) = bug {
+            self.disarm(&self.cluster.node_ids(), bug.name()).await?;
+        }
+        let evidence = workload.stop_within(Some(liveness), ARRIVED).await?;
+        let evidence = Evidence { replicas: self.replicas().await, ..evidence };
+        recorder.finish()?;
+        evidence.store(folder.path())?;
+        Ok(judge(&Collected::load(folder.path())?))
+    }
+
+    async fn put_back(&self, bug: Option<Bug>) -> anyhow::Result<()> {
+        match bug {
+            Some(bug) => self.arm(&self.cluster.node_ids(), bug.name(), "return").await,
+            None => Ok(()),
+        }
+    }
+
+    fn operator(&self, node: u64) -> Api {
+        self.cluster.operator(node, &self.http)
+    }
+
+    pub(super) async fn busiest(&self) -> anyhow::Result<u64> {
+        busiest(&self.cluster, &self.operator(self.cluster.running_node()), PACE.channels + 1).await
+    }
+
+    /// What all replicas held at a few moments: those that were at the same entry then can be compared.
+    async fn replicas(&self) -> Vec<Replica> {
+        let mut replicas = Vec::new();
+        for _ in 0..LOOKS {
+            for node in self.cluster.node_ids() {
+                let states = self.operator(node).get("/v1/admin/replicas").await.expect(200);
+                replicas.extend(states["data"].as_array().into_iter().flatten().map(|state| Replica {
+                    node,
+                    group: state["shard"].as_u64().and_then(|group| u16::try_from(group).ok()).unwrap_or_default(),
+                    applied: state["applied"].as_u64().unwrap_or_default(),
+                    hash: state["state_hash"].as_str().unwrap_or_default().to_owned(),
+                }));
+            }
+            tokio::time::sleep(BETWEEN_LOOKS).await;
+        }
+        replicas
+    }
+
+    /// Arms a failpoint at nodes that run.
+    ///
+    /// # Errors
+    /// When one does not take it.
+    pub async fn arm(&self, nodes: &[u64], name: &str, actions: &str) -> anyhow::Result<()> {
+        for node in nodes {
+            let answer = self.operator(*node).put(&failpoint(name), json!({ "actions": actions })).await;
+            taken(*node, name, &answer)?;
+        }
+        Ok(())
+    }
+
+    /// Disarms it again.
+    ///
+    /// # Errors
+    /// When a node does not do so.
+    pub async fn disarm(&self, nodes: &[u64], name: &str) -> anyhow::Result<()> {
+        for node in nodes {
+            taken(*node, name, &self.operator(*node).delete(&failpoint(name)).await)?;
+        }
+        Ok(())
+    }
+}
+
+fn failpoint(name: &str) -> String {
+    format!("/v1/admin/failpoints/{name}")
+}
+
+fn taken(node: u64, name: &str, answer: &Answer) -> anyhow::Result<()> {
+    ensure!(answer.status == 204, "{name} at node {node}: {} {}", answer.status, answer.text());
+    Ok(())
+}
