@@ -1,5 +1,7 @@
 //! The benchmarks by number, and a run of several of them.
 
+use std::any::Any;
+use std::fmt;
 use std::panic::AssertUnwindSafe;
 
 use futures::FutureExt;
@@ -40,6 +42,16 @@ pub enum Alone {
     B9,
 }
 
+impl fmt::Display for Benchmark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Beside(benchmark) => write!(f, "{benchmark:?}"),
+            Self::Alone(Alone::B7AndB8) => f.write_str("B7 and B8"),
+            Self::Alone(benchmark) => write!(f, "{benchmark:?}"),
+        }
+    }
+}
+
 /// All: first those that share a cluster, and of these the one that kills its nodes last.
 pub const ALL: [Benchmark; 9] = [
     Benchmark::Beside(Beside::B1),
@@ -64,7 +76,7 @@ pub async fn run(benchmarks: &[Benchmark], plan: &Plan, tell: impl Fn(&str)) -> 
     let mut shared = None;
     let (mut sections, mut failures) = (Vec::new(), Vec::new());
     for benchmark in benchmarks {
-        tell(&format!("\n{benchmark:?}"));
+        tell(&format!("\n{benchmark}"));
         let measuring = async {
             match benchmark {
                 Benchmark::Beside(benchmark) => with_sides(*benchmark, &mut shared, plan, &tell).await,
@@ -74,9 +86,9 @@ pub async fn run(benchmarks: &[Benchmark], plan: &Plan, tell: impl Fn(&str)) -> 
                 }
             }
         };
-        // The harness of the tests panics where a step fails, and says why on stderr.
+        // The harness of the tests panics where a step fails.
         let outcome = AssertUnwindSafe(measuring).catch_unwind().await;
-        let outcome = outcome.unwrap_or_else(|_| Err(anyhow::anyhow!("a step failed")));
+        let outcome = outcome.unwrap_or_else(|panic| Err(anyhow::anyhow!("{}", words(panic.as_ref()))));
         match outcome {
             Ok(section) => {
                 tell(&table(&section.rows));
@@ -85,13 +97,18 @@ pub async fn run(benchmarks: &[Benchmark], plan: &Plan, tell: impl Fn(&str)) -> 
             Err(error) => {
                 // What it left behind is nothing to measure on.
                 shared = None;
-                let failure = format!("{benchmark:?}: {error:#}");
+                let failure = format!("{benchmark}: {error:#}");
                 tell(&failure);
                 failures.push(failure);
             }
         }
     }
     Ok(Results { machine, quick: plan.quick, sections, failures })
+}
+
+/// What a panic said.
+fn words(panic: &(dyn Any + Send)) -> &str {
+    panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref().copied()).unwrap_or("a step panicked")
 }
 
 async fn with_sides(

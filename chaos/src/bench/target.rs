@@ -98,8 +98,9 @@ impl Target {
         let start = Instant::now();
         loop {
             let nodes = self.node_rows().await?;
-            let has_its_part =
-                |row: &&Value| row["leads"] == 0 || row["owns"].as_array().is_some_and(|shards| !shards.is_empty());
+            let has_its_part = |row: &&Value| {
+                row["member"] == "draining" || row["owns"].as_array().is_some_and(|shards| !shards.is_empty())
+            };
             let (placed, connected) = (nodes.iter().filter(has_its_part).count(), connected_at(&nodes));
             if placed == self.dev.nodes.len() && connected >= channels {
                 return Ok(());
@@ -184,11 +185,11 @@ async fn connected(api: &Api) -> anyhow::Result<Vec<Channel>> {
     rows.iter().enumerate().map(channel).collect::<Option<_>>().context("a connected channel has an id and a number")
 }
 
-/// The body of an answer that has this status.
+/// The body of an answer that has this status; null without one.
 ///
 /// # Errors
 /// When it has another.
 pub fn want(answer: Answer, status: u16) -> anyhow::Result<Value> {
     ensure!(answer.status == status, "expected {status}, got {}: {}", answer.status, answer.text());
-    Ok(answer.json())
+    Ok(if answer.body.is_empty() { Value::Null } else { answer.json() })
 }
