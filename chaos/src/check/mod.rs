@@ -47,3 +47,6 @@ pub fn judge_one(invariant: Invariant, collected: &Collected) -> Finding {
     judge(collected, &mut finding);
     finding
 }
+
+#[cfg(test)]
+mod tests;

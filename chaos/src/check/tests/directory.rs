@@ -1,0 +1,208 @@
+//! I8.
+
+use proptest::prelude::*;
+
+use super::play::{CHANNEL, MAIN, Play, done, made, refused, unknown};
+use super::{breaks, holds};
+use crate::check::Invariant::{I6, I8};
+use crate::check::judge_one;
+use crate::history::{Answer, At, Call, Op, Outcome, Record};
+
+const ID: &str = "x";
+
+fn named(name: &str) -> Outcome {
+    Outcome::Done(Answer::Channel { name: name.to_owned() })
+}
+
+fn read() -> Op {
+    Op::ReadChannel { channel: ID.to_owned() }
+}
+
+fn rename(name: &str) -> Op {
+    Op::RenameChannel { channel: ID.to_owned(), name: name.to_owned() }
+}
+
+fn create() -> Op {
+    Op::CreateChannel { name: "0".to_owned() }
+}
+
+#[test]
+fn a_key_that_was_answered_is_known_to_every_node() {
+    breaks(&[I8], |play| {
+        play.call(MAIN, Op::CreateKey { name: "New".to_owned() }, made("new"));
+        play.call_at(2, MAIN, Op::UseKey { key: "new".to_owned() }, refused(401, "auth_invalid"));
+    });
+}
+
+#[test]
+fn a_node_that_shows_an_old_name_is_found() {
+    breaks(&[I8], |play| {
+        play.call(MAIN, create(), made(ID));
+        play.call(MAIN, rename("1"), done());
+        play.call_at(2, MAIN, read(), named("0"));
+    });
+}
+
+#[test]
+fn a_list_without_what_is_there_is_found() {
+    breaks(&[I8], |play| {
+        play.call(MAIN, create(), made(ID));
+        play.list(MAIN, &[CHANNEL]);
+    });
+}
+
+#[test]
+fn a_change_of_unknown_outcome_may_come_late_or_never_but_not_be_undone() {
+    let begin = |play: &mut Play| {
+        play.call(MAIN, create(), made(ID));
+        play.call(MAIN, rename("1"), unknown());
+        play.call_at(2, MAIN, read(), named("0"));
+    };
+    holds(begin);
+    holds(|play| {
+        begin(play);
+        play.call_at(2, MAIN, read(), named("1"));
+    });
+    breaks(&[I8], |play| {
+        begin(play);
+        play.call_at(2, MAIN, read(), named("1"));
+        play.call_at(2, MAIN, read(), named("0"));
+    });
+}
+
+#[test]
+fn a_refused_change_has_no_effect() {
+    breaks(&[I8], |play| {
+        play.call(MAIN, create(), made(ID));
+        play.call(MAIN, rename("1"), refused(429, "rate_limited"));
+        play.call_at(2, MAIN, read(), named("1"));
+    });
+}
+
+#[test]
+fn nothing_comes_back_after_its_end() {
+    breaks(&[I6, I8], |play| {
+        play.call(MAIN, create(), made(ID));
+        play.call(MAIN, Op::DeleteChannel { channel: ID.to_owned() }, done());
+        play.call_at(2, MAIN, read(), refused(404, "channel_not_found"));
+        play.call_at(2, MAIN, read(), named("0"));
+    });
+}
+
+/// One node may show an update that is under way before another does; no node may go back.
+#[test]
+fn an_update_under_way_shows_at_one_node_first_and_stays() {
+    let play = |first: u64, second: u64| {
+        let mut play = Play::empty();
+        play.call(MAIN, create(), made(ID));
+        play.call(MAIN, rename("1"), done());
+        play.call_at(first, MAIN, read(), named("1"));
+        play.call_at(second, MAIN, read(), named("0"));
+        let end = play.end_of(|_| true);
+        play.calls(|call| matches!(call.op, Op::RenameChannel { .. }))[0].end = end;
+        judge_one(I8, &play.run)
+    };
+    assert!(play(2, 3).holds());
+    assert_eq!(play(2, 3).notes.len(), 1);
+    assert!(!play(2, 2).holds());
+}
+
+/// What a client does to the one object, through which node, when, and whether it hears the answer.
+#[derive(Clone, Debug)]
+struct Act {
+    gap: u64,
+    before: u64,
+    after: u64,
+    node: u64,
+    what: What,
+    heard: bool,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    Read,
+    Rename,
+    Delete,
+}
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let what = prop_oneof![6 => Just(What::Read), 3 => Just(What::Rename), 1 => Just(What::Delete)];
+    let act = (0_u64..5, 0_u64..12, 0_u64..12, 1_u64..4, what, prop::bool::weighted(0.85));
+    let act = act.prop_map(|(gap, before, after, node, what, heard)| Act { gap, before, after, node, what, heard });
+    prop::collection::vec(act, 1..40)
+}
+
+/// What the acts hear of an object that takes each of them at one moment between its begin and its end.
+fn linearizable(acts: &[Act]) -> Play {
+    let mut play = Play::empty();
+    play.run.records.clear();
+    let at = |moment: u64| At((moment + 20) * 1_000_000);
+    let mut add = |node, begin, end, op, outcome| {
+        let tenant = MAIN.to_owned();
+        play.run.records.push(Record::Call(Call { client: 1, tenant, node, begin, end, op, outcome }));
+    };
+    add(1, At(1), At(2), create(), made(ID));
+    let (mut state, mut now) = (Some("0".to_owned()), 0);
+    for (number, act) in acts.iter().enumerate() {
+        now += act.gap;
+        // Never before the object was made.
+        let (begin, end) = (at(now).0 - act.before.min(19) * 1_000_000, at(now + act.after));
+        let gone = || refused(404, "channel_not_found");
+        let name = (number + 1).to_string();
+        let (op, outcome) = match (&act.what, &mut state) {
+            (What::Read, Some(name)) => (read(), named(name)),
+            (What::Read, None) => (read(), gone()),
+            (What::Rename, None) => (rename(&name), gone()),
+            (What::Rename, Some(old)) => {
+                *old = name.clone();
+                (rename(&name), done())
+            }
+            (What::Delete, state) => {
+                let outcome = if state.take().is_some() { done() } else { gone() };
+                (Op::DeleteChannel { channel: ID.to_owned() }, outcome)
+            }
+        };
+        add(act.node, At(begin), end, op, if act.heard { outcome } else { unknown() });
+    }
+    play
+}
+
+proptest! {
+    #[test]
+    fn a_history_of_one_object_is_accepted(acts in acts()) {
+        let finding = judge_one(I8, &linearizable(&acts).run);
+        prop_assert!(finding.holds(), "{finding:?}");
+        prop_assert!(finding.notes.is_empty() || finding.notes[0].contains("unknown outcome"), "{finding:?}");
+    }
+
+    #[test]
+    fn a_name_that_nobody_gave_is_refused(acts in acts(), which in any::<prop::sample::Index>()) {
+        let mut play = linearizable(&acts);
+        let mut reads = play.calls(|call| matches!(call.answer(), Some(Answer::Channel { .. })));
+        prop_assume!(!reads.is_empty());
+        let which = which.index(reads.len());
+        reads[which].outcome = named("never given");
+        let finding = judge_one(I8, &play.run);
+        prop_assert!(!finding.holds() || finding.notes.iter().any(|note| note.contains("unknown outcome")));
+    }
+
+    #[test]
+    fn an_old_name_after_a_new_one_is_refused(acts in acts()) {
+        let mut play = linearizable(&acts);
+        // Renamed twice and read by everybody after all else, without anything beside it.
+        let last = play.end_of(|_| true).0 + 1_000_000_000;
+        let add = |play: &mut Play, n: u64, op, outcome| {
+            let (begin, end) = (At(last + 10 * n), At(last + 10 * n + 5));
+            let tenant = MAIN.to_owned();
+            play.run.records.push(Record::Call(Call { client: 1, tenant, node: 1, begin, end, op, outcome }));
+        };
+        prop_assume!(!acts.iter().any(|act| matches!(act.what, What::Delete)));
+        add(&mut play, 1, rename("old"), done());
+        add(&mut play, 2, rename("new"), done());
+        add(&mut play, 3, read(), named("new"));
+        prop_assert!(judge_one(I8, &play.run).holds());
+        add(&mut play, 4, read(), named("old"));
+        let finding = judge_one(I8, &play.run);
+        prop_assert!(!finding.holds() || finding.notes.iter().any(|note| note.contains("unknown outcome")));
+    }
+}

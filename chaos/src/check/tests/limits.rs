@@ -1,0 +1,93 @@
+//! I7.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::play::{BURST, LIMITED, PER_SECOND, Play, done, refused};
+use super::{breaks, holds};
+use crate::check::Invariant::I7;
+use crate::check::judge_one;
+use crate::history::{At, Call, FaultKind, Op, Record};
+
+#[test]
+fn a_second_burst_needs_a_fail_over_of_the_bucket() {
+    breaks(&[I7], |play| play.draws(12));
+    holds(|play| {
+        play.draws(12);
+        play.fault(FaultKind::Crash);
+    });
+    holds(|play| {
+        play.wait(Duration::from_secs(10));
+        play.draws(12);
+    });
+}
+
+#[test]
+fn a_new_term_gives_one_burst_and_not_two() {
+    let bursts = |count: usize| {
+        let mut play = Play::empty();
+        play.lead(7);
+        play.draws(12);
+        for _ in 1..count {
+            play.draws(12);
+        }
+        play.lead(8);
+        judge_one(I7, &play.run)
+    };
+    assert!(bursts(2).holds(), "{:?}", bursts(2));
+    assert!(!bursts(3).holds());
+}
+
+#[test]
+fn a_node_that_the_harness_saw_lead_all_the_time_gives_nothing_more() {
+    let mut play = Play::empty();
+    play.lead(7);
+    play.draws(12);
+    play.draws(12);
+    play.lead(7);
+    play.fault(FaultKind::Crash);
+    assert!(!judge_one(I7, &play.run).holds());
+}
+
+/// What a true bucket answers to calls that take effect at some moment between begin and end.
+fn admitted_by_a_bucket(calls: &[(u64, u64, u64)]) -> Vec<Record> {
+    let mut moments: Vec<(u64, u64, u64)> = Vec::new();
+    let mut now = 0;
+    for (gap, before, after) in calls {
+        now += gap;
+        moments.push((now, now.saturating_sub(*before), now + after));
+    }
+    let (mut tokens, mut last) = (BURST, 0);
+    let answer = |(at, begin, end): (u64, u64, u64)| {
+        tokens = BURST.min(tokens + (at - last) as f64 / 1_000.0 * PER_SECOND);
+        last = at;
+        let outcome = if tokens >= 1.0 {
+            tokens -= 1.0;
+            done()
+        } else {
+            refused(429, "rate_limited")
+        };
+        let at = |ms: u64| At(ms * 1_000_000);
+        let tenant = LIMITED.to_owned();
+        Record::Call(Call { client: 1, tenant, node: 1, begin: at(begin), end: at(end), op: Op::Draw, outcome })
+    };
+    moments.into_iter().map(answer).collect()
+}
+
+proptest! {
+    #[test]
+    fn what_a_bucket_admits_is_let_pass_and_a_burst_more_is_found(
+        calls in prop::collection::vec((0_u64..300, 0_u64..200, 0_u64..200), 30..200),
+    ) {
+        let mut play = Play::empty();
+        play.run.records = admitted_by_a_bucket(&calls);
+        let finding = judge_one(I7, &play.run);
+        prop_assert!(finding.holds(), "{finding:?}");
+        // The same calls again, as if a second bucket had been filled: at once, and so more than any time allows.
+        let Some(Record::Call(call)) = play.run.records.first().cloned() else { return Ok(()) };
+        let extra = std::iter::repeat_n(call, 2 * BURST as usize);
+        play.run.records.extend(extra.map(Record::Call));
+        prop_assert!(!judge_one(I7, &play.run).holds());
+    }
+}

@@ -1,0 +1,169 @@
+//! I1 to I4.
+
+use super::play::{CHANNEL, MAIN, NUMBER, RECIPIENT, refused, unknown};
+use super::{breaks, holds};
+use crate::check::Invariant::{I1, I2, I3, I4, I5};
+use crate::history::{FaultKind, Op};
+
+#[test]
+fn a_send_that_was_promised_and_never_accepted_is_lost() {
+    breaks(&[I1], |play| _ = play.take("promised"));
+}
+
+#[test]
+fn a_send_may_end_failed_where_the_network_refuses_and_nowhere_else() {
+    let fail = |play: &mut super::Play| {
+        let message = play.take("refused");
+        play.run.evidence.failed.insert(message, "refused".to_owned());
+    };
+    breaks(&[I1], fail);
+    holds(|play| {
+        fail(play);
+        play.fault(FaultKind::Refuse);
+    });
+}
+
+#[test]
+fn a_send_of_unknown_outcome_may_arrive_or_not() {
+    let send = |text: &str| Op::Send { channel: CHANNEL.to_owned(), text: text.to_owned() };
+    holds(|play| {
+        play.call(MAIN, send("never"), unknown());
+        play.call(MAIN, send("perhaps"), unknown());
+        play.accept("perhaps", "its id");
+    });
+}
+
+#[test]
+fn one_send_under_two_ids_is_a_second_effect() {
+    breaks(&[I2], |play| play.accept("two", "a new id"));
+    let send = Op::Send { channel: CHANNEL.to_owned(), text: "perhaps".to_owned() };
+    breaks(&[I2], |play| {
+        play.call(MAIN, send, unknown());
+        play.accept("perhaps", "an id");
+        play.accept("perhaps", "another id");
+    });
+}
+
+#[test]
+fn an_id_in_the_ledger_twice_is_a_second_effect() {
+    breaks(&[I2], |play| {
+        let mut row = play.run.evidence.ledger[0].clone();
+        row.seq = 100;
+        play.run.evidence.ledger.insert(0, row);
+    });
+}
+
+#[test]
+fn a_copy_more_at_the_phone_is_a_second_effect_unless_the_network_keeps_repeats() {
+    let copy = |play: &mut super::Play| {
+        play.run.evidence.inboxes.get_mut(RECIPIENT).expect("it got something")[0].copies = 2;
+    };
+    breaks(&[I2], copy);
+    holds(|play| {
+        copy(play);
+        play.fault(FaultKind::KeepRepeats);
+    });
+}
+
+#[test]
+fn a_refused_send_has_no_effect() {
+    let send = Op::Send { channel: CHANNEL.to_owned(), text: "refused".to_owned() };
+    breaks(&[I2], |play| {
+        play.call(MAIN, send, refused(429, "rate_limited"));
+        play.accept("refused", "an id");
+    });
+}
+
+#[test]
+fn raw_copies_need_a_login_or_a_silence_of_the_network() {
+    let again = |play: &mut super::Play| play.run.evidence.ledger[2].raw_copies = 2;
+    breaks(&[I2], again);
+    holds(|play| {
+        again(play);
+        play.login(2, 6);
+    });
+    holds(|play| {
+        again(play);
+        play.wait(std::time::Duration::from_secs(20));
+        play.send("later");
+        play.fault(FaultKind::LoseAcceptances);
+    });
+}
+
+#[test]
+fn an_older_epoch_after_a_newer_one_is_no_owner() {
+    breaks(&[I3], |play| {
+        play.login(2, 6);
+        play.login(1, 5);
+    });
+}
+
+#[test]
+fn one_epoch_has_one_node() {
+    breaks(&[I3], |play| play.login(2, 5));
+}
+
+#[test]
+fn sessions_of_one_channel_do_not_overlap() {
+    breaks(&[I3], |play| {
+        play.login(2, 6);
+        let rows = play.run.evidence.logins.get_mut(NUMBER).expect("it logged in");
+        rows[0].ended_at = None;
+    });
+    breaks(&[I3], |play| {
+        play.login(2, 6);
+        let rows = play.run.evidence.logins.get_mut(NUMBER).expect("it logged in");
+        rows[0].ended_at = rows[0].ended_at.map(|at| at.plus(std::time::Duration::from_millis(5)));
+    });
+}
+
+#[test]
+fn a_conflict_that_the_network_counts_is_one_unless_the_owner_met_itself() {
+    breaks(&[I3], |play| play.run.evidence.stats.conflicts = 1);
+    let meet = |play: &mut super::Play| {
+        play.login(1, 5);
+        play.run.evidence.logins.get_mut(NUMBER).expect("it logged in")[0].end = Some("replaced".to_owned());
+        play.run.evidence.stats.conflicts = 1;
+    };
+    breaks(&[I3], meet);
+    holds(|play| {
+        meet(play);
+        play.fault(FaultKind::Cut);
+    });
+}
+
+#[test]
+fn what_was_taken_first_goes_first_unless_the_network_lost_it_once() {
+    let swap = |play: &mut super::Play| {
+        let ledger = &mut play.run.evidence.ledger;
+        (ledger[0].seq, ledger[1].seq) = (ledger[1].seq, ledger[0].seq);
+    };
+    breaks(&[I4], swap);
+    holds(|play| {
+        swap(play);
+        play.fault(FaultKind::LoseSends);
+    });
+}
+
+#[test]
+fn sends_at_the_same_time_have_no_order() {
+    holds(|play| {
+        let (first, second) = (play.take("first"), play.take("second"));
+        play.accept("second", &second);
+        play.accept("first", &first);
+        for message in [&first, &second] {
+            play.hook("message.sent", message);
+            play.hook("message.status", message);
+        }
+        let begin = play.calls(|call| call.taken() == Some(&first))[0].begin;
+        play.calls(|call| call.taken() == Some(&second))[0].begin = begin;
+    });
+}
+
+#[test]
+fn an_accepted_send_of_which_nobody_is_told_is_a_lost_event() {
+    breaks(&[I5], |play| {
+        let message = play.take("unheard");
+        play.accept("unheard", &message);
+    });
+}
