@@ -15,11 +15,17 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
         let draws = || run.calls().filter(|call| call.op == Op::Draw && call.tenant == limited.tenant);
         let mut admitted: Vec<&Call> = draws().filter(|call| call.is_done()).collect();
         admitted.sort_by_key(|call| call.begin);
-        let refused = draws().filter(|call| call.refusal() == Some("rate_limited")).count();
+        let refused: Vec<&Call> = draws().filter(|call| call.refusal() == Some("rate_limited")).collect();
         let home = Home::of(run, limited.home);
-        let times = (0..admitted.len()).filter_map(|first| {
-            let longest = if first == 0 { Duration::MAX } else { LONGEST };
-            over(run, limited, &home, &admitted[first..], longest)
+        let whole =
+            admitted.first().map(|call| Beginning { at: call.begin, tokens: limited.burst, longest: Duration::MAX });
+        let full = admitted.iter().map(|call| Beginning { at: call.begin, tokens: limited.burst, longest: LONGEST });
+        // A bucket that refused held less than a token at some moment of that call.
+        let empty = refused.iter().map(|call| (call.end, Beginning { at: call.begin, tokens: 1.0, longest: LONGEST }));
+        let beginnings = whole.into_iter().chain(full).map(|beginning| (beginning.at, beginning)).chain(empty);
+        let times = beginnings.filter_map(|(first, beginning)| {
+            let calls = &admitted[admitted.partition_point(|call| call.begin < first)..];
+            over(run, limited, &home, &beginning, calls)
         });
         // All times that hold one burst too many tell the same story.
         if let Some(over) = times.max_by(|one, other| one.too_many.total_cmp(&other.too_many)) {
@@ -28,11 +34,19 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
                 [format!("{} to {}, {} fail-overs of group {}", over.from, over.to, over.moves, limited.home)],
             );
         }
-        finding.count(format!("{} calls admitted and {} refused", figure(admitted.len()), figure(refused)));
-        if refused == 0 {
+        finding.count(format!("{} calls admitted and {} refused", figure(admitted.len()), figure(refused.len())));
+        if refused.is_empty() {
             finding.note(format!("the bucket of {} was never empty", limited.tenant));
         }
     }
+}
+
+/// A moment at which a bucket held at most so many tokens.
+struct Beginning {
+    at: At,
+    tokens: f64,
+    /// How long the times are that are looked at from here on.
+    longest: Duration,
 }
 
 struct Over {
@@ -44,17 +58,18 @@ struct Over {
     too_many: f64,
 }
 
-/// The worst of the times that begin with the first of these calls.
-fn over(run: &Collected, limited: &Limited, home: &Home, calls: &[&Call], longest: Duration) -> Option<Over> {
-    let from = calls.first()?.begin;
-    let near = calls.iter().take_while(|call| call.begin.since(from) <= longest);
+/// The worst of the times from a beginning on; the calls all began after it.
+fn over(run: &Collected, limited: &Limited, home: &Home, beginning: &Beginning, calls: &[&Call]) -> Option<Over> {
+    let from = beginning.at;
+    let near = calls.iter().take_while(|call| call.begin.since(from) <= beginning.longest);
     let mut ends: Vec<At> = near.map(|call| call.end).collect();
     ends.sort_unstable();
     let times = ends.into_iter().enumerate().filter_map(|(index, to)| {
-        let (admitted, refill) = (index + 1, limited.per_second * to.since(from).as_secs_f64());
-        // What one burst allows needs no look at the home.
-        let moves = if admitted as f64 > limited.burst + refill { home.moves(run, from, to) } else { 0 };
-        let allowed = limited.burst * (1 + moves) as f64 + refill;
+        let admitted = index + 1;
+        let held = beginning.tokens + limited.per_second * to.since(from).as_secs_f64();
+        // What needs no fail-over needs no look at the home.
+        let moves = if admitted as f64 > held { home.moves(run, from, to) } else { 0 };
+        let allowed = held + limited.burst * moves as f64;
         let too_many = admitted as f64 - allowed;
         (too_many > 0.0).then_some(Over { from, to, admitted, allowed, moves, too_many })
     });
@@ -75,10 +90,12 @@ impl<'a> Home<'a> {
 
     /// At most so often the home has moved in a time: a bucket may start full once in each term that it did not begin in.
     fn moves(&self, run: &Collected, from: At, to: At) -> u64 {
-        let before = self.0.iter().rev().find(|lead| lead.at <= from);
-        let after = self.0.iter().find(|lead| lead.asked >= to);
+        // A node that is cut off tells of an old term; of several that were asked one is not.
+        const LOOKS: usize = 5;
+        let before = self.0.iter().take_while(|lead| lead.at <= from).map(|lead| lead.term).max();
+        let after = self.0.iter().filter(|lead| lead.asked >= to).take(LOOKS).map(|lead| lead.term).max();
         match (before, after) {
-            (Some(before), Some(after)) => after.term.saturating_sub(before.term),
+            (Some(before), Some(after)) => after.saturating_sub(before),
             // Where nobody looked, each fault may have moved it.
             _ => {
                 let moving = |kind| {

@@ -367,7 +367,7 @@ pub enum Manner {
     Good,
     /// Answers well, after a second.
     Slow,
-    /// Every fifth request is answered 500.
+    /// Every fifth delivery is answered 500 at first.
     Flaky,
     Broken,
     Hangs,

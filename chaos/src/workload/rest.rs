@@ -18,8 +18,9 @@ const LOOK: Duration = Duration::from_millis(250);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// A send without acceptance is written again after ten seconds, and again after twenty.
 const ACCEPTED: Duration = Duration::from_secs(60);
-/// A delivery that failed three times waits a minute for its fourth attempt.
-const DELIVERED: Duration = Duration::from_secs(90);
+/// A delivery that failed twice waits 15 s, give or take a fifth, for its third attempt. What failed more often is left
+/// waiting, and told of.
+const DELIVERED: Duration = Duration::from_secs(25);
 
 pub async fn heal(shared: &Arc<Shared>, cast: &Cast, since: At, bound: Duration) -> Liveness {
     let nodes = shared.map().nodes;

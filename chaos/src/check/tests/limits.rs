@@ -50,6 +50,27 @@ fn a_node_that_the_harness_saw_lead_all_the_time_gives_nothing_more() {
     assert!(!judge_one(I7, &play.run).holds());
 }
 
+#[test]
+fn an_empty_bucket_gives_one_burst_in_a_fail_over_and_not_two() {
+    let after_a_refusal = |admitted: usize| {
+        let mut play = Play::empty();
+        play.lead(7);
+        play.draws(12);
+        // Long enough that a full bucket's burst and what came back since would excuse a second one.
+        for _ in 0..20 {
+            play.wait(Duration::from_millis(300));
+            play.call(LIMITED, Op::Draw, refused(429, "rate_limited"));
+        }
+        for _ in 0..admitted / BURST as usize {
+            play.draws(BURST as usize);
+        }
+        play.lead(8);
+        judge_one(I7, &play.run)
+    };
+    assert!(after_a_refusal(10).holds(), "{:?}", after_a_refusal(10));
+    assert!(!after_a_refusal(20).holds());
+}
+
 /// What a true bucket answers to calls that take effect at some moment between begin and end.
 fn admitted_by_a_bucket(calls: &[(u64, u64, u64)]) -> Vec<Record> {
     let mut moments: Vec<(u64, u64, u64)> = Vec::new();

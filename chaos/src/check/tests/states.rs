@@ -40,6 +40,7 @@ fn a_stranger_is_told_that_there_is_nothing() {
     breaks(&[I12], |play| play.call(STRANGER, trespass(), done()));
     breaks(&[I12], |play| play.call(STRANGER, trespass(), refused(403, "channel_access_denied")));
     breaks(&[I12], |play| play.call(STRANGER, trespass(), refused(409, "not_connected")));
+    holds(|play| play.call(STRANGER, trespass(), refused(0, "no_connection")));
 }
 
 #[test]
