@@ -217,6 +217,13 @@ impl TokenBucket {
     }
 }
 
+impl BucketLevel {
+    /// As people see it by a wall clock, when the bucket counts by another.
+    pub fn by_the_wall(self, wall: Timestamp, steady: Timestamp) -> Self {
+        Self { reset_at: Timestamp(self.reset_at.0.saturating_add(wall.0 - steady.0)), ..self }
+    }
+}
+
 /// What the buckets of a request say together: the headers of its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
@@ -291,6 +298,15 @@ mod tests {
         assert!(!bucket.try_take(Timestamp(5_000)));
         assert!(!bucket.try_take(Timestamp(10_400)));
         assert!(bucket.try_take(Timestamp(10_500)));
+    }
+
+    #[test]
+    fn a_level_is_told_by_the_wall_clock() {
+        let mut bucket = TokenBucket::full(RULE, Timestamp(10_000));
+        assert!(bucket.try_take(Timestamp(10_000)));
+        let level = bucket.level(Timestamp(10_000));
+        assert_eq!(level.reset_at, Timestamp(10_500));
+        assert_eq!(level.by_the_wall(Timestamp(3_000), Timestamp(10_000)).reset_at, Timestamp(3_500));
     }
 
     #[test]

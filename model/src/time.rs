@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::time::Duration;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Days, NaiveDate, SecondsFormat, Utc};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -18,6 +19,14 @@ impl Timestamp {
     /// The wall clock. Called at the edge only; state machines get times in their commands.
     pub fn now() -> Self {
         Self(Utc::now().timestamp_millis())
+    }
+
+    /// What the wall clock showed when this process first asked, and the time that has passed since then: for what counts
+    /// how much time has passed, whatever is done to the clock meanwhile. Means nothing to another process.
+    pub fn steady() -> Self {
+        static BEGINNING: OnceLock<(Timestamp, Instant)> = OnceLock::new();
+        let (shown, moment) = BEGINNING.get_or_init(|| (Self::now(), Instant::now()));
+        shown.plus(moment.elapsed())
     }
 
     pub fn from_unix_seconds(seconds: i64) -> Self {

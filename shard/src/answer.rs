@@ -38,11 +38,12 @@ pub async fn to(owner: &Arc<Owner>, call: Call) -> Answer {
 
 async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
     let deadline = Instant::now() + call.budget;
-    let now = Timestamp::now();
+    // Buckets count what time has passed; a clock that is set must neither fill nor starve them.
+    let (now, steady) = (Timestamp::now(), Timestamp::steady());
     let done = |done: Done| Answer::Result { channel_level: None, result: Ok(done) };
     match call.ask {
         Ask::TakeCustomer { customer, rule } => {
-            let (level, taken) = owner.buckets.lock().take_customer(customer, rule, now);
+            let (level, taken) = owner.buckets.lock().take_customer(customer, rule, steady);
             done(Done::Bucket { level, taken })
         }
         Ask::RefundCustomer { customer } => {
@@ -50,7 +51,7 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
             done(Done::Nothing)
         }
         Ask::Attempt { subject, rule } => {
-            let tried = owner.buckets.lock().attempt(subject, rule, now);
+            let tried = owner.buckets.lock().attempt(subject, rule, steady);
             done(Done::Attempt { retry_after: tried.err() })
         }
         Ask::ReturnAttempt { subject, rule } => {
@@ -58,19 +59,19 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
             done(Done::Nothing)
         }
         Ask::PeekCustomer { customer, rule } => {
-            let level = owner.buckets.lock().customer(customer, rule, now);
-            done(Done::Bucket { level, taken: false })
+            let level = owner.buckets.lock().customer(customer, rule, steady);
+            done(Done::Bucket { level: level.by_the_wall(now, steady), taken: false })
         }
         Ask::PeekChannel { customer, channel, rule } => {
-            let level = owner.buckets.lock().channel(customer, channel, rule, now);
-            done(Done::Bucket { level, taken: false })
+            let level = owner.buckets.lock().channel(customer, channel, rule, steady);
+            done(Done::Bucket { level: level.by_the_wall(now, steady), taken: false })
         }
         Ask::TakeChannel { customer, channel, rule } => {
-            let (level, taken) = owner.buckets.lock().take_channel(customer, channel, rule, now);
+            let (level, taken) = owner.buckets.lock().take_channel(customer, channel, rule, steady);
             done(Done::Bucket { level, taken })
         }
         Ask::Channel { customer, channel, charge, work } => {
-            let charged = charge.map(|rule| (rule, owner.buckets.lock().take_channel(customer, channel, rule, now)));
+            let charged = charge.map(|rule| (rule, owner.buckets.lock().take_channel(customer, channel, rule, steady)));
             if let Some((rule, (level, false))) = charged {
                 let refused = ApiError::rate_limited(LimitScope::Channel, rule.burst, level.retry_after);
                 return Answer::Result { channel_level: Some(level), result: Err(refused) };

@@ -76,7 +76,7 @@ impl Gate {
     }
 
     async fn answer(&self, exchange: Exchange, origin: &Judgement) -> Answered {
-        if let Err(level) = self.app.take_from_address(exchange.client.ip, exchange.now) {
+        if let Err(level) = self.app.take_from_address(exchange.client.ip, Timestamp::steady()) {
             let refused = rate::refusal(LimitScope::Ip, &level);
             return Answered { outcome: Err(refused), rate: Some(RateHeaders::new(LimitScope::Ip, &level)) };
         }
