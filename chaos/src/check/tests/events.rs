@@ -60,6 +60,11 @@ fn a_delivery_that_failed_waits_or_is_lost() {
     holds(|play| fail(play, "retrying"));
     breaks(&[I5], |play| fail(play, "delivered"));
     breaks(&[I5], |play| {
+        fail(play, "pending");
+        let rows = play.run.evidence.deliveries.get_mut("endpoint main").expect("it has some");
+        rows.iter_mut().for_each(|row| row.overdue = true);
+    });
+    breaks(&[I5], |play| {
         fail(play, "retrying");
         play.run.evidence.deliveries.clear();
     });

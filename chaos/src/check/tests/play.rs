@@ -138,7 +138,7 @@ impl Play {
         let rows = self.run.evidence.logins.entry(NUMBER.to_owned()).or_default();
         if let Some(before) = rows.last_mut() {
             before.ended_at = Some(at);
-            before.end = Some("fenced".to_owned());
+            before.end = Some("lost".to_owned());
         }
         rows.push(Login { login_seq, node, epoch, at, ended_at: None, end: None });
     }
@@ -197,6 +197,8 @@ impl Play {
             channel_id: CHANNEL.to_owned(),
             message_id: Some(message.to_owned()),
             state: "delivered".to_owned(),
+            next_attempt_at: None,
+            overdue: false,
         });
     }
 

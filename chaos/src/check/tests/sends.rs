@@ -118,6 +118,19 @@ fn sessions_of_one_channel_do_not_overlap() {
 }
 
 #[test]
+fn a_session_ends_with_its_owners_time_unless_the_owner_stood_still() {
+    let outlive = |play: &mut super::Play| {
+        play.login(2, 6);
+        play.run.evidence.logins.get_mut(NUMBER).expect("it logged in")[0].end = Some("fenced".to_owned());
+    };
+    breaks(&[I3], outlive);
+    holds(|play| {
+        outlive(play);
+        play.fault(FaultKind::Pause);
+    });
+}
+
+#[test]
 fn a_conflict_that_the_network_counts_is_one_unless_the_owner_met_itself() {
     breaks(&[I3], |play| play.run.evidence.stats.conflicts = 1);
     let meet = |play: &mut super::Play| {
