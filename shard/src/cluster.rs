@@ -194,7 +194,7 @@ impl Cluster {
         let joining = tokio::spawn(join(membership, cluster.excluded.clone(), stop.clone()));
         let trimming = tokio::spawn(directory.clone().keep_trimmed(config.deletion_grace, stop.clone()));
         let knowing = tokio::spawn(directory.clone().keep_members(stop.clone()));
-        let moving = tokio::spawn(driver::run(directory.clone(), stop.clone()));
+        let moving = tokio::spawn(driver::run(directory.clone(), cluster.router.clone(), stop.clone()));
         let refreshing = tokio::spawn(directory.keep_fresh(stop.clone()));
         let gauging = tokio::spawn(gauges::keep(cluster.clone(), cluster.owners.clone(), stop.clone()));
         let following = tokio::spawn(follow_own_record(cluster.clone(), stop));

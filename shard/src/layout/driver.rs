@@ -1,6 +1,7 @@
 //! Has the placement changed, step by step, while this node leads the directory. Everything that it knows stands in the
 //! directory, so that whoever leads next goes on where this one ended.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,8 @@ use raft::directory::{Directory, UpdateError};
 use tokio_util::sync::CancellationToken;
 
 use super::plan;
+use super::silence::Silence;
+use crate::router::Router;
 
 /// How often the leader looks.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -35,17 +38,21 @@ enum Step {
 }
 
 /// Drives changes of the placement until cancelled.
-pub async fn run(directory: Arc<Directory>, stop: CancellationToken) {
+pub async fn run(directory: Arc<Directory>, router: Arc<Router>, stop: CancellationToken) {
+    let mut silence = Silence::default();
     let mut ticks = tokio::time::interval(LOOK_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
         if directory.group().leadership().borrow().ready_epoch.is_none() {
+            // Who leads now has looked by itself.
+            silence = Silence::default();
             continue;
         }
+        silence.look(directory.read(awaited), &router).await;
+        let dead = silence.dead(Instant::now());
         let voters = directory.group().members().voters;
-        let Some(step) = directory.read(|state| next(state, |node| voters.contains(&node), Timestamp::now())) else {
-            continue;
-        };
+        let look = |state: &DirectoryState| next(state, |node| voters.contains(&node), &dead, Timestamp::now());
+        let Some(step) = directory.read(look) else { continue };
         if let Err(error) = take(&directory, step).await {
             tracing::warn!(%error, "the layout could not be changed yet");
         }
@@ -64,7 +71,7 @@ async fn take(directory: &Directory, step: Step) -> Result<(), UpdateError> {
             Ok(())
         }
         Step::Retarget(command) => {
-            tracing::info!(?command, "a move is led elsewhere: a node that it was to go to leaves");
+            tracing::info!(?command, "a move is led elsewhere: a node that it was to go to leaves, or is dead");
             update(Command::Layout(command)).await
         }
         Step::Repair(layout) => {
@@ -78,10 +85,22 @@ async fn take(directory: &Directory, step: Step) -> Result<(), UpdateError> {
     }
 }
 
-fn next(state: &DirectoryState, votes: impl Fn(NodeId) -> bool, now: Timestamp) -> Option<Step> {
+/// The nodes that get a replica by moves that run or wait.
+fn awaited(state: &DirectoryState) -> BTreeSet<NodeId> {
+    let open = |each: &&MoveRecord| matches!(each.state, MoveState::Running | MoveState::Waiting);
+    let moves = state.layout.iter().filter(|layout| layout.is_running()).flat_map(|layout| layout.moves.iter());
+    moves.filter(open).flat_map(|each| each.to.iter().filter(|node| !each.from.contains(node)).copied()).collect()
+}
+
+fn next(
+    state: &DirectoryState,
+    votes: impl Fn(NodeId) -> bool,
+    dead: &BTreeSet<NodeId>,
+    now: Timestamp,
+) -> Option<Step> {
     state.cluster.as_ref()?;
     if let Some(layout) = state.layout.as_ref().filter(|layout| layout.is_running()) {
-        if let Some(command) = retarget(state, layout) {
+        if let Some(command) = retarget(state, layout, dead) {
             return Some(Step::Retarget(command));
         }
         let shards = due(layout);
@@ -91,7 +110,9 @@ fn next(state: &DirectoryState, votes: impl Fn(NodeId) -> bool, now: Timestamp) 
     if present.iter().any(|place| !place.formed || !place.settled) {
         return None;
     }
-    let moves = plan::repair(&present, &holders(state));
+    let mut moves = plan::repair(&present, &holders(state));
+    // They would only be led elsewhere again.
+    moves.retain(|each| !each.to.iter().any(|node| dead.contains(node) && !each.from.contains(node)));
     if !moves.is_empty() {
         return Some(Step::Repair(begin(state, moves, AT_ONCE, true, now)));
     }
@@ -102,13 +123,16 @@ fn next(state: &DirectoryState, votes: impl Fn(NodeId) -> bool, now: Timestamp) 
     empty.map(Step::Remove)
 }
 
-/// The first move that runs towards a node that leaves.
-fn retarget(state: &DirectoryState, layout: &LayoutRecord) -> Option<LayoutCommand> {
+/// The first move that runs towards a node that leaves, or is dead. One that has its replica already is waited for: it has
+/// the shard, and comes back with it or is removed.
+fn retarget(state: &DirectoryState, layout: &LayoutRecord, dead: &BTreeSet<NodeId>) -> Option<LayoutCommand> {
     let nodes = holders(state);
     let holds = |id: &NodeId| nodes.iter().any(|node| node.id == *id);
     let mut running = layout.moves.iter().filter(|each| each.state == MoveState::Running);
-    let lost = running.find(|each| !each.to.iter().all(holds))?;
-    let (to, leader) = plan::elsewhere(&**state.placement.get(&lost.shard)?, &nodes)?;
+    let stays = |each: &MoveRecord, id: &NodeId| holds(id) && (each.from.contains(id) || !dead.contains(id));
+    let lost = running.find(|each| !each.to.iter().all(|id| stays(each, id)))?;
+    let left: Vec<NodeRecord> = nodes.iter().filter(|node| stays(lost, &node.id)).cloned().collect();
+    let (to, leader) = plan::elsewhere(&**state.placement.get(&lost.shard)?, &left)?;
     Some(LayoutCommand::Retarget { number: layout.number, shard: lost.shard, to, leader })
 }
 
@@ -172,6 +196,10 @@ mod tests {
         state
     }
 
+    fn none() -> BTreeSet<NodeId> {
+        BTreeSet::new()
+    }
+
     fn three() -> Vec<NodeRecord> {
         (1..=3).map(|id| node(id, "a", 1)).collect()
     }
@@ -182,26 +210,29 @@ mod tests {
 
     #[test]
     fn a_cluster_that_is_as_it_should_be_is_left_alone() {
-        assert_eq!(next(&state(&three(), place(16, &three())), |_| true, Timestamp(1)), None);
+        assert_eq!(next(&state(&three(), place(16, &three())), |_| true, &none(), Timestamp(1)), None);
     }
 
     #[test]
     fn moves_begin_a_few_at_a_time_and_go_elsewhere_when_their_target_leaves() {
         let mut state = state(&three(), place(16, &three()[..1]));
-        let Some(Step::Repair(layout)) = next(&state, |_| true, Timestamp(1)) else { panic!("nothing to repair") };
+        let Some(Step::Repair(layout)) = next(&state, |_| true, &none(), Timestamp(1)) else {
+            panic!("nothing to repair")
+        };
         assert_eq!((layout.moves.len(), layout.number, layout.automatic), (16, 1, true));
         let mut begun = layout.clone();
         state.layout = Some(Arc::new(layout));
-        assert_eq!(next(&state, |_| true, Timestamp(1)), Some(Step::Start(1, vec![1, 2])));
+        assert_eq!(next(&state, |_| true, &none(), Timestamp(1)), Some(Step::Start(1, vec![1, 2])));
 
         begun.moves[0].state = MoveState::Running;
         let to =
             PlacementRecord { replicas: begun.moves[0].to.clone(), settled: false, ..(*state.placement[&1]).clone() };
         state.placement.insert(1, Arc::new(to));
         state.layout = Some(Arc::new(begun));
-        assert_eq!(next(&state, |_| true, Timestamp(1)), Some(Step::Start(1, vec![2])));
+        assert_eq!(next(&state, |_| true, &none(), Timestamp(1)), Some(Step::Start(1, vec![2])));
         state.nodes.insert(3, Arc::new(leaving(3)));
-        let Some(Step::Retarget(LayoutCommand::Retarget { shard: 1, to, .. })) = next(&state, |_| true, Timestamp(1))
+        let Some(Step::Retarget(LayoutCommand::Retarget { shard: 1, to, .. })) =
+            next(&state, |_| true, &none(), Timestamp(1))
         else {
             panic!("a move goes on to a node that leaves")
         };
@@ -213,7 +244,28 @@ mod tests {
         let mut nodes = three();
         nodes.push(leaving(4));
         let state = state(&nodes, place(16, &three()));
-        assert_eq!(next(&state, |node| node == 4, Timestamp(1)), None);
-        assert_eq!(next(&state, |_| false, Timestamp(1)), Some(Step::Remove(4)));
+        assert_eq!(next(&state, |node| node == 4, &none(), Timestamp(1)), None);
+        assert_eq!(next(&state, |_| false, &none(), Timestamp(1)), Some(Step::Remove(4)));
+    }
+
+    #[test]
+    fn a_move_to_a_node_that_died_is_given_up_and_not_begun_again_while_it_is_dead() {
+        let (mut state, dead) = (state(&three(), place(16, &three()[..2])), BTreeSet::from([3]));
+        let Some(Step::Repair(layout)) = next(&state, |_| true, &none(), Timestamp(1)) else { panic!("no repair") };
+        assert_eq!(next(&state, |_| true, &dead, Timestamp(1)), None);
+        let mut begun = layout;
+        begun.moves[0].state = MoveState::Running;
+        let to =
+            PlacementRecord { replicas: begun.moves[0].to.clone(), settled: false, ..(*state.placement[&1]).clone() };
+        state.placement.insert(1, Arc::new(to));
+        state.layout = Some(Arc::new(begun));
+        assert_eq!(awaited(&state), dead);
+        let Some(Step::Retarget(LayoutCommand::Retarget { shard: 1, to, leader, .. })) =
+            next(&state, |_| true, &dead, Timestamp(1))
+        else {
+            panic!("a move waits for a dead node")
+        };
+        assert_eq!(to.iter().collect::<BTreeSet<_>>(), BTreeSet::from([&1, &2]));
+        assert!(to.contains(&leader));
     }
 }

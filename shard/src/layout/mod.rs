@@ -6,6 +6,7 @@
 pub mod driver;
 pub mod plan;
 pub mod removal;
+mod silence;
 
 use std::collections::{BTreeMap, BTreeSet};
 
