@@ -1,9 +1,11 @@
 //! Whether the gateway lives, is ready, and works as a whole (supplement 27). Public; without tenants' data.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use model::id::NodeId;
 use model::time::Timestamp;
 use parking_lot::Mutex;
+use raft::directory::members::NodeState;
 use salvo::http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -119,8 +121,13 @@ async fn summary(exchange: &mut Exchange) -> Outcome {
     if let Some(summary) = last.as_ref().filter(|summary| exchange.now.0 - summary.updated_at.0 < SUMMARY_MILLIS) {
         return Ok(Reply::ok(summary));
     }
-    let total = exchange.cluster().directory().read(|state| state.nodes.len());
-    let ready = exchange.cluster().vitals().await.values().filter(|vitals| !vitals.draining).count();
+    // One that was let in and has never started is none that is missing.
+    let members: BTreeSet<NodeId> = exchange.cluster().directory().read(|state| {
+        state.nodes.values().filter(|node| node.state != NodeState::Joining).map(|node| node.id).collect()
+    });
+    let vitals = exchange.cluster().vitals().await;
+    let ready = vitals.iter().filter(|(node, vitals)| members.contains(node) && !vitals.draining).count();
+    let total = members.len();
     let made = summarise(&exchange.cluster().readiness(), ready, total, exchange.now, last.as_ref());
     *exchange.app.status_summary.last.lock() = Some(made.clone());
     Ok(Reply::ok(&made))

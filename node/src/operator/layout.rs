@@ -19,6 +19,9 @@ const PATH: &str = "/v1/admin/layout";
 /// Between two looks at how far the moves are.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
+/// Said when a plan has no moves.
+const WELL_PLACED: &str = "every shard lies where the present nodes want it";
+
 /// Characters of a bar.
 const BAR: usize = 30;
 
@@ -149,7 +152,7 @@ async fn plan(args: &OperatorArgs) -> anyhow::Result<Verdict> {
     for each in &plan.moves {
         table.row([each.shard.to_string(), listed(&each.from), listed(&each.to), each.leader.to_string()]);
     }
-    table.print_or("every shard lies where the present nodes want it");
+    table.print_or(WELL_PLACED);
     if !plan.moves.is_empty() {
         let Cost { replicas, leads, channels } = plan.cost;
         say(format!("{replicas} replicas are copied; {leads} shards with {channels} channels are led elsewhere then"));
@@ -159,7 +162,18 @@ async fn plan(args: &OperatorArgs) -> anyhow::Result<Verdict> {
 }
 
 async fn apply(args: &ApplyArgs) -> anyhow::Result<Verdict> {
+    const PLAN: &str = "/v1/admin/layout/plan";
     let operator = Operator::new(&args.operator)?;
+    let planned = operator.post(PLAN, &json!({})).await?;
+    // Nothing to do is no failure of a script that sees to it that nothing is left to do.
+    if as_type::<Plan>(PLAN, planned.clone())?.moves.is_empty() {
+        if args.operator.json {
+            show::json(&planned);
+        } else {
+            say(WELL_PLACED);
+        }
+        return Ok(Verdict::Well);
+    }
     let mut body = json!({ "at_once": args.at_once });
     if let Some(number) = args.number {
         body["number"] = json!(number);
