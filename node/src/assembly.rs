@@ -102,6 +102,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
         data_dir: folder.path.clone(),
         timing: timing(&config),
         log: config.raft.log_limits(),
+        snapshot_bytes_per_second: u64::from(config.cluster.moves_mib_per_second) << 20,
         peers: peers.clone(),
         fatal: None,
     })

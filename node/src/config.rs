@@ -163,11 +163,19 @@ pub struct Cluster {
     pub shards: u16,
     #[serde(default)]
     pub timing: Timing,
+    /// MiB of shards' states that a node sends to others in a second, while shards move or a node was away for long.
+    #[serde(default = "defaults::moves_mib_per_second")]
+    pub moves_mib_per_second: u32,
     /// This node was let in by `gateway join`: it does not make the cluster, it finds it by `nodes`.
     #[serde(default)]
     pub joined: bool,
     /// The nodes that make the cluster.
     pub nodes: Vec<Member>,
+}
+
+impl Cluster {
+    /// Half of what a slow disk and a network of one gigabit take.
+    pub const MOVES_MIB_PER_SECOND: u32 = 64;
 }
 
 /// One of `cluster.nodes`.
@@ -484,6 +492,9 @@ mod defaults {
     }
     pub fn shards() -> u16 {
         16
+    }
+    pub fn moves_mib_per_second() -> u32 {
+        super::Cluster::MOVES_MIB_PER_SECOND
     }
     pub fn phone_suffix() -> String {
         "s.example".to_owned()

@@ -26,6 +26,7 @@ mod fatal;
 mod folder;
 mod log;
 mod network;
+mod pace;
 mod services;
 mod state;
 #[cfg(test)]

@@ -24,6 +24,7 @@ use serde::de::DeserializeOwned;
 use crate::codec;
 use crate::host::Timing;
 use crate::machine::GroupId;
+use crate::pace::Pace;
 use crate::state::snapshot::SnapshotData;
 use crate::telemetry;
 use crate::transport::{Class, PeerError, Peers};
@@ -85,6 +86,8 @@ pub(crate) struct Factory {
     pub(crate) timeouts: Timeouts,
     /// Reads that wait for a heartbeat right now.
     pub(crate) reads: Arc<AtomicUsize>,
+    /// Shared by all groups of the node.
+    pub(crate) pace: Arc<Pace>,
 }
 
 impl Factory {
@@ -96,6 +99,7 @@ impl Factory {
             role,
             timeouts: self.timeouts,
             reads: self.reads.clone(),
+            pace: self.pace.clone(),
         }
     }
 }
@@ -126,6 +130,7 @@ pub(crate) struct Network {
     role: Role,
     timeouts: Timeouts,
     reads: Arc<AtomicUsize>,
+    pace: Arc<Pace>,
 }
 
 /// A group in front of a body.
@@ -176,7 +181,8 @@ impl Network {
         };
         let timeout = self.timeouts.append;
         let answer = self.peers.begin(self.target, class, service, body, patience);
-        let this = Self { peers: self.peers.clone(), reads: self.reads.clone(), ..*self };
+        let (peers, reads, pace) = (self.peers.clone(), self.reads.clone(), self.pace.clone());
+        let this = Self { peers, reads, pace, ..*self };
         async move {
             let answer = match answer {
                 Ok(answer) => tokio::time::timeout(timeout, answer).await.unwrap_or(Err(PeerError::TimedOut)),
@@ -203,6 +209,7 @@ impl Network {
         let mut number = 0_u64;
         while let Some(chunk) = chunks.recv().await {
             let chunk = chunk.map_err(|error| StreamingError::Network(NetworkError::new(&error)))?;
+            tokio::time::sleep_until(self.pace.turn(chunk.len(), Instant::now()).into()).await;
             let mut body = BytesMut::with_capacity(10 + chunk.len());
             body.put_u16(self.group);
             body.put_u64(number);

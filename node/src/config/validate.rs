@@ -157,6 +157,12 @@ fn cluster(config: &Config) -> Result<(), Refusal> {
         "is not within 1 to 1024",
         "16 fits most clusters",
     )?;
+    ensure(
+        cluster.moves_mib_per_second > 0,
+        "cluster.moves_mib_per_second",
+        "is 0, so that no shard would ever move",
+        "64 fits most clusters",
+    )?;
     let mut ids = HashSet::new();
     let mut peers = HashSet::new();
     for (index, member) in cluster.nodes.iter().enumerate() {

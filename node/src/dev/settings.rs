@@ -62,6 +62,7 @@ fn of_node(folder: &Folder, plan: Plan, args: &UpArgs, node: NodeId) -> Config {
             cluster_id: plan.cluster_id,
             shards: 16,
             timing: Timing::Lan,
+            moves_mib_per_second: Cluster::MOVES_MIB_PER_SECOND,
             joined: false,
             nodes: plan.node_ids().map(|id| Member { id, peer: local(ports.peer(id)), api: Some(url(id)) }).collect(),
         },

@@ -96,6 +96,7 @@ fn configuration(args: &InitArgs) -> Config {
             cluster_id: Uuid::new_v4(),
             shards: args.shards,
             timing: if args.cluster.wan { Timing::Wan } else { Timing::Lan },
+            moves_mib_per_second: Cluster::MOVES_MIB_PER_SECOND,
             joined: false,
             nodes: vec![Member { id: 1, peer: node.advertise.clone(), api: None }],
         },

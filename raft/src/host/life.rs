@@ -112,6 +112,7 @@ impl Life {
             group: id,
             timeouts: self.shared.timeouts(),
             reads: self.core.reading.clone(),
+            pace: self.shared.pace.clone(),
         };
         let store = LogStore::new(log.clone(), self.shared.writer.clone());
         let config = self.shared.raft_config(id);

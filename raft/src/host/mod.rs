@@ -27,6 +27,7 @@ use crate::log::disk::Disk;
 use crate::log::writer::{Write, Writer};
 use crate::machine::{GroupId, Machine};
 use crate::network::Timeouts;
+use crate::pace::Pace;
 use crate::services;
 use crate::state::disk::StateDisk;
 use crate::state::snapshot;
@@ -82,6 +83,8 @@ pub struct HostConfig {
     pub data_dir: PathBuf,
     pub timing: Timing,
     pub log: LogLimits,
+    /// Of snapshots to other nodes, those of all groups together.
+    pub snapshot_bytes_per_second: u64,
     pub peers: Arc<Peers>,
     /// `None`: log the reason and exit with code 3.
     pub fatal: Option<Fatal>,
@@ -133,6 +136,7 @@ struct Shared {
     state: Arc<StateDisk>,
     fatal: Fatal,
     dead: Mutex<BTreeSet<GroupId>>,
+    pace: Arc<Pace>,
 }
 
 impl Shared {
@@ -245,6 +249,7 @@ impl Host {
             state,
             fatal,
             dead: Mutex::default(),
+            pace: Arc::new(Pace::new(host.snapshot_bytes_per_second)),
         });
         let inner = Arc::new(Inner { shared, groups: RwLock::default() });
         services::register(&host.peers, Arc::downgrade(&inner));

@@ -175,6 +175,7 @@ async fn start_host(path: &Path, peers: &Arc<Peers>, limits: LogLimits) -> Resul
         data_dir: path.to_owned(),
         timing: Timing::LAN,
         log: limits,
+        snapshot_bytes_per_second: 64 << 20,
         peers: peers.clone(),
         fatal: Some(fatal),
     };
