@@ -37,9 +37,13 @@ impl Previous {
         // Several test programs may want it at the same time.
         let lock = File::create(target.join("lock")).expect("the target folder can be written");
         lock.lock().expect("the file can be locked");
-        let source = target.join(commit);
-        if !source.is_dir() {
+        let (source, marker) = (target.join("source"), target.join("commit"));
+        if fs::read_to_string(&marker).is_ok_and(|unpacked| unpacked == commit) {
+            assert!(source.is_dir(), "{} names what is not there: remove it", marker.display());
+        } else {
+            let _ = fs::remove_file(&marker);
             unpack(repository, number, commit, &source);
+            fs::write(&marker, commit).expect("the target folder can be written");
         }
         link_all(&present, &target.join("debug")).expect("what is compiled can be linked");
         compile(&source, &target);
@@ -68,15 +72,14 @@ fn unpack(repository: &Path, number: &str, commit: &str, to: &Path) {
         there,
         "release {number} is commit {commit}, which this clone has not: fetch it, or clone with all history"
     );
-    let unfinished = to.with_extension("unfinished");
-    let _ = fs::remove_dir_all(&unfinished);
-    fs::create_dir_all(&unfinished).expect("the target folder can be written");
-    let archive = unfinished.join("release.tar");
+    let _ = fs::remove_dir_all(to);
+    fs::create_dir_all(to).expect("the target folder can be written");
+    let archive = to.with_extension("tar");
     assert!(git(&["archive", "--output", &archive.display().to_string(), commit]), "the commit cannot be read");
-    let unpacked = Command::new("tar").arg("-xf").arg(&archive).arg("-C").arg(&unfinished).status();
+    // As of now: cargo goes by the times of files, and must not take them for those of another commit.
+    let unpacked = Command::new("tar").arg("-xmf").arg(&archive).arg("-C").arg(to).status();
     assert!(unpacked.expect("tar can be started").success(), "the commit's files cannot be written");
     fs::remove_file(archive).expect("it was just made");
-    fs::rename(&unfinished, to).expect("the target folder can be written");
 }
 
 /// Links what is compiled of other people's crates into another build, where it is not yet.
