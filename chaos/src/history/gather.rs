@@ -13,7 +13,7 @@ use tests::simulator::Simulator;
 
 use super::collected::{Delivery, Evidence, LedgerRow, Login, Stats};
 use crate::workload::cast::{Cast, api};
-use crate::workload::client::{Shared, Tenant, insist};
+use crate::workload::client::{Shared, insist};
 
 /// No attempt waits so long for its turn, when its endpoint takes everything.
 const OVERDUE: Duration = Duration::from_secs(8);
@@ -44,7 +44,7 @@ pub async fn gather(shared: &Shared, cast: &Cast) -> anyhow::Result<Evidence> {
         }
     }
     for endpoint in stage.endpoints.iter().filter(|endpoint| endpoint.manner.takes_all()) {
-        let tenant: &Tenant = if endpoint.tenant == cast.main.name { &cast.main } else { &cast.stranger };
+        let tenant = cast.tenant(&endpoint.tenant);
         let asked = format!("/v1/webhook-endpoints/{}/deliveries?order=asc", endpoint.id);
         let mut rows: Vec<Delivery> = pages(&api(shared, tenant), &asked).await?;
         let now = Timestamp::now();

@@ -94,6 +94,11 @@ impl Cast {
         Ok(cast)
     }
 
+    /// The customer of a name.
+    pub fn tenant(&self, name: &str) -> &Tenant {
+        [&self.stranger, &self.limited].into_iter().find(|tenant| tenant.name == name).unwrap_or(&self.main)
+    }
+
     /// The connected channels of a customer.
     pub fn channels_of<'a>(&'a self, tenant: &'a Tenant) -> impl Iterator<Item = &'a Channel> + Clone {
         self.stage.channels.iter().filter(|channel| channel.tenant == tenant.name)

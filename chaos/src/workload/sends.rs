@@ -23,7 +23,7 @@ pub fn begin(shared: &Arc<Shared>, cast: &Arc<Cast>, pace: Pace, clients: &mut J
     let (between, inbound) =
         (Duration::from_secs_f64(channels / pace.sends), Duration::from_secs_f64(channels / pace.inbound));
     for (index, channel) in cast.stage.channels.iter().enumerate() {
-        let tenant = if channel.tenant == cast.main.name { &cast.main } else { &cast.stranger };
+        let tenant = cast.tenant(&channel.tenant);
         let (sender, phone) = (shared.client(tenant), shared.client(tenant));
         clients.spawn(send_in_order(sender, cast.clone(), channel.clone(), index, between));
         clients.spawn(write_back(phone, channel.clone(), index, inbound));
