@@ -5,6 +5,7 @@
 //! - [`world`]: a cluster that is made to be broken. [`schedule`]: with which faults, and when. [`run`]: doing it.
 //! - [`workload`]: what goes on in it meanwhile. [`history`]: what was seen of a run. [`check`]: judges of it, one for each
 //!   invariant.
+//! - [`report`]: what a run leaves to be read.
 //! - [`disk`]: a disk that fails when it is told to.
 //! - [`fuzz`]: what reads bytes that come from elsewhere.
 //! - [`prove`]: faults of the product put back on purpose, and found.
@@ -16,6 +17,7 @@ pub mod disk;
 pub mod fuzz;
 pub mod history;
 pub mod prove;
+pub mod report;
 pub mod run;
 pub mod schedule;
 pub mod workload;

@@ -1,10 +1,12 @@
 //! `gateway-chaos`: breaks a cluster of real processes on purpose, and judges what it did.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use chaos::prove::table::{ProveArgs, prove};
-use chaos::run;
+use chaos::report::Report;
+use chaos::run::{self, Setup};
 use chaos::schedule::Schedule;
 use chaos::schedule::fault::Kind;
 use chaos::schedule::profile::Profile;
@@ -17,6 +19,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
         gateway-chaos run --seed 7                          three minutes of everything that heals quickly\n  \
         gateway-chaos run --profile hour                    an hour of everything, with a seed of its own\n  \
         gateway-chaos run --only isolate,bridge --seconds 120\n  \
+        gateway-chaos run --seed 7 --report runs/7          keep history, logs, report and picture there\n  \
+        gateway-chaos check runs/7                          judge it again\n  \
         gateway-chaos prove --runs 20                       every fault put back, each in twenty runs\n  \
         gateway-chaos schedule --seed 7                     what a run with this seed does, and when\n\n\
         Exit codes: 0 all held; 1 something was violated; 2 wrong use, or the world could not be made."
@@ -30,6 +34,11 @@ struct Cli {
 enum Command {
     /// Make a cluster, break it, judge it; needs root
     Run(RunArgs),
+    /// Judge a run again that was kept
+    Check {
+        /// Its folder
+        folder: PathBuf,
+    },
     /// Show a schedule without doing it
     Schedule(RunArgs),
     /// Put faults of the product back, and show that each is found; needs root
@@ -49,6 +58,9 @@ struct RunArgs {
     /// Length of the faults, instead of the profile's own
     #[arg(long)]
     seconds: Option<u64>,
+    /// Where all that is known of the run is kept; must not exist [default: chaos-SEED-TIME]
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -88,8 +100,23 @@ async fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Command::Prove(args) => exit(prove(&args).await),
-        Command::Run(args) => exit(judge(&args).await),
+        Command::Run(args) => exit(run(&args).await.map(told)),
+        Command::Check { folder } => exit(run::judge_again(&folder).map(told)),
     }
+}
+
+async fn run(args: &RunArgs) -> anyhow::Result<Report> {
+    let (seed, profile) = (args.seed(), args.profile());
+    let named = || PathBuf::from(format!("chaos-{seed}-{}", chrono::Utc::now().format("%H%M%S")));
+    let folder = args.report.clone().unwrap_or_else(named);
+    println!("seed {seed}, profile {}, kept in {}", profile.name, folder.display());
+    run::run(&Setup::new(seed, profile, folder), |line| println!("{line}")).await
+}
+
+/// Prints what was found, and says whether all held.
+fn told(report: Report) -> bool {
+    print!("{}", report.verdict);
+    report.verdict.holds()
 }
 
 fn exit(held: anyhow::Result<bool>) -> ExitCode {
@@ -101,15 +128,4 @@ fn exit(held: anyhow::Result<bool>) -> ExitCode {
             ExitCode::from(2)
         }
     }
-}
-
-async fn judge(args: &RunArgs) -> anyhow::Result<bool> {
-    let (seed, profile) = (args.seed(), args.profile());
-    println!("seed {seed}, profile {}", profile.name);
-    let outcome = run::run(seed, &profile, |line| println!("{line}")).await?;
-    match &outcome.healed {
-        Ok(took) => println!("healed after {took:.1?}"),
-        Err(problem) => println!("did not heal: {problem}"),
-    }
-    Ok(outcome.healed.is_ok())
 }

@@ -1,13 +1,13 @@
 //! A schedule as it happens: each lane does its faults one after the other, late rather than two at once.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 
-use super::injector;
+use super::injector::{self, Damaged};
+use crate::history::{At, Damage, Record, Recorder};
 use crate::schedule::fault::{Fault, Lane};
 use crate::schedule::{Schedule, Step};
 use crate::world::World;
@@ -17,26 +17,25 @@ use crate::world::World;
 pub struct Done {
     pub fault: Fault,
     pub lane: Lane,
-    /// Since the beginning of the run.
-    pub from: Duration,
-    pub to: Duration,
+    pub from: At,
+    pub to: At,
     /// Why it could not be done or undone; the cluster may have been too broken for it.
     pub problem: Option<String>,
 }
 
-/// Does the whole schedule, whose time begins now; `start` is the run's beginning.
-pub async fn play(world: Arc<World>, schedule: &Schedule, start: Instant, tell: impl Fn(&Done)) -> Vec<Done> {
+/// Does the whole schedule, whose time begins now.
+pub async fn play(world: &World, schedule: &Schedule, recorder: &Recorder, tell: impl Fn(&Done)) -> Vec<Done> {
     let began = Instant::now();
     let mut lanes: BTreeMap<Lane, Vec<Step>> = BTreeMap::new();
     for step in &schedule.steps {
         lanes.entry(step.lane).or_default().push(*step);
     }
-    let (world, tell) = (&world, &tell);
+    let tell = &tell;
     let playing = lanes.into_values().map(|steps| async move {
         let mut done = Vec::new();
         for step in steps {
             tokio::time::sleep_until((began + step.at).into()).await;
-            let fault = play_one(world, step, start).await;
+            let fault = play_one(world, step, recorder).await;
             tell(&fault);
             done.push(fault);
         }
@@ -47,20 +46,32 @@ pub async fn play(world: Arc<World>, schedule: &Schedule, start: Instant, tell: 
     done
 }
 
-async fn play_one(world: &World, step: Step, start: Instant) -> Done {
-    let from = start.elapsed();
+async fn play_one(world: &World, step: Step, recorder: &Recorder) -> Done {
+    let (from, fault) = (recorder.now(), step.fault);
+    let mut nodes = Vec::new();
     let played = async {
-        let undo = injector::begin(world, step.fault).await?;
+        let begun = injector::begin(world, fault).await?;
+        nodes = begun.nodes;
+        if let Some(Damaged { node, refused }) = begun.damage {
+            let what = fault.to_string();
+            recorder.write(&Record::Damage(Damage { at: recorder.now(), node, what, refused, harmless: false }));
+        }
         tokio::time::sleep(step.lasts).await;
-        injector::end(world, undo).await
+        injector::end(world, begun.undo).await
     };
     let problem = played.await.err().map(|error| format!("{error:#}"));
-    Done { fault: step.fault, lane: step.lane, from, to: start.elapsed(), problem }
+    // Also one that was not done whole: judges have to allow for what was.
+    let what = match &nodes[..] {
+        [] => fault.to_string(),
+        nodes => format!("{fault} (nodes {nodes:?})"),
+    };
+    recorder.fault(from, fault.kind(), &nodes, what);
+    Done { fault, lane: step.lane, from, to: recorder.now(), problem }
 }
 
 impl std::fmt::Display for Done {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:>7.1} s to {:>6.1} s  {}", self.from.as_secs_f64(), self.to.as_secs_f64(), self.fault)?;
+        write!(f, "{:>10} to {:>10}  {}", self.from.to_string(), self.to.to_string(), self.fault)?;
         self.problem.as_ref().map_or(Ok(()), |problem| write!(f, "; {problem}"))
     }
 }

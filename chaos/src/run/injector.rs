@@ -5,12 +5,20 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
+use raft::failpoint::Point;
 use serde_json::{Value, json};
 
-use crate::schedule::fault::{Damage, Fault, NetworkFault, Rank, Who};
+use crate::disk::{Faults, Files};
+use crate::schedule::fault::{Damage, DiskFault, Fault, NetworkFault, Rank, Who};
 use crate::world::World;
 use crate::world::asking::until;
 use crate::world::wires::{Cut, CutId, End};
+
+/// Within the first record of a log's file.
+const RECORD: usize = 40;
+
+/// What a failpoint does that does not end the node: it holds up whoever gets there, for so many milliseconds.
+const WAITS: &str = "20*sleep(200)";
 
 /// How long a node with damaged files may take to refuse them.
 const REFUSAL: Duration = Duration::from_secs(20);
@@ -24,78 +32,139 @@ pub enum Undo {
     Launch(Vec<u64>),
     Resume(Vec<u64>),
     Mend(CutId),
+    Widen(u64),
     SetClock(u64),
     CalmNetwork,
+    MendDisk(u64),
+    Disarm(u64, Point),
     Undrain(u64),
     Weigh(u64),
     Remove(u64),
     Replace(u64),
 }
 
+/// A fault that has begun.
+#[derive(Debug)]
+pub struct Begun {
+    pub undo: Undo,
+    /// Whom it strikes; empty when it strikes all or none.
+    pub nodes: Vec<u64>,
+    /// What became of a node whose files were damaged.
+    pub damage: Option<Damaged>,
+}
+
+/// What a node made of its damaged files.
+#[derive(Debug)]
+pub struct Damaged {
+    pub node: u64,
+    /// The line with which it refused them.
+    pub refused: Option<String>,
+}
+
+impl Begun {
+    fn at(node: u64, undo: Undo) -> Self {
+        Self::among(vec![node], undo)
+    }
+
+    fn among(nodes: Vec<u64>, undo: Undo) -> Self {
+        Self { undo, nodes, damage: None }
+    }
+}
+
 /// Begins a fault.
 ///
 /// # Errors
 /// When it cannot be done to the world as it is; what had begun of it is undone, or ends with the run's healing.
-pub async fn begin(world: &World, fault: Fault) -> anyhow::Result<Undo> {
+pub async fn begin(world: &World, fault: Fault) -> anyhow::Result<Begun> {
     let nodes = world.node_ids();
     let id = |rank: Rank| {
         let members = nodes.len().max(1);
         nodes.get(usize::from(rank) % members).copied().context("there is no node")
     };
+    let cut = |node: Rank, inward: bool, outward: bool, lost: u8| {
+        let node = id(node)?;
+        let cut = world.cut(around(world, node, inward, outward, lost)?)?;
+        anyhow::Ok(Begun::at(node, Undo::Mend(cut)))
+    };
     Ok(match fault {
         Fault::Kill(who) => {
             let victims = victims(world, who, &nodes).await?;
             world.kill(&victims)?;
-            Undo::Launch(victims)
+            Begun::among(victims.clone(), Undo::Launch(victims))
+        }
+        Fault::PowerCut(who) => {
+            let victims = victims(world, who, &nodes).await?;
+            world.cut_power(&victims)?;
+            Begun::among(victims.clone(), Undo::Launch(victims))
         }
         Fault::Pause(who) => {
             let victims = victims(world, who, &nodes).await?;
             for victim in &victims {
                 world.pause(*victim)?;
             }
-            Undo::Resume(victims)
+            Begun::among(victims.clone(), Undo::Resume(victims))
         }
-        Fault::Isolate(node) => Undo::Mend(world.cut(around(world, id(node)?, true, true, 100)?)?),
-        Fault::Mute(node) => Undo::Mend(world.cut(around(world, id(node)?, false, true, 100)?)?),
-        Fault::Deaf(node) => Undo::Mend(world.cut(around(world, id(node)?, true, false, 100)?)?),
-        Fault::Loss { node, percent } => Undo::Mend(world.cut(around(world, id(node)?, true, true, percent)?)?),
+        Fault::Isolate(node) => cut(node, true, true, 100)?,
+        Fault::Mute(node) => cut(node, false, true, 100)?,
+        Fault::Deaf(node) => cut(node, true, false, 100)?,
+        Fault::Loss { node, percent } => cut(node, true, true, percent)?,
         Fault::Bridge(node) => {
-            let (one, next) = (world.end(id(node)?)?, world.end(id(node.wrapping_add(1))?)?);
-            Undo::Mend(world.cut(vec![Cut::whole(one, next), Cut::whole(next, one)])?)
+            let apart = vec![id(node)?, id(node.wrapping_add(1))?];
+            let (one, next) = (world.end(apart[0])?, world.end(apart[1])?);
+            Begun::among(apart, Undo::Mend(world.cut(vec![Cut::whole(one, next), Cut::whole(next, one)])?))
         }
         Fault::Offline(node) => {
-            let node = world.end(id(node)?)?;
-            let cuts = vec![Cut::whole(node, End::Simulator), Cut::whole(End::Simulator, node)];
-            Undo::Mend(world.cut(cuts)?)
+            let (node, end) = (id(node)?, world.end(id(node)?)?);
+            let cuts = vec![Cut::whole(end, End::Simulator), Cut::whole(End::Simulator, end)];
+            Begun::at(node, Undo::Mend(world.cut(cuts)?))
+        }
+        Fault::Congest { node, kbit } => {
+            let node = id(node)?;
+            world.narrow(node, u32::from(kbit))?;
+            Begun::at(node, Undo::Widen(node))
         }
         Fault::Clock { node, seconds } => {
             let node = id(node)?;
             world.set_clock(node, i64::from(seconds))?;
-            Undo::SetClock(node)
+            Begun::at(node, Undo::SetClock(node))
+        }
+        Fault::Disk { node, how } => {
+            let node = id(node)?;
+            world.set_disk(node, disk(how))?;
+            Begun::at(node, Undo::MendDisk(node))
+        }
+        Fault::Failpoint { node, point, dies } => {
+            let node = id(node)?;
+            let point = Point::ALL.get(usize::from(point)).copied().context("there is no such failpoint")?;
+            world.arm(node, point, if dies { "1*return" } else { WAITS }).await?;
+            Begun::at(node, Undo::Disarm(node, point))
         }
         Fault::Network(fault) => {
             world.set_network(settings(fault)).await?;
-            Undo::CalmNetwork
+            Begun::among(Vec::new(), Undo::CalmNetwork)
         }
         Fault::Drain(node) => {
             let node = id(node)?;
             world.drain(node).await?;
-            Undo::Undrain(node)
+            Begun::at(node, Undo::Undrain(node))
         }
         Fault::Reweigh { node, weight } => {
             let node = id(node)?;
             world.weigh(node, u32::from(weight)).await?;
-            Undo::Weigh(node)
+            Begun::at(node, Undo::Weigh(node))
         }
-        Fault::Join => Undo::Remove(world.grow().await?),
+        Fault::Join => {
+            let node = world.grow().await?;
+            Begun::at(node, Undo::Remove(node))
+        }
         Fault::RollingRestart => {
             world.rolling_restart().await?;
-            Undo::Nothing
+            Begun::among(Vec::new(), Undo::Nothing)
         }
         Fault::Damage { node, how } => {
             let node = id(node)?;
-            damage(world, node, how).await?;
-            Undo::Replace(node)
+            let refused = damage(world, node, how).await?;
+            Begun { damage: Some(Damaged { node, refused }), ..Begun::at(node, Undo::Replace(node)) }
         }
     })
 }
@@ -110,8 +179,21 @@ pub async fn end(world: &World, undo: Undo) -> anyhow::Result<()> {
         Undo::Launch(ids) => ids.into_iter().try_for_each(|id| world.launch(id)),
         Undo::Resume(ids) => ids.into_iter().try_for_each(|id| world.resume(id)),
         Undo::Mend(cut) => world.mend(cut),
+        Undo::Widen(id) => world.widen(id),
         Undo::SetClock(id) => world.set_clock(id, 0),
         Undo::CalmNetwork => world.calm_network().await,
+        Undo::MendDisk(id) => {
+            world.set_disk(id, Faults::default())?;
+            // Where a sync or a write failed, it has ended.
+            world.launch(id)
+        }
+        Undo::Disarm(id, point) => {
+            // It may be gone by now, or die while it is asked.
+            match world.arm(id, point, "off").await {
+                Ok(()) => Ok(()),
+                Err(_) => world.launch(id),
+            }
+        }
         Undo::Undrain(id) => world.undrain(id).await,
         Undo::Weigh(id) => world.weigh(id, 1).await,
         Undo::Remove(id) => world.remove(id).await,
@@ -160,32 +242,52 @@ fn settings(fault: NetworkFault) -> Value {
     }
 }
 
-/// Ends a node, damages its files, and starts it again: it has to refuse them.
-async fn damage(world: &World, id: u64, how: Damage) -> anyhow::Result<()> {
+/// What the disk is told.
+fn disk(fault: DiskFault) -> Faults {
+    match fault {
+        DiskFault::Slow(ms) => Faults { sync_delay: Duration::from_millis(ms.into()), ..Faults::default() },
+        DiskFault::Full(kib) => Faults { free: Some(u64::from(kib) * 1_024), ..Faults::default() },
+        DiskFault::FailSyncs => Faults { failing_syncs: Some(Files::all()), ..Faults::default() },
+    }
+}
+
+/// Ends a node, damages its files, and starts it again: it has to refuse them. The line with which it did.
+async fn damage(world: &World, id: u64, how: Damage) -> anyhow::Result<Option<String>> {
     world.kill(&[id])?;
     let data = world.data(id)?;
     match how {
         Damage::FlippedBit => {
             let file = largest(&data.join("raft"))?;
             let mut bytes = fs::read(&file)?;
-            let middle = bytes.len() / 2;
-            *bytes.get_mut(middle).context("the file is empty")? ^= 0x10;
+            // Of the first record: what follows the last one may be left over from another file.
+            *bytes.get_mut(RECORD).with_context(|| format!("{} is empty", file.display()))? ^= 0x10;
             fs::write(&file, bytes)?;
         }
         Damage::Truncated => {
             let file = fs::OpenOptions::new().write(true).open(largest(&data.join("raft"))?)?;
-            file.set_len(file.metadata()?.len() / 2)?;
+            file.set_len(RECORD as u64)?;
         }
         Damage::Wiped => {
-            fs::remove_dir_all(&data)?;
+            // The folder itself may be where a disk is mounted.
+            for entry in fs::read_dir(&data)? {
+                let path = entry?.path();
+                if path.is_dir() { fs::remove_dir_all(path)? } else { fs::remove_file(path)? }
+            }
         }
     }
     world.launch(id)?;
-    until(&format!("node {id} refuses its files"), REFUSAL, async || {
+    let what = format!("node {id} refuses its files");
+    let ended = until(&what, REFUSAL, async || {
         anyhow::ensure!(!world.is_running(id), "its process runs");
         Ok(())
+    });
+    Ok(match ended.await {
+        Ok(()) => Some(world.last_line(id)),
+        Err(_) => {
+            world.kill(&[id])?;
+            None
+        }
     })
-    .await
 }
 
 fn largest(folder: &Path) -> anyhow::Result<PathBuf> {
@@ -202,8 +304,9 @@ fn largest(folder: &Path) -> anyhow::Result<PathBuf> {
 pub async fn heal(world: &World) -> anyhow::Result<()> {
     world.mend_all()?;
     for id in world.node_ids() {
-        // A world without clocks that can be set has right ones, and a node that is down hears nothing.
+        // Not every world has clocks that can be set and disks that can fail, and a node that is down hears nothing.
         let _ = world.set_clock(id, 0);
+        let _ = world.set_disk(id, Faults::default());
         let _ = world.resume(id);
         world.launch(id)?;
     }

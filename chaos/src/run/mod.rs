@@ -1,43 +1,128 @@
 //! A run: a world, a workload, a schedule of faults, an end to all faults, and a judgement.
 //!
 //! - [`faults`]: a schedule as it happens. [`injector`]: one fault.
-//! - [`healing`]: what must be so again afterwards. [`probe`]: how each node shows it.
+//! - [`replicas`]: what the replicas hold when all is at rest.
 
 pub mod faults;
-pub mod healing;
 pub mod injector;
-pub mod probe;
+pub mod replicas;
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use self::faults::Done;
-use self::probe::Probe;
+use anyhow::Context;
+use chrono::Utc;
+
+use crate::check;
+use crate::history::{Collected, Recorder};
+use crate::report::Report;
 use crate::schedule::Schedule;
 use crate::schedule::profile::Profile;
+use crate::workload::{Pace, Workload};
 use crate::world::{Options, World};
 
-/// What came of a run.
-#[derive(Debug)]
-pub struct Outcome {
-    pub schedule: Schedule,
-    pub faults: Vec<Done>,
-    /// How long the cluster took to heal, or why it did not (I10).
-    pub healed: Result<Duration, String>,
+/// How long the cluster may take to heal after the last fault (I10).
+pub const HEALED: Duration = Duration::from_secs(30);
+
+/// What a run is made from.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Draws the schedule and the workload.
+    pub seed: u64,
+    pub profile: Profile,
+    pub pace: Pace,
+    /// What nodes find in their environment, as `FAILPOINTS`.
+    pub environment: Vec<(String, String)>,
+    /// Where all that is known of the run is kept; made, and must not exist.
+    pub folder: PathBuf,
 }
 
-/// Runs a profile with a seed.
+impl Setup {
+    pub fn new(seed: u64, profile: Profile, folder: PathBuf) -> Self {
+        Self { seed, profile, pace: Pace::default(), environment: Vec::new(), folder }
+    }
+}
+
+/// Does a run and judges it. The folder then holds history, evidence, logs and report.
 ///
 /// # Errors
-/// When the world cannot be made; what the faults did to it is no error.
-pub async fn run(seed: u64, profile: &Profile, tell: impl Fn(&str)) -> anyhow::Result<Outcome> {
-    let start = Instant::now();
-    let schedule = Schedule::of(seed, profile);
-    let options = Options { nodes: profile.nodes, clocks: profile.needs_clocks(), ..Options::default() };
-    let world = Arc::new(World::found(options).await?);
-    let probe = Probe::pair(&world).await?;
-    tell(&format!("{} nodes are ready after {:.0?}", profile.nodes, start.elapsed()));
-    let faults = faults::play(world.clone(), &schedule, start, |done| tell(&done.to_string())).await;
-    let healed = healing::heal(&world, &probe).await.map_err(|error| format!("{error:#}"));
-    Ok(Outcome { schedule, faults, healed })
+/// When the world or its workload cannot be made, or does not tell afterwards what it knows. What the faults did to it is
+/// no error: that is the report's.
+pub async fn run(setup: &Setup, tell: impl Fn(&str)) -> anyhow::Result<Report> {
+    let Setup { seed, profile, pace, environment, folder } = setup;
+    std::fs::create_dir(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+    let (began_at, start) = (Utc::now(), Instant::now());
+    let schedule = Schedule::of(*seed, profile);
+    let options = Options {
+        nodes: profile.nodes,
+        flags: Vec::new(),
+        clocks: profile.needs_clocks(),
+        disks: profile.needs_disks(),
+        environment: environment.clone(),
+    };
+    let world = World::found(options).await?;
+    tell(&format!("{} nodes are ready after {:.1?}", profile.nodes, start.elapsed()));
+    let played = play(&world, &schedule, *seed, *pace, folder, &tell).await;
+    // Also of a run that came to no end: they say why.
+    keep_logs(&world, folder)?;
+    let (faults, evidence) = played?;
+    drop(world);
+    evidence.store(folder)?;
+    let report = judge(folder, Report::new(profile, schedule, faults, began_at, start.elapsed()))?;
+    Ok(report)
+}
+
+type Played = (Vec<faults::Done>, crate::history::Evidence);
+
+/// From the first client to the last look at what is there.
+async fn play(
+    world: &World,
+    schedule: &Schedule,
+    seed: u64,
+    pace: Pace,
+    folder: &Path,
+    tell: impl Fn(&str),
+) -> anyhow::Result<Played> {
+    let recorder = Arc::new(Recorder::create(folder, seed)?);
+    let workload = Workload::start(world.maps(), seed, recorder.clone(), pace).await?;
+    tell(&format!("the workload goes on after {}", recorder.now()));
+    let faults = faults::play(world, schedule, &recorder, |done| tell(&done.to_string())).await;
+    injector::heal(world).await.context("all faults are to end")?;
+    let since = recorder.now();
+    let liveness = workload.heal(since, HEALED).await;
+    tell(&format!("faults ended at {since}, looked at until {}", recorder.now()));
+    let mut evidence = workload.stop(Some(liveness)).await?;
+    // What cannot be had says why in the finding of I9, which lacks it.
+    match replicas::collect(world).await {
+        Ok(replicas) => evidence.replicas = replicas,
+        Err(error) => tell(&format!("the replicas' states were not read: {error:#}")),
+    }
+    recorder.finish().context("the history")?;
+    tell(&format!("all is gathered after {}", recorder.now()));
+    Ok((faults, evidence))
+}
+
+/// Judges what a run's folder holds, and writes the report into it.
+fn judge(folder: &Path, report: Report) -> anyhow::Result<Report> {
+    let collected = Collected::load(folder)?;
+    let report = report.judged(&collected, check::judge(&collected));
+    report.write(folder, &collected)?;
+    Ok(report)
+}
+
+/// Judges a run that was stored, again.
+///
+/// # Errors
+/// When the folder does not hold one.
+pub fn judge_again(folder: &Path) -> anyhow::Result<Report> {
+    judge(folder, Report::load(folder)?)
+}
+
+fn keep_logs(world: &World, folder: &Path) -> anyhow::Result<()> {
+    for log in world.logs()? {
+        let name = log.file_name().context("a log has a name")?;
+        std::fs::copy(&log, folder.join(name)).with_context(|| log.display().to_string())?;
+    }
+    Ok(())
 }

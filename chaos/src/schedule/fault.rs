@@ -1,6 +1,9 @@
 //! What can be done to a world, as data: a schedule names it, a report tells of it, a run does it.
 
+use raft::failpoint::Point;
 use serde::{Deserialize, Serialize};
+
+use crate::history::FaultKind;
 
 /// A node by its rank among the members, counted from 0 by id: schedules know no ids.
 pub type Rank = u8;
@@ -37,8 +40,16 @@ pub enum Fault {
     Offline(Rank),
     /// So many of a hundred packets from and to a node get lost.
     Loss { node: Rank, percent: u8 },
+    /// What a node sends waits in a queue that lets so many kilobits a second through.
+    Congest { node: Rank, kbit: u16 },
     /// A node's wall clock jumps, and jumps back at the end.
     Clock { node: Rank, seconds: i32 },
+    /// A node's disk goes wrong; where the node ends for it, it is started again at the end.
+    Disk { node: Rank, how: DiskFault },
+    /// The machines of these nodes lose power: what was not synced is lost. Started again at the end.
+    PowerCut(Who),
+    /// A node dies, or waits for a moment, at one of the places of [`Point::ALL`]; started again at the end.
+    Failpoint { node: Rank, point: u8, dies: bool },
     /// The messaging network misbehaves.
     Network(NetworkFault),
     /// A node hands its shards over, and takes them back at the end.
@@ -69,6 +80,18 @@ pub enum NetworkFault {
     RefuseLogins,
     /// What the gateway acknowledges is not heard.
     HoldAcks,
+}
+
+/// What a disk does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DiskFault {
+    /// Each sync takes this many milliseconds more.
+    Slow(u16),
+    /// So many KiB may still be written.
+    Full(u16),
+    /// Syncs fail.
+    FailSyncs,
 }
 
 /// What happens to files.
@@ -109,7 +132,11 @@ pub enum Kind {
     Bridge,
     Offline,
     Loss,
+    Congest,
     Clock,
+    Disk,
+    PowerCut,
+    Failpoint,
     Network,
     Drain,
     Reweigh,
@@ -132,7 +159,7 @@ impl Fault {
     /// How many of `nodes` nodes it may put out of work.
     pub fn breaks(self, nodes: usize) -> usize {
         match self {
-            Self::Kill(who) | Self::Pause(who) => match who {
+            Self::Kill(who) | Self::Pause(who) | Self::PowerCut(who) => match who {
                 Who::One(_) | Who::BusiestOwner => 1,
                 Who::Majority(_) => nodes / 2 + 1,
                 Who::All => nodes,
@@ -143,10 +170,41 @@ impl Fault {
             | Self::Bridge(_)
             | Self::Offline(_)
             | Self::Loss { .. }
+            | Self::Congest { .. }
             | Self::Clock { .. }
+            | Self::Disk { .. }
+            | Self::Failpoint { .. }
             | Self::RollingRestart
             | Self::Damage { .. } => 1,
             Self::Network(_) | Self::Drain(_) | Self::Reweigh { .. } | Self::Join => 0,
+        }
+    }
+}
+
+impl Fault {
+    /// What judges have to allow for.
+    pub fn kind(self) -> FaultKind {
+        match self {
+            Self::Kill(_) | Self::PowerCut(_) => FaultKind::Crash,
+            Self::Pause(_) => FaultKind::Pause,
+            Self::Isolate(_)
+            | Self::Mute(_)
+            | Self::Deaf(_)
+            | Self::Bridge(_)
+            | Self::Offline(_)
+            | Self::Loss { .. }
+            | Self::Congest { .. } => FaultKind::Cut,
+            Self::Clock { .. } => FaultKind::Clock,
+            Self::Disk { .. } => FaultKind::Disk,
+            Self::Failpoint { .. } => FaultKind::Failpoint,
+            Self::Drain(_) | Self::Reweigh { .. } | Self::Join | Self::RollingRestart => FaultKind::Membership,
+            Self::Damage { .. } => FaultKind::Damage,
+            Self::Network(fault) => match fault {
+                NetworkFault::SlowAccept(_) | NetworkFault::RefuseLogins | NetworkFault::HoldAcks => FaultKind::Slow,
+                NetworkFault::LoseSends(_) => FaultKind::LoseSends,
+                NetworkFault::LoseAcceptances(_) => FaultKind::LoseAcceptances,
+                NetworkFault::Refuse(_) => FaultKind::Refuse,
+            },
         }
     }
 }
@@ -164,7 +222,14 @@ impl std::fmt::Display for Fault {
             Self::Bridge(node) => write!(f, "bridge partition: node #{} and the next apart", nth(node)),
             Self::Offline(node) => write!(f, "node #{} cut off the messaging network", nth(node)),
             Self::Loss { node, percent } => write!(f, "{percent}% loss at node #{}", nth(node)),
+            Self::Congest { node, kbit } => write!(f, "node #{} sends {kbit} kbit/s", nth(node)),
             Self::Clock { node, seconds } => write!(f, "clock of node #{} {seconds:+} s", nth(node)),
+            Self::Disk { node, how } => write!(f, "disk of node #{}: {how}", nth(node)),
+            Self::PowerCut(who) => write!(f, "power cut of {who}"),
+            Self::Failpoint { node, point, dies } => {
+                let name = Point::ALL.get(usize::from(point)).map_or("nowhere", |point| point.name());
+                write!(f, "node #{} {} at {name}", nth(node), if dies { "dies" } else { "waits" })
+            }
             Self::Network(fault) => write!(f, "network: {fault}"),
             Self::Drain(node) => write!(f, "drain of node #{}", nth(node)),
             Self::Reweigh { node, weight } => write!(f, "rebalance: node #{} weighs {weight}", nth(node)),
@@ -195,6 +260,16 @@ impl std::fmt::Display for NetworkFault {
             Self::Refuse(percent) => write!(f, "{percent}% of sends refused"),
             Self::RefuseLogins => f.write_str("logins refused"),
             Self::HoldAcks => f.write_str("acknowledgements held back"),
+        }
+    }
+}
+
+impl std::fmt::Display for DiskFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Slow(ms) => write!(f, "syncs take {ms} ms more"),
+            Self::Full(kib) => write!(f, "{kib} KiB are left"),
+            Self::FailSyncs => f.write_str("syncs fail"),
         }
     }
 }

@@ -8,12 +8,13 @@ pub mod profile;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use raft::failpoint::Point;
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
 use serde::{Deserialize, Serialize};
 
-use self::fault::{Damage, Fault, Kind, Lane, NetworkFault, Rank, Who};
+use self::fault::{Damage, DiskFault, Fault, Kind, Lane, NetworkFault, Rank, Who};
 use self::profile::Profile;
 
 /// A fault with its time, counted from the beginning of the schedule.
@@ -115,9 +116,16 @@ fn draw(kind: Kind, nodes: u8, rng: &mut StdRng) -> Fault {
         Kind::Bridge => Fault::Bridge(node),
         Kind::Offline => Fault::Offline(node),
         Kind::Loss => Fault::Loss { node, percent: rng.random_range(5..=40) },
+        Kind::Congest => Fault::Congest { node, kbit: rng.random_range(200..=2_000) },
         Kind::Clock => {
             let seconds = rng.random_range(2..=7_200);
             Fault::Clock { node, seconds: if rng.random() { seconds } else { -seconds } }
+        }
+        Kind::Disk => Fault::Disk { node, how: draw_disk(rng) },
+        Kind::PowerCut => Fault::PowerCut(if rng.random() { Who::All } else { Who::One(node) }),
+        Kind::Failpoint => {
+            let point = rng.random_range(0..u8::try_from(Point::ALL.len()).unwrap_or(u8::MAX));
+            Fault::Failpoint { node, point, dies: rng.random_bool(0.8) }
         }
         Kind::Network => Fault::Network(draw_network(rng)),
         Kind::Drain => Fault::Drain(node),
@@ -128,6 +136,14 @@ fn draw(kind: Kind, nodes: u8, rng: &mut StdRng) -> Fault {
             let how = [Damage::FlippedBit, Damage::Truncated, Damage::Wiped].choose(rng).copied();
             Fault::Damage { node, how: how.unwrap_or(Damage::Wiped) }
         }
+    }
+}
+
+fn draw_disk(rng: &mut StdRng) -> DiskFault {
+    match rng.random_range(0..3) {
+        0 => DiskFault::Slow(rng.random_range(20..=500)),
+        1 => DiskFault::Full(rng.random_range(16..=1_024)),
+        _ => DiskFault::FailSyncs,
     }
 }
 
@@ -202,7 +218,7 @@ mod tests {
             .map(|step| format!("{:?}", step.fault).split(['(', ' ']).next().unwrap_or_default().to_owned())
             .collect();
         // As many as `Fault` has.
-        assert_eq!(names.len(), 15, "{names:?}");
+        assert_eq!(names.len(), 19, "{names:?}");
         assert_ne!(hour.steps, Schedule::of(2, &Profile::hour()).steps);
         assert!(hour.steps.len() > 100, "{}", hour.steps.len());
     }

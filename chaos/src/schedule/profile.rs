@@ -46,7 +46,9 @@ impl Profile {
                 K::OneWay,
                 K::Bridge,
                 K::Offline,
+                K::Failpoint,
                 K::Loss,
+                K::Congest,
                 K::Network,
                 K::Drain,
                 K::RollingRestart,
@@ -89,6 +91,11 @@ impl Profile {
     /// For so long.
     pub fn lasting(self, length: Duration) -> Self {
         Self { length, ..self }
+    }
+
+    /// Whether nodes need disks that can go wrong.
+    pub fn needs_disks(&self) -> bool {
+        self.kinds.contains(&Kind::Disk) || self.kinds.contains(&Kind::PowerCut)
     }
 
     /// Whether nodes need clocks that can be set.

@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use nix::sys::signal::Signal;
+use raft::failpoint::Point;
 use reqwest::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::World;
 use super::asking::{ask, until};
 use super::node::Node;
 use super::wires::{Cut, CutId, End};
+use crate::disk::{Faults, Loss};
 
 /// For a node that is told to stop to hand over all that it leads.
 const STOP: Duration = Duration::from_secs(60);
@@ -93,6 +95,22 @@ impl World {
         self.wires.lock().mend(cut)
     }
 
+    /// Delays what a node sends: so many kilobits a second get through, the rest waits or is lost.
+    ///
+    /// # Errors
+    /// When there is no such node, or the system refuses.
+    pub fn narrow(&self, id: u64, kbit: u32) -> anyhow::Result<()> {
+        let place = self.with(id, |node| Ok(node.home.place))?;
+        self.wires.lock().narrow(place, kbit)
+    }
+
+    /// # Errors
+    /// When there is no such node, or the system refuses.
+    pub fn widen(&self, id: u64) -> anyhow::Result<()> {
+        let place = self.with(id, |node| Ok(node.home.place))?;
+        self.wires.lock().widen(place)
+    }
+
     /// Lets all packets through again.
     ///
     /// # Errors
@@ -107,6 +125,35 @@ impl World {
     /// When there is no such node.
     pub fn data(&self, id: u64) -> anyhow::Result<PathBuf> {
         self.with(id, |node| Ok(node.home.data.clone()))
+    }
+
+    /// Lets a node's disk go wrong from now on, or be well again.
+    ///
+    /// # Errors
+    /// When the world was made without such disks.
+    pub fn set_disk(&self, id: u64, faults: Faults) -> anyhow::Result<()> {
+        self.with(id, |node| {
+            node.disk()?.set(faults);
+            Ok(())
+        })
+    }
+
+    /// The machines of these nodes lose power: their processes end, and what they have not synced is lost.
+    ///
+    /// # Errors
+    /// When the world was made without such disks.
+    pub fn cut_power(&self, ids: &[u64]) -> anyhow::Result<()> {
+        self.kill(ids)?;
+        ids.iter().try_for_each(|id| self.with(*id, |node| node.disk()?.crash(Loss::Everything).map(drop)))
+    }
+
+    /// Arms a failpoint of a node, or disarms it (`off`).
+    ///
+    /// # Errors
+    /// When the node does not take it.
+    pub async fn arm(&self, id: u64, point: Point, actions: &str) -> anyhow::Result<()> {
+        let path = format!("/v1/admin/failpoints/{}", point.name());
+        ask(&self.operator(id)?, Method::PUT, &path, Some(json!({ "actions": actions }))).await.map(drop)
     }
 
     /// Makes the messaging network misbehave; what is not named stays as it was (simulator, section 2).

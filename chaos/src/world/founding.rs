@@ -18,6 +18,8 @@ use tests::http::{Api, client};
 use tests::room::Room;
 use tokio::sync::watch;
 
+use crate::disk::FaultyDisk;
+
 use super::asking::{ask, get, until};
 use super::map::{Map, Place};
 use super::node::{Home, Node, spawn};
@@ -169,6 +171,7 @@ impl World {
             dir,
             log: self.folder.join(format!("place-{place}.log")),
             clock: self.options.clocks.then(|| self.folder.join(format!("place-{place}.clock"))),
+            environment: self.options.environment.clone(),
         };
         if home.clock.is_some() {
             home.set_clock(0)?;
@@ -180,7 +183,13 @@ impl World {
     fn settle(&self, home: Home) -> anyhow::Result<u64> {
         let id = id_of(&home.dir)?;
         let place = Place { id, api: home.api(), ops: home.ops() };
-        self.nodes.lock().insert(id, Node::new(home));
+        let disk = if self.options.disks {
+            fs::create_dir_all(&home.data)?;
+            Some(FaultyDisk::mount(&format!("{}-{}", self.name(), home.place), &home.data)?)
+        } else {
+            None
+        };
+        self.nodes.lock().insert(id, Node::new(home, disk));
         self.map.send_modify(|map| {
             map.nodes.push(place);
             map.nodes.sort_by_key(|node| node.id);

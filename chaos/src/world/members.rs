@@ -116,6 +116,8 @@ impl World {
         let node = self.nodes.lock().remove(&id);
         if let Some(mut node) = node {
             node.kill()?;
+            // Nothing lives on it any more.
+            drop(node.disk.take());
             // Its configuration stays, for whoever looks why.
             if node.home.data.exists() {
                 fs::remove_dir_all(&node.home.data)?;

@@ -46,11 +46,15 @@ pub struct Options {
     pub flags: Vec<String>,
     /// Whether nodes' wall clocks can be set.
     pub clocks: bool,
+    /// Whether nodes live on disks that can go wrong.
+    pub disks: bool,
+    /// What nodes find in their environment, as `FAILPOINTS`.
+    pub environment: Vec<(String, String)>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { nodes: 3, flags: Vec::new(), clocks: false }
+        Self { nodes: 3, flags: Vec::new(), clocks: false, disks: false, environment: Vec::new() }
     }
 }
 
@@ -85,6 +89,11 @@ impl World {
     /// Where everything of it lies; gone when it ends, unless `GATEWAY_KEEP` is set.
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// What its namespaces, its bridge and its mounts are named after.
+    pub fn name(&self) -> &str {
+        self.folder.file_name().and_then(|name| name.to_str()).unwrap_or_default()
     }
 
     /// The members, whether they run or not.
@@ -124,6 +133,11 @@ impl World {
             .await
             .map(drop)
             .with_context(|| self.last_words(id))
+    }
+
+    /// What a node said last.
+    pub fn last_line(&self, id: u64) -> String {
+        self.last_words(id).lines().last().unwrap_or_default().trim_start_matches([' ', '|']).to_owned()
     }
 
     /// The end of a node's log, for an error.

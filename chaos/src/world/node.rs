@@ -10,6 +10,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tests::binary;
 
+use crate::disk::FaultyDisk;
+
 /// Ports of every node, in the network of its own.
 const API: u16 = 8080;
 const OPS: u16 = 8081;
@@ -31,6 +33,7 @@ pub struct Home {
     pub log: PathBuf,
     /// How far its wall clock is from the true one, where it can be set.
     pub clock: Option<PathBuf>,
+    pub environment: Vec<(String, String)>,
 }
 
 impl Home {
@@ -81,6 +84,7 @@ impl Home {
         command.args(["netns", "exec", namespace]).arg(binary::gateway());
         command.args(["run", "--config"]).arg(self.dir.join("gateway.toml"));
         command.args(flags.iter().flat_map(|flag| ["--set", flag.as_str()]));
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         if let Some(clock) = &self.clock {
             command
                 .env("LD_PRELOAD", FAKETIME)
@@ -111,15 +115,16 @@ pub fn spawn(mut command: Command, log: &Path) -> anyhow::Result<Child> {
 }
 
 /// A node that is a member, or was about to become one.
-#[derive(Debug)]
 pub struct Node {
     pub home: Home,
+    /// What it lives on, where that can go wrong.
+    pub disk: Option<FaultyDisk>,
     child: Option<Child>,
 }
 
 impl Node {
-    pub fn new(home: Home) -> Self {
-        Self { home, child: None }
+    pub fn new(home: Home, disk: Option<FaultyDisk>) -> Self {
+        Self { home, disk, child: None }
     }
 
     /// Starts it, unless it runs.
@@ -141,6 +146,14 @@ impl Node {
     /// How its process ended by itself, once it has.
     pub fn ended(&mut self) -> Option<std::process::ExitStatus> {
         self.child.as_mut().and_then(|child| child.try_wait().ok().flatten())
+    }
+
+    /// Its disk.
+    ///
+    /// # Errors
+    /// When the world was made without disks that can go wrong.
+    pub fn disk(&self) -> anyhow::Result<&FaultyDisk> {
+        self.disk.as_ref().context("this world's disks cannot go wrong")
     }
 
     /// The process of a node that runs.

@@ -18,6 +18,9 @@ const HOST: u8 = 254;
 /// Subnets of worlds that run at once: 10.213.0.0/24 and those that follow.
 const NETWORK: [u8; 2] = [10, 213];
 
+/// How long packets wait at most where the way out is narrow.
+const QUEUE: &str = "600ms";
+
 /// What packets come from and go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum End {
@@ -55,6 +58,7 @@ pub struct Wires {
     simulator_port: u16,
     places: BTreeSet<u8>,
     cuts: BTreeMap<CutId, Vec<Cut>>,
+    narrowed: BTreeSet<u8>,
     made: u64,
 }
 
@@ -70,6 +74,7 @@ impl Wires {
             simulator_port,
             places: BTreeSet::new(),
             cuts: BTreeMap::new(),
+            narrowed: BTreeSet::new(),
             made: 0,
         };
         let needed =
@@ -144,11 +149,37 @@ impl Wires {
         self.apply(&touched)
     }
 
+    /// Makes a place's way out narrow: what it sends waits in a queue, and gets lost where that is full.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn narrow(&mut self, place: u8, kbit: u32) -> anyhow::Result<()> {
+        let rate = format!("{kbit}kbit");
+        let queue = ["root", "tbf", "rate", &rate, "burst", "3000", "latency", QUEUE];
+        self.narrowed.insert(place);
+        run("tc", &[&["-n", &self.namespace(place), "qdisc", "replace", "dev", "eth0"], &queue[..]].concat())
+    }
+
+    /// Makes a place's way out wide again.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn widen(&mut self, place: u8) -> anyhow::Result<()> {
+        if self.narrowed.remove(&place) {
+            run("tc", &["-n", &self.namespace(place), "qdisc", "del", "dev", "eth0", "root"])?;
+        }
+        Ok(())
+    }
+
     /// Lets everything through again.
     ///
     /// # Errors
     /// When the system refuses.
     pub fn mend_all(&mut self) -> anyhow::Result<()> {
+        for place in std::mem::take(&mut self.narrowed) {
+            self.narrowed.insert(place);
+            self.widen(place)?;
+        }
         self.cuts.clear();
         self.apply(&self.places)
     }
@@ -210,6 +241,7 @@ mod tests {
             simulator_port: 9091,
             places: [1, 2].into(),
             cuts: [(CutId(1), cuts)].into(),
+            narrowed: BTreeSet::new(),
             made: 1,
         }
     }

@@ -1,0 +1,54 @@
+//! What every replica of every group holds when all is at rest, as hashes (I9).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use serde_json::Value;
+
+use crate::history::Replica;
+use crate::world::World;
+use crate::world::asking::get;
+
+/// For the replicas of a group to stand at the same entry: nothing is proposed any more but by timers.
+const ALIGNED: Duration = Duration::from_secs(10);
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(300);
+
+/// Reads the hashes of all groups, until each group's stand at one index or that has had its time. Judges compare those
+/// that do.
+///
+/// # Errors
+/// When a node does not tell.
+pub async fn collect(world: &World) -> anyhow::Result<Vec<Replica>> {
+    let start = Instant::now();
+    loop {
+        let replicas = look(world).await?;
+        let mut indexes: BTreeMap<u16, BTreeSet<u64>> = BTreeMap::new();
+        for replica in &replicas {
+            indexes.entry(replica.group).or_default().insert(replica.applied);
+        }
+        if indexes.values().all(|indexes| indexes.len() == 1) || start.elapsed() > ALIGNED {
+            return Ok(replicas);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+async fn look(world: &World) -> anyhow::Result<Vec<Replica>> {
+    let mut replicas = Vec::new();
+    for node in world.node_ids() {
+        let told = get(&world.operator(node)?, "/v1/admin/replicas").await?;
+        for row in told["data"].as_array().context("data is a list")? {
+            replicas.push(replica(row).with_context(|| row.to_string())?);
+        }
+    }
+    Ok(replicas)
+}
+
+fn replica(row: &Value) -> anyhow::Result<Replica> {
+    let number = |field: &str| row[field].as_u64().with_context(|| format!("no {field}"));
+    let hash = row["state_hash"].as_str().context("no state_hash")?.to_owned();
+    Ok(Replica { node: number("node_id")?, group: u16::try_from(number("shard")?)?, applied: number("applied")?, hash })
+}
