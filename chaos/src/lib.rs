@@ -2,6 +2,7 @@
 //!
 //! - [`bench`]: what the cluster can do, in figures.
 //! - [`connection`]: one kept HTTP connection with as little work per request as can be.
+//! - [`simulation`]: the core of a cluster on simulated time.
 //! - [`world`]: a cluster that is made to be broken. [`schedule`]: with which faults, and when. [`run`]: doing it.
 //! - [`workload`]: what goes on in it meanwhile. [`history`]: what was seen of a run. [`check`]: judges of it, one for each
 //!   invariant.
@@ -20,5 +21,6 @@ pub mod prove;
 pub mod report;
 pub mod run;
 pub mod schedule;
+pub mod simulation;
 pub mod workload;
 pub mod world;

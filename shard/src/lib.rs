@@ -39,6 +39,8 @@ pub mod retention;
 pub mod router;
 pub mod secrets;
 pub mod settings;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 pub mod stream;
 mod telemetry;
 pub mod trace;

@@ -15,6 +15,7 @@ use model::status::Status;
 use model::time::Timestamp;
 use parking_lot::RwLock;
 use raft::directory::Directory;
+use raft::directory::records::PlacementRecord;
 use raft::host::Host;
 use raft::transport::{Class, Handler, PeerError, Peers};
 use serde::{Deserialize, Serialize};
@@ -194,17 +195,10 @@ impl Router {
     /// Whom to ask: the leader that the local replica knows, the last owner that answered, then each replica in turn.
     fn next_candidate(&self, shard: ShardId, tries: usize) -> Option<NodeId> {
         // A replica that is only about to join its group knows of no leader.
-        if let Some(group) = self.host.group(shard).filter(|group| group.members().voters.contains(&self.node)) {
-            return group.leader();
-        }
-        if let Some(hint) = self.hints.read().get(&shard) {
-            return Some(*hint);
-        }
-        let place = self.directory.read(|state| state.placement.get(&shard).cloned())?;
-        match tries {
-            0 => Some(place.leader),
-            _ => place.replicas.get(tries % place.replicas.len().max(1)).copied(),
-        }
+        let replica = self.host.group(shard).filter(|group| group.members().voters.contains(&self.node));
+        let hint = self.hints.read().get(&shard).copied();
+        let place = self.directory.read(|state| state.placement.get(&shard).cloned());
+        candidate(replica.map(|group| group.leader()), hint, place.as_deref(), tries)
     }
 
     /// Returns when the local replica knows another leader than `node`; never, when there is no replica here.
@@ -347,6 +341,27 @@ impl Router {
             Ok(Response::Applied(Some(theirs))) => theirs + CAUGHT_UP >= applied,
             _ => false,
         }
+    }
+}
+
+/// Whom to ask for a shard at the `tries`-th try. `known` is the leader that a voting replica here knows, if there is such a
+/// replica; `hint` the last node that answered as the owner.
+pub fn candidate(
+    known: Option<Option<NodeId>>,
+    hint: Option<NodeId>,
+    place: Option<&PlacementRecord>,
+    tries: usize,
+) -> Option<NodeId> {
+    if let Some(leader) = known {
+        return leader;
+    }
+    if hint.is_some() {
+        return hint;
+    }
+    let place = place?;
+    match tries {
+        0 => Some(place.leader),
+        _ => place.replicas.get(tries % place.replicas.len().max(1)).copied(),
     }
 }
 

@@ -27,5 +27,5 @@ mod tests;
 pub mod users;
 mod voters;
 
-pub use handle::{AuditQuery, Directory, UpdateError};
+pub use handle::{AuditQuery, DIRECTORY_GROUP, Directory, UpdateError};
 pub use state::Change;

@@ -11,17 +11,17 @@ use crate::machine::Machine;
 
 /// A node's copy of the directory.
 #[derive(Clone)]
-pub struct Copy {
+pub struct Replica {
     shared: Arc<Shared>,
 }
 
-impl Default for Copy {
+impl Default for Replica {
     fn default() -> Self {
         Self { shared: Shared::new() }
     }
 }
 
-impl Copy {
+impl Replica {
     /// The machine that keeps this copy.
     pub fn machine(&self) -> Box<dyn Machine> {
         Box::new(DirectoryMachine::new(self.shared.clone()))

@@ -45,6 +45,8 @@ impl Applier {
         observer: Arc<dyn Observer>,
     ) -> io::Result<Self> {
         let slot = disk.take_state(group);
+        // The log may be purged up to what is applied: that must not be lost to a power cut.
+        slot.lock().sync();
         guarded(group, || machine.restore(&slot.lock().now.state))?;
         Ok(Self { life, group, disk, slot, machine: Mutex::new(machine), observer })
     }

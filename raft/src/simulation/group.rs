@@ -60,6 +60,11 @@ impl SimulatedGroup {
         self.raft().is_some()
     }
 
+    /// Whether the group has never had members here: no log, no vote.
+    pub fn is_pristine(&self) -> bool {
+        self.shared.is_pristine(self.life, self.id)
+    }
+
     /// Gives a pristine group its first members; a group that has members already is left alone.
     pub async fn initialize(&self, members: BTreeSet<NodeId>) -> Result<(), ChangeError> {
         match self.raft().ok_or(ChangeError::Stopped)?.initialize(members).await {
@@ -208,6 +213,13 @@ impl SimulatedGroup {
     pub async fn change_members(&self, voters: BTreeSet<NodeId>, patience: Duration) -> Result<(), ChangeError> {
         let raft = self.raft().ok_or(ChangeError::Stopped)?;
         changed_in(clock::within(patience, raft.change_membership(voters, false)).await)
+    }
+
+    /// Takes learners out of the group.
+    pub async fn remove_learners(&self, nodes: BTreeSet<NodeId>, patience: Duration) -> Result<(), ChangeError> {
+        let raft = self.raft().ok_or(ChangeError::Stopped)?;
+        let change = raft.change_membership(openraft::ChangeMembers::RemoveNodes(nodes), false);
+        changed_in(clock::within(patience, change).await)
     }
 
     /// Where the local state stands; `None` when the group does not run.

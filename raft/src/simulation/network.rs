@@ -55,10 +55,11 @@ pub(super) struct Network {
 }
 
 impl Network {
-    /// Asks the group at the other end; `serve` is given it there. An error there is silence here, as the host has it.
+    /// Asks the group at the other end, where `find` finds it and `serve` is given it. An error there is silence here, as the host has it.
     fn ask<A, S, F>(
         &self,
         action: RPCTypes,
+        find: fn(&Shared, Life, GroupId) -> Option<Raft>,
         timeout: Duration,
         serve: S,
     ) -> impl Future<Output = Result<A, Error>> + Send + use<A, S, F>
@@ -69,7 +70,7 @@ impl Network {
     {
         let (shared, group, target, id) = (self.shared.clone(), self.group, self.target, self.life.node);
         let answer = self.shared.router.call(self.life, target, timeout, move |there| {
-            let (raft, serve) = (shared.raft(there, group), serve.clone());
+            let (raft, serve) = (find(&shared, there, group), serve.clone());
             async move { serve(raft?).await }
         });
         async move {
@@ -84,7 +85,7 @@ impl Network {
         &self,
         request: AppendEntriesRequest<SimulatedTypes>,
     ) -> impl Future<Output = Result<AppendEntriesResponse<SimulatedTypes>, Error>> + Send + use<> {
-        self.ask(RPCTypes::AppendEntries, self.timeouts.append, move |raft| {
+        self.ask(RPCTypes::AppendEntries, Shared::raft, self.timeouts.append, move |raft| {
             let request = request.clone();
             async move { raft.append_entries(request).await.ok() }
         })
@@ -120,7 +121,7 @@ impl RaftNetworkV2<SimulatedTypes> for Network {
         request: VoteRequest<SimulatedTypes>,
         _option: RPCOption,
     ) -> Result<VoteResponse<SimulatedTypes>, Error> {
-        let asked = self.ask(RPCTypes::Vote, self.timeouts.control, move |raft| {
+        let asked = self.ask(RPCTypes::Vote, Shared::voter, self.timeouts.control, move |raft| {
             let request = request.clone();
             async move { raft.vote(request).await.ok() }
         });
@@ -132,7 +133,7 @@ impl RaftNetworkV2<SimulatedTypes> for Network {
         request: VoteRequest<SimulatedTypes>,
         _option: RPCOption,
     ) -> Result<VoteResponse<SimulatedTypes>, Error> {
-        let asked = self.ask(RPCTypes::Vote, self.timeouts.control, move |raft| {
+        let asked = self.ask(RPCTypes::Vote, Shared::voter, self.timeouts.control, move |raft| {
             let request = request.clone();
             async move { raft.pre_vote(request).await.ok() }
         });
@@ -152,7 +153,7 @@ impl RaftNetworkV2<SimulatedTypes> for Network {
             cut.state.lose_last();
             data = Arc::new(cut);
         }
-        let sent = self.ask(RPCTypes::InstallSnapshot, SNAPSHOT_PATIENCE, move |raft| {
+        let sent = self.ask(RPCTypes::InstallSnapshot, Shared::raft, SNAPSHOT_PATIENCE, move |raft| {
             let snapshot = Snapshot { meta: meta.clone(), snapshot: data.clone() };
             async move { raft.install_full_snapshot(vote, snapshot).await.ok() }
         });
@@ -168,7 +169,7 @@ impl RaftNetworkV2<SimulatedTypes> for Network {
         request: TransferLeaderRequest<SimulatedTypes>,
         _option: RPCOption,
     ) -> Result<TransferLeaderResponse<SimulatedTypes>, Error> {
-        let asked = self.ask(RPCTypes::TransferLeader, self.timeouts.control, move |raft| {
+        let asked = self.ask(RPCTypes::TransferLeader, Shared::raft, self.timeouts.control, move |raft| {
             let request = request.clone();
             async move { raft.handle_transfer_leader(request).await.ok() }
         });

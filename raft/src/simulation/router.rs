@@ -118,7 +118,8 @@ impl Router {
         self.inner.lock().up.get(&life.node) == Some(&life.start)
     }
 
-    fn life_of(&self, node: NodeId) -> Option<Life> {
+    /// The life in which a node is up.
+    pub fn life_of(&self, node: NodeId) -> Option<Life> {
         self.inner.lock().up.get(&node).map(|start| Life { node, start: *start })
     }
 

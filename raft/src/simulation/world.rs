@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use super::applier::Applier;
 use super::chance::Chance;
-use super::clock;
+use super::clock::{self, Instant};
 use super::disk::{Change, Disk, StateSlot};
 use super::group::SimulatedGroup;
 use super::log::LogStore;
@@ -40,6 +40,8 @@ pub enum Flaw {
     SkipSync,
     /// Votes are given before they are synced.
     ForgetVote,
+    /// A node that has just started votes at once, whatever it had promised before.
+    VoteAtOnce,
     /// A snapshot arrives without its last pair.
     CutSnapshot,
 }
@@ -71,6 +73,8 @@ pub struct WorldConfig {
 
 struct Running {
     raft: Raft,
+    /// Until then it gives nobody its vote; see [`crate::group::Running`].
+    votes_from: Instant,
     slot: Arc<Mutex<StateSlot>>,
 }
 
@@ -94,8 +98,22 @@ impl Shared {
         self.running(life, group, |running| running.raft.clone())
     }
 
+    /// The group, to be asked for its vote.
+    pub(super) fn voter(&self, life: Life, group: GroupId) -> Option<Raft> {
+        let now = clock::now();
+        self.running(life, group, |running| (running.votes_from <= now).then(|| running.raft.clone())).flatten()
+    }
+
     pub(super) fn slot(&self, life: Life, group: GroupId) -> Option<Arc<Mutex<StateSlot>>> {
         self.running(life, group, |running| running.slot.clone())
+    }
+
+    pub(super) fn is_pristine(&self, life: Life, group: GroupId) -> bool {
+        let disk = self.nodes.lock().get(&life.node).map(|node| node.disk.clone());
+        disk.is_some_and(|disk| {
+            let log = disk.log(group);
+            self.router.lives(life) && log.last().is_none() && log.vote.is_none()
+        })
     }
 
     fn running<T>(&self, life: Life, group: GroupId, with: impl FnOnce(&Running) -> T) -> Option<T> {
@@ -110,6 +128,13 @@ impl Shared {
         let disk = self.nodes.lock().get(&life.node).map(|node| node.disk.clone()).ok_or("no such node")?;
         // What a former life of the group had asked for counts as part of its log.
         disk.written(life.start, group, Change::Barrier).await.map_err(|error| error.to_string())?;
+        let pristine = self.is_pristine(life, group);
+        let abstains = if pristine || self.config.flaw == Some(Flaw::VoteAtOnce) {
+            Duration::ZERO
+        } else {
+            self.config.timing.election_min
+        };
+        let votes_from = clock::now() + abstains;
         let machine = (self.config.machines)(life, group);
         let applier = Applier::open(life, group, disk.clone(), machine, self.config.observer.clone())
             .map_err(|error| error.to_string())?;
@@ -121,7 +146,7 @@ impl Shared {
         let raft = raft.map_err(|error| error.to_string())?;
         let alive = self.router.lives(life);
         if let Some(node) = self.nodes.lock().get_mut(&life.node).filter(|_| alive) {
-            node.groups.insert(group, Running { raft: raft.clone(), slot });
+            node.groups.insert(group, Running { raft: raft.clone(), votes_from, slot });
         }
         Ok(raft)
     }

@@ -22,7 +22,7 @@ const CHANGE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is to be done next.
 #[derive(Debug, PartialEq, Eq)]
-enum Step {
+pub enum Step {
     Add(NodeId),
     /// These are to vote, once they hold everything.
     Vote(BTreeSet<NodeId>),
@@ -47,7 +47,9 @@ pub(super) async fn keep(owner: Arc<Owner>) {
     }
 }
 
-fn next(place: &PlacementRecord, members: &Members, own: NodeId) -> Option<Step> {
+/// The next step from where the group is to where the placement wants it; `None` when this node, as the owner, has nothing
+/// to do.
+pub fn next(place: &PlacementRecord, members: &Members, own: NodeId) -> Option<Step> {
     let wanted: BTreeSet<NodeId> = place.replicas.iter().copied().collect();
     if !place.formed || wanted.is_empty() {
         return None;

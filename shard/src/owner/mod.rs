@@ -15,7 +15,7 @@ pub mod hosting;
 mod inbound;
 mod lifecycle;
 mod manners;
-mod members;
+pub mod members;
 mod message_media;
 mod number_checks;
 mod operations;

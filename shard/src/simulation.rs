@@ -1,0 +1,34 @@
+//! What simulated owners need of a shard beside its machine: what an owner reads of the state, and how it decides.
+
+use model::id::{ChannelId, CustomerId, MessageId};
+use raft::machine::View;
+
+use crate::history::{Direction, MessageStatus};
+use crate::keys;
+pub use crate::owner::members::{Step, next as next_step};
+use crate::records::{ChannelRow, MessagePointer, MessageRow, MessageState, OutboxEntry, decode};
+pub use crate::router::candidate;
+
+/// The live part of a channel; one that was never touched is as it is made.
+pub fn channel(view: &dyn View, id: ChannelId, customer: CustomerId) -> ChannelRow {
+    view.get(&keys::channel(id)).map_or_else(|| ChannelRow::new(id, customer), |row| decode(&row))
+}
+
+/// What a channel has accepted and the network not yet, in the order of acceptance.
+pub fn outbox(view: &dyn View, channel: ChannelId) -> Vec<OutboxEntry> {
+    let (from, to) = keys::outbox_of(channel);
+    view.scan(&from, &to, usize::MAX).iter().map(|(_, entry)| decode(entry)).collect()
+}
+
+/// How far a message is; `None` when it is not stored.
+pub fn status(view: &dyn View, channel: ChannelId, direction: Direction, id: &MessageId) -> Option<MessageStatus> {
+    let pointer: MessagePointer = decode(&view.get(&keys::message_id(channel, direction, id))?);
+    let row: MessageRow = decode(&view.get(&keys::message(channel, pointer.occurred_at, pointer.row))?);
+    Some(MessageState::read(view, &row).status)
+}
+
+/// How many messages of a channel are stored, of both directions.
+pub fn messages(view: &dyn View, channel: ChannelId) -> usize {
+    let (from, to) = keys::messages(channel, None, None);
+    view.scan(&from, &to, usize::MAX).len()
+}
