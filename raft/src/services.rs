@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use futures::FutureExt;
@@ -113,7 +113,11 @@ fn answer<T: Serialize, E>(result: Result<T, E>) -> Bytes {
 }
 
 async fn votes(number: u16, core: Arc<Core>, body: Bytes) -> Bytes {
-    let Some(raft) = core.raft() else { return refused(status::NO_GROUP) };
+    let Some(running) = core.running() else { return refused(status::NO_GROUP) };
+    if number != service::TRANSFER && Instant::now() < running.votes_from {
+        return refused(status::NO_GROUP);
+    }
+    let raft = running.raft;
     match number {
         service::TRANSFER => match codec::decode(body) {
             Ok(request) => answer(raft.handle_transfer_leader(request).await),

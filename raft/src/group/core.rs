@@ -38,6 +38,11 @@ type Metrics = WatchReceiverOf<TypeConfig, openraft::RaftMetrics<TypeConfig>>;
 pub(crate) struct Running {
     pub(crate) raft: Raft,
     pub(crate) log: Arc<GroupLog>,
+    /// Until then it gives nobody its vote.
+    ///
+    /// openraft forgets at a start whom the node has just promised not to elect another: a leader whose heartbeat it had
+    /// answered a moment before counts on it for the shortest election, and its owner speaks to the network so long.
+    pub(crate) votes_from: Instant,
 }
 
 /// One group of this node.

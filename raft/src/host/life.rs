@@ -114,10 +114,13 @@ impl Life {
             reads: self.core.reading.clone(),
             pace: self.shared.pace.clone(),
         };
+        // Who never had a vote or an entry has promised nothing.
+        let abstains = if log.is_pristine() { Duration::ZERO } else { self.shared.timing.election_min };
+        let votes_from = Instant::now() + abstains;
         let store = LogStore::new(log.clone(), self.shared.writer.clone());
         let config = self.shared.raft_config(id);
         let raft = Raft::new(self.core.node(), config, network, store, applier).await.map_err(|error| text(&error))?;
-        Ok(Running { raft, log })
+        Ok(Running { raft, log, votes_from })
     }
 
     /// Publishes the group's leadership until it is closed (`None`) or dies (why).
