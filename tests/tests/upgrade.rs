@@ -1,0 +1,215 @@
+//! An upgrade from the previous release, node by node, and back, while sends go on.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::json;
+use tests::binary::{self, Finished};
+use tests::cluster::{Cluster, Options};
+use tests::http::try_answer;
+use tests::load::Load;
+use tests::previous::Previous;
+use tests::receiver::Receiver;
+use tests::tenant::{CONNECT, Paired, Tenant, number, text, wait_status};
+use tests::wait::{check, eventually, seconds};
+
+const NODES: [u64; 3] = [1, 2, 3];
+
+/// Sends a second, small enough for a machine that compiles beside it.
+const RATE: u32 = 60;
+
+/// How long everything may take to arrive and to be alike.
+const SETTLED: Duration = seconds(60);
+
+/// A cluster whose nodes change their release, with a customer that goes on.
+struct Upgrade {
+    cluster: Cluster,
+    tenant: Tenant,
+    channels: Vec<Paired>,
+    /// Whom the channels write to.
+    to: String,
+    receiver: Receiver,
+}
+
+impl Upgrade {
+    async fn begin(cluster: Cluster) -> Self {
+        let tenant = Tenant::new(&cluster).await;
+        let receiver = Receiver::start().await;
+        let mut channels = Vec::new();
+        for number in 0..16 {
+            channels.push(tenant.paired(&format!("Channel {number}")).await);
+        }
+        let to = number();
+        tenant.simulator().phone(&to, json!({})).await;
+        tenant.endpoint(&receiver.url("/"), &["message.sent", "message.received"], json!({})).await;
+        Self { cluster, tenant, channels, to, receiver }
+    }
+
+    /// Has the nodes run another program, one after the other, while sends and what comes in go on. No send fails, and all
+    /// of it arrives once.
+    async fn replace(&self, program: &Path, nodes: &[u64]) {
+        let load = Load::start(&self.tenant, &self.channels, &self.to, &NODES, RATE);
+        let mut inbound = Vec::new();
+        for node in nodes {
+            let others: Vec<u64> = NODES.into_iter().filter(|other| other != node).collect();
+            load.use_nodes(&self.tenant, &others);
+            self.cluster.command(&["dev", "stop", &node.to_string()]).await.succeeded();
+            inbound.extend(self.written_back().await);
+            self.cluster.restart_with(program, &[*node]).await;
+            load.use_nodes(&self.tenant, &NODES);
+            inbound.extend(self.written_back().await);
+        }
+        let report = load.end().await;
+        println!("{} sends, the longest took {:?}", report.taken.len(), report.longest);
+        assert_eq!(report.failures, Vec::<String>::new(), "of {} sends", report.taken.len());
+        report.prove(&self.tenant.simulator()).await;
+        self.heard("message.sent", &report.taken).await;
+        self.heard("message.received", &inbound).await;
+        for channel in &self.channels {
+            wait_status(&self.tenant.any(), &channel.id, "connected", CONNECT).await;
+        }
+        self.alike().await;
+    }
+
+    /// Each channel gets a text.
+    async fn written_back(&self) -> Vec<String> {
+        let simulator = self.tenant.simulator();
+        let mut ids = Vec::new();
+        for channel in &self.channels {
+            ids.extend(simulator.text(&self.to, &channel.number, "written back", 1).await);
+        }
+        ids
+    }
+
+    /// The receiver has heard of each of these messages under one event id.
+    async fn heard(&self, event: &str, messages: &[String]) {
+        let heard = eventually(&format!("every {event} arrived"), SETTLED, async || {
+            let heard = self.receiver.event_ids(event);
+            let missing = messages.iter().filter(|id| !heard.contains_key(*id)).count();
+            check(missing == 0, format!("{missing} of {} missing", messages.len())).map(|()| heard)
+        })
+        .await;
+        for (id, events) in &heard {
+            assert_eq!(events.len(), 1, "{event} of {id} has more than one event id");
+        }
+    }
+
+    /// A node dies and comes back with the program that it had; every channel can send through the others meanwhile.
+    async fn fail_over(&self, node: u64, program: &Path) {
+        self.cluster.kill(node);
+        let others: Vec<u64> = NODES.into_iter().filter(|other| *other != node).collect();
+        for (n, channel) in self.channels.iter().enumerate() {
+            let api = self.tenant.api(others[n % others.len()]);
+            let words = text(&self.to, &format!("without node {node}"));
+            eventually(&format!("a send without node {node}"), seconds(20), async || {
+                let request = api.request(Method::POST, &channel.path("/messages")).json(&words);
+                let answer = try_answer(request).await.map_err(|error| error.to_string())?;
+                check(answer.status == 202, answer.text())
+            })
+            .await;
+        }
+        self.cluster.restart_with(program, &[node]).await;
+    }
+
+    /// Replicas that have applied the same have the same state, whatever release applied it.
+    async fn alike(&self) {
+        for group in 0..=16 {
+            eventually(&format!("the replicas of group {group} are alike"), SETTLED, async || {
+                let mut states: BTreeMap<(u64, u64), Vec<u64>> = BTreeMap::new();
+                for node in NODES {
+                    states.entry(self.state(node, group).await?).or_default().push(node);
+                }
+                let at_one_index = states.keys().all(|(index, _)| states.keys().all(|(other, _)| other == index));
+                assert!(!at_one_index || states.len() == 1, "group {group} has several states: {states:?}");
+                check(states.len() == 1, format!("{states:?}"))
+            })
+            .await;
+        }
+    }
+
+    /// How far a node's replica of a group has applied its log, and the hash of its state.
+    async fn state(&self, node: u64, group: u16) -> Result<(u64, u64), String> {
+        let operator = self.cluster.operator(node, &self.tenant.client);
+        let answer = operator.get(&format!("/v1/admin/backup/groups/{group}")).await;
+        check(answer.status == 200, answer.text())?;
+        // Magic, group, term, index; at the end the hash.
+        let number = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().unwrap());
+        Ok((number(&answer.body[18..26]), number(&answer.body[answer.body.len() - 8..])))
+    }
+
+    /// Runs a command of an operator, of the release under test.
+    async fn operator(&self, args: &[&str]) -> Finished {
+        self.cluster.command(args).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "was never run to its end: run it with --ignored, and count it among the others when it holds"]
+async fn a_cluster_is_upgraded_node_by_node_and_can_go_back_until_its_format_is_raised() {
+    let previous = tokio::task::spawn_blocking(Previous::build).await.unwrap();
+    let (old, new) = (previous.binary.clone(), binary::gateway());
+    let options = Options::default().arg("--set=drain.initial_wait=500ms");
+    let cluster = Cluster::start(Options { program: Some(old.clone()), ..options }).await;
+    let upgrade = Upgrade::begin(cluster).await;
+
+    // One new node beside two old ones, which take over from each other in both directions.
+    upgrade.replace(&new, &[1]).await;
+    upgrade.fail_over(1, &new).await;
+    upgrade.fail_over(2, &old).await;
+    let status = upgrade.operator(&["status"]).await.stdout;
+    assert!(status.contains(&format!("{} on nodes 2, 3", previous.number)) && status.contains("format 1"), "{status}");
+    let refused = upgrade.operator(&["format", "raise"]).await;
+    assert!(refused.code() != Some(0) && refused.stderr.contains("upgrade the node first"), "{}", refused.stderr);
+    upgrade.replace(&new, &[2]).await;
+    upgrade.fail_over(3, &old).await;
+    upgrade.replace(&new, &[3]).await;
+
+    // Back, and forward again.
+    upgrade.replace(&old, &[3, 1, 2]).await;
+    upgrade.replace(&new, &[2, 3, 1]).await;
+
+    let raised = upgrade.operator(&["format", "raise"]).await.succeeded().stdout;
+    assert!(raised.contains("the cluster has format 2"), "{raised}");
+    upgrade.alike().await;
+    too_old(&upgrade, &old).await;
+    upgrade.replace(&new, &[1]).await;
+}
+
+/// No node of the old release gets into a cluster whose format it does not understand, and each is told what to do.
+async fn too_old(upgrade: &Upgrade, old: &Path) {
+    let cluster = &upgrade.cluster;
+    cluster.command(&["dev", "stop", "3"]).await.succeeded();
+    let refused = cluster.command_of(old, &["dev", "start", "3"]).await;
+    assert!(refused.code() != Some(0) && refused.stderr.contains("format 2"), "{}", refused.stderr);
+
+    // A folder that was put back from an older copy does not know of the format: the other nodes do.
+    let identity = cluster.node(3).data.join("identity.json");
+    let sealed = std::fs::read_to_string(&identity).unwrap();
+    std::fs::write(&identity, sealed.replace("\"format\": 2", "\"format\": 1")).unwrap();
+    cluster.command_of(old, &["dev", "start", "3"]).await;
+    eventually("node 3 ends, and says why", seconds(30), async || {
+        let log = std::fs::read_to_string(cluster.node(3).log).unwrap();
+        check(log.contains("start release 0.2.0 or a later one") && log.contains("gateway: node.data_dir"), log)
+    })
+    .await;
+    std::fs::write(&identity, sealed).unwrap();
+
+    let token = cluster.operator(1, &upgrade.tenant.client).post("/v1/admin/tokens", json!({})).await.expect(201);
+    let (token, via) = (token["token"].as_str().unwrap().to_owned(), cluster.node(1).peer);
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("node-4").display().to_string();
+    let data = format!("{dir}/data");
+    let args =
+        ["join", "--token", &token, "--via", &via, "--advertise", "127.0.0.1:1", "--dir", &dir, "--data-dir", &data];
+    let args: Vec<String> = args.iter().map(ToString::to_string).collect();
+    let (program, at) = (old.to_owned(), folder.path().to_owned());
+    let joining = move || binary::run_program(&program, &args, &at, seconds(30), &[]);
+    let refused = tokio::task::spawn_blocking(joining).await.unwrap();
+    assert!(refused.code() == Some(2) && refused.stderr.contains("start release 0.2.0"), "{}", refused.stderr);
+
+    cluster.restart(&[3]).await;
+}
