@@ -26,6 +26,7 @@ mod traces;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
+use raft::transport::STACK_BYTES;
 
 use cli::{Cli, Command, ConfigCommand, ConfigSource};
 use config::Config;
@@ -74,7 +75,7 @@ fn execute(cli: Cli) -> anyhow::Result<Verdict> {
 fn in_runtime<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     // The one crypto provider of the process: reqwest is built without one of its own.
     let _already_there = rustls::crypto::ring::default_provider().install_default();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_stack_size(STACK_BYTES).build()?;
     let outcome = runtime.block_on(work);
     // What still runs in the background was told to end, or is no longer wanted.
     runtime.shutdown_timeout(std::time::Duration::from_secs(1));

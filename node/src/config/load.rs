@@ -68,7 +68,9 @@ pub fn parse(text: &str, subject: &str) -> Result<Config, Refusal> {
 
 fn table(text: &str, subject: &str) -> Result<Table, Refusal> {
     text.parse::<Table>().map_err(|error| {
-        let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+        // Counted in bytes: a span may begin within a character.
+        let before = |start: usize| text.bytes().take(start).filter(|byte| *byte == b'\n').count();
+        let line = error.span().map_or(1, |span| before(span.start) + 1);
         Refusal::new(format!("{subject}:{line}"), error.message(), "correct the TOML there")
     })
 }

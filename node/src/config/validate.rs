@@ -192,7 +192,7 @@ fn timing(timing: Timing) -> Result<(), Refusal> {
     let (heartbeat, min, max) = timing.intervals();
     ensure(heartbeat >= Duration::from_millis(10), "cluster.timing.heartbeat", "is under 10ms", "give 50ms or more")?;
     ensure(
-        heartbeat * HEARTBEATS_PER_ELECTION <= min,
+        heartbeat <= min / HEARTBEATS_PER_ELECTION,
         "cluster.timing.election_min",
         "is under three heartbeats",
         "raise it or lower the heartbeat",

@@ -38,6 +38,9 @@ use self::stranger::StrangerHandler;
 
 /// The largest body of a call.
 pub const MAX_BODY: usize = frame::MAX_FRAME / 2;
+/// Stack of a thread that reads what others sent. MessagePack is read 1,024 levels deep at most, each some 2 KiB of stack in
+/// a build without optimisation: more than the 2 MiB that threads have by themselves.
+pub const STACK_BYTES: usize = 8 << 20;
 /// Services below this are the host's own.
 pub const FIRST_SERVICE: u16 = 256;
 
@@ -217,6 +220,7 @@ impl Peers {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(config.threads.max(1))
             .thread_name("raft")
+            .thread_stack_size(STACK_BYTES)
             .enable_all()
             .build()
             .map_err(PeersError::Threads)?;
