@@ -9,7 +9,8 @@
 //! node may show it before another does. That is noted; what is judged is that each node by itself has such an order,
 //! with all the updates in it.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use todc_utils::linearizability::WGLChecker;
 use todc_utils::linearizability::history::{Action, History};
@@ -20,6 +21,9 @@ use crate::history::{Answer, At, Call, Collected, Op};
 
 /// Each open update doubles what has to be tried; a history with more of them is not judged.
 const MOST_OPEN: usize = 10;
+
+/// How long after the last operation on an object lists are still looked at.
+const LISTED: Duration = Duration::from_secs(10);
 
 /// A violation shows this many of the operations before it.
 const SHOWN: usize = 12;
@@ -89,11 +93,10 @@ fn unexplained<'o, 'a>(seen: &[&'o Operation<'a>]) -> Vec<&'o Operation<'a>> {
 /// The operations of each object whose id a caller was told.
 fn objects(run: &Collected) -> BTreeMap<&str, Vec<Operation<'_>>> {
     let mut objects: BTreeMap<&str, Vec<Operation>> = BTreeMap::new();
-    // An object's life, as its maker knows it, and the lists in which it has to stand meanwhile.
-    let mut kinds: BTreeMap<&str, (&Op, &str)> = BTreeMap::new();
+    let mut makings: BTreeMap<&str, &Call> = BTreeMap::new();
     for call in run.calls() {
         if let (Some(id), Some(value)) = (call.made(), first_value(&call.op)) {
-            kinds.insert(id, (&call.op, &call.tenant));
+            makings.insert(id, call);
             objects.entry(id).or_default().push(Operation::new(call, Kind::Make(value), Seen::Ok));
         }
     }
@@ -103,30 +106,35 @@ fn objects(run: &Collected) -> BTreeMap<&str, Vec<Operation<'_>>> {
         {
             object.push(operation);
         }
-        let Some(Answer::Ids { ids }) = call.answer() else { continue };
-        let listed: HashSet<&str> = ids.iter().map(String::as_str).collect();
-        for (id, (made, tenant)) in &kinds {
-            let lists = matches!(
-                (&call.op, made),
-                (Op::ListChannels, Op::CreateChannel { .. }) | (Op::ListEndpoints, Op::CreateEndpoint { .. })
-            );
-            if lists && *tenant == call.tenant {
-                let object = objects.get_mut(id).expect("what was made has operations");
-                object.push(Operation::new(
-                    call,
-                    Kind::List,
-                    if listed.contains(id) { Seen::Ok } else { Seen::Missing },
-                ));
-            }
-        }
     }
-    // Objects that nobody was told to be gone and nobody changed are listed and read as they were made: nothing to judge
-    // is lost with a list that ended before they were made.
-    for object in objects.values_mut() {
-        let made = object.iter().map(|operation| operation.call.begin).min().unwrap_or_default();
-        object.retain(|operation| operation.call.end >= made);
+    let lists: Vec<&Call> =
+        run.calls().filter(|call| matches!(call.op, Op::ListChannels | Op::ListEndpoints)).collect();
+    for (id, object) in &mut objects {
+        let listed = listed(&lists, id, makings[id], object);
+        object.extend(listed);
     }
     objects
+}
+
+/// What lists say of an object. Those from before it was made, or from long after anybody did anything with it, tell nothing
+/// of its changes; what is listed after its end is found by I6.
+fn listed<'a>(lists: &[&'a Call], id: &str, making: &Call, object: &[Operation]) -> Vec<Operation<'a>> {
+    let last = object.iter().map(|operation| operation.call.end).max().unwrap_or_default().plus(LISTED);
+    let concerns = |call: &Call| {
+        let lists = match making.op {
+            Op::CreateChannel { .. } => call.op == Op::ListChannels,
+            Op::CreateEndpoint { .. } => call.op == Op::ListEndpoints,
+            _ => false,
+        };
+        lists && call.tenant == making.tenant && making.begin <= call.end && call.begin <= last
+    };
+    let seen = |call: &'a Call| match call.answer() {
+        Some(Answer::Ids { ids }) if ids.iter().any(|listed| listed == id) => Some((call, Seen::Ok)),
+        Some(Answer::Ids { .. }) => Some((call, Seen::Missing)),
+        _ => None,
+    };
+    let lists = lists.iter().copied().filter(|call| concerns(call)).filter_map(seen);
+    lists.map(|(call, seen)| Operation::new(call, Kind::List, seen)).collect()
 }
 
 fn first_value(op: &Op) -> Option<String> {

@@ -76,15 +76,13 @@ fn touched(call: &Call) -> impl Iterator<Item = (&str, &'static str)> {
 /// No request reaches an endpoint that is off or gone.
 fn webhooks(run: &Collected, finding: &mut Finding) {
     let quiet = quiet(run);
+    let of_hooks: HashMap<&str, (&str, &Quiet)> =
+        quiet.iter().flat_map(|(id, quiet)| quiet.hooks.iter().map(move |hook| (*hook, (*id, quiet)))).collect();
     let (mut requests, mut late) = (0, 0);
     for request in run.webhooks() {
-        let Some((endpoint, times)) =
-            quiet.iter().find(|(_, times)| times.hooks.iter().any(|hook| *hook == request.hook))
-        else {
-            continue;
-        };
+        let Some((endpoint, quiet)) = of_hooks.get(request.hook.as_str()) else { continue };
         requests += 1;
-        let Some((from, _)) = times.times.iter().find(|(from, to)| *from < request.at && request.at < *to) else {
+        let Some((from, _)) = quiet.times.iter().find(|(from, to)| *from < request.at && request.at < *to) else {
             continue;
         };
         if request.at <= from.plus(grace(run, *from, request.at)) {

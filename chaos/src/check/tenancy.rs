@@ -56,8 +56,8 @@ fn events(run: &Collected, owners: &Owners, finding: &mut Finding) {
         match record {
             Record::Webhook(request) => {
                 webhooks += 1;
-                let hears = owners.of_hooks.iter().find(|(hook, _)| request.hook.starts_with(hook.as_str()));
-                if let Some((_, tenant)) = hears.filter(|(_, tenant)| owners.is_foreign(&request.channel, tenant)) {
+                let hears = owners.of_hooks.get(request.hook.as_str());
+                if let Some(tenant) = hears.filter(|tenant| owners.is_foreign(&request.channel, tenant)) {
                     let what = format!("{} of channel {} at {}", request.event_id, request.channel, request.at);
                     finding.violated(format!("an endpoint of {tenant} heard of another's channel"), [what]);
                 }
@@ -81,7 +81,7 @@ fn events(run: &Collected, owners: &Owners, finding: &mut Finding) {
 /// Whose everything is.
 struct Owners<'a> {
     of_ids: HashMap<&'a str, &'a str>,
-    of_hooks: Vec<(String, &'a str)>,
+    of_hooks: HashMap<&'a str, &'a str>,
 }
 
 impl<'a> Owners<'a> {
@@ -92,10 +92,12 @@ impl<'a> Owners<'a> {
         of_ids.extend(stage.endpoints.iter().map(|endpoint| (endpoint.id.as_str(), endpoint.tenant.as_str())));
         let made = run.calls().filter_map(|call| call.made().map(|id| (id, call.tenant.as_str())));
         of_ids.extend(made);
-        let mut of_hooks: Vec<_> =
-            stage.endpoints.iter().map(|endpoint| (endpoint.hook.clone(), endpoint.tenant.as_str())).collect();
+        let mut of_hooks: HashMap<&str, &str> =
+            stage.endpoints.iter().map(|endpoint| (endpoint.hook.as_str(), endpoint.tenant.as_str())).collect();
         of_hooks.extend(run.calls().filter_map(|call| match &call.op {
-            Op::CreateEndpoint { hook } | Op::ChangeEndpoint { hook, .. } => Some((hook.clone(), call.tenant.as_str())),
+            Op::CreateEndpoint { hook } | Op::ChangeEndpoint { hook, .. } => {
+                Some((hook.as_str(), call.tenant.as_str()))
+            }
             _ => None,
         }));
         Self { of_ids, of_hooks }
