@@ -365,7 +365,7 @@ pub struct Endpoint {
 #[serde(rename_all = "snake_case")]
 pub enum Manner {
     Good,
-    /// Answers well, after a second.
+    /// Answers well, after a while.
     Slow,
     /// Every fifth delivery is answered 500 at first.
     Flaky,

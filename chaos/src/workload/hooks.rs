@@ -17,6 +17,10 @@ pub const SECRET: &str = "whsec_of-the-workload-0123456789";
 /// Paths of endpoints that come and go; their receiver is good.
 const PASSING: &str = "/passing/";
 
+/// How long the slow one takes. Events of one conversation go out one after the other, so it has to keep up with the sends of
+/// a channel.
+const SLOW: Duration = Duration::from_millis(150);
+
 /// How often what was recorded is forgotten.
 const FORGET: Duration = Duration::from_secs(5);
 
@@ -75,7 +79,7 @@ fn manner(path: &str) -> Manner {
 fn reply(received: &Received) -> Reply {
     match manner(&received.path) {
         Manner::Good => Reply::Status(200),
-        Manner::Slow => Reply::Slow(Duration::from_secs(1), 200),
+        Manner::Slow => Reply::Slow(SLOW, 200),
         // Never a second time: the third attempt would be as late as the whole run.
         Manner::Flaky if received.index % 5 == 4 && header(received, "x-gateway-attempt") == "1" => Reply::Status(500),
         Manner::Flaky => Reply::Status(204),
