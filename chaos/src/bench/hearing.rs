@@ -1,7 +1,7 @@
 //! B4: how soon a webhook receiver hears of an event, at 500 events a second, with all receivers well and with a tenth of
 //! them hanging.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,6 +41,9 @@ const WARM_UP: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(250);
 
+/// For the next probe of an endpoint whose circuit is open, which comes every thirty seconds.
+const PROBED: Duration = Duration::from_secs(90);
+
 /// From the time at which a phone should have written, to the receiver.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Heard {
@@ -66,9 +69,11 @@ pub async fn measure(sides: &Sides, plan: &Plan, tell: impl Fn(&str)) -> anyhow:
             well.p50_ms, well.p99_ms, beside.p50_ms, beside.p99_ms
         ));
         pairs.push((well, beside));
+        receiver.answer(|_| Reply::Status(204));
         for endpoint in &endpoints[..HANGING] {
-            recover(&api, endpoint).await?;
+            give_up(&api, endpoint).await?;
         }
+        recover(sides, &channels[..HANGING], &receiver).await?;
     }
     for endpoint in &endpoints {
         want(api.delete(&format!("/v1/webhook-endpoints/{endpoint}")).await, 204)?;
@@ -114,15 +119,15 @@ async fn heard(
     let hang: Vec<String> = (0..hanging).map(|n| format!("/{n}")).collect();
     receiver.answer(move |request| if hang.contains(&request.path) { Reply::Hang } else { Reply::Status(204) });
     receiver.clear();
-    let numbers: Arc<Vec<String>> = Arc::new(channels.iter().map(|channel| channel.number.clone()).collect());
+    let numbers = numbers(channels);
     let writers = (0..CONNECTIONS).map(|_| Phones::new(&sides.target.dev.simulator, &numbers));
     let load = Load::start(writers.collect::<anyhow::Result<_>>()?, PER_SECOND, WARM_UP);
     tokio::time::sleep(WARM_UP + length).await;
     let written = load.end().await?;
     ensure!(written.summary.failed == 0, "phones could not write: {:?}", written.summary.first_failure);
 
-    // Of those that do not hang.
-    let is_well = |n: u64| n as usize % channels.len() >= hanging;
+    // Of the same endpoints, whether the others hang or not.
+    let is_well = |n: u64| n as usize % channels.len() >= HANGING;
     let counted = (0..written.calls).filter(|n| is_well(*n) && written.time_of(*n) >= written.counted_from);
     let mut waited_for: HashMap<String, u64> = counted.map(|n| (text(n), n)).collect();
     let mut latencies = Histogram::<u64>::new(3)?;
@@ -153,7 +158,7 @@ async fn heard(
 }
 
 /// Gives up what an endpoint left unanswered, so that the next measurement begins without it.
-async fn recover(api: &Api, endpoint: &str) -> anyhow::Result<()> {
+async fn give_up(api: &Api, endpoint: &str) -> anyhow::Result<()> {
     let path = format!("/v1/webhook-deliveries?endpoint_id={endpoint}&state=pending,retrying,paused");
     want(api.delete(&path).await, 202)?;
     let end = Instant::now() + PATIENCE;
@@ -165,6 +170,31 @@ async fn recover(api: &Api, endpoint: &str) -> anyhow::Result<()> {
         ensure!(Instant::now() < end, "an endpoint still has deliveries after {PATIENCE:?}: {stats}");
         tokio::time::sleep(LOOK).await;
     }
+}
+
+/// Writes to channels whose receivers hung, and waits until each hears of it: their circuits are closed then.
+async fn recover(sides: &Sides, channels: &[Channel], receiver: &Receiver) -> anyhow::Result<()> {
+    receiver.clear();
+    let mut phones = Phones::new(&sides.target.dev.simulator, &numbers(channels))?;
+    for n in 0..channels.len() as u64 {
+        phones.call(n).await?;
+    }
+    let mut silent: BTreeSet<String> = (0..channels.len()).map(|n| format!("/{n}")).collect();
+    let end = Instant::now() + PROBED;
+    loop {
+        for request in receiver.take() {
+            silent.remove(&request.path);
+        }
+        if silent.is_empty() {
+            return Ok(());
+        }
+        ensure!(Instant::now() < end, "{silent:?} heard of nothing {PROBED:?} after they hung");
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+fn numbers(channels: &[Channel]) -> Arc<Vec<String>> {
+    Arc::new(channels.iter().map(|channel| channel.number.clone()).collect())
 }
 
 fn text(n: u64) -> String {

@@ -74,7 +74,7 @@ pub async fn measure(plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Section
 async fn grow(
     target: &Target,
     count: usize,
-    (twin, twins): (&Target, &[Channel]),
+    twin: (&Target, &[Channel]),
     plan: &Plan,
     tell: &impl Fn(&str),
 ) -> anyhow::Result<Size> {
@@ -82,21 +82,39 @@ async fn grow(
     let began = Instant::now();
     let channels = target.channels(count, false).await?;
     let paired_per_second = (count as f64 - there as f64) / began.elapsed().as_secs_f64();
+    tell(&format!("{count} channels, paired at {paired_per_second:.0}/s"));
+    // What nodes keep of sends, whoever made them (caches, tables in memory, their allocator's reserve), is there before
+    // memory is looked at for the first time, so that it is no part of what channels add.
+    let mut cpu_ms = Vec::new();
+    if there == 0 {
+        cpu_ms = cost(target, &channels, twin, plan, tell).await?;
+    }
     let resident_kib = rest(target).await?;
     let simulator_kib = usage::resident_kib(target.dev.simulator_pid)?;
     let mib: Vec<u64> = resident_kib.iter().map(|kib| kib / 1_024).collect();
-    tell(&format!(
-        "{count} channels, paired at {paired_per_second:.0}/s: nodes {mib:?} MiB, simulator {} MiB",
-        simulator_kib / 1_024
-    ));
-    let mut cpu_ms = Vec::new();
-    for _ in 0..plan.pairs {
-        let beside = sends::measure(twin, twins, SENDERS, plan.length).await?.cpu_ms_per_send.nodes;
-        let here = sends::measure(target, &channels, SENDERS, plan.length).await?.cpu_ms_per_send.nodes;
-        tell(&format!("{count} channels: {here:.3} ms a send; at the twin {beside:.3} ms"));
-        cpu_ms.push((here, beside));
+    tell(&format!("{count} channels: nodes {mib:?} MiB, simulator {} MiB", simulator_kib / 1_024));
+    if there > 0 {
+        cpu_ms = cost(target, &channels, twin, plan, tell).await?;
     }
     Ok(Size { channels: count, resident_kib, simulator_kib, paired_per_second, cpu_ms })
+}
+
+/// What a send costs the nodes, here and at the twin, in milliseconds.
+async fn cost(
+    target: &Target,
+    channels: &[Channel],
+    (twin, twins): (&Target, &[Channel]),
+    plan: &Plan,
+    tell: &impl Fn(&str),
+) -> anyhow::Result<Vec<(f64, f64)>> {
+    let mut pairs = Vec::new();
+    for _ in 0..plan.pairs {
+        let beside = sends::measure(twin, twins, SENDERS, plan.length).await?.cpu_ms_per_send.nodes;
+        let here = sends::measure(target, channels, SENDERS, plan.length).await?.cpu_ms_per_send.nodes;
+        tell(&format!("{} channels: {here:.3} ms a send; at the twin {beside:.3} ms", channels.len()));
+        pairs.push((here, beside));
+    }
+    Ok(pairs)
 }
 
 /// The nodes' memory when it stands still.

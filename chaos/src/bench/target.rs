@@ -11,6 +11,8 @@ use tests::http::{Answer, Api, client, try_answer};
 
 /// Channels that are paired at the same time.
 const PAIRING_AT_ONCE: usize = 24;
+/// For one channel to be linked.
+const PAIR: Duration = Duration::from_secs(30);
 /// For all channels to be connected, after the last was scanned or a node came back.
 const CONNECT: Duration = Duration::from_secs(120);
 /// Numbers of the channels' phones and of the recipients follow these.
@@ -165,9 +167,21 @@ async fn pair(api: &Api, simulator: &Api, n: usize) -> anyhow::Result<Channel> {
     let number = (FIRST_PHONE + n as u64).to_string();
     let made = want(api.post("/v1/channels", json!({ "name": format!("Bench {number}") })).await, 201)?;
     let id = made["id"].as_str().context("a channel has an id")?;
-    let qr = want(api.get(&format!("/v1/channels/{id}/qr?format=raw")).await, 200)?;
-    want(simulator.post(&format!("/phones/{number}/link"), json!({ "raw": qr["raw"] })).await, 200)?;
-    Ok(Channel { id: id.to_owned(), recipient: recipient(n), number })
+    let began = Instant::now();
+    // A code is gone when its session ended meanwhile, as it does when the shard finds a new leader: there is another.
+    loop {
+        let qr = api.get(&format!("/v1/channels/{id}/qr?format=raw")).await;
+        let linked = if qr.status == 200 {
+            simulator.post(&format!("/phones/{number}/link"), json!({ "raw": qr.json()["raw"] })).await
+        } else {
+            qr
+        };
+        if linked.status == 200 {
+            return Ok(Channel { id: id.to_owned(), recipient: recipient(n), number });
+        }
+        ensure!(began.elapsed() < PAIR, "{number} was not linked within {PAIR:?}: {}", linked.text());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 fn recipient(n: usize) -> String {
