@@ -36,7 +36,7 @@ impl Plan {
             trials: 20,
             channels: 1_000,
             sessions: 1_000,
-            sizes: vec![1_000, 10_000, 40_000],
+            sizes: vec![1_000, 20_000, 100_000],
         }
     }
 

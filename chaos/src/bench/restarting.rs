@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use serde_json::json;
-use tests::cluster::{Cluster, Options};
+use tests::cluster::Options;
 use tests::http::client;
 use tests::load::Report;
 
@@ -26,8 +26,8 @@ const WARM_UP: Duration = Duration::from_secs(2);
 /// # Errors
 /// When a node does not come back, or a send that was taken does not arrive once.
 pub async fn measure(plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Section> {
-    let cluster = Cluster::start(Options::default().arg("--set=drain.initial_wait=500ms")).await;
-    let target = Target { dev: cluster.dev(), cluster: Some(cluster.clone()) };
+    let target = Target::start_with(Options::default().arg("--set=drain.initial_wait=500ms")).await;
+    let cluster = target.cluster.clone().context("it was started just now")?;
     tell(&format!("pairing {CHANNELS} channels"));
     let channels = target.channels(CHANNELS, false).await?;
     let urls = |without: Option<u64>| {

@@ -38,7 +38,12 @@ pub struct Channel {
 impl Target {
     /// Starts a cluster.
     pub async fn start(nodes: usize) -> Self {
-        let cluster = Cluster::start(Options::nodes(nodes)).await;
+        Self::start_with(Options::nodes(nodes)).await
+    }
+
+    /// Starts a cluster that is not like any other.
+    pub async fn start_with(options: Options) -> Self {
+        let cluster = Cluster::start(options).await;
         Self { dev: cluster.dev(), cluster: Some(cluster) }
     }
 

@@ -14,7 +14,7 @@ use clap::{Args, Parser, Subcommand};
 #[command(
     about = "Measures a gateway cluster on this machine, beside etcd",
     after_help = "Examples:\n  \
-        gateway-bench all --markdown results.md      B1 to B10, some forty minutes\n  \
+        gateway-bench all --markdown results.md      B1 to B10, some fifty minutes\n  \
         gateway-bench all --quick                    the same in eight minutes, to see that it works\n  \
         gateway-bench b5 --trials 20                 kill -9 of an owner beside etcd's leader\n  \
         gateway-bench sends --attach DIR/dev.json    on a cluster that runs (start it with high limits)\n  \
