@@ -62,19 +62,23 @@ const AGE_CHECK: Duration = Duration::from_secs(60);
 const CRASHES: usize = 5;
 const CRASH_WINDOW: Duration = Duration::from_secs(600);
 
-/// A message to a channel's task.
-#[allow(clippy::large_enum_variant, reason = "most values are of the large variant")]
+/// A message to a channel's task. A mailbox has room for 32 of them from the start, idle or not: what is large is boxed.
 pub enum ToChannel {
-    Work {
-        work: Work,
-        call_id: Uuid,
-        request_id: RequestId,
-        reply: oneshot::Sender<Result<Worked, ApiError>>,
-    },
+    Work(Box<Piece>),
     /// Close the session in order and end; the answer comes when the network knows.
     HandOver(oneshot::Sender<()>),
     /// Somebody asks for bytes that are not here.
     Fetch(MediaId, Option<oneshot::Sender<FetchEnd>>),
+}
+
+const _: () = assert!(size_of::<ToChannel>() <= 48, "a hundred thousand idle mailboxes hold 32 of them each");
+
+/// Work, and who waits for it.
+pub struct Piece {
+    pub work: Work,
+    pub call_id: Uuid,
+    pub request_id: RequestId,
+    pub reply: oneshot::Sender<Result<Worked, ApiError>>,
 }
 
 /// What a channel's task answers; the caller's task does the waiting that is left.
@@ -384,19 +388,21 @@ impl Channel {
         let mut turn = Turn::default();
         for message in work.drain(..) {
             match message {
-                ToChannel::Work { work: Work::Send(send), request_id, reply, .. } => {
-                    self.accept_send(&mut turn, send, request_id, reply);
-                }
-                ToChannel::Work { work: Work::Operate { operation, again }, call_id, reply, .. } => {
-                    self.finish(std::mem::take(&mut turn)).await?;
-                    self.begin_operation(call_id, *operation, again, Some(reply)).await?;
-                }
-                ToChannel::Work { work, call_id, reply, .. } => {
-                    self.finish(std::mem::take(&mut turn)).await?;
-                    let answer = self.do_work(work, call_id).await?;
-                    // A caller that has gone away needs no answer.
-                    let _ = reply.send(answer);
-                }
+                ToChannel::Work(piece) => match *piece {
+                    Piece { work: Work::Send(send), request_id, reply, .. } => {
+                        self.accept_send(&mut turn, send, request_id, reply);
+                    }
+                    Piece { work: Work::Operate { operation, again }, call_id, reply, .. } => {
+                        self.finish(std::mem::take(&mut turn)).await?;
+                        self.begin_operation(call_id, *operation, again, Some(reply)).await?;
+                    }
+                    Piece { work, call_id, reply, .. } => {
+                        self.finish(std::mem::take(&mut turn)).await?;
+                        let answer = self.do_work(work, call_id).await?;
+                        // A caller that has gone away needs no answer.
+                        let _ = reply.send(answer);
+                    }
+                },
                 ToChannel::Fetch(media, waiting) => self.fetch_now(media, waiting),
                 ToChannel::HandOver(done) => {
                     self.finish(turn).await?;

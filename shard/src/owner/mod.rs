@@ -52,7 +52,7 @@ use uuid::Uuid;
 
 use self::auth::ReplicatedAuth;
 use self::census::Census;
-use self::channel::{Channel, MAILBOX, ToChannel, Worked};
+use self::channel::{Channel, MAILBOX, Piece, ToChannel, Worked};
 use self::committer::Committer;
 pub use self::message_media::FETCH_PATIENCE;
 pub use self::operations::OPERATION_PATIENCE;
@@ -210,7 +210,7 @@ impl Owner {
             _ => (None, String::new()),
         };
         let (reply, replied) = oneshot::channel();
-        let message = ToChannel::Work { work, call_id, request_id, reply };
+        let message = ToChannel::Work(Box::new(Piece { work, call_id, request_id, reply }));
         self.tell(channel, customer, message).await?;
         let worked = match replied.await.map_err(|_| NotOwner)? {
             Ok(worked) => worked,
