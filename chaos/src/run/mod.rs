@@ -51,6 +51,9 @@ impl Setup {
 /// no error: that is the report's.
 pub async fn run(setup: &Setup, tell: impl Fn(&str)) -> anyhow::Result<Report> {
     let Setup { seed, profile, pace, environment, folder } = setup;
+    if let Some(parent) = folder.parent() {
+        std::fs::create_dir_all(parent).with_context(|| format!("{} cannot be made", parent.display()))?;
+    }
     std::fs::create_dir(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
     let (began_at, start) = (Utc::now(), Instant::now());
     let schedule = Schedule::of(*seed, profile);

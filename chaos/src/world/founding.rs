@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use futures::future::try_join_all;
 use parking_lot::Mutex;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -111,8 +110,13 @@ impl World {
         until("the simulator answers", READY, async || get(&control, "/healthz").await).await?;
         let first = self.init().await?;
         self.wait_ready(first, READY).await?;
-        let others = (1..self.options.nodes).map(|_| self.join(first));
-        try_join_all(others).await?;
+        let mut others = Vec::new();
+        for _ in 1..self.options.nodes {
+            others.push(self.admit(first).await?);
+        }
+        for other in others {
+            self.wait_ready(other, READY).await?;
+        }
         if self.options.nodes > 1 {
             self.spread().await?;
         }
@@ -137,6 +141,13 @@ impl World {
     /// # Errors
     /// When a step fails; the node is no member then, or one that does not run.
     pub async fn join(&self, via: u64) -> anyhow::Result<u64> {
+        let id = self.admit(via).await?;
+        self.wait_ready(id, READY).await?;
+        Ok(id)
+    }
+
+    /// Lets a node in through another and starts it.
+    async fn admit(&self, via: u64) -> anyhow::Result<u64> {
         let home = self.new_home()?;
         let operator = self.operator(via)?;
         let peer = self.nodes.lock().get(&via).map(|node| node.home.peer()).context("the node is no member")?;
@@ -149,9 +160,7 @@ impl World {
         let mut args = vec!["join".to_owned(), "--token".to_owned(), token.to_owned(), "--via".to_owned(), peer];
         args.extend(home.args());
         self.gateway(args).await?;
-        let id = self.settle(home)?;
-        self.wait_ready(id, READY).await?;
-        Ok(id)
+        self.settle(home)
     }
 
     /// A place that no node had.

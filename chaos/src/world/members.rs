@@ -36,10 +36,16 @@ impl World {
     }
 
     /// Asks a ready node for a change until it is taken.
-    async fn change(&self, without: Option<u64>, method: Method, path: &str, body: Value) -> anyhow::Result<Value> {
+    async fn change(
+        &self,
+        without: Option<u64>,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> anyhow::Result<Value> {
         until(&format!("{method} {path} is taken"), MOVES, async || {
             let (_, operator) = self.ready_operator(without, READY).await?;
-            ask(&operator, method.clone(), path, Some(body.clone())).await
+            ask(&operator, method.clone(), path, body.clone()).await
         })
         .await
     }
@@ -49,7 +55,7 @@ impl World {
     /// # Errors
     /// When it is refused for too long.
     pub async fn drain(&self, id: u64) -> anyhow::Result<()> {
-        self.change(None, Method::POST, &format!("/v1/admin/nodes/{id}/drain"), json!({})).await.map(drop)
+        self.change(None, Method::POST, &format!("/v1/admin/nodes/{id}/drain"), Some(json!({}))).await.map(drop)
     }
 
     /// Lets a drained node lead again.
@@ -57,7 +63,7 @@ impl World {
     /// # Errors
     /// When it is refused for too long.
     pub async fn undrain(&self, id: u64) -> anyhow::Result<()> {
-        self.change(None, Method::POST, &format!("/v1/admin/nodes/{id}/undrain"), json!({})).await.map(drop)
+        self.change(None, Method::POST, &format!("/v1/admin/nodes/{id}/undrain"), Some(json!({}))).await.map(drop)
     }
 
     /// Gives a node another share of the shards, and begins the moves that this wants.
@@ -65,7 +71,7 @@ impl World {
     /// # Errors
     /// When it is refused for too long.
     pub async fn weigh(&self, id: u64, weight: u32) -> anyhow::Result<()> {
-        self.change(None, Method::PATCH, &format!("/v1/admin/nodes/{id}"), json!({ "weight": weight })).await?;
+        self.change(None, Method::PATCH, &format!("/v1/admin/nodes/{id}"), Some(json!({ "weight": weight }))).await?;
         self.rebalance().await
     }
 
@@ -98,7 +104,7 @@ impl World {
     /// # Errors
     /// When it is refused or lasts too long.
     pub async fn remove(&self, id: u64) -> anyhow::Result<()> {
-        self.change(Some(id), Method::DELETE, &format!("/v1/admin/nodes/{id}"), Value::Null).await?;
+        self.change(Some(id), Method::DELETE, &format!("/v1/admin/nodes/{id}"), None).await?;
         until(&format!("node {id} is no member"), MOVES, async || {
             let (_, operator) = self.ready_operator(Some(id), READY).await?;
             let nodes = get(&operator, "/v1/admin/nodes").await?;
