@@ -58,24 +58,35 @@ fn present_build() -> PathBuf {
     deps.parent().expect("deps lies in a profile").to_owned()
 }
 
+/// Whether git did it, within two minutes and without a question to anybody.
+fn git(repository: &Path, args: &[&str]) -> bool {
+    let mut git = Command::new("timeout");
+    git.args(["120", "git", "-c"])
+        // The clone may be another user's, who let this one run what lies in it.
+        .arg("safe.directory=*")
+        .arg("-C")
+        .arg(repository)
+        .args(args)
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .stdin(Stdio::null());
+    git.status().expect("timeout can be started").success()
+}
+
 fn unpack(repository: &Path, number: &str, commit: &str, to: &Path) {
-    let git = |args: &[&str]| {
-        let status = Command::new("git").arg("-C").arg(repository).args(args).stdin(Stdio::null()).status();
-        status.expect("git can be started").success()
-    };
-    let is_there = || git(&["cat-file", "-e", &format!("{commit}^{{commit}}")]);
+    let is_there = || git(repository, &["cat-file", "-e", &format!("{commit}^{{commit}}")]);
     // A clone of the last commits alone has not this one; its tag may be there where single commits are not given out.
-    let there = is_there()
-        || (git(&["fetch", "--quiet", "--depth=1", "origin", commit]) && is_there())
-        || (git(&["fetch", "--quiet", "--depth=1", "origin", &format!("refs/tags/v{number}")]) && is_there());
+    let fetched = |what: &str| git(repository, &["fetch", "--quiet", "--depth=1", "origin", what]) && is_there();
     assert!(
-        there,
-        "release {number} is commit {commit}, which this clone has not: fetch it, or clone with all history"
+        is_there() || fetched(commit) || fetched(&format!("refs/tags/v{number}")),
+        "release {number} is commit {commit}, which {} has not and cannot fetch from its origin: give it all history, \
+         with `git fetch --unshallow` or a clone without --depth",
+        repository.display()
     );
     let _ = fs::remove_dir_all(to);
     fs::create_dir_all(to).expect("the target folder can be written");
     let archive = to.with_extension("tar");
-    assert!(git(&["archive", "--output", &archive.display().to_string(), commit]), "the commit cannot be read");
+    let archived = git(repository, &["archive", "--output", &archive.display().to_string(), commit]);
+    assert!(archived, "the commit cannot be read");
     // As of now: cargo goes by the times of files, and must not take them for those of another commit.
     let unpacked = Command::new("tar").arg("-xmf").arg(&archive).arg("-C").arg(to).status();
     assert!(unpacked.expect("tar can be started").success(), "the commit's files cannot be written");

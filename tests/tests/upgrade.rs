@@ -9,7 +9,7 @@ use std::time::Duration;
 use reqwest::Method;
 use serde_json::json;
 use tests::binary::{self, Finished};
-use tests::cluster::{Cluster, Options};
+use tests::cluster::{Cluster, Options, is_running, wait_gone};
 use tests::http::try_answer;
 use tests::load::Load;
 use tests::previous::Previous;
@@ -24,6 +24,9 @@ const RATE: u32 = 60;
 
 /// How long everything may take to arrive and to be alike.
 const SETTLED: Duration = seconds(60);
+
+/// How long a node may take to stop: what it has taken is answered first, which may wait for the network.
+const STOPPED: Duration = seconds(60);
 
 /// A cluster whose nodes change their release, with a customer that goes on.
 struct Upgrade {
@@ -57,7 +60,7 @@ impl Upgrade {
         for node in nodes {
             let others: Vec<u64> = NODES.into_iter().filter(|other| other != node).collect();
             load.use_nodes(&self.tenant, &others);
-            self.cluster.command(&["dev", "stop", &node.to_string()]).await.succeeded();
+            self.stop(*node).await;
             inbound.extend(self.written_back().await);
             self.cluster.restart_with(program, &[*node]).await;
             load.use_nodes(&self.tenant, &NODES);
@@ -73,6 +76,13 @@ impl Upgrade {
             wait_status(&self.tenant.any(), &channel.id, "connected", CONNECT).await;
         }
         self.alike().await;
+    }
+
+    /// Tells a node to stop, and returns when it has ended.
+    async fn stop(&self, node: u64) {
+        self.cluster.terminate(node);
+        let pid = self.cluster.node(node).pid;
+        tokio::task::spawn_blocking(move || wait_gone(pid, STOPPED)).await.unwrap();
     }
 
     /// Each channel gets a text.
@@ -148,7 +158,6 @@ impl Upgrade {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "was never run to its end: run it with --ignored, and count it among the others when it holds"]
 async fn a_cluster_is_upgraded_node_by_node_and_can_go_back_until_its_format_is_raised() {
     let previous = tokio::task::spawn_blocking(Previous::build).await.unwrap();
     let (old, new) = (previous.binary.clone(), binary::gateway());
@@ -182,7 +191,7 @@ async fn a_cluster_is_upgraded_node_by_node_and_can_go_back_until_its_format_is_
 /// No node of the old release gets into a cluster whose format it does not understand, and each is told what to do.
 async fn too_old(upgrade: &Upgrade, old: &Path) {
     let cluster = &upgrade.cluster;
-    cluster.command(&["dev", "stop", "3"]).await.succeeded();
+    upgrade.stop(3).await;
     let refused = cluster.command_of(old, &["dev", "start", "3"]).await;
     assert!(refused.code() != Some(0) && refused.stderr.contains("format 2"), "{}", refused.stderr);
 
@@ -191,11 +200,12 @@ async fn too_old(upgrade: &Upgrade, old: &Path) {
     let sealed = std::fs::read_to_string(&identity).unwrap();
     std::fs::write(&identity, sealed.replace("\"format\": 2", "\"format\": 1")).unwrap();
     cluster.command_of(old, &["dev", "start", "3"]).await;
-    eventually("node 3 ends, and says why", seconds(30), async || {
-        let log = std::fs::read_to_string(cluster.node(3).log).unwrap();
-        check(log.contains("start release 0.2.0 or a later one") && log.contains("gateway: node.data_dir"), log)
-    })
-    .await;
+    let node = cluster.node(3);
+    let log = || std::fs::read_to_string(&node.log).unwrap();
+    eventually("node 3 ends", STOPPED, async || check(!is_running(node.pid), log())).await;
+    let log = log();
+    let last = log.rsplit_once(" starting ").unwrap().1;
+    assert!(last.contains("gateway: node.data_dir") && last.contains("start release 0.2.0 or a later one"), "{last}");
     std::fs::write(&identity, sealed).unwrap();
 
     let token = cluster.operator(1, &upgrade.tenant.client).post("/v1/admin/tokens", json!({})).await.expect(201);
