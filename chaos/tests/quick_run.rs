@@ -10,7 +10,6 @@ use chaos::schedule::profile::Profile;
 const SEED: u64 = 7;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "was not run on a machine of its own yet: cargo test --workspace --test quick_run -- --ignored"]
 async fn a_cluster_that_is_broken_in_every_quick_way_keeps_all_its_promises() {
     let mut kept = tempfile::tempdir().unwrap();
     let folder = kept.path().join("run");
@@ -21,6 +20,10 @@ async fn a_cluster_that_is_broken_in_every_quick_way_keeps_all_its_promises() {
     println!("{}", report.verdict);
     assert!(report.verdict.holds(), "kept in {}:\n{}", folder.display(), report.verdict);
     assert!(folder.join("timeline.svg").is_file() && folder.join("report.md").is_file());
+    let undone: Vec<String> =
+        report.faults.iter().filter(|fault| fault.problem.is_some()).map(ToString::to_string).collect();
+    // The cluster may be too broken for one or the other, an operator's above all.
+    assert!(undone.len() * 4 <= report.faults.len(), "{undone:#?}");
     let sends = &report.operations["send"];
     assert!(sends.done > 100, "{sends:?}");
 }

@@ -5,39 +5,63 @@ use std::collections::BTreeMap;
 use anyhow::anyhow;
 use hdrhistogram::Histogram;
 use plotters::coord::Shift;
+use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 
 use crate::history::{At, Call, Collected, Op};
 use crate::run::faults::Done;
 use crate::schedule::fault::Lane;
 
-/// In pixels.
+/// In pixels. A long run gets more width, so that its faults can be told apart.
 const WIDTH: u32 = 1_200;
-const HEIGHT: u32 = 720;
+const WIDEST: u32 = 7_200;
+const A_SECOND: f64 = 2.0;
+const CHART: u32 = 320;
+const LANE: u32 = 26;
+
+/// Room for the numbers of an axis.
+const AXIS: u32 = 64;
+const MARGIN: u32 = 10;
+
+/// Every lane, with its name and its colour, from above.
+const LANES: [(Lane, &str, RGBColor); 3] = [
+    (Lane::Operator, "operator", RGBColor(214, 160, 0)),
+    (Lane::Network, "network", BLUE),
+    (Lane::Nodes, "nodes", RED),
+];
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Draws it as SVG.
+/// Draws it as SVG: sends above, faults by their numbers in the middle, latencies below.
 ///
 /// # Errors
 /// When it cannot be drawn.
 pub fn draw(run: &Collected, faults: &[Done]) -> anyhow::Result<String> {
     let end = run.calls().map(|call| call.end).chain(faults.iter().map(|fault| fault.to)).max().unwrap_or_default();
+    let width = ((seconds(end) * A_SECOND) as u32).clamp(WIDTH, WIDEST);
+    let rows = LANE * LANES.len() as u32;
     let mut svg = String::new();
     {
-        let whole = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
+        let whole = SVGBackend::with_string(&mut svg, (width, 2 * CHART + rows)).into_drawing_area();
         whole.fill(&WHITE).map_err(drawing)?;
-        let (upper, lower) = whole.split_vertically(HEIGHT / 2);
+        let (upper, rest) = whole.split_vertically(CHART);
+        let (middle, lower) = rest.split_vertically(rows);
         let buckets = buckets(run);
         let line = |of: &dyn Fn(&Bucket) -> Option<f64>| -> Vec<(f64, f64)> {
             buckets.iter().filter_map(|(at, bucket)| Some((*at as f64, of(bucket)?))).collect()
         };
         let accepted = line(&|bucket| Some(bucket.accepted as f64));
         let failed = line(&|bucket| Some(bucket.failed as f64));
-        chart(&upper, "sends a second", end, faults, &[("accepted", accepted, GREEN), ("not accepted", failed, RED)])?;
-        let quantile = |q: f64| line(&|bucket| bucket.latencies.as_ref().map(|all| all.value_at_quantile(q) as f64));
+        let lines = [("accepted", accepted, GREEN), ("not accepted", failed, RED)];
+        let most = highest(&lines) * 1.1;
+        chart(&upper, "sends a second", end, (0.0..most, 0.0, most), faults, &lines)?;
+        lanes(&middle, end, faults)?;
+        // Less than a millisecond is none on a scale on which a stall of seconds and a quick send both show.
+        let quantile =
+            |q: f64| line(&|bucket| bucket.latencies.as_ref().map(|all| all.value_at_quantile(q).max(1) as f64));
         let lines = [("p50", quantile(0.5), BLUE), ("p99", quantile(0.99), MAGENTA)];
-        chart(&lower, "latency of accepted sends, ms", end, faults, &lines)?;
+        let most = highest(&lines).max(10.0) * 1.5;
+        chart(&lower, "latency of accepted sends, ms", end, ((1.0..most).log_scale(), 1.0, most), faults, &lines)?;
         whole.present().map_err(drawing)?;
     }
     Ok(svg)
@@ -78,30 +102,43 @@ fn buckets(run: &Collected) -> BTreeMap<u64, Bucket> {
 
 type Line<'a> = (&'a str, Vec<(f64, f64)>, RGBColor);
 
-fn chart(area: &Area<'_>, caption: &str, end: At, faults: &[Done], lines: &[Line<'_>]) -> anyhow::Result<()> {
-    let values = lines.iter().flat_map(|(_, points, _)| points.iter().map(|(_, value)| *value));
-    let top = values.fold(1.0, f64::max) * 1.1;
+fn highest(lines: &[Line<'_>]) -> f64 {
+    lines.iter().flat_map(|(_, points, _)| points.iter().map(|(_, value)| *value)).fold(1.0, f64::max)
+}
+
+/// Lines over time, before the faults. A scale has its lowest and its highest value beside it.
+fn chart<Y>(
+    area: &Area<'_>,
+    caption: &str,
+    end: At,
+    (scale, lowest, highest): (Y, f64, f64),
+    faults: &[Done],
+    lines: &[Line<'_>],
+) -> anyhow::Result<()>
+where
+    Y: AsRangedCoord<Value = f64>,
+    Y::CoordDescType: ValueFormatter<f64>,
+{
     let mut chart = ChartBuilder::on(area)
         .caption(caption, ("sans-serif", 16))
-        .margin(8)
-        .x_label_area_size(30)
-        .y_label_area_size(60)
-        .build_cartesian_2d(0.0..seconds(end).max(1.0), 0.0..top)
+        .margin(MARGIN)
+        .x_label_area_size(24)
+        .y_label_area_size(AXIS)
+        .build_cartesian_2d(0.0..length(end), scale)
         .map_err(drawing)?;
-    chart.configure_mesh().light_line_style(WHITE).x_desc("seconds").draw().map_err(drawing)?;
-    for (n, fault) in faults.iter().enumerate() {
-        let (from, to) = (seconds(fault.from), seconds(fault.to));
-        // Lanes above each other, as they overlap.
-        let (bottom, color) = match fault.lane {
-            Lane::Nodes => (0.0, RED),
-            Lane::Network => (top / 3.0, BLUE),
-            Lane::Operator => (top / 1.5, YELLOW),
-        };
-        let band = Rectangle::new([(from, bottom), (to, bottom + top / 3.0)], color.mix(0.15).filled());
-        let number = Text::new((n + 1).to_string(), (from, bottom + top / 3.0), ("sans-serif", 11));
-        chart.draw_series([band]).map_err(drawing)?;
-        chart.draw_series([number]).map_err(drawing)?;
-    }
+    chart
+        .configure_mesh()
+        .light_line_style(WHITE)
+        .x_labels(20)
+        .x_label_formatter(&|at| format!("{at:.0} s"))
+        .y_label_formatter(&|value| format!("{value:.0}"))
+        .draw()
+        .map_err(drawing)?;
+    let bands = faults.iter().map(|fault| {
+        let corners = [(seconds(fault.from), lowest), (seconds(fault.to), highest)];
+        Rectangle::new(corners, row(fault.lane).1.mix(0.1).filled())
+    });
+    chart.draw_series(bands).map_err(drawing)?;
     for (name, points, color) in lines {
         let color = *color;
         chart
@@ -110,7 +147,48 @@ fn chart(area: &Area<'_>, caption: &str, end: At, faults: &[Done], lines: &[Line
             .label(*name)
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], color.stroke_width(2)));
     }
-    chart.configure_series_labels().background_style(WHITE).border_style(BLACK).draw().map_err(drawing)
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperRight)
+        .background_style(WHITE)
+        .border_style(BLACK)
+        .draw()
+        .map_err(drawing)
+}
+
+/// A row for each lane, in which its faults stand with the numbers that the report gives them.
+fn lanes(area: &Area<'_>, end: At, faults: &[Done]) -> anyhow::Result<()> {
+    let words = ("sans-serif", 12).into_font();
+    for (row, (_, name, color)) in LANES.iter().enumerate() {
+        let at = (MARGIN as i32, row as i32 * LANE as i32 + LANE as i32 / 3);
+        area.draw(&Text::new(*name, at, words.color(color))).map_err(drawing)?;
+    }
+    let mut chart = ChartBuilder::on(area)
+        .margin_right(MARGIN)
+        .margin_left(MARGIN + AXIS)
+        .build_cartesian_2d(0.0..length(end), LANES.len() as f64..0.0)
+        .map_err(drawing)?;
+    let bands = faults.iter().map(|fault| {
+        let (row, color) = row(fault.lane);
+        let corners = [(seconds(fault.from), row + 0.1), (seconds(fault.to), row + 0.9)];
+        Rectangle::new(corners, color.mix(0.35).filled())
+    });
+    chart.draw_series(bands).map_err(drawing)?;
+    let numbers = faults.iter().enumerate().map(|(n, fault)| {
+        Text::new((n + 1).to_string(), (seconds(fault.from), row(fault.lane).0 + 0.25), words.clone())
+    });
+    chart.draw_series(numbers).map_err(drawing).map(drop)
+}
+
+/// Where a lane's row is, from above, and how it looks.
+fn row(lane: Lane) -> (f64, RGBColor) {
+    let found = LANES.iter().position(|(other, ..)| *other == lane).unwrap_or_default();
+    (found as f64, LANES[found].2)
+}
+
+/// Of the axis of time, in seconds.
+fn length(end: At) -> f64 {
+    seconds(end).max(1.0)
 }
 
 fn seconds(at: At) -> f64 {
@@ -152,7 +230,7 @@ mod tests {
         let fault = Done { fault, lane, from: At::seconds(1), to: At::seconds(2), problem: None };
         let svg = draw(&run, &[fault.clone(), fault]).unwrap();
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{svg}");
-        for words in ["sends a second", "not accepted", "p99"] {
+        for words in ["sends a second", "not accepted", "p99", "operator"] {
             assert!(svg.contains(words), "{words}: {svg}");
         }
     }

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use crate::disk::{Faults, Files};
 use crate::schedule::fault::{Damage, DiskFault, Fault, NetworkFault, Rank, Who};
 use crate::world::World;
-use crate::world::asking::until;
+use crate::world::asking::{get, until};
+use crate::world::founding::READY;
 use crate::world::wires::{Cut, CutId, End};
 
 /// Within the first record of a log's file.
@@ -184,21 +185,28 @@ pub async fn end(world: &World, undo: Undo) -> anyhow::Result<()> {
         Undo::CalmNetwork => world.calm_network().await,
         Undo::MendDisk(id) => {
             world.set_disk(id, Faults::default())?;
-            // Where a sync or a write failed, it has ended.
-            world.launch(id)
+            revive(world, id).await
         }
         Undo::Disarm(id, point) => {
             // It may be gone by now, or die while it is asked.
-            match world.arm(id, point, "off").await {
-                Ok(()) => Ok(()),
-                Err(_) => world.launch(id),
-            }
+            let _ = world.arm(id, point, "off").await;
+            revive(world, id).await
         }
         Undo::Undrain(id) => world.undrain(id).await,
         Undo::Weigh(id) => world.weigh(id, 1).await,
         Undo::Remove(id) => world.remove(id).await,
         Undo::Replace(id) => world.replace(id).await.map(drop),
     }
+}
+
+/// Starts a node that a fault may have ended, as a supervisor would, until it answers: it may end a little after the fault.
+async fn revive(world: &World, id: u64) -> anyhow::Result<()> {
+    let operator = world.operator(id)?;
+    until(&format!("node {id} is up again"), READY, async || {
+        world.launch(id)?;
+        get(&operator, "/healthz").await.map(drop)
+    })
+    .await
 }
 
 async fn victims(world: &World, who: Who, nodes: &[u64]) -> anyhow::Result<Vec<u64>> {
@@ -237,7 +245,8 @@ fn settings(fault: NetworkFault) -> Value {
         NetworkFault::LoseSends(percent) => json!({ "drop_before_accept_pct": percent }),
         NetworkFault::LoseAcceptances(percent) => json!({ "drop_after_accept_pct": percent }),
         NetworkFault::Refuse(percent) => json!({ "nack": { "code": 500, "pct": percent } }),
-        NetworkFault::RefuseLogins => json!({ "refuse_logins": true }),
+        // Not for good: an outdated or banned client needs a person.
+        NetworkFault::RefuseLogins => json!({ "refuse_logins": "transport" }),
         NetworkFault::HoldAcks => json!({ "hold_inbound_acks": true }),
     }
 }
@@ -311,4 +320,24 @@ pub async fn heal(world: &World) -> anyhow::Result<()> {
         world.launch(id)?;
     }
     world.calm_network().await
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use network::simulator::faults::{Faults, FaultsChange};
+
+    use super::*;
+
+    #[test]
+    fn the_simulator_takes_every_fault_of_the_network() {
+        use NetworkFault as F;
+        let faults =
+            [F::SlowAccept(200), F::LoseSends(5), F::LoseAcceptances(5), F::Refuse(5), F::RefuseLogins, F::HoldAcks];
+        for fault in faults {
+            let change: FaultsChange = serde_json::from_value(settings(fault)).unwrap();
+            let (none, now) = (Faults::none(1.0), Faults::none(1.0).changed(change).unwrap());
+            assert_ne!(now, none, "{fault}");
+        }
+    }
 }

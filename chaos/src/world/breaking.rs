@@ -45,12 +45,12 @@ impl World {
         self.with(id, |node| node.signal(Signal::SIGSTOP))
     }
 
-    /// Lets a stopped process go on.
+    /// Lets a stopped process go on, if it is still there.
     ///
     /// # Errors
-    /// When it is not there.
+    /// When there is no such node.
     pub fn resume(&self, id: u64) -> anyhow::Result<()> {
-        self.with(id, |node| node.signal(Signal::SIGCONT))
+        self.with(id, |node| if node.is_running() { node.signal(Signal::SIGCONT) } else { Ok(()) })
     }
 
     /// Tells a node to stop, as a supervisor does, and waits for its end.

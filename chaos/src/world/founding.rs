@@ -23,7 +23,7 @@ use super::asking::{ask, get, until};
 use super::map::{Map, Place};
 use super::node::{Home, Node, spawn};
 use super::undertaker::{Undertaker, folder, name, sweep};
-use super::wires::Wires;
+use super::wires::{NEEDED, Wires};
 use super::{Options, World};
 
 /// For one command of the gateway.
@@ -39,14 +39,15 @@ pub const MOVES: Duration = Duration::from_secs(120);
 const FIRST_PORT: u16 = 12_000;
 const PORTS: u16 = 300;
 
-/// What every node is told besides. Nothing but what a customer's plan says shall throttle a workload; a delivery is
-/// given up within a minute, so that a run sees it; nobody else shares the load of a node that drains.
+/// What every node is told besides. Nothing but what a customer's plan says shall throttle a workload; attempts at a
+/// delivery come so close that a run sees many of them, and are given up later than any fault lasts, so that a good
+/// receiver gets everything in the end; nobody else shares the load of a node that drains.
 const FLAGS: [&str; 7] = [
     "limits.ip={ burst = 1000000, refill_per_second = 1000000 }",
     "limits.customer={ burst = 1000000, refill_per_second = 1000000 }",
     "limits.channel={ burst = 1000000, refill_per_second = 1000000 }",
     "webhooks.allow_http=true",
-    r#"webhooks.schedule=["0s", "1s", "2s", "3s", "5s", "8s"]"#,
+    r#"webhooks.schedule=["0s", "1s", "2s", "3s", "5s", "8s", "15s", "30s", "60s"]"#,
     "drain.initial_wait=0s",
     "log.filter=info,openraft=error,salvo_core=warn",
 ];
@@ -66,7 +67,7 @@ impl World {
 
     /// The simulator and the network; no node yet.
     fn prepare(name: &str, options: Options) -> anyhow::Result<Self> {
-        sweep()?;
+        sweep().context(NEEDED)?;
         let room = Room::take();
         let folder = folder(name);
         let undertaker = Undertaker::start(name, std::env::var_os("GATEWAY_KEEP").is_some())?;

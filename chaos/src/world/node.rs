@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tests::binary;
@@ -156,15 +156,12 @@ impl Node {
         self.disk.as_ref().context("this world's disks cannot go wrong")
     }
 
-    /// The process of a node that runs.
-    pub fn pid(&self) -> Option<i32> {
-        self.child.as_ref().and_then(|child| i32::try_from(child.id()).ok())
-    }
-
     /// # Errors
-    /// When there is no process.
-    pub fn signal(&self, signal: Signal) -> anyhow::Result<()> {
-        let pid = self.pid().context("the node was not started")?;
+    /// When it does not run: its process id may be another's by now.
+    pub fn signal(&mut self, signal: Signal) -> anyhow::Result<()> {
+        let child = self.child.as_mut().context("it was not started")?;
+        ensure!(matches!(child.try_wait(), Ok(None)), "it does not run");
+        let pid = i32::try_from(child.id())?;
         kill(Pid::from_raw(pid), signal).with_context(|| format!("{signal} to process {pid}"))
     }
 

@@ -12,6 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use super::commands::{feed, run};
 
+/// What to say where the system does not let a world be made.
+pub const NEEDED: &str =
+    "a chaos world needs root, network namespaces, bridges and nftables (packages iproute2 and nftables)";
+
 /// The host's part of its own address; nodes have their place's.
 const HOST: u8 = 254;
 
@@ -77,10 +81,8 @@ impl Wires {
             narrowed: BTreeSet::new(),
             made: 0,
         };
-        let needed =
-            "a chaos world needs root, network namespaces, bridges and nftables (packages iproute2 and nftables)";
-        run("nft", &["--version"]).context(needed)?;
-        run("ip", &["link", "add", name, "type", "bridge"]).context(needed)?;
+        run("nft", &["--version"]).context(NEEDED)?;
+        run("ip", &["link", "add", name, "type", "bridge"]).context(NEEDED)?;
         run("ip", &["addr", "add", &format!("{}/24", wires.host()), "dev", name])?;
         run("ip", &["link", "set", name, "up"])?;
         Ok(wires)
