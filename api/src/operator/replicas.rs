@@ -21,14 +21,14 @@ pub fn routes() -> Vec<Route> {
         Route::get("/v1/admin/replicas").operator(list).doc(
             Doc::new("list_replica_states", "List the replicas of this node with hashes of their states")
                 .about("Two replicas with the same `applied` have the same `state_hash`. All rows are read for it.")
-                .list::<ReplicaStateView>(),
+                .list::<ReplicaHashView>(),
         ),
     ]
 }
 
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ReplicaState")]
-struct ReplicaStateView {
+struct ReplicaHashView {
     node_id: NodeId,
     /// 0 is the directory, which all nodes share.
     shard: ShardId,
@@ -42,7 +42,7 @@ async fn list(call: &mut OperatorCall) -> Outcome {
     let node_id = call.cluster().node();
     let hashed = call.cluster().state_hashes(Instant::now() + PATIENCE).await;
     let hashed = hashed.ok_or_else(ApiError::worker_at_capacity)?;
-    let view = |(shard, applied, hash): (ShardId, u64, u64)| ReplicaStateView {
+    let view = |(shard, applied, hash): (ShardId, u64, u64)| ReplicaHashView {
         node_id,
         shard,
         applied,
