@@ -82,11 +82,6 @@ fn a_send_that_is_repeated_under_another_id_is_found() {
 }
 
 #[test]
-fn a_proposal_that_is_applied_twice_is_found() {
-    found_within(Bug::NoRepeatCheck, 40);
-}
-
-#[test]
 fn a_stale_read_is_found() {
     found_within(Bug::StaleRead, 10);
 }
@@ -99,11 +94,6 @@ fn an_owner_without_a_fence_is_found() {
 #[test]
 fn unequal_replicas_are_found() {
     found_within(Bug::UnequalReplicas, 2);
-}
-
-#[test]
-fn a_sync_that_is_skipped_is_found() {
-    found_within(Bug::SkipSync, 40);
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub fn routes() -> Vec<Route> {
 }
 
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "ReplicaState")]
+#[schemars(rename = "ReplicaHash")]
 struct ReplicaHashView {
     node_id: NodeId,
     /// 0 is the directory, which all nodes share.
