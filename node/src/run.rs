@@ -82,7 +82,7 @@ impl Configured {
     /// A [`Refusal`] that names what is wrong.
     pub fn prepare(config: Config) -> anyhow::Result<Self> {
         telemetry::init_logs(&config.log)?;
-        arm_failpoints(std::env::var(failpoint::VARIABLE).ok().as_deref())?;
+        let armed = arm_failpoints(std::env::var(failpoint::VARIABLE).ok().as_deref())?;
         let operator_token = files::operator_token(&config)?;
         let master_key = files::master_key(&config)?;
         let identity = files::peer_identity(&config)?;
@@ -93,6 +93,9 @@ impl Configured {
         free("peer.listen", config.peer.listen)?;
         free("ops.listen", config.ops.listen)?;
         free("api.listen", config.api.listen)?;
+        if failpoint::COMPILED {
+            tracing::warn!(armed, "this build has failpoints: it is for tests, and must not serve customers");
+        }
         raise_file_limit();
         let metrics = telemetry::init_metrics()?;
         Ok(Self {
@@ -124,18 +127,12 @@ impl Configured {
     }
 }
 
-/// Says that this build can be told to fail, and arms what the environment asks for.
-fn arm_failpoints(wanted: Option<&str>) -> Result<(), Refusal> {
-    if failpoint::COMPILED {
-        tracing::warn!("this build has failpoints: it is for tests, and must not serve customers");
-    } else if wanted.is_none() {
-        return Ok(());
-    }
+/// Arms what the environment asks for, and says how many failpoints that is.
+fn arm_failpoints(wanted: Option<&str>) -> Result<usize, Refusal> {
     let change = "arm failpoints of GET /v1/admin/failpoints, or unset the variable";
-    let armed = failpoint::arm_all(wanted.unwrap_or_default())
-        .map_err(|error| Refusal::new(failpoint::VARIABLE, error.to_string(), change))?;
-    tracing::info!(armed, "failpoints");
-    Ok(())
+    wanted
+        .map_or(Ok(0), failpoint::arm_all)
+        .map_err(|error| Refusal::new(failpoint::VARIABLE, error.to_string(), change))
 }
 
 /// Every socket of a customer, a receiver and a peer is a file. The soft limit of most systems is 1,024.
