@@ -14,7 +14,7 @@ async fn each_fault_put_back_is_found_and_without_it_the_same_run_holds() {
     let mut missed = Vec::new();
     let harms: BTreeSet<Harm> = PROOFS.iter().map(|proof| proof.harm).collect();
     for harm in harms {
-        ground.ready_for(harm).await.expect("the cluster can be made ready");
+        ground = ground.ready_for(harm).await.expect("the cluster can be made ready");
         let verdict = ground.run(harm, None, SEED).await.expect("the run comes to its end");
         assert!(verdict.holds(), "{harm:?}, and no fault of the product:\n{verdict}");
         println!("{harm:?}: holds");

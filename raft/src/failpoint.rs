@@ -6,8 +6,8 @@
 //!
 //! What an armed one does is told in the words of the crate `fail`: `[p%][n*]task[(argument)][->...]` with the tasks
 //! `off`, `sleep(ms)`, `delay(ms)`, `pause` (until it is armed anew), `yield`, `panic`, `print` and `return`. At a
-//! [`Point`], `return` means that the process dies there, as by `kill -9`; it makes a [`Bug`] show. `20*off->1*return`
-//! lets twenty go by first. Tasks that wait hold up the thread that got there, and so whatever shares it.
+//! [`Point`], `return` means that the process dies there, as by `kill -9`; it makes a [`Bug`] show and cuts a [`Wire`].
+//! `20*off->1*return` lets twenty go by first. Tasks that wait hold up the thread that got there, and so whatever shares it.
 //!
 //! All names stand here; the crates above use them.
 
@@ -83,6 +83,15 @@ names! {
 }
 
 names! {
+    /// What can be cut without the system's help.
+    Wire {
+        /// Nothing goes to other nodes, and what comes from them is not heard. Callers, operators and the network reach the
+        /// node, and it reaches the network.
+        Peers = "wire::peers",
+    }
+}
+
+names! {
     /// A fault put back on purpose, as somebody might make it. What looks for faults has to find each of them: the crate
     /// `chaos` proves it. Each is one line of the product, at the place where the right one stands.
     Bug {
@@ -124,6 +133,14 @@ pub fn reach(point: Point) {
     fail::fail_point!(point.name(), |_| abort());
 }
 
+/// Whether nothing is to get through here and now.
+#[inline(always)]
+pub fn is_cut(wire: Wire) -> bool {
+    let _ = wire;
+    fail::fail_point!(wire.name(), |_| true);
+    false
+}
+
 /// Whether a fault is to show here and now.
 #[inline(always)]
 pub fn has(bug: Bug) -> bool {
@@ -157,7 +174,8 @@ pub struct Listed {
 
 fn names() -> impl Iterator<Item = (&'static str, String)> {
     let points = Point::ALL.iter().map(|point| (point.name(), point.about()));
-    points.chain(Bug::ALL.iter().map(|bug| (bug.name(), bug.about())))
+    let wires = Wire::ALL.iter().map(|wire| (wire.name(), wire.about()));
+    points.chain(wires).chain(Bug::ALL.iter().map(|bug| (bug.name(), bug.about())))
 }
 
 fn known(name: &str) -> Result<&'static str, ArmError> {
@@ -234,12 +252,13 @@ mod tests {
         }
         let points = Point::ALL.iter().map(|point| format!("reach(Point::{point:?})"));
         let bugs = Bug::ALL.iter().map(|bug| format!("has(Bug::{bug:?})"));
-        for place in points.chain(bugs) {
+        let wires = Wire::ALL.iter().map(|wire| format!("is_cut(Wire::{wire:?})"));
+        for place in points.chain(wires).chain(bugs) {
             assert!(text.contains(&place), "{place} stands nowhere");
         }
         let listed = list();
         let all: BTreeSet<&str> = listed.iter().map(|listed| listed.name).collect();
-        assert_eq!(all.len(), Point::ALL.len() + Bug::ALL.len());
+        assert_eq!(all.len(), Point::ALL.len() + Wire::ALL.len() + Bug::ALL.len());
         assert!(Bug::ALL.iter().all(|bug| bug.name().starts_with("bug::") && bug.about().ends_with('.')));
     }
 

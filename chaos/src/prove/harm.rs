@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use raft::failpoint::Point;
+use raft::failpoint::{Point, Wire};
 use serde_json::json;
 use tests::cluster::Cluster;
 use tests::http::Api;
@@ -11,12 +11,15 @@ use tests::http::Api;
 use super::run::Ground;
 use crate::history::{FaultKind, Recorder};
 
-/// How slowly the owner that is to die commits: what waits for a commit then is what a fault did too early.
+/// How slowly an owner that is to die commits.
 const COMMIT: Duration = Duration::from_millis(250);
 /// For how long it does.
 const SLOW: Duration = Duration::from_millis(1500);
 /// How slowly the network accepts meanwhile, so that its outbox is not empty.
 const ACCEPT: Duration = Duration::from_millis(700);
+/// For how long an owner commits nothing before it dies: all that was done too early is lost then. Others have hardly taken
+/// over, and its copy of the directory is still good.
+const APART: Duration = Duration::from_millis(1200);
 /// The others have taken over by then, and done without it for a while.
 const AWAY: Duration = Duration::from_secs(3);
 /// Longer than a copy of the directory may be used, and than an owner may speak for its channels.
@@ -38,6 +41,8 @@ pub enum Harm {
     DeafNode,
     /// The node that owns most channels commits slowly, and then dies. It comes back.
     DeathOfOwner,
+    /// The node that owns most channels commits nothing, for want of its peers, and then dies. It comes back.
+    LonelyDeath,
     /// All nodes die at once, and with them all that was not synced. The network is not there before it, so that sends wait.
     PowerCut,
     /// A node is away until the others' logs do not reach back to it.
@@ -74,10 +79,11 @@ impl Harm {
             }
             Self::DeafNode => {
                 let node = ground.busiest().await?;
-                ground.arm(&[node], Point::StateBeforeWrite.name(), "pause").await?;
+                ground.arm(&[node], Wire::Peers.name(), "return").await?;
                 tokio::time::sleep(DEAF).await;
-                ground.disarm(&[node], Point::StateBeforeWrite.name()).await?;
-                recorder.fault(from, FaultKind::Failpoint, &[node], format!("node {node} was deaf to its peers"));
+                ground.disarm(&[node], Wire::Peers.name()).await?;
+                // Not a cut in the judges' sense: it reaches the network, and so has to end its sessions in time.
+                recorder.fault(from, FaultKind::Failpoint, &[node], format!("node {node} and its peers were apart"));
             }
             Self::DeathOfOwner => {
                 let node = ground.busiest().await?;
@@ -89,12 +95,18 @@ impl Harm {
                 tokio::time::sleep(AWAY).await;
                 simulator.clear_faults().await;
                 cluster.restart(&[node]).await;
-                recorder.fault(
-                    from,
-                    FaultKind::Crash,
-                    &[node],
-                    format!("kill -9 of node {node}, which committed slowly"),
-                );
+                let what = format!("kill -9 of node {node}, which committed slowly");
+                recorder.fault(from, FaultKind::Crash, &[node], what);
+            }
+            Self::LonelyDeath => {
+                let node = ground.busiest().await?;
+                ground.arm(&[node], Wire::Peers.name(), "return").await?;
+                tokio::time::sleep(APART).await;
+                cluster.kill(node);
+                tokio::time::sleep(AWAY).await;
+                cluster.restart(&[node]).await;
+                let what = format!("kill -9 of node {node}, which had been apart from its peers");
+                recorder.fault(from, FaultKind::Crash, &[node], what);
             }
             Self::PowerCut => {
                 let nodes = cluster.node_ids();

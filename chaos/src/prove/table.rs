@@ -38,19 +38,25 @@ pub async fn prove(args: &ProveArgs) -> anyhow::Result<bool> {
     let mut ground = Ground::prepare().await;
     let (mut rows, mut all_well) = (Vec::new(), true);
     for harm in harms {
-        ground.ready_for(harm).await?;
+        ground = ground.ready_for(harm).await?;
         for seed in args.seed..args.seed + args.runs {
             let verdict = ground.run(harm, None, seed).await?;
+            println!("{harm:?} with seed {seed}: {}", if verdict.holds() { "holds" } else { "violated" });
             if !verdict.holds() {
                 all_well = false;
-                println!("{harm:?} with seed {seed}, and no fault of the product:\n{verdict}");
+                println!("{verdict}");
             }
         }
         for proof in PROOFS.iter().filter(wanted).filter(|proof| proof.harm == harm) {
             let mut row = Row { proof, found: 0, besides: BTreeSet::new() };
             for seed in args.seed..args.seed + args.runs {
                 let verdict = ground.run(harm, Some(proof.bug), seed).await?;
-                row.found += u64::from(verdict.violated().any(|violated| violated == proof.invariant));
+                let found = verdict.violated().any(|violated| violated == proof.invariant);
+                println!("{} with seed {seed}: {}", proof.bug.name(), if found { "found" } else { "missed" });
+                if !found {
+                    println!("{verdict}");
+                }
+                row.found += u64::from(found);
                 row.besides.extend(verdict.violated().filter(|violated| *violated != proof.invariant));
             }
             all_well &= row.found > 0;

@@ -15,6 +15,7 @@ use super::frame::{self, FrameError, Kind, Message};
 use super::hello::{self, Answer, Hello, HelloError};
 use super::stream::{self, Outgoing};
 use super::{Class, PeerError, Service, Shared, stranger, tls};
+use crate::failpoint::{self, Wire};
 use crate::telemetry;
 
 /// Answers that may wait for a connection.
@@ -174,6 +175,9 @@ struct Session {
 
 impl Session {
     fn take(&self, message: Message) {
+        if failpoint::is_cut(Wire::Peers) {
+            return;
+        }
         match message.kind {
             Kind::Request => self.dispatch(message),
             // A full queue is sign of life enough.

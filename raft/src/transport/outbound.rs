@@ -19,6 +19,7 @@ use super::frame::{self, FrameError, Kind};
 use super::hello::{self, Answer as HelloAnswer, Hello, HelloError};
 use super::stream::{self, Outgoing};
 use super::{Class, PeerError, Shared, tls};
+use crate::failpoint::{self, Wire};
 use crate::telemetry;
 
 /// Messages that may wait for the connection. When it is full, calls fail as busy instead of waiting unseen.
@@ -111,6 +112,9 @@ impl Link {
             && Instant::now() < *until
         {
             return Err(error.clone());
+        }
+        if failpoint::is_cut(Wire::Peers) {
+            return Err(PeerError::Unreachable("cut off by a failpoint".into()));
         }
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (call, result) = oneshot::channel();
