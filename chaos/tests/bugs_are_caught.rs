@@ -1,28 +1,37 @@
 //! Faults of the product, put back on purpose: each is found by the judge of the invariant that it breaks, and without it
-//! the same run holds. `gateway-chaos prove` does it with many seeds.
+//! the same run holds. `gateway-chaos prove` does it with many seeds, and with the faults that are not here.
 
-use std::collections::BTreeSet;
-
-use chaos::prove::{Ground, Harm, Outcome, PROOFS};
+use chaos::prove::{Ground, Harm, Outcome, PROOFS, Proof};
+use raft::failpoint::Bug;
 
 const SEED: u64 = 100;
 
+/// What is put back in one run each. What shares a run breaks none of the other's invariants.
+const RUNS: &[&[Bug]] = &[&[Bug::ResendUnderNewId, Bug::DoubleBucket], &[Bug::ForgetDeliveries], &[Bug::SkipFsync]];
+
+fn proof(bug: &Bug) -> &'static Proof {
+    PROOFS.iter().find(|proof| proof.bug == *bug).expect("every fault has a proof")
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "has not come to its end yet: wants root, and several minutes of a machine without other work"]
+#[ignore = "each was found by `gateway-chaos prove` by itself; the whole has not been run yet"]
 async fn each_fault_put_back_is_found_and_without_it_the_same_run_holds() {
     let mut ground = Ground::prepare().await;
     let mut missed = Vec::new();
-    let harms: BTreeSet<Harm> = PROOFS.iter().map(|proof| proof.harm).collect();
-    for harm in harms {
-        ground = ground.ready_for(harm).await.expect("the cluster can be made ready");
-        let verdict = ground.run(harm, None, SEED).await.expect("the run comes to its end");
-        assert!(verdict.holds(), "{harm:?}, and no fault of the product:\n{verdict}");
-        println!("{harm:?}: holds");
-        for proof in PROOFS.iter().filter(|proof| proof.harm == harm) {
-            match ground.prove(proof, SEED).await.expect("the run comes to its end") {
-                Outcome::Found(runs) => println!("{:<30} found by {} in run {runs}", proof.bug.name(), proof.invariant),
-                Outcome::Missed(verdict) => missed.push(format!("{proof:?}\n{verdict}")),
-            }
+    let mut last: Option<Harm> = None;
+    for bugs in RUNS {
+        let proofs: Vec<&Proof> = bugs.iter().map(proof).collect();
+        let harm = proofs[0].harm;
+        assert!(proofs.iter().all(|proof| proof.harm == harm), "{bugs:?} want one harm");
+        if last.replace(harm) != Some(harm) {
+            ground = ground.ready_for(harm).await.expect("the cluster can be made ready");
+            let verdict = ground.run(harm, &[], SEED).await.expect("the run comes to its end");
+            assert!(verdict.holds(), "{harm:?}, and no fault of the product:\n{verdict}");
+            println!("{harm:?}: holds");
+        }
+        match ground.prove(&proofs, SEED).await.expect("the run comes to its end") {
+            Outcome::Found(runs) => println!("{bugs:?}: found by run {runs}"),
+            Outcome::Missed { missing, last } => missed.push(format!("{bugs:?} did not break {missing:?}\n{last}")),
         }
     }
     assert!(missed.is_empty(), "not found:\n{}", missed.join("\n"));

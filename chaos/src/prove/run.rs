@@ -1,5 +1,6 @@
-//! One run: a workload, a harm in the midst of it, with a fault of the product or without, and the judgement.
+//! One run: a workload, a harm in the midst of it, with faults of the product or without, and the judgement.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use tokio::sync::watch;
 
 use super::harm::{Harm, busiest};
 use super::proofs::Proof;
-use crate::check::{Verdict, judge};
+use crate::check::{Invariant, Verdict, judge};
 use crate::disk::{FaultyDisk, Loss};
 use crate::history::{Collected, Evidence, Recorder, Replica};
 use crate::workload::{Pace, Workload};
@@ -54,10 +55,10 @@ impl Drop for Ground {
 /// What came of a proof.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// Found in this run, counted from one.
+    /// All found by this run, counted from one.
     Found(u64),
-    /// Not found in any run; the last judgement.
-    Missed(Verdict),
+    /// These invariants held in every run; the last judgement.
+    Missed { missing: BTreeSet<Invariant>, last: Verdict },
 }
 
 impl Ground {
@@ -115,38 +116,44 @@ impl Ground {
         self.disks.iter().try_for_each(|disk| disk.crash(Loss::Everything).map(drop))
     }
 
-    /// Puts the fault back, and tries to find it.
+    /// Puts faults back, and tries to find each of them by its own judge. Several at once prove something when none of
+    /// them breaks another's invariant.
     ///
     /// # Errors
     /// When a run does not come to its end.
-    pub async fn prove(&self, proof: &Proof, seed: u64) -> anyhow::Result<Outcome> {
-        let mut verdict = Verdict::default();
-        for run in 1..=proof.runs {
-            verdict = self.run(proof.harm, Some(proof.bug), seed + run).await?;
-            if verdict.violated().any(|violated| violated == proof.invariant) {
+    pub async fn prove(&self, proofs: &[&Proof], seed: u64) -> anyhow::Result<Outcome> {
+        let bugs: Vec<Bug> = proofs.iter().map(|proof| proof.bug).collect();
+        let harm = proofs.first().context("nothing is to be proven")?.harm;
+        let most = proofs.iter().map(|proof| proof.runs).max().unwrap_or_default();
+        let mut missing: BTreeSet<Invariant> = proofs.iter().map(|proof| proof.invariant).collect();
+        let mut last = Verdict::default();
+        for run in 1..=most {
+            last = self.run(harm, &bugs, seed + run).await?;
+            last.violated().for_each(|violated| drop(missing.remove(&violated)));
+            if missing.is_empty() {
                 return Ok(Outcome::Found(run));
             }
         }
-        Ok(Outcome::Missed(verdict))
+        Ok(Outcome::Missed { missing, last })
     }
 
     /// A run of ten to twenty seconds, and what judges say of it.
     ///
     /// # Errors
     /// When it does not come to its end.
-    pub async fn run(&self, harm: Harm, bug: Option<Bug>, seed: u64) -> anyhow::Result<Verdict> {
+    pub async fn run(&self, harm: Harm, bugs: &[Bug], seed: u64) -> anyhow::Result<Verdict> {
         let folder = tempfile::tempdir().context("a folder for the run")?;
         let recorder = Arc::new(Recorder::create(folder.path(), seed)?);
         let (_map, maps) = watch::channel(Map::from(&self.cluster.dev()));
         let workload = Workload::start(maps, seed, recorder.clone(), PACE).await?;
-        self.put_back(bug).await?;
+        self.put_back(bugs).await?;
         tokio::time::sleep(CALM).await;
         harm.strike(self, &recorder).await?;
         // Nodes that were started again have it no more.
-        self.put_back(bug).await?;
+        self.put_back(bugs).await?;
         tokio::time::sleep(CALM).await;
         let liveness = workload.heal(recorder.now(), HEALED).await;
-        if let Some(bug) = bug {
+        for bug in bugs {
             self.disarm(&self.cluster.node_ids(), bug.name()).await?;
         }
         let evidence = workload.stop_within(Some(liveness), ARRIVED).await?;
@@ -156,11 +163,11 @@ impl Ground {
         Ok(judge(&Collected::load(folder.path())?))
     }
 
-    async fn put_back(&self, bug: Option<Bug>) -> anyhow::Result<()> {
-        match bug {
-            Some(bug) => self.arm(&self.cluster.node_ids(), bug.name(), "return").await,
-            None => Ok(()),
+    async fn put_back(&self, bugs: &[Bug]) -> anyhow::Result<()> {
+        for bug in bugs {
+            self.arm(&self.cluster.node_ids(), bug.name(), "return").await?;
         }
+        Ok(())
     }
 
     fn operator(&self, node: u64) -> Api {

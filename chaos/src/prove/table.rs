@@ -40,7 +40,7 @@ pub async fn prove(args: &ProveArgs) -> anyhow::Result<bool> {
     for harm in harms {
         ground = ground.ready_for(harm).await?;
         for seed in args.seed..args.seed + args.runs {
-            let verdict = ground.run(harm, None, seed).await?;
+            let verdict = ground.run(harm, &[], seed).await?;
             println!("{harm:?} with seed {seed}: {}", if verdict.holds() { "holds" } else { "violated" });
             if !verdict.holds() {
                 all_well = false;
@@ -50,7 +50,7 @@ pub async fn prove(args: &ProveArgs) -> anyhow::Result<bool> {
         for proof in PROOFS.iter().filter(wanted).filter(|proof| proof.harm == harm) {
             let mut row = Row { proof, found: 0, besides: BTreeSet::new() };
             for seed in args.seed..args.seed + args.runs {
-                let verdict = ground.run(harm, Some(proof.bug), seed).await?;
+                let verdict = ground.run(harm, &[proof.bug], seed).await?;
                 let found = verdict.violated().any(|violated| violated == proof.invariant);
                 println!("{} with seed {seed}: {}", proof.bug.name(), if found { "found" } else { "missed" });
                 if !found {
