@@ -7,7 +7,14 @@ use raft::failpoint::Bug;
 const SEED: u64 = 100;
 
 /// What is put back in one run each. What shares a run breaks none of the other's invariants.
-const RUNS: &[&[Bug]] = &[&[Bug::ResendUnderNewId, Bug::DoubleBucket], &[Bug::ForgetDeliveries], &[Bug::SkipFsync]];
+const RUNS: &[&[Bug]] = &[
+    &[Bug::FindForeignChannel],
+    &[Bug::TakeRepeatForNew],
+    &[Bug::ReverseOutbox],
+    &[Bug::ResendUnderNewId, Bug::DoubleBucket],
+    &[Bug::ForgetDeliveries],
+    &[Bug::SkipFsync],
+];
 
 fn proof(bug: &Bug) -> &'static Proof {
     PROOFS.iter().find(|proof| proof.bug == *bug).expect("every fault has a proof")
