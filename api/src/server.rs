@@ -60,7 +60,7 @@ impl Running {
 pub async fn serve(config: ApiConfig, cluster: Arc<Cluster>, stop: CancellationToken) -> Result<Running, ServeError> {
     let entrance =
         Entrance { proxies: config.proxy_protocol.then(|| config.trusted_proxies.clone()), tls: config.tls.clone() };
-    let (address, door) = bind(config.listen, entrance)?;
+    let (address, door) = bind(config.listen, entrance, stop.clone())?;
     crate::telemetry::describe();
     let app = App::public(config, cluster, stop.clone());
     let background = app.clone().start_background();
@@ -81,7 +81,7 @@ pub async fn serve_operator(
     cluster: Arc<Cluster>,
     stop: CancellationToken,
 ) -> Result<Running, ServeError> {
-    let (address, door) = bind(config.operator_listen, Entrance::default())?;
+    let (address, door) = bind(config.operator_listen, Entrance::default(), stop.clone())?;
     let app = App::operator(config, cluster);
     let mut routes = crate::operator::routes();
     if failpoint::COMPILED {
@@ -91,7 +91,7 @@ pub async fn serve_operator(
     Ok(run(address, door, router, stop, async {}))
 }
 
-fn bind(address: SocketAddr, entrance: Entrance) -> Result<(SocketAddr, Door), ServeError> {
+fn bind(address: SocketAddr, entrance: Entrance, closing: CancellationToken) -> Result<(SocketAddr, Door), ServeError> {
     let listen = || -> io::Result<TcpListener> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         socket.set_reuseaddr(true)?;
@@ -102,7 +102,7 @@ fn bind(address: SocketAddr, entrance: Entrance) -> Result<(SocketAddr, Door), S
     };
     let open = || {
         let listener = listen()?;
-        Ok((listener.local_addr()?, Door::new(listener, entrance)?))
+        Ok((listener.local_addr()?, Door::new(listener, entrance, closing)?))
     };
     open().map_err(|source: io::Error| match source.kind() {
         io::ErrorKind::AddrInUse => ServeError::PortTaken { address },

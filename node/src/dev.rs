@@ -36,7 +36,7 @@ const START_DEADLINE: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(50);
 
 /// From SIGTERM to the end of a process: hand-over of its shards, closing its sessions, flushing its state.
-const STOP_DEADLINE: Duration = Duration::from_secs(30);
+const STOP_DEADLINE: Duration = Duration::from_secs(60);
 
 /// `down` and Ctrl-C do not wait as long for an orderly end: everything stops anyway.
 const DOWN_DEADLINE: Duration = Duration::from_secs(10);

@@ -4,6 +4,7 @@
 //! Connections that are still on their way in wait beside each other, so that a slow one holds nobody up.
 
 mod proxy;
+mod unspoken;
 mod wire;
 
 use std::io;
@@ -21,7 +22,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
+use tokio_util::sync::CancellationToken;
 
+use unspoken::Unspoken;
 use wire::Wire;
 
 /// From the connection to its first byte of HTTP.
@@ -43,19 +46,21 @@ pub struct Door {
     listener: TcpListener,
     holdings: Vec<Holding>,
     entrance: Entrance,
+    /// The port closes.
+    closing: CancellationToken,
     entering: JoinSet<Option<(Wire, SocketAddr)>>,
 }
 
 impl Door {
     /// # Errors
     /// When the listener has no address.
-    pub fn new(listener: TcpListener, entrance: Entrance) -> io::Result<Self> {
+    pub fn new(listener: TcpListener, entrance: Entrance, closing: CancellationToken) -> io::Result<Self> {
         let (http_scheme, http_versions) = match entrance.tls {
             Some(_) => (Scheme::HTTPS, vec![Version::HTTP_11, Version::HTTP_2]),
             None => (Scheme::HTTP, vec![Version::HTTP_11]),
         };
         let holdings = vec![Holding { local_addr: listener.local_addr()?.into(), http_versions, http_scheme }];
-        Ok(Self { listener, holdings, entrance, entering: JoinSet::new() })
+        Ok(Self { listener, holdings, entrance, closing, entering: JoinSet::new() })
     }
 
     /// The next connection that has come in. Nothing is lost when it is dropped: what is on its way stays there.
@@ -112,19 +117,19 @@ impl Entrance {
 }
 
 impl Acceptor for Door {
-    type Coupler = TcpCoupler<Wire>;
-    type Stream = Wire;
+    type Coupler = TcpCoupler<Unspoken>;
+    type Stream = Unspoken;
 
     fn holdings(&self) -> &[Holding] {
         &self.holdings
     }
 
-    async fn accept(&mut self, _: Option<ArcFusePolicy>) -> io::Result<Accepted<TcpCoupler<Wire>, Wire>> {
-        let (stream, client) = self.next().await?;
+    async fn accept(&mut self, _: Option<ArcFusePolicy>) -> io::Result<Accepted<TcpCoupler<Unspoken>, Unspoken>> {
+        let (wire, client) = self.next().await?;
         let holding = &self.holdings[0];
         Ok(Accepted {
             coupler: TcpCoupler::new(),
-            stream,
+            stream: Unspoken::new(wire, self.closing.clone()),
             fuse_config: None,
             conn_ctrl: ConnCtrl::new(),
             local_addr: holding.local_addr.clone(),
