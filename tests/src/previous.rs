@@ -23,14 +23,18 @@ pub struct Previous {
 }
 
 impl Previous {
-    /// Builds it, unless that was done before; some three minutes the first time. Blocks the thread.
+    /// Builds it, unless that was done before; some three minutes the first time. Blocks the thread. `None` in a tree that
+    /// was unpacked without its history, which has no older release.
     ///
     /// # Panics
     /// When its commit is not there and cannot be fetched, or it cannot be built.
-    pub fn build() -> Self {
+    pub fn build() -> Option<Self> {
         let line = RELEASE.lines().find(|line| !line.starts_with('#')).expect("a release is named");
         let (number, commit) = line.split_once(' ').expect("a number and a commit");
         let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies in the repository");
+        if !repository.join(".git").exists() {
+            return None;
+        }
         let present = present_build();
         let target = present.parent().expect("a profile lies in the target folder").join("previous");
         fs::create_dir_all(&target).expect("the target folder can be written");
@@ -47,7 +51,7 @@ impl Previous {
         }
         link_all(&present, &target.join("debug")).expect("what is compiled can be linked");
         compile(&source, &target);
-        Self { number: number.to_owned(), binary: target.join("debug/gateway") }
+        Some(Self { number: number.to_owned(), binary: target.join("debug/gateway") })
     }
 }
 
