@@ -32,7 +32,7 @@ run: build ## build, start a cluster of three and show the main job
 test: build tools ## build, check style, run every test
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	cargo test --workspace
+	cargo test --workspace --no-fail-fast
 
 build: deps target-dir ## build the binary and everything else
 	cargo build --workspace
@@ -72,7 +72,7 @@ deps:
 tools: $(TOOLS)/installed
 
 $(TOOLS)/installed: tests/openapi/requirements.txt | deps target-dir
-	python3 -m venv $(TOOLS)
+	python3 -m venv --clear $(TOOLS)
 	$(TOOLS)/bin/pip install -q --disable-pip-version-check -r $<
 	@touch $@
 

@@ -11,6 +11,7 @@ use model::target::TargetPolicy;
 use tokio_rustls::rustls::ServerConfig;
 
 use crate::auth::AuthConfig;
+use crate::operator::Backups;
 use crate::pipeline::CorsOrigins;
 use crate::support::SupportConfig;
 
@@ -42,6 +43,8 @@ pub struct ApiConfig {
     pub target_policy: TargetPolicy,
     /// Of the release, as `/healthz` shows it.
     pub version: String,
+    /// Takes backups when an operator asks for one.
+    pub backups: Arc<dyn Backups>,
     /// Renders all metrics of the process as Prometheus text.
     pub metrics_text: Arc<dyn Fn() -> String + Send + Sync>,
     /// What operators authenticate with.

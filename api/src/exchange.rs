@@ -35,6 +35,9 @@ const OWNER_PATIENCE: Duration = Duration::from_secs(5);
 /// How long an update of the directory may take: an election, and a node that fell silent, lie inside.
 const UPDATE_PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long a node waits for its copy of the directory after another one's was shown to be ahead.
+const CATCHING_UP: Duration = Duration::from_millis(500);
+
 /// A request on any route.
 pub struct Exchange {
     pub app: Arc<App>,
@@ -275,6 +278,11 @@ impl ChannelCall {
         let (customer, channel, due) = (self.customer_id(), self.channel.id, self.token.due());
         let (level, done) = self.cluster().channel(customer, channel, due, work, &self.context()).await;
         self.token.taken_with(level, &done);
+        if done.as_ref().is_err_and(|error| error.code == ErrorCode::ChannelNotFound) {
+            // The owner's copy of the directory is ahead of this node's: what it has no more is not to be shown from here
+            // again. Without a leader the copy grows old by itself, and is not used then.
+            let _ = self.cluster().directory().refresh(Instant::now() + CATCHING_UP).await;
+        }
         done
     }
 

@@ -16,7 +16,7 @@ pub fn of_update(error: UpdateError) -> ApiError {
     match error {
         UpdateError::Rejected(rejection) => of_rejection(rejection),
         error @ UpdateError::Format { .. } => ApiError::bad_request(error.to_string()),
-        UpdateError::Unavailable => ApiError::worker_at_capacity().with_retry_after(ELECTION_SECONDS),
+        UpdateError::Unavailable => ApiError::no_majority(),
     }
 }
 
@@ -53,7 +53,11 @@ fn of_rejection(rejection: Rejection) -> ApiError {
         | Rejection::NodeLimit { .. }
         | Rejection::LayoutRuns
         | Rejection::LayoutOver
+        | Rejection::ExchangeRuns
         | Rejection::NotSealed(_) => ApiError::bad_request(rejection.to_string()),
+        // An exchange of the master key began a moment ago: what is sealed now is under the new one.
+        Rejection::OtherMasterKey(_) => ApiError::worker_at_capacity().with_retry_after(ELECTION_SECONDS),
+        Rejection::ExchangeOver => ApiError::no_op(rejection.to_string()),
         Rejection::LayoutStale => ApiError::concurrent_modification("layout"),
         Rejection::AlreadyFormed
         | Rejection::NodeRemoved(_)

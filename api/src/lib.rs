@@ -34,6 +34,7 @@ mod telemetry;
 
 pub use auth::{AuthConfig, MailConfig, OidcConfig, SmtpConfig, SmtpSecurity};
 pub use config::{ApiConfig, DefaultLimits, EventStreamConfig};
+pub use operator::{BackupJob, BackupState, Backups};
 pub use pipeline::CorsOrigins;
 pub use server::{Running, ServeError, serve, serve_operator};
 pub use support::SupportConfig;

@@ -110,6 +110,8 @@ pub struct Rules {
     pub multi_channel: bool,
     /// `trial_expired` and `payment_overdue` block it (interface 4.2, rule 8).
     pub plan_blocks: bool,
+    /// An operator is answered also while the directory has no leader: by what the node last heard of it, or does alone.
+    pub old_directory: bool,
 }
 
 /// One route: a method on a path.
@@ -161,7 +163,7 @@ impl Declaration {
     fn new(method: Method, path: &'static str) -> Self {
         let access = Access::of_method(method.as_str());
         let grant = resource_of(path).map_or(Grant::Account(access), |resource| Grant::Scope(resource, access));
-        Self { method, path, rules: Rules { grant, multi_channel: false, plan_blocks: false } }
+        Self { method, path, rules: Rules { grant, multi_channel: false, plan_blocks: false, old_directory: false } }
     }
 
     /// A key that is bound to a channel may not call it.
@@ -194,7 +196,15 @@ impl Declaration {
         self.route(Action::Channel(Box::new(endpoint)))
     }
 
-    pub fn operator(self, endpoint: impl Endpoint<OperatorCall> + 'static) -> Route {
+    /// What it does is this node's alone, and needs no word of the directory.
+    pub fn alone(mut self) -> Self {
+        self.rules.old_directory = true;
+        self
+    }
+
+    /// Reads go on without a majority of the directory's voters: who looks then wants to know why.
+    pub fn operator(mut self, endpoint: impl Endpoint<OperatorCall> + 'static) -> Route {
+        self.rules.old_directory |= self.method == Method::GET;
         self.route(Action::Operator(Box::new(endpoint)))
     }
 

@@ -10,13 +10,14 @@ use chaos::fuzz::mutation::mutated;
 use chaos::fuzz::{TARGETS, Target};
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use raft::transport::STACK_BYTES;
+use tests::sources::checkout;
 
 /// Mutated inputs of each target. The seed is fixed: what CI finds is found again.
 const INPUTS: u32 = 3000;
 const SEED: [u8; 32] = *b"the gateway's readers are fuzzed";
 
 fn folder(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz").join(name)
+    checkout().join("fuzz").join(name)
 }
 
 fn names(folder: &Path) -> BTreeSet<String> {

@@ -1,4 +1,4 @@
-//! A run of everything that breaks and heals quickly: all invariants hold. Needs root; three minutes at most.
+//! Three minutes of everything that breaks and heals quickly: all invariants hold. Needs root.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -20,10 +20,9 @@ async fn a_cluster_that_is_broken_in_every_quick_way_keeps_all_its_promises() {
     println!("{}", report.verdict);
     assert!(report.verdict.holds(), "kept in {}:\n{}", folder.display(), report.verdict);
     assert!(folder.join("timeline.svg").is_file() && folder.join("report.md").is_file());
-    let undone: Vec<String> =
-        report.faults.iter().filter(|fault| fault.problem.is_some()).map(ToString::to_string).collect();
     // The cluster may be too broken for one or the other, an operator's above all.
-    assert!(undone.len() * 4 <= report.faults.len(), "{undone:#?}");
+    let undone: Vec<String> = report.undone().map(ToString::to_string).collect();
+    assert!(report.is_conclusive(), "{undone:#?}");
     let sends = &report.operations["send"];
     assert!(sends.done > 100, "{sends:?}");
 }

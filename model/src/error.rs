@@ -283,6 +283,12 @@ impl ApiError {
         Self::new(ErrorCode::WorkerAtCapacity, "no capacity is free right now; try again")
     }
 
+    /// Nobody can change the directory, or say what is in it now.
+    pub fn no_majority() -> Self {
+        let message = "most of the cluster's voting nodes do not answer each other right now; try again";
+        Self::new(ErrorCode::WorkerAtCapacity, message).with_retry_after(1)
+    }
+
     /// The channel's shard has no leader yet (supplement 31, row 12).
     pub fn no_leader() -> Self {
         Self::new(ErrorCode::WorkerAtCapacity, "the channel is moving to another node; try again").with_retry_after(1)

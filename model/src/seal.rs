@@ -40,7 +40,7 @@ pub enum SealError {
 }
 
 /// Which master key wrapped a data key. Made from the key itself, so that the two cannot be mixed up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct MasterKeyId([u8; ID_BYTES]);
 
@@ -103,23 +103,43 @@ impl fmt::Debug for MasterKey {
     }
 }
 
-/// The present master key, and those before it while data keys are being wrapped again.
+/// The master key that a node was given, and the one before it while the operator exchanges the two.
 #[derive(Clone, Debug)]
 pub struct Keyring {
     pub current: MasterKey,
-    pub previous: Vec<MasterKey>,
+    pub previous: Option<MasterKey>,
 }
 
 impl Keyring {
     pub fn of(current: MasterKey) -> Self {
-        Self { current, previous: Vec::new() }
+        Self { current, previous: None }
+    }
+
+    /// All that it holds, the one to be used from now on first.
+    pub fn keys(&self) -> impl Iterator<Item = &MasterKey> {
+        std::iter::once(&self.current).chain(&self.previous)
+    }
+
+    /// # Errors
+    /// [`SealError::OtherMasterKey`] when it does not hold this one.
+    pub fn key(&self, id: MasterKeyId) -> Result<&MasterKey, SealError> {
+        self.keys().find(|key| key.id == id).ok_or(SealError::OtherMasterKey)
     }
 
     /// Unwraps with whichever master key wrapped it.
     pub fn unwrap(&self, wrapped: &WrappedKey, customer: CustomerId) -> Result<DataKey, SealError> {
-        let mut keys = std::iter::once(&self.current).chain(&self.previous);
-        let key = keys.find(|key| key.id == wrapped.master).ok_or(SealError::OtherMasterKey)?;
-        key.unwrap(wrapped, customer)
+        self.key(wrapped.master)?.unwrap(wrapped, customer)
+    }
+
+    /// The same data key under another master key: what it has sealed stays as it is.
+    pub fn rewrap(
+        &self,
+        wrapped: &WrappedKey,
+        customer: CustomerId,
+        to: MasterKeyId,
+        nonce: Nonce,
+    ) -> Result<WrappedKey, SealError> {
+        Ok(self.key(to)?.wrap(&self.unwrap(wrapped, customer)?, customer, nonce))
     }
 }
 
@@ -229,8 +249,12 @@ mod tests {
         let sealed = data.seal(b"whsec", b"endpoint", [4; 24]);
         let wrapped = old.wrap(&data, customer, [5; 24]);
         assert_eq!(new.unwrap(&wrapped, customer).unwrap_err(), SealError::OtherMasterKey);
-        let ring = Keyring { current: new.clone(), previous: vec![old] };
-        let again = new.wrap(&ring.unwrap(&wrapped, customer).unwrap(), customer, [6; 24]);
+        let ring = Keyring { current: new.clone(), previous: Some(old) };
+        let again = ring.rewrap(&wrapped, customer, new.id(), [6; 24]).unwrap();
+        assert_eq!(
+            ring.rewrap(&wrapped, customer, MasterKey::new([7; 32]).id(), [6; 24]),
+            Err(SealError::OtherMasterKey)
+        );
         let opened = Keyring::of(new.clone()).unwrap(&again, customer).unwrap();
         assert_eq!(opened.open(&sealed, b"endpoint").unwrap(), b"whsec");
         assert_eq!(new.unwrap(&again, CustomerId(Uuid::from_u128(2))).unwrap_err(), SealError::Damaged);

@@ -230,25 +230,26 @@ pub struct Identity {
     pub push_name: Option<String>,
 }
 
-/// What a session reports, in order.
+/// What a session reports, in order. The queue of a session has room for 32 of them from the start, idle or not: what is large
+/// and rare is boxed.
 #[derive(Clone, Debug)]
 pub enum SessionEvent {
     /// A QR text to show, `sequence` 1 to 6.
     Qr {
-        raw: String,
+        raw: Box<str>,
         expires_at: Timestamp,
         sequence: u8,
     },
     /// All QR texts were used up; the session has ended.
     QrTimeout,
     /// A phone linked this device, and the credentials are stored on a quorum and acknowledged. Login follows.
-    Paired(Identity),
+    Paired(Box<Identity>),
     /// The network refused the pairing; the session has ended.
     PairingRefused {
         code: u16,
         text: String,
     },
-    LoggedIn(Identity),
+    LoggedIn(Box<Identity>),
     /// The network took a message.
     Accepted {
         id: MessageId,
@@ -259,19 +260,20 @@ pub enum SessionEvent {
     /// The network refused a message for good.
     Refused {
         id: MessageId,
-        code: u16,
-        text: String,
+        refused: Box<Refused>,
     },
     /// The answer to an operation.
     Operated {
         id: Uuid,
-        result: Result<Box<Answer>, Refused>,
+        result: Box<Result<Box<Answer>, Refused>>,
     },
     /// Something to commit and then acknowledge.
     Inbound(Box<InboundItem>),
     /// The session is over; nothing follows.
     Ended(EndReason),
 }
+
+const _: () = assert!(size_of::<SessionEvent>() <= 40, "a hundred thousand idle sessions hold 32 of them each");
 
 /// Why a session ended, or could not log in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -16,7 +16,6 @@ mod tests;
 mod transfers;
 mod watchdog;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -46,7 +45,7 @@ pub struct SimulatedNetwork {
 }
 
 struct Shared {
-    address: SocketAddr,
+    address: String,
     node: NodeId,
     current: Mutex<Option<Arc<Connection>>>,
     /// Held while a connection is made, so that only one is.
@@ -60,11 +59,11 @@ struct Attempts {
 }
 
 impl SimulatedNetwork {
-    /// A driver for the simulator at `address`, speaking as `node`. It connects when the first session opens, and
-    /// again when one opens after the connection broke. One node, one driver: the network ends a node's older
+    /// A driver for the simulator at `address`, host and port, speaking as `node`. It connects when the first session opens,
+    /// and again when one opens after the connection broke; a name is looked up each time. One node, one driver: the network ends a node's older
     /// connections when a new one comes.
-    pub fn new(address: SocketAddr, node: NodeId) -> Self {
-        let shared = Shared { address, node, current: Mutex::new(None), attempts: Default::default() };
+    pub fn new(address: impl Into<String>, node: NodeId) -> Self {
+        let shared = Shared { address: address.into(), node, current: Mutex::new(None), attempts: Default::default() };
         Self { shared: Arc::new(shared) }
     }
 }
@@ -94,7 +93,7 @@ impl Shared {
         if let Some(why) = attempts.too_early() {
             return Err(OpenError::Unreachable(why));
         }
-        let made = tokio::time::timeout(CONNECT_WITHIN, Connection::make(self.address, self.node)).await;
+        let made = tokio::time::timeout(CONNECT_WITHIN, Connection::make(&self.address, self.node)).await;
         match made.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into())) {
             Ok(connection) => {
                 *attempts = Attempts::default();

@@ -1,13 +1,12 @@
 //! Puts a node together, from the floor up: peers, Raft, the messaging network, the cluster, the two ports; and takes
 //! it apart in the opposite order.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context;
-use api::{ApiConfig, AuthConfig, CorsOrigins, DefaultLimits, EventStreamConfig, ServeError, SupportConfig};
+use api::{ApiConfig, AuthConfig, Backups, CorsOrigins, DefaultLimits, EventStreamConfig, ServeError, SupportConfig};
 use metrics_exporter_prometheus::PrometheusHandle;
 use model::address::Suffixes;
 use model::id::NodeId;
@@ -17,13 +16,19 @@ use model::webhook::RetrySchedule;
 use network::driver::Network;
 use network::simulated::SimulatedNetwork;
 use raft::directory::Directory;
+use raft::directory::command::Rejection;
 use raft::directory::health::DisableRule;
 use raft::host::{Host, HostConfig, StartError, Timing};
+use raft::transport::tls::expires_at;
 use raft::transport::{Admit, Identity, Lookup, PeerTls, Peers, PeersConfig, PeersError};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use shard::bucket::BucketConfig;
 use shard::cluster::{Cluster, ClusterConfig, ClusterError};
 use shard::deliveries::DeliveryRules;
+use shard::facts::{CertificateFacts, Certificates};
 use shard::format::Release;
-use shard::media::blobs::{BlobError, BlobsConfig, BucketConfig, Place};
+use shard::media::blobs::{BlobError, BlobsConfig, Place};
 use shard::media::store::MediaConfig;
 use shard::membership::{Excluded, MembershipConfig};
 use shard::retention::Retention;
@@ -32,10 +37,12 @@ use shard::webhook::attempt::{AttemptConfig, Attempter};
 use shard::webhook::resolver::SystemResolver;
 use tokio_util::sync::CancellationToken;
 
+use crate::backup::jobs::Jobs;
 use crate::certificate::ApiCertificate;
 use crate::config::{self, Bucket, Config, Driver, MediaStore, Secret, auth, support};
 use crate::data_folder::DataFolder;
 use crate::joining::desk::{Desk, fits, keep_authority};
+use crate::operator::client::Operator;
 use crate::refusal::Refusal;
 use crate::run::Configured;
 use crate::telemetry;
@@ -76,13 +83,14 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
         folder,
         identity,
         operator_token,
-        master_key,
+        keyring,
         webhook_authorities,
         media_secret,
         certificate,
         metrics,
     } = configured;
-    let (ca_pem, own_master_key) = (identity.ca_pem.clone(), master_key.clone());
+    let (ca_pem, own_keyring) = (identity.ca_pem.clone(), keyring.clone());
+    let own_certificates = [("peer.ca_file", identity.ca_pem.clone()), ("peer.cert_file", identity.cert_pem.clone())];
     let own = Identity { cluster_id: folder.identity.cluster_id, storage_id: folder.identity.storage_id };
     let late = LateDirectory::default();
     let peers = Peers::start(PeersConfig {
@@ -103,6 +111,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
         timing: timing(&config),
         log: config.raft.log_limits(),
         snapshot_bytes_per_second: u64::from(config.cluster.moves_mib_per_second) << 20,
+        buffer: Some(config.raft.buffer_bytes),
         peers: peers.clone(),
         fatal: None,
     })
@@ -119,10 +128,13 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
         ClusterConfig {
             release: release(&folder.path),
             membership: membership(&config, own),
-            secrets: Secrets::new(master_key),
-            network: driver(&config).await?,
+            secrets: Secrets::new(keyring),
+            certificates: certificates(&own_certificates, certificate.as_ref()),
+            network: driver(&config),
             suffixes: suffixes(&config),
             session_starts_per_second: config.network.session_starts_per_second,
+            drain_wait: config.drain.initial_wait.0,
+            balance_leads: config.cluster.balance_leads,
             attempter: Attempter::new(attempts, SystemResolver).context("webhooks.ca_file")?,
             retry_schedule: RetrySchedule::new(config.webhooks.schedule.iter().map(|delay| delay.0).collect()),
             delivery_rules: delivery_rules(&config),
@@ -144,7 +156,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
     peers.serve_strangers(Arc::new(Desk {
         cluster: cluster.clone(),
         config: config.clone(),
-        master_key: own_master_key,
+        keyring: own_keyring,
         operator_token: operator_token.clone(),
     }));
     if let Some(endpoint) = &config.traces.endpoint
@@ -158,7 +170,8 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
     if let Some(certificate) = certificate {
         tokio::spawn(certificate.keep(close_ports.clone()));
     }
-    let http = ApiConfig { tls, ..http(&config, auth, support, operator_token.0, metrics) };
+    let backups = Jobs::new(Operator::at(config.ops.listen, &operator_token)?, config.media.clone());
+    let http = ApiConfig { tls, ..http(&config, auth, support, Arc::new(backups), operator_token.0, metrics) };
     let ports = [
         api::serve_operator(http.clone(), cluster.clone(), close_ports.clone())
             .await
@@ -186,9 +199,15 @@ impl Assembly {
     pub async fn excluded(&self) -> Refusal {
         let reason = self.cluster.excluded().await;
         let (subject, remedy) = match &reason {
-            Excluded::MasterKey => {
-                ("secrets.master_key".to_owned(), "give the node the master key that the other nodes have")
-            }
+            Excluded::MasterKey(_) => (
+                "secrets.master_key_file".to_owned(),
+                "give the node the master keys that the other nodes have; secrets.previous_master_key_file may go when \
+                 `gateway secrets status` says so",
+            ),
+            Excluded::Rejected(Rejection::AddressTaken { .. }) => (
+                "peer.advertise".to_owned(),
+                "give the address of this node, which no other has; when that other one has moved, start it first",
+            ),
             Excluded::Rejected(_) | Excluded::Refused(_) => (
                 format!("node.data_dir ({})", self.folder.path.display()),
                 "give the node the folder that it had; where that is lost, remove the node and join under a new id",
@@ -313,6 +332,21 @@ fn release(folder: &Path) -> Release {
     Release { version: VERSION.to_owned(), seal: Arc::new(move |format| DataFolder::seal(&folder, format)) }
 }
 
+/// Of the node among its peers, and of the public port, which may be exchanged.
+fn certificates(peer: &[(&str, String)], public: Option<&ApiCertificate>) -> Certificates {
+    let facts = |key: &str, certificate: &CertificateDer<'_>| {
+        let expires_at = expires_at(certificate)?;
+        Some(CertificateFacts { key: key.to_owned(), expires_at })
+    };
+    let first = |pem: &str| CertificateDer::pem_slice_iter(pem.as_bytes()).next()?.ok();
+    let fixed: Vec<_> = peer.iter().filter_map(|(key, pem)| facts(key, &first(pem)?)).collect();
+    let public = public.map(ApiCertificate::watch);
+    Arc::new(move || {
+        let shown = public.as_ref().and_then(|shown| facts("api.tls.cert_file", &shown()?));
+        fixed.iter().cloned().chain(shown).collect()
+    })
+}
+
 fn membership(config: &Config, own: Identity) -> MembershipConfig {
     // A node that was let in is none of those that form the cluster.
     let members = config.cluster.nodes.iter().filter(|member| !config.cluster.joined || member.id != config.node.id);
@@ -325,20 +359,10 @@ fn membership(config: &Config, own: Identity) -> MembershipConfig {
     }
 }
 
-async fn driver(config: &Config) -> anyhow::Result<Arc<dyn Network>> {
+fn driver(config: &Config) -> Arc<dyn Network> {
     match config.network.driver {
-        Driver::Simulated => {
-            let address = resolve(&config.network.address.to_string()).await?;
-            Ok(Arc::new(SimulatedNetwork::new(address, config.node.id)))
-        }
+        Driver::Simulated => Arc::new(SimulatedNetwork::new(config.network.address.to_string(), config.node.id)),
     }
-}
-
-async fn resolve(address: &str) -> anyhow::Result<SocketAddr> {
-    let mut found = tokio::net::lookup_host(address)
-        .await
-        .with_context(|| format!("network.address ({address}) does not resolve"))?;
-    found.next().with_context(|| format!("network.address ({address}) has no address"))
 }
 
 fn suffixes(config: &Config) -> Suffixes {
@@ -414,6 +438,7 @@ fn http(
     config: &Config,
     auth: AuthConfig,
     support: SupportConfig,
+    backups: Arc<dyn Backups>,
     operator_token: String,
     metrics: PrometheusHandle,
 ) -> ApiConfig {
@@ -437,6 +462,7 @@ fn http(
         events: EventStreamConfig { heartbeat: config.events.heartbeat.0, max_age: config.events.max_age.0 },
         target_policy: target_policy(config),
         version: VERSION.to_owned(),
+        backups,
         metrics_text: Arc::new(move || metrics.render()),
         operator_token,
     }

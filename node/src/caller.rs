@@ -15,6 +15,9 @@ const LONGEST_BODY: Duration = Duration::from_secs(24 * 3600);
 /// A machine that is gone answers nothing at all; another one is asked then.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// The header by which a node says that it could not ask the others.
+const DIRECTORY_OLD: &str = "x-directory-old";
+
 /// Calls one base URL, with a bearer token where there is one.
 #[derive(Clone, Debug)]
 pub struct Caller {
@@ -48,8 +51,13 @@ impl Caller {
         if let Some(body) = body {
             request = request.json(body);
         }
-        let answer = request.send().await.with_context(|| format!("{method} {}{path}", self.base))?;
+        // The error would name the URL a second time.
+        let answer = request.send().await.map_err(reqwest::Error::without_url);
+        let answer = answer.with_context(|| format!("{method} {}{path}", self.base))?;
         let status = answer.status();
+        if answer.headers().contains_key(DIRECTORY_OLD) {
+            eprintln!("gateway: {} reaches no majority of the voting nodes: this is what it last heard", self.base);
+        }
         let text = answer.text().await.with_context(|| format!("{method} {}{path}", self.base))?;
         Ok((status, serde_json::from_str(&text).unwrap_or(Value::String(text))))
     }
@@ -66,6 +74,7 @@ impl Caller {
         let beginning = tokio::time::timeout(TIMEOUT, request.send()).await;
         beginning
             .with_context(|| format!("GET {}{path} was not answered within {TIMEOUT:?}", self.base))?
+            .map_err(reqwest::Error::without_url)
             .with_context(|| format!("GET {}{path}", self.base))
     }
 

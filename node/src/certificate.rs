@@ -7,6 +7,7 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
+use rustls::pki_types::CertificateDer;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use tokio_util::sync::CancellationToken;
@@ -46,6 +47,12 @@ impl ApiCertificate {
             return Ok(None);
         };
         Ok(Some(Self { files, current: Arc::new(Current(RwLock::new(Arc::new(certified)))) }))
+    }
+
+    /// What connections are shown, whenever it is asked.
+    pub fn watch(&self) -> impl Fn() -> Option<CertificateDer<'static>> + Send + Sync + use<> {
+        let current = self.current.clone();
+        move || current.0.read().cert.first().cloned()
     }
 
     /// For the port; it shows whatever certificate is the current one.

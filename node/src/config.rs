@@ -166,6 +166,9 @@ pub struct Cluster {
     /// MiB of shards' states that a node sends to others in a second, while shards move or a node was away for long.
     #[serde(default = "defaults::moves_mib_per_second")]
     pub moves_mib_per_second: u32,
+    /// Leads move by themselves, a few at a time, when one node has for minutes much more to do than its share.
+    #[serde(default = "defaults::balance_leads")]
+    pub balance_leads: bool,
     /// This node was let in by `gateway join`: it does not make the cluster, it finds it by `nodes`.
     #[serde(default)]
     pub joined: bool,
@@ -189,7 +192,7 @@ pub struct Member {
     pub api: Option<String>,
 }
 
-/// `[secrets]`: the key under which stored secrets are sealed.
+/// `[secrets]`: the key under which stored secrets are sealed, and the one before it while it is exchanged.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Secrets {
@@ -198,6 +201,11 @@ pub struct Secrets {
     pub master_key: Option<Secret>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub master_key_file: Option<PathBuf>,
+    /// The key that `gateway secrets rewrap` takes out of use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous_master_key: Option<Secret>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous_master_key_file: Option<PathBuf>,
 }
 
 /// `[network]`: the messaging network behind the gateway.
@@ -217,6 +225,11 @@ pub struct Network {
     /// How fast a node that takes over channels logs them in.
     #[serde(default = "defaults::session_starts_per_second")]
     pub session_starts_per_second: u32,
+}
+
+impl Network {
+    /// Two nodes have a thousand sessions of a third back within two seconds of taking them over.
+    pub const SESSION_STARTS_PER_SECOND: u32 = 400;
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -356,12 +369,14 @@ pub struct Raft {
     pub snapshot_every: u64,
     /// Bytes of a group's log after which it is cut, whatever the number of entries.
     pub most_log_bytes: u64,
+    /// Bytes of log, and of rows, that gather before they are written to a table. Until then a start replays them.
+    pub buffer_bytes: usize,
 }
 
 impl Default for Raft {
     fn default() -> Self {
         let LogLimits { keep_entries, snapshot_every, max_bytes } = LogLimits::default();
-        Self { keep_entries, snapshot_every, most_log_bytes: max_bytes }
+        Self { keep_entries, snapshot_every, most_log_bytes: max_bytes, buffer_bytes: 32 << 20 }
     }
 }
 
@@ -451,6 +466,11 @@ impl Default for Traces {
 }
 
 impl Config {
+    /// Whether this node alone is to form the cluster. What grew later is not in its configuration.
+    pub fn is_alone(&self) -> bool {
+        !self.cluster.joined && self.cluster.nodes.iter().all(|member| member.id == self.node.id)
+    }
+
     /// This node's entry of `cluster.nodes`; [`validate`] makes sure that it is there.
     pub fn own_member(&self) -> Option<&Member> {
         self.cluster.nodes.iter().find(|member| member.id == self.node.id)
@@ -493,6 +513,10 @@ mod defaults {
     pub fn shards() -> u16 {
         16
     }
+    pub fn balance_leads() -> bool {
+        true
+    }
+
     pub fn moves_mib_per_second() -> u32 {
         super::Cluster::MOVES_MIB_PER_SECOND
     }
@@ -506,6 +530,6 @@ mod defaults {
         "n.example".to_owned()
     }
     pub fn session_starts_per_second() -> u32 {
-        200
+        super::Network::SESSION_STARTS_PER_SECOND
     }
 }

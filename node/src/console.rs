@@ -1,20 +1,44 @@
 //! Words for the person at the terminal. Whether anybody still reads them changes nothing: a closed pipe must not end
-//! a command that has processes to look after, as the standard macros would.
+//! a command that has processes to look after, as the standard macros would. What could not be written for another
+//! reason is remembered for the command's end.
 
 use std::fmt::Display;
-use std::io::Write;
+use std::io::{self, ErrorKind, Write};
+use std::sync::OnceLock;
+
+/// Why words were lost, the first time; never for want of a reader.
+static LOST: OnceLock<io::Error> = OnceLock::new();
 
 /// A line on standard output.
 pub fn say(line: impl Display) {
-    let _nobody_reads = writeln!(std::io::stdout(), "{line}");
+    note(writeln!(io::stdout(), "{line}"));
 }
 
 /// A line on standard error.
 pub fn warn(line: impl Display) {
-    let _nobody_reads = writeln!(std::io::stderr(), "{line}");
+    let _nobody_reads = writeln!(io::stderr(), "{line}");
 }
 
 /// A line in place of the last one, which was `before` characters long; for a terminal.
 pub fn rewrite(line: &str, before: usize) {
-    let _nobody_reads = write!(std::io::stdout(), "\r{line:<before$}").and_then(|()| std::io::stdout().flush());
+    note(write!(io::stdout(), "\r{line:<before$}").and_then(|()| io::stdout().flush()));
+}
+
+/// Whether everything that was said was written, as on a disk that has room; a reader who went away missed nothing that
+/// it wanted.
+///
+/// # Errors
+/// Why not.
+pub fn all_said() -> Result<(), &'static io::Error> {
+    note(io::stdout().flush());
+    LOST.get().map_or(Ok(()), Err)
+}
+
+fn note(written: io::Result<()>) {
+    if let Err(error) = written
+        && error.kind() != ErrorKind::BrokenPipe
+    {
+        // The first one is kept.
+        let _ = LOST.set(error);
+    }
 }

@@ -12,6 +12,7 @@ use model::id::NodeId;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::key_files::make_private_folder;
 use crate::refusal::Refusal;
 
 const IDENTITY_FILE: &str = "identity.json";
@@ -36,26 +37,55 @@ pub struct DataFolder {
     _lock: File,
 }
 
-impl DataFolder {
-    /// Makes an empty folder that of a node which the cluster knows by this storage id; one that is it already stays.
+/// A folder that is no other node's, locked until it is that of the node which is being made.
+#[derive(Debug)]
+pub struct ReservedFolder {
+    path: PathBuf,
+    storage_id: Uuid,
+    lock: File,
+}
+
+impl ReservedFolder {
+    /// Locks a folder that is empty, or that an earlier try has made that of a node with this storage id.
+    ///
+    /// # Errors
+    /// A [`Refusal`] when it cannot be written, another process has it open, or it is another's.
+    pub fn reserve(path: &Path, storage_id: Uuid) -> Result<Self, Refusal> {
+        let lock = lock(path)?;
+        if let Some(identity) = identity_of(path)?.filter(|identity| identity.storage_id != storage_id) {
+            let problem = format!("belongs to node {} of cluster {}", identity.node_id, identity.cluster_id);
+            let remedy = "name an empty folder; a node that is gone for good comes back under a new id and without it";
+            return Err(Refusal::new(subject(path), problem, remedy));
+        }
+        Ok(Self { path: path.to_owned(), storage_id, lock })
+    }
+
+    /// Locks the folder of a cluster's first node: one that is empty, or in which no node has begun to live.
+    ///
+    /// # Errors
+    /// A [`Refusal`] when it cannot be written, another process has it open, or a node lives there.
+    pub fn unused(path: &Path) -> Result<Self, Refusal> {
+        let lock = lock(path)?;
+        if let Some(identity) = identity_of(path)? {
+            if holds_stores(path) {
+                let problem = format!("belongs to node {} of cluster {}", identity.node_id, identity.cluster_id);
+                return Err(Refusal::new(subject(path), problem, "name an empty folder"));
+            }
+            fs::remove_file(path.join(IDENTITY_FILE)).map_err(|error| unusable(path, &error))?;
+        }
+        Ok(Self { path: path.to_owned(), storage_id: Uuid::new_v4(), lock })
+    }
+
+    /// Makes it the folder of this node.
     ///
     /// # Errors
     /// As [`DataFolder::open`].
-    pub fn claim(
-        path: &Path,
-        cluster_id: Uuid,
-        node_id: NodeId,
-        storage_id: Uuid,
-        format: Format,
-    ) -> Result<(), Refusal> {
-        let folder = Self::open_as(path, cluster_id, node_id, storage_id, format)?;
-        if folder.identity.storage_id == storage_id {
-            return Ok(());
-        }
-        let subject = format!("node.data_dir ({})", path.display());
-        Err(Refusal::new(subject, "holds another node's data", "name an empty folder"))
+    pub fn claim(self, cluster_id: Uuid, node_id: NodeId, format: Format) -> Result<DataFolder, Refusal> {
+        DataFolder::open_locked(&self.path, self.lock, cluster_id, node_id, self.storage_id, format)
     }
+}
 
+impl DataFolder {
     /// Makes a folder that of a node whose stores were put there, by a restore: the last of it that is written.
     ///
     /// # Errors
@@ -83,50 +113,92 @@ impl DataFolder {
     /// # Errors
     /// A [`Refusal`] when it cannot be written, another process has it open, or it is another's.
     pub fn open(path: &Path, cluster_id: Uuid, node_id: NodeId) -> Result<Self, Refusal> {
-        Self::open_as(path, cluster_id, node_id, Uuid::new_v4(), Format::FIRST)
+        Self::open_locked(path, lock(path)?, cluster_id, node_id, Uuid::new_v4(), Format::FIRST)
+    }
+
+    /// Opens the folder that this node was given when it was made, of a node that would make a cluster of its own in an empty
+    /// one: the others of its cluster, if it had any, would not hear of it, and customers would find nothing.
+    ///
+    /// # Errors
+    /// As [`DataFolder::open`], and when it is nobody's.
+    pub fn open_given(path: &Path, cluster_id: Uuid, node_id: NodeId) -> Result<Self, Refusal> {
+        let lock = lock(path)?;
+        if identity_of(path)?.is_none() {
+            let problem = "is empty, and this node, alone in cluster.nodes, would make a second cluster in it";
+            let remedy = "give it the folder that it had; where that is lost, remove the node from its cluster and let it join \
+                          under a new id, or restore a backup; a new cluster is made by gateway init";
+            return Err(Refusal::new(subject(path), problem, remedy));
+        }
+        Self::open_locked(path, lock, cluster_id, node_id, Uuid::new_v4(), Format::FIRST)
     }
 
     /// A folder that is made gets this storage id and format.
-    fn open_as(
+    fn open_locked(
         path: &Path,
+        lock: File,
         cluster_id: Uuid,
         node_id: NodeId,
         storage_id: Uuid,
         format: Format,
     ) -> Result<Self, Refusal> {
-        let subject = format!("node.data_dir ({})", path.display());
-        let unusable =
-            |error: io::Error| Refusal::new(&subject, error.to_string(), "name a folder that this process may write");
-        fs::create_dir_all(path).map_err(unusable)?;
-        let lock =
-            File::options().create(true).truncate(false).write(true).open(path.join(LOCK_FILE)).map_err(unusable)?;
-        lock.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => {
-                Refusal::new(&subject, "is in use by another process", "stop it, or give each node its own folder")
-            }
-            TryLockError::Error(error) => unusable(error),
-        })?;
-        let identity = match read_identity(&path.join(IDENTITY_FILE)).map_err(unusable)? {
+        let identity = match identity_of(path)? {
             Some(identity) => {
-                understood(identity.format)
-                    .map_err(|problem| Refusal::new(&subject, problem, identity.format.remedy()))?;
                 belongs(&identity, cluster_id, node_id).map_err(|problem| {
-                    Refusal::new(&subject, problem, "name this node's own folder, or an empty one")
+                    Refusal::new(subject(path), problem, "name this node's own folder, or an empty one")
                 })?;
                 identity
             }
             None => {
-                if path.join("raft").exists() || path.join("data").exists() {
-                    let problem = format!("holds a store and no {IDENTITY_FILE}");
-                    return Err(Refusal::new(subject, problem, "restore the file, or name an empty folder"));
-                }
                 let identity = FolderIdentity { format, cluster_id, node_id, storage_id };
-                write_identity(path, &identity).map_err(unusable)?;
+                write_identity(path, &identity).map_err(|error| unusable(path, &error))?;
                 identity
             }
         };
         Ok(Self { path: path.to_owned(), identity, _lock: lock })
     }
+}
+
+fn subject(path: &Path) -> String {
+    format!("node.data_dir ({})", path.display())
+}
+
+fn unusable(path: &Path, error: &io::Error) -> Refusal {
+    Refusal::new(subject(path), error.to_string(), "name a folder that this process may write")
+}
+
+/// Makes the folder where it is missing, and keeps other processes out of it.
+fn lock(path: &Path) -> Result<File, Refusal> {
+    let open = || {
+        make_private_folder(path)?;
+        File::options().create(true).truncate(false).write(true).open(path.join(LOCK_FILE))
+    };
+    let lock = open().map_err(|error| unusable(path, &error))?;
+    lock.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => {
+            Refusal::new(subject(path), "is in use by another process", "stop it, or give each node its own folder")
+        }
+        TryLockError::Error(error) => unusable(path, &error),
+    })?;
+    Ok(lock)
+}
+
+/// Whose folder it is, if anybody's, in a format that this release understands.
+fn identity_of(path: &Path) -> Result<Option<FolderIdentity>, Refusal> {
+    let identity = read_identity(&path.join(IDENTITY_FILE)).map_err(|error| unusable(path, &error))?;
+    match &identity {
+        Some(identity) => understood(identity.format)
+            .map_err(|problem| Refusal::new(subject(path), problem, identity.format.remedy()))?,
+        None if holds_stores(path) => {
+            let problem = format!("holds a store and no {IDENTITY_FILE}");
+            return Err(Refusal::new(subject(path), problem, "restore the file, or name an empty folder"));
+        }
+        None => {}
+    }
+    Ok(identity)
+}
+
+fn holds_stores(path: &Path) -> bool {
+    path.join("raft").exists() || path.join("data").exists()
 }
 
 fn understood(format: Format) -> Result<(), String> {
@@ -181,6 +253,39 @@ mod tests {
         assert!(line.contains("node.data_dir") && line.contains("belongs to node 1"), "{line}");
         let line = DataFolder::open(folder.path(), other, 1).unwrap_err().to_string();
         assert!(line.contains("belongs to cluster"), "{line}");
+    }
+
+    #[test]
+    fn a_folder_is_reserved_for_one_node_before_that_node_has_a_number() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let root = tempfile::tempdir().unwrap();
+        let (path, cluster, storage) = (root.path().join("new"), Uuid::new_v4(), Uuid::new_v4());
+        let reserved = ReservedFolder::reserve(&path, storage).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+        let line = ReservedFolder::reserve(&path, storage).unwrap_err().to_string();
+        assert!(line.contains("in use by another process"), "{line}");
+        let identity = reserved.claim(cluster, 5, Format::FIRST).unwrap().identity;
+        assert_eq!((identity.node_id, identity.storage_id), (5, storage));
+        // The same asker again, and another.
+        ReservedFolder::reserve(&path, storage).unwrap().claim(cluster, 5, Format::FIRST).unwrap();
+        let line = ReservedFolder::reserve(&path, Uuid::new_v4()).unwrap_err().to_string();
+        assert!(line.contains("belongs to node 5") && line.contains("empty folder"), "{line}");
+    }
+
+    #[test]
+    fn a_node_that_would_be_a_cluster_of_its_own_takes_only_the_folder_that_it_was_given() {
+        let root = tempfile::tempdir().unwrap();
+        let (path, cluster) = (root.path().join("given"), Uuid::new_v4());
+        let line = DataFolder::open_given(&path, cluster, 1).unwrap_err().to_string();
+        assert!(line.contains("is empty") && line.contains("join") && line.contains("gateway init"), "{line}");
+        // One that was given away and never lived in may be given again.
+        ReservedFolder::unused(&path).unwrap().claim(Uuid::new_v4(), 1, Format::FIRST).unwrap();
+        let given = ReservedFolder::unused(&path).unwrap().claim(cluster, 1, Format::FIRST).unwrap().identity;
+        assert_eq!(DataFolder::open_given(&path, cluster, 1).unwrap().identity, given);
+        fs::create_dir(path.join("raft")).unwrap();
+        let line = ReservedFolder::unused(&path).unwrap_err().to_string();
+        assert!(line.contains("belongs to node 1"), "{line}");
     }
 
     #[test]

@@ -2,9 +2,10 @@
 //!
 //! - [`init`]: certificates, keys and a configuration for a cluster of one.
 //! - [`ask`]: `gateway join`, on the new node. [`desk`]: what answers it, on any node of the cluster.
-//! - [`words`]: what the two say to each other. [`place`]: where a node's files lie.
+//! - [`audit`]: what the audit log says of it. [`words`]: what the two say to each other. [`place`]: where a node's files lie.
 
 pub mod ask;
+mod audit;
 pub mod desk;
 pub mod init;
 pub mod place;

@@ -1,8 +1,8 @@
-//! Files with keys: made at random, written whole or not at all, for their owner alone.
+//! Folders and files with keys: made at random, written whole or not at all, for their owner alone.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
 use anyhow::Context;
@@ -13,6 +13,27 @@ pub fn random_hex(bytes: usize) -> String {
     let mut random = vec![0; bytes];
     rand::rng().fill_bytes(&mut random);
     format!("{}\n", hex::encode(random))
+}
+
+/// Makes a folder that its owner alone may enter; one that is there stays as it is.
+///
+/// # Errors
+/// When it cannot be made.
+pub fn make_private_folder(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Whether nothing lies in a folder. What a file system keeps in the root of a new disk is nothing.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn is_empty_folder(path: &Path) -> io::Result<bool> {
+    for entry in fs::read_dir(path)? {
+        if entry?.file_name() != "lost+found" {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Writes a file that its owner alone may read.
@@ -31,10 +52,16 @@ pub fn write_atomically(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> 
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
     let temporary = path.with_file_name(name);
-    let mut file = File::options().write(true).create(true).truncate(true).mode(mode).open(&temporary)?;
-    file.write_all(bytes)?;
-    drop(file);
-    fs::rename(&temporary, path)
+    let write = || {
+        let mut file = File::options().write(true).create(true).truncate(true).mode(mode).open(&temporary)?;
+        file.write_all(bytes)?;
+        drop(file);
+        fs::rename(&temporary, path)
+    };
+    write().inspect_err(|_| {
+        // Half a file is nobody's. The error that is told is the first one.
+        let _ = fs::remove_file(&temporary);
+    })
 }
 
 /// Makes files that were written here survive a power cut.

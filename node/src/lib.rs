@@ -36,7 +36,13 @@ use refusal::Refusal;
 /// What the binary does.
 pub fn main() -> ExitCode {
     match execute(Cli::parse()) {
-        Ok(verdict) => ExitCode::from(verdict.exit_code()),
+        Ok(verdict) => match console::all_said() {
+            Ok(()) => ExitCode::from(verdict.exit_code()),
+            Err(error) => {
+                console::warn(format_args!("gateway: standard output: {error}; not all of the answer was written"));
+                ExitCode::FAILURE
+            }
+        },
         Err(error) => {
             console::warn(format_args!("gateway: {error:#}"));
             ExitCode::from(if error.is::<Refusal>() { Refusal::EXIT_CODE } else { 1 })
@@ -46,7 +52,7 @@ pub fn main() -> ExitCode {
 
 fn execute(cli: Cli) -> anyhow::Result<Verdict> {
     match cli.command {
-        Command::Config(ConfigCommand::Example) => print!("{}", config::EXAMPLE),
+        Command::Config(ConfigCommand::Example) => console::say(config::EXAMPLE.trim_end()),
         Command::Config(ConfigCommand::Check(source)) => {
             let config = configured(&source)?;
             config::files::check(&config)?;
@@ -56,7 +62,9 @@ fn execute(cli: Cli) -> anyhow::Result<Verdict> {
         Command::Init(args) => joining::init::run(&args)?,
         Command::Join(args) => in_runtime(async move { joining::ask::run(&args).await })?,
         Command::Backup(args) => return in_runtime(backup::run(*args)),
-        Command::Restore(args) => backup::restore::run(&args)?,
+        Command::Restore(args) => {
+            in_runtime(async move { tokio::task::spawn_blocking(move || backup::restore::run(&args)).await? })?;
+        }
         Command::Simulator(args) => {
             telemetry::init_logs(&config::Log::default())?;
             in_runtime(simulator::run(args.control, args.network, args.qr_time_scale))?;

@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpListener};
 
 use anyhow::Context;
 use metrics_exporter_prometheus::PrometheusHandle;
-use model::seal::MasterKey;
+use model::seal::Keyring;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use raft::failpoint;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -68,7 +68,7 @@ pub struct Configured {
     pub folder: DataFolder,
     pub identity: PeerIdentity,
     pub operator_token: Secret,
-    pub master_key: MasterKey,
+    pub keyring: Keyring,
     pub webhook_authorities: Option<String>,
     pub media_secret: Option<Secret>,
     pub certificate: Option<ApiCertificate>,
@@ -84,12 +84,13 @@ impl Configured {
         telemetry::init_logs(&config.log)?;
         let armed = arm_failpoints(std::env::var(failpoint::VARIABLE).ok().as_deref())?;
         let operator_token = files::operator_token(&config)?;
-        let master_key = files::master_key(&config)?;
+        let keyring = files::keyring(&config)?;
         let identity = files::peer_identity(&config)?;
         let webhook_authorities = files::webhook_authorities(&config)?;
         let media_secret = files::media_secret(&config)?;
         let certificate = ApiCertificate::open(&config)?;
-        let folder = DataFolder::open(&config.node.data_dir, config.cluster.cluster_id, config.node.id)?;
+        let open = if config.is_alone() { DataFolder::open_given } else { DataFolder::open };
+        let folder = open(&config.node.data_dir, config.cluster.cluster_id, config.node.id)?;
         free("peer.listen", config.peer.listen)?;
         free("ops.listen", config.ops.listen)?;
         free("api.listen", config.api.listen)?;
@@ -103,7 +104,7 @@ impl Configured {
             folder,
             identity,
             operator_token,
-            master_key,
+            keyring,
             webhook_authorities,
             media_secret,
             certificate,

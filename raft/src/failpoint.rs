@@ -108,7 +108,7 @@ names! {
         ServeStaleKey = "bug::serve_stale_key",
         /// The log is written and not synced, and said to be: a power cut takes what was acknowledged.
         SkipFsync = "bug::skip_fsync",
-        /// The last piece of a snapshot is not sent: the follower's state lacks rows.
+        /// The last row of a snapshot is not sent: the follower's state lacks it.
         ForgetSnapshotTail = "bug::forget_snapshot_tail",
         /// The next home of a bucket fills and refills it twice over.
         DoubleBucket = "bug::double_bucket",
@@ -247,8 +247,10 @@ mod tests {
     #[test]
     fn every_failpoint_is_used_and_bears_a_name_of_its_own() {
         let mut text = String::new();
+        // The checkout that is tested, not the one in which this was compiled: they may share a target folder.
+        let checkout = Path::new(&std::env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("..");
         for folder in ["model", "network", "raft", "shard", "api", "node"] {
-            sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder).join("src"), &mut text);
+            sources(&checkout.join(folder).join("src"), &mut text);
         }
         let points = Point::ALL.iter().map(|point| format!("reach(Point::{point:?})"));
         let bugs = Bug::ALL.iter().map(|bug| format!("has(Bug::{bug:?})"));

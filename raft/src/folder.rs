@@ -45,6 +45,8 @@ impl StoreFolder {
             let found = found.trim_end().replace('\n', ", ");
             let wanted = wanted.trim_end().replace('\n', ", ");
             return Err(failed(&stamp_path, format!("says \"{found}\", and this node is \"{wanted}\"")));
+        } else if !path.join("raft").exists() && (path.join("data").exists() || path.join("heard").exists()) {
+            return Err(failed(&path.join("raft"), "is gone, and with it what this node has promised".into()));
         }
         Ok(Self { path: path.to_owned(), _lock: file })
     }
@@ -61,6 +63,11 @@ impl StoreFolder {
     /// The machines' state.
     pub(crate) fn state(&self) -> PathBuf {
         self.path.join("data")
+    }
+
+    /// What was heard of the logs of other nodes.
+    pub(crate) fn heard(&self) -> PathBuf {
+        self.path.join("heard")
     }
 
     /// Snapshots on their way in.
@@ -88,6 +95,17 @@ mod tests {
         assert!(refusal(folder.path(), 2, id).contains("node 1"));
         assert!(refusal(folder.path(), 1, Uuid::from_u128(8)).contains("storage"));
         StoreFolder::open(folder.path(), 1, id).unwrap();
+    }
+
+    #[test]
+    fn a_folder_whose_log_alone_is_gone_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        StoreFolder::open(folder.path(), 1, Uuid::nil()).unwrap();
+        // A process that ended before it made the log.
+        StoreFolder::open(folder.path(), 1, Uuid::nil()).unwrap();
+        fs::create_dir(folder.path().join("data")).unwrap();
+        let text = refusal(folder.path(), 1, Uuid::nil());
+        assert!(text.contains("is gone") && text.contains("raft"), "{text}");
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub mod simulation;
 pub mod transport;
 
 mod codec;
+mod contacts;
 mod fatal;
 mod folder;
 mod log;

@@ -22,6 +22,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::codec;
+use crate::contacts::{Contacts, is_loyal};
 use crate::host::Timing;
 use crate::machine::GroupId;
 use crate::pace::Pace;
@@ -42,6 +43,8 @@ pub(crate) mod service {
     pub(crate) const SNAPSHOT_CHUNK: u16 = 7;
     pub(crate) const SNAPSHOT_END: u16 = 8;
     pub(crate) const READ_INDEX: u16 = 9;
+    /// How far logs were synced; of no group.
+    pub(crate) const WITNESS: u16 = 10;
 }
 
 /// The first byte of each answer of the host's own services.
@@ -86,6 +89,7 @@ pub(crate) struct Factory {
     pub(crate) timeouts: Timeouts,
     /// Reads that wait for a heartbeat right now.
     pub(crate) reads: Arc<AtomicUsize>,
+    pub(crate) contacts: Arc<Contacts<Instant>>,
     /// Shared by all groups of the node.
     pub(crate) pace: Arc<Pace>,
 }
@@ -99,6 +103,7 @@ impl Factory {
             role,
             timeouts: self.timeouts,
             reads: self.reads.clone(),
+            contacts: self.contacts.clone(),
             pace: self.pace.clone(),
         }
     }
@@ -123,6 +128,7 @@ enum Role {
 }
 
 /// The way of one group to one peer.
+#[derive(Clone)]
 pub(crate) struct Network {
     peers: Arc<Peers>,
     group: GroupId,
@@ -130,6 +136,7 @@ pub(crate) struct Network {
     role: Role,
     timeouts: Timeouts,
     reads: Arc<AtomicUsize>,
+    contacts: Arc<Contacts<Instant>>,
     pace: Arc<Pace>,
 }
 
@@ -179,17 +186,20 @@ impl Network {
             }
             Role::Heartbeat => (Class::Control, service::HEARTBEAT, HEARTBEAT_PATIENCE),
         };
-        let timeout = self.timeouts.append;
+        let (timeout, term, sent) = (self.timeouts.append, request.vote.leader_id.term, Instant::now());
         let answer = self.peers.begin(self.target, class, service, body, patience);
-        let (peers, reads, pace) = (self.peers.clone(), self.reads.clone(), self.pace.clone());
-        let this = Self { peers, reads, pace, ..*self };
+        let this = self.clone();
         async move {
             let answer = match answer {
                 Ok(answer) => tokio::time::timeout(timeout, answer).await.unwrap_or(Err(PeerError::TimedOut)),
                 Err(error) => Err(error),
             };
             let answer = answer.map_err(|error| this.error(error, RPCTypes::AppendEntries, timeout))?;
-            codec::decode_append_answer(accepted(answer)?).map_err(damaged)
+            let answer = codec::decode_append_answer(accepted(answer)?).map_err(damaged)?;
+            if is_loyal(&answer) {
+                this.contacts.answered(term, this.target, sent);
+            }
+            Ok(answer)
         }
     }
 

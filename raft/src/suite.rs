@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use model::format::Foreign;
@@ -10,6 +11,7 @@ use openraft::testing::log::{StoreBuilder, Suite};
 use tempfile::TempDir;
 use tokio::sync::watch;
 
+use crate::group::meter::Meter;
 use crate::log::disk::Disk;
 use crate::log::store::{GroupLog, LogStore};
 use crate::log::writer::Writer;
@@ -51,8 +53,8 @@ impl StoreBuilder<TypeConfig, LogStore, Applier, Guard> for Builder {
         let (writer, thread) = Writer::start(disk.clone()).unwrap();
         let log = GroupLog::open(1, disk).unwrap();
         let right = Arc::new(tokio::sync::Mutex::new(())).lock_owned().await;
-        let applier =
-            Applier::open(state, log.clone(), Box::new(Idle), watch::Sender::new(Position::default()), right).unwrap();
+        let (position, meter) = (watch::Sender::new(Position::default()), Arc::new(Meter::new(Instant::now())));
+        let applier = Applier::open(state, log.clone(), Box::new(Idle), position, meter, right).unwrap();
         Ok((Guard { thread: Some(thread), _folder: folder }, LogStore::new(log, writer), applier))
     }
 }

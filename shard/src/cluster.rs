@@ -1,5 +1,7 @@
 //! The cluster as the HTTP side sees it: the directory, and calls to owners wherever they are.
 
+mod place;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,17 +13,17 @@ use model::error::ApiError;
 use model::format::Format;
 use model::id::{ChannelId, CustomerId, MessageId, NodeId, RequestId, ShardId, Slot};
 use model::limit::{AttemptRule, BucketLevel, BucketRule};
+use model::seal::WrappedKey;
 use model::time::Timestamp;
 use model::webhook::RetrySchedule;
 use network::driver::Network;
-use raft::directory::command::{Command as DirectoryCommand, Rejection};
-use raft::directory::members::NodeState;
+use raft::directory::command::Command as DirectoryCommand;
 use raft::directory::records::AuditEntry;
 use raft::directory::{Directory, UpdateError};
 use raft::host::facts::DiskFacts;
 use raft::host::{Host, OpenError};
 use raft::transport::Peers;
-use tokio::sync::{Semaphore, broadcast, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -29,13 +31,15 @@ use uuid::Uuid;
 use crate::backup::exports::Exports;
 use crate::call::{Answer, Ask, CALL_VERSION, Call, Done, Live, Work};
 use crate::deliveries::{Deliveries, DeliveryRules};
-use crate::facts::Survey;
+use crate::facts::{Certificates, Survey};
 use crate::format::{RaiseError, Release};
 use crate::gauges;
 use crate::history::deliveries::MessageDeliveries;
 use crate::history::{self, HistoryQuery, Page};
 use crate::layout::driver;
-use crate::layout::removal::{self, Risk};
+use crate::layout::evenness::Rules;
+use crate::layout::removal::{self, Rest, Risk};
+use crate::layout::service::{self, Obstacle};
 use crate::media::blobs::{BlobError, Blobs};
 use crate::media::store::{MediaConfig, MediaStore};
 use crate::membership::{Excluded, Membership, MembershipConfig};
@@ -43,7 +47,8 @@ use crate::owner::hosting::{Owners, hand_over_lead};
 use crate::owner::pace::{Pacer, Slots};
 use crate::owner::{FETCH_PATIENCE, NodeContext, OPERATION_PATIENCE};
 use crate::retention::Retention;
-use crate::router::{Router, Vitals};
+use crate::rewrap;
+use crate::router::{About, Readiness, Router, Vitals};
 use crate::secrets::Secrets;
 use crate::stream::gather::STREAMED_FOR;
 use crate::stream::{StreamAsk, StreamDone};
@@ -58,17 +63,19 @@ const WORK_WAIT: Duration = Duration::from_secs(10);
 /// How many downloads of media from the network run at once on a node; each holds a few pieces in memory.
 const MOST_DOWNLOADS: usize = 32;
 
-/// How often a node looks at its own record, when nothing is heard of it.
-const OWN_RECORD_CHECK: Duration = Duration::from_secs(2);
-
 /// What a node brings to its cluster.
 pub struct ClusterConfig {
     pub release: Release,
     pub membership: MembershipConfig,
     pub secrets: Secrets,
+    pub certificates: Certificates,
     pub network: Arc<dyn Network>,
     pub suffixes: Suffixes,
     pub session_starts_per_second: u32,
+    /// How long a node that is drained says that it is not ready before its leads go.
+    pub drain_wait: Duration,
+    /// Whether leads move by themselves when one node has much more to do than the others.
+    pub balance_leads: bool,
     pub attempter: Attempter,
     pub retry_schedule: RetrySchedule,
     pub delivery_rules: DeliveryRules,
@@ -94,18 +101,6 @@ pub struct CallContext {
     pub deadline: Instant,
 }
 
-/// What `/readyz` says (supplement 27).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Readiness {
-    /// The stores work and every group of this node runs.
-    pub store: bool,
-    /// The node is a member and knows a directory that is young enough.
-    pub cluster: bool,
-    /// Every shard that is placed here has a leader.
-    pub leases: bool,
-    pub draining: bool,
-}
-
 /// One node's view of the cluster.
 pub struct Cluster {
     node: NodeId,
@@ -117,6 +112,8 @@ pub struct Cluster {
     exports: Arc<Exports>,
     /// Set when the process is about to end.
     stopping: AtomicBool,
+    /// How many drains have come to their end since the start.
+    drains: watch::Sender<u64>,
     excluded: watch::Sender<Option<Excluded>>,
     stop: CancellationToken,
     tasks: parking_lot::Mutex<Vec<JoinHandle<()>>>,
@@ -134,14 +131,22 @@ impl Cluster {
         let directory = Directory::open(node, &host, peers.clone()).await?;
         let owners = Arc::new(Owners::default());
         let blobs = Blobs::start(config.media.blobs.clone(), host.clone(), peers.clone(), directory.clone()).await?;
-        let router = Router::new(
+        let about = About {
             node,
-            config.release,
+            release: config.release,
+            master_keys: config.secrets.known(),
+            certificates: config.certificates,
+            drain_wait: config.drain_wait,
+        };
+        let pacer = Arc::new(Pacer::new(config.session_starts_per_second));
+        let router = Router::new(
+            about,
             host.clone(),
             peers.clone(),
             directory.clone(),
             owners.clone(),
             blobs.clone(),
+            pacer.clone(),
         );
         let exports = Exports::start(host.clone(), peers, directory.clone());
         let secrets = Arc::new(config.secrets);
@@ -160,7 +165,7 @@ impl Cluster {
             network: config.network,
             secrets,
             suffixes: config.suffixes,
-            pacer: Pacer::new(config.session_starts_per_second),
+            pacer,
             slots: Slots::new(config.membership.own.max_channels),
             deliveries,
             media: Arc::new(media),
@@ -179,6 +184,7 @@ impl Cluster {
             router,
             exports,
             stopping: AtomicBool::new(false),
+            drains: watch::Sender::new(0),
             excluded: watch::Sender::new(None),
             stop: stop.clone(),
             tasks: parking_lot::Mutex::default(),
@@ -187,18 +193,20 @@ impl Cluster {
             config: config.membership,
             host,
             directory: directory.clone(),
-            context,
+            context: context.clone(),
             owners,
             stop: stop.clone(),
         });
-        let joining = tokio::spawn(join(membership, cluster.excluded.clone(), stop.clone()));
+        let joining = tokio::spawn(place::join(membership, cluster.excluded.clone(), stop.clone()));
         let trimming = tokio::spawn(directory.clone().keep_trimmed(config.deletion_grace, stop.clone()));
         let knowing = tokio::spawn(directory.clone().keep_members(stop.clone()));
-        let moving = tokio::spawn(driver::run(directory.clone(), cluster.router.clone(), stop.clone()));
+        let evenness = Rules::new(config.balance_leads);
+        let moving = tokio::spawn(driver::run(directory.clone(), cluster.router.clone(), evenness, stop.clone()));
+        let rewrapping = tokio::spawn(rewrap::run(directory.clone(), context.secrets.clone(), stop.clone()));
         let refreshing = tokio::spawn(directory.keep_fresh(stop.clone()));
         let gauging = tokio::spawn(gauges::keep(cluster.clone(), cluster.owners.clone(), stop.clone()));
-        let following = tokio::spawn(follow_own_record(cluster.clone(), stop));
-        *cluster.tasks.lock() = vec![joining, knowing, moving, refreshing, trimming, gauging, following];
+        let following = tokio::spawn(place::follow_own_record(cluster.clone(), stop));
+        *cluster.tasks.lock() = vec![joining, knowing, moving, rewrapping, refreshing, trimming, gauging, following];
         Ok(cluster)
     }
 
@@ -220,37 +228,39 @@ impl Cluster {
         &self.context.secrets
     }
 
+    /// A data key for a new customer, under the cluster's master key.
+    ///
+    /// # Errors
+    /// 503 until there is a cluster; `internal_error` on a node that lacks its master key, and is about to end.
+    pub fn new_data_key(&self, customer: CustomerId) -> Result<WrappedKey, ApiError> {
+        let cluster = self.directory.read(|state| state.cluster.clone()).ok_or_else(ApiError::no_leader)?;
+        self.secrets().new_data_key(cluster.master(), customer).map_err(|error| {
+            tracing::error!(%error, "a data key cannot be sealed");
+            ApiError::internal_error()
+        })
+    }
+
     pub(crate) fn media_store(&self) -> &MediaStore {
         &self.context.media
     }
 
     pub fn readiness(&self) -> Readiness {
-        // What the directory takes for a node that has yet to start is none that a plan may count upon.
-        let (formed, member) = self.directory.read(|state| {
-            let own = state.nodes.get(&self.node);
-            (state.cluster.is_some(), own.is_some_and(|own| own.state != NodeState::Joining))
-        });
-        Readiness {
-            store: self.host.health().is_ready(),
-            cluster: self.directory.is_fresh() && formed && member,
-            leases: formed && self.leaderless() == 0,
-            draining: self.router.is_draining(),
-        }
+        self.router.readiness()
     }
 
     /// How many of the shards that are placed here have no leader that this node knows.
     pub(crate) fn leaderless(&self) -> usize {
-        let led = |shard: ShardId| self.host.group(shard).is_some_and(|group| group.leader().is_some());
-        self.directory.read(|state| {
-            // A replica that is about to join its group takes nothing away from this node.
-            let here = state.placement.values().filter(|place| place.settled && place.replicas.contains(&self.node));
-            here.filter(|place| !led(place.shard)).count()
-        })
+        self.router.leaderless()
     }
 
     /// The disk under this node's data folder.
     pub(crate) async fn disk(&self) -> Option<DiskFacts> {
         self.host.disk().await
+    }
+
+    /// Changes when this node has been drained: whoever it still serves should go to another one.
+    pub fn drains(&self) -> watch::Receiver<u64> {
+        self.drains.subscribe()
     }
 
     /// What is read out of the cluster for a backup.
@@ -287,11 +297,24 @@ impl Cluster {
         self.router.raise_format(&self.directory, audit, deadline).await
     }
 
-    /// Whether a node can be removed without a group losing its quorum, as far as can be told from who answers now.
+    /// Whether a node can be taken out of service, as far as can be told from who answers now.
+    ///
+    /// # Errors
+    /// Why not; with `force` fewer things speak against it.
+    pub async fn judge_drain(&self, node: NodeId, force: bool) -> Result<(), Obstacle> {
+        let vitals = self.vitals().await;
+        let ready = vitals.iter().filter(|(_, vitals)| vitals.is_ready()).map(|(node, _)| *node).collect();
+        let voters = self.directory.group().members().voters;
+        let nodes: Vec<_> = self.directory.read(|state| state.nodes.values().map(|node| (**node).clone()).collect());
+        service::judge(node, &nodes, &voters, &vitals.into_keys().collect(), &ready, force)
+    }
+
+    /// Whether a node can be removed without a group losing its quorum, as far as can be told from who answers now; and
+    /// what is left then.
     ///
     /// # Errors
     /// What would go wrong.
-    pub async fn judge_removal(&self, node: NodeId) -> Result<(), Risk> {
+    pub async fn judge_removal(&self, node: NodeId) -> Result<Rest, Risk> {
         let alive: BTreeSet<NodeId> = self.vitals().await.into_keys().collect();
         let voters = self.directory.group().members().voters;
         self.directory.read(|state| {
@@ -583,7 +606,10 @@ impl Cluster {
 
     /// Another voter that has caught up.
     async fn successor(&self, group_id: u16, group: &raft::group::Group) -> Option<NodeId> {
-        let others = group.members().voters.into_iter().filter(|node| *node != self.node);
+        let mut others: Vec<NodeId> = group.members().voters.into_iter().filter(|node| *node != self.node).collect();
+        // Not all to the same one.
+        let first = usize::from(group_id).checked_rem(others.len()).unwrap_or(0);
+        others.rotate_left(first);
         for node in others {
             if self.router.is_caught_up(node, group_id, group.applied()).await {
                 return Some(node);
@@ -629,49 +655,5 @@ impl Cluster {
             ask,
         };
         self.router.ask(call, deadline).await
-    }
-}
-
-/// Becomes a member, then hosts shards until the node stops.
-async fn join(membership: Arc<Membership>, excluded: watch::Sender<Option<Excluded>>, stop: CancellationToken) {
-    let becoming = async {
-        membership.form_directory().await;
-        membership.register().await?;
-        membership.make_cluster().await;
-        membership.check_master_key()
-    };
-    match stop.run_until_cancelled(becoming).await {
-        Some(Ok(())) => membership.host_shards().await,
-        Some(Err(reason)) => {
-            excluded.send_replace(Some(reason));
-        }
-        None => {}
-    }
-}
-
-/// Drains this node when its record says so, and undrains it; and excludes it when its record is gone for good. The leads
-/// go as each shard's owner sees it.
-async fn follow_own_record(cluster: Arc<Cluster>, stop: CancellationToken) {
-    let mut changes = cluster.directory.changes();
-    loop {
-        let (own, removed) = cluster.directory.read(|state| {
-            (state.nodes.get(&cluster.node).map(|node| node.state), state.removed.contains_key(&cluster.node))
-        });
-        if removed {
-            cluster.excluded.send_replace(Some(Excluded::Rejected(Rejection::NodeRemoved(cluster.node))));
-        }
-        let draining = own.is_some_and(|state| !state.leads() && state != NodeState::Joining);
-        cluster.router.set_draining(draining || cluster.stopping.load(Ordering::Acquire));
-        if draining {
-            cluster.hand_over_directory().await;
-        }
-        tokio::select! {
-            () = stop.cancelled() => return,
-            change = changes.recv() => match change {
-                Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
-                Err(broadcast::error::RecvError::Closed) => return,
-            },
-            () = tokio::time::sleep(OWN_RECORD_CHECK) => {}
-        }
     }
 }

@@ -2,10 +2,12 @@
 //! asked gathers it from all; one that does not answer in time is there with the reason.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use model::id::NodeId;
+use model::seal::MasterKeyId;
 use model::status::Status;
 use model::time::Timestamp;
 use raft::host::facts::HostFacts;
@@ -22,9 +24,26 @@ pub struct Facts {
     pub host: HostFacts,
     /// Its copy of the directory is young enough to act on.
     pub directory_is_fresh: bool,
+    /// The master keys that it was given, the one to be used from now on first. Earlier releases do not say.
+    #[serde(default)]
+    pub master_keys: Vec<MasterKeyId>,
+    /// The certificates that it shows and trusts. Earlier releases do not say.
+    #[serde(default)]
+    pub certificates: Vec<CertificateFacts>,
     /// Channels of the shards that it owns that were ever touched.
     pub channels: BTreeMap<Status, u64>,
 }
+
+/// A certificate of a node.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CertificateFacts {
+    /// The configuration key that names its file.
+    pub key: String,
+    pub expires_at: Timestamp,
+}
+
+/// Looks at the certificates of this node as they are now: one may be exchanged while it runs.
+pub type Certificates = Arc<dyn Fn() -> Vec<CertificateFacts> + Send + Sync>;
 
 /// What was heard of a node.
 #[derive(Clone, Debug)]
@@ -69,6 +88,8 @@ impl Router {
         Facts {
             vitals: self.own_vitals(),
             directory_is_fresh: self.directory_is_fresh(),
+            master_keys: self.about().master_keys.clone(),
+            certificates: (self.about().certificates)(),
             channels: self.channels_by_status(),
             host,
             // Last, so that it is as young as can be when it is heard.
@@ -82,6 +103,7 @@ pub(crate) mod tests {
     use raft::host::facts::GroupFacts;
 
     use super::*;
+    use crate::router::tests::vitals;
 
     pub(crate) fn heard_with(groups: Vec<GroupFacts>) -> Heard {
         let mut heard = heard(0, 0, 0);
@@ -90,19 +112,16 @@ pub(crate) mod tests {
     }
 
     fn heard(clock: i64, asked: i64, took: u64) -> Heard {
-        let vitals = Vitals {
-            version: String::new(),
-            format: Default::default(),
-            draining: false,
-            owns: Vec::new(),
-            sessions: 0,
-            connected: 0,
-            rss_bytes: 0,
-            started_at: Timestamp(0),
-        };
         let host = HostFacts { groups: Vec::new(), syncs: None, disk: None };
-        let facts =
-            Facts { vitals, clock: Timestamp(clock), host, directory_is_fresh: true, channels: BTreeMap::new() };
+        let facts = Facts {
+            vitals: vitals(),
+            clock: Timestamp(clock),
+            host,
+            directory_is_fresh: true,
+            master_keys: Vec::new(),
+            certificates: Vec::new(),
+            channels: BTreeMap::new(),
+        };
         Heard::new(facts, Timestamp(asked), Duration::from_millis(took))
     }
 

@@ -7,9 +7,10 @@ use metrics::gauge;
 use model::status::Status;
 use tokio_util::sync::CancellationToken;
 
-use crate::cluster::{Cluster, Readiness};
+use crate::cluster::Cluster;
 use crate::owner::NodeContext;
 use crate::owner::hosting::Owners;
+use crate::router::Readiness;
 use crate::router::rss_bytes;
 
 /// How often the gauges are set.

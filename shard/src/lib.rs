@@ -9,7 +9,9 @@
 //! - [`usage`]: what a customer uses, counted by channel and hour.
 //! - [`trace`]: what a request set going, for OpenTelemetry.
 //! - [`backup`]: the states of all groups, read out of a cluster that runs and fitted into a new one.
+//! - [`bucket`]: objects in an S3-compatible service.
 //! - [`retention`]: how long what is stored is kept.
+//! - [`secrets`]: sealing and opening; [`rewrap`]: the exchange of the master key.
 //! - [`layout`], [`membership`], [`router`]: where shards live, and how they are found. [`mod@format`]: what nodes of several
 //!   releases agree upon. [`facts`]: how each node is;
 //!   [`assessment`]: how their groups stand.
@@ -17,6 +19,7 @@
 mod answer;
 pub mod assessment;
 pub mod backup;
+pub mod bucket;
 mod buckets;
 pub mod call;
 pub mod cluster;
@@ -36,6 +39,7 @@ pub mod picture;
 pub mod projection;
 pub mod records;
 pub mod retention;
+pub mod rewrap;
 pub mod router;
 pub mod secrets;
 pub mod settings;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::id::{NodeId, ShardId};
+use model::seal::MasterKeyId;
 use model::time::Timestamp;
 use raft::directory::command::{Command, Rejection};
 use raft::directory::records::{ClusterRecord, NodeRecord, PlacementRecord};
@@ -59,9 +60,9 @@ pub enum Excluded {
     /// No other node speaks with this one.
     #[error("the other nodes refuse this one: {0}")]
     Refused(String),
-    /// It could neither open what the others have sealed nor seal what they could open.
-    #[error("is not the key that this cluster was formed with")]
-    MasterKey,
+    /// It could not open all that the others have sealed.
+    #[error("is not all that this cluster's secrets are sealed with: some are under the master key {0}")]
+    MasterKey(MasterKeyId),
 }
 
 /// What a node has to do with a shard.
@@ -173,6 +174,7 @@ impl Membership {
                     deployment_key: self.context.secrets.new_deployment_key(),
                     formed_at: Timestamp::now(),
                     format,
+                    exchange: None,
                 };
                 let placement = layout::place(self.config.shard_count, &nodes);
                 let deadline = Instant::now() + UPDATE_PATIENCE;
@@ -183,17 +185,13 @@ impl Membership {
         }
     }
 
-    /// Makes sure that this node opens what the cluster has sealed, before it leads anything.
+    /// Makes sure that this node opens all that the cluster has sealed, before it leads anything.
     ///
     /// # Errors
     /// [`Excluded::MasterKey`] when it does not.
     pub fn check_master_key(&self) -> Result<(), Excluded> {
-        let cluster = self.directory.read(|state| state.cluster.clone());
-        let opened = cluster.map(|cluster| self.context.secrets.deployment_key(&cluster.deployment_key));
-        match opened {
-            Some(Err(_)) => Err(Excluded::MasterKey),
-            Some(Ok(_)) | None => Ok(()),
-        }
+        let lacking = self.directory.read(|state| self.context.secrets.lacking(state));
+        lacking.map_or(Ok(()), |master| Err(Excluded::MasterKey(master)))
     }
 
     /// Hosts what the placement gives to this node, as it changes, until stopped. Returns when all owners have ended.

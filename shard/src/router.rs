@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -11,10 +10,12 @@ use futures::future::join_all;
 use model::error::ApiError;
 use model::format::Format;
 use model::id::{NodeId, ShardId};
+use model::seal::MasterKeyId;
 use model::status::Status;
 use model::time::Timestamp;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use raft::directory::Directory;
+use raft::directory::members::NodeState;
 use raft::directory::records::PlacementRecord;
 use raft::host::Host;
 use raft::transport::{Class, Handler, PeerError, Peers};
@@ -22,10 +23,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::answer;
 use crate::call::{Answer, Ask, CALL_VERSION, Call, Work};
-use crate::facts::Facts;
+use crate::facts::{Certificates, Facts};
 use crate::format::Release;
 use crate::media::blobs::Blobs;
 use crate::owner::hosting::Owners;
+use crate::owner::pace::Pacer;
 
 /// The service under which nodes ask owners.
 pub const SHARD_SERVICE: u16 = 257;
@@ -44,6 +46,9 @@ const WHOLE_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A replica that lacks more entries than this has not caught up.
 const CAUGHT_UP: u64 = 200;
+
+/// How long a node that has taken a lead warms up before it should be given the next one.
+const WARM_UP: Duration = Duration::from_secs(1);
 
 /// What is left of a call's time for the answer to travel back.
 const WAY_BACK: Duration = Duration::from_millis(50);
@@ -88,11 +93,61 @@ pub struct Vitals {
     pub connected: u64,
     pub rss_bytes: u64,
     pub started_at: Timestamp,
+    /// Of each shard with a replica here, what its log brought in a second of late. Earlier releases do not say.
+    #[serde(default)]
+    pub work: BTreeMap<ShardId, u64>,
+    /// It is ready (supplement 27). Earlier releases do not say, and were given leads whatever they would have said.
+    #[serde(default = "yes")]
+    pub ready: bool,
+    /// It has just taken a lead, or logs in the channels of leads that it took.
+    #[serde(default)]
+    pub warming_up: bool,
+}
+
+impl Vitals {
+    /// Whether its `/readyz` says so: balancers send requests to no other.
+    pub fn is_ready(&self) -> bool {
+        self.ready && !self.draining
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// What `/readyz` says (supplement 27).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Readiness {
+    /// The stores work and every group of this node runs.
+    pub store: bool,
+    /// The node is a member and knows a directory that is young enough.
+    pub cluster: bool,
+    /// Every shard that is placed here has a leader.
+    pub leases: bool,
+    pub draining: bool,
+}
+
+impl Readiness {
+    pub fn is_ready(&self) -> bool {
+        self.store && self.cluster && self.leases && !self.draining
+    }
+}
+
+/// What a node says of itself as long as it runs.
+pub struct About {
+    pub node: NodeId,
+    pub release: Release,
+    /// The master keys that it was given.
+    pub master_keys: Vec<MasterKeyId>,
+    pub certificates: Certificates,
+    /// How long it says that it is not ready before its leads go, for balancers to hear of it.
+    pub drain_wait: Duration,
 }
 
 /// The way to owners.
 pub struct Router {
     node: NodeId,
+    about: About,
     host: Arc<Host>,
     peers: Arc<Peers>,
     directory: Arc<Directory>,
@@ -101,31 +156,34 @@ pub struct Router {
     hints: RwLock<HashMap<ShardId, NodeId>>,
     /// To say whether a replica here has all its bytes.
     blobs: Arc<Blobs>,
-    draining: AtomicBool,
-    release: Release,
+    /// To say how busy this node is with channels that it took over.
+    pacer: Arc<Pacer>,
+    /// Since when it is to lead no more.
+    draining: Mutex<Option<Instant>>,
     started_at: Timestamp,
 }
 
 impl Router {
     pub fn new(
-        node: NodeId,
-        release: Release,
+        about: About,
         host: Arc<Host>,
         peers: Arc<Peers>,
         directory: Arc<Directory>,
         owners: Arc<Owners>,
         blobs: Arc<Blobs>,
+        pacer: Arc<Pacer>,
     ) -> Arc<Self> {
         let router = Arc::new(Self {
-            node,
+            node: about.node,
+            about,
             host,
             peers: peers.clone(),
             directory,
             owners,
             hints: RwLock::default(),
             blobs,
-            draining: AtomicBool::new(false),
-            release,
+            pacer,
+            draining: Mutex::default(),
             started_at: Timestamp::now(),
         });
         peers.serve(SHARD_SERVICE, router.clone());
@@ -185,11 +243,17 @@ impl Router {
 
     /// Whether this node says from now on that it cannot take leads.
     pub fn set_draining(&self, draining: bool) {
-        self.draining.store(draining, Ordering::Release);
+        let mut since = self.draining.lock();
+        *since = draining.then(|| since.unwrap_or_else(Instant::now));
     }
 
     pub fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Acquire)
+        self.draining.lock().is_some()
+    }
+
+    /// Whether it has said so for long enough that nobody sends it requests any more: its leads may go.
+    pub fn is_drained_of_callers(&self) -> bool {
+        self.draining.lock().is_some_and(|since| since.elapsed() >= self.about.drain_wait)
     }
 
     /// Whom to ask: the leader that the local replica knows, the last owner that answered, then each replica in turn.
@@ -257,7 +321,7 @@ impl Router {
         if !format.is_known() {
             return Err(format!("this release understands formats up to {}", Format::LATEST));
         }
-        let seal = self.release.seal.clone();
+        let seal = self.about.release.seal.clone();
         let sealing = tokio::task::spawn_blocking(move || seal(format));
         sealing.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
     }
@@ -320,18 +384,67 @@ impl Router {
         Status::ALL.into_iter().map(|status| (status, count(status))).collect()
     }
 
+    pub(crate) fn about(&self) -> &About {
+        &self.about
+    }
+
     pub(crate) fn own_vitals(&self) -> Vitals {
         let channels = self.channels_by_status();
         Vitals {
-            version: self.release.version.clone(),
+            version: self.about.release.version.clone(),
             format: Format::LATEST,
-            draining: self.draining.load(Ordering::Acquire),
+            draining: self.is_draining(),
             owns: self.owners.all().iter().map(|owner| owner.shard).collect(),
             sessions: channels.iter().filter(|(status, _)| status.runs()).map(|(_, count)| count).sum(),
             connected: channels.get(&Status::Connected).copied().unwrap_or(0),
             rss_bytes: rss_bytes(),
             started_at: self.started_at,
+            work: self.work(),
+            ready: self.readiness().is_ready(),
+            warming_up: self.is_warming_up(),
         }
+    }
+
+    pub(crate) fn readiness(&self) -> Readiness {
+        // What the directory takes for a node that has yet to start is none that a plan may count upon.
+        let (formed, member) = self.directory.read(|state| {
+            let own = state.nodes.get(&self.node);
+            (state.cluster.is_some(), own.is_some_and(|own| own.state != NodeState::Joining))
+        });
+        Readiness {
+            store: self.host.health().is_ready(),
+            cluster: self.directory.is_fresh() && formed && member,
+            leases: formed && self.leaderless() == 0,
+            draining: self.is_draining(),
+        }
+    }
+
+    /// How many of the shards that are placed here have no leader that this node knows.
+    pub(crate) fn leaderless(&self) -> usize {
+        let led = |shard: ShardId| self.host.group(shard).is_some_and(|group| group.leader().is_some());
+        self.directory.read(|state| {
+            // A replica that is about to join its group takes nothing away from this node.
+            let here = state.placement.values().filter(|place| place.settled && place.replicas.contains(&self.node));
+            here.filter(|place| !led(place.shard)).count()
+        })
+    }
+
+    fn work(&self) -> BTreeMap<ShardId, u64> {
+        let shards: Vec<ShardId> = self.directory.read(|state| state.placement.keys().copied().collect());
+        let work = |shard| Some((shard, self.host.group(shard)?.applied_per_second().round() as u64));
+        shards.into_iter().filter_map(work).collect()
+    }
+
+    fn is_warming_up(&self) -> bool {
+        let owned_since: HashMap<ShardId, Instant> =
+            self.owners.all().iter().map(|owner| (owner.shard, owner.since)).collect();
+        let shards: Vec<ShardId> = self.directory.read(|state| state.placement.keys().copied().collect());
+        let mut led = shards
+            .into_iter()
+            .filter(|shard| self.host.group(*shard).is_some_and(|group| group.leader() == Some(self.node)));
+        // A lead that has just come has no owner yet.
+        let is_new = |shard| owned_since.get(&shard).is_none_or(|since| since.elapsed() < WARM_UP);
+        self.pacer.backlog() > WARM_UP || led.any(is_new)
     }
 
     /// Whether another replica is up and has applied nearly all of a shard's log.
@@ -380,7 +493,7 @@ impl Handler for Router {
             Ok(Request::Seal(format)) => Response::Sealed(self.seal(format).await),
             Ok(Request::Facts) => Response::Facts(Box::new(self.own_facts().await)),
             // A node that is about to stop takes no lead.
-            Ok(Request::Applied(_)) if self.draining.load(Ordering::Acquire) => Response::Applied(None),
+            Ok(Request::Applied(_)) if self.is_draining() => Response::Applied(None),
             Ok(Request::Applied(shard)) => Response::Applied(self.host.group(shard).map(|group| group.applied())),
             Ok(Request::Whole(shard)) => {
                 let applied = self.host.group(shard).map(|group| group.applied());
@@ -399,4 +512,52 @@ pub(crate) fn rss_bytes() -> u64 {
     const PAGE: u64 = 4096;
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).map_or(0, |pages| pages * PAGE)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Of a node that has nothing to do.
+    pub(crate) fn vitals() -> Vitals {
+        Vitals {
+            version: String::new(),
+            format: Format::default(),
+            draining: false,
+            owns: Vec::new(),
+            sessions: 0,
+            connected: 0,
+            rss_bytes: 0,
+            started_at: Timestamp(0),
+            work: BTreeMap::new(),
+            ready: true,
+            warming_up: false,
+        }
+    }
+
+    #[test]
+    fn an_earlier_release_says_less_and_is_given_leads_all_the_same() {
+        #[derive(Serialize)]
+        struct Earlier {
+            version: &'static str,
+            draining: bool,
+            owns: Vec<ShardId>,
+            sessions: u64,
+            connected: u64,
+            rss_bytes: u64,
+            started_at: Timestamp,
+        }
+        let said = Earlier {
+            version: "0.1.0",
+            draining: false,
+            owns: vec![3],
+            sessions: 0,
+            connected: 0,
+            rss_bytes: 0,
+            started_at: Timestamp(0),
+        };
+        let said = rmp_serde::to_vec_named(&said).expect("plain fields are written");
+        let vitals: Vitals = rmp_serde::from_slice(&said).expect("what it lacks has a default");
+        assert!(vitals.ready && !vitals.warming_up && vitals.work.is_empty());
+    }
 }

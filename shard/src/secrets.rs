@@ -1,9 +1,13 @@
 //! Sealing at the owner and at the edge: what is secret is sealed before it is proposed, and opened where it is used.
 
+use std::time::Duration;
+
 use model::id::{CustomerId, EndpointId};
-use model::seal::{DataKey, Keyring, MasterKey, SealError, WrappedKey};
+use model::seal::{DataKey, Keyring, MasterKey, MasterKeyId, SealError, WrappedKey};
+use model::time::Timestamp;
 use model::webhook::default_secret;
-use raft::directory::records::{CustomerRecord, SealedKey};
+use raft::directory::records::{ClusterRecord, CustomerRecord, SealedKey};
+use raft::directory::state::DirectoryState;
 use uuid::Uuid;
 
 /// What the deployment's own key is sealed for.
@@ -22,21 +26,58 @@ pub fn headers_purpose(endpoint: EndpointId) -> String {
     format!("webhook-headers/{endpoint}")
 }
 
-/// The master key, and what is done with it.
+/// How long deliveries are signed with the former default secret too, once the master key was exchanged (supplement 20.2):
+/// receivers take over the new one meanwhile.
+pub const OVERLAP: Duration = Duration::from_secs(24 * 3600);
+
+/// The master keys that this node was given, and what is done with them.
+///
+/// What is sealed anew comes under the master key that the directory names ([`ClusterRecord::master`]), whichever of the
+/// two this node was given first: until the exchange begins, nodes that were not restarted yet know the former one alone.
 pub struct Secrets {
-    master: MasterKey,
     keyring: Keyring,
 }
 
 impl Secrets {
-    pub fn new(master: MasterKey) -> Self {
-        Self { keyring: Keyring::of(master.clone()), master }
+    pub fn new(keyring: Keyring) -> Self {
+        Self { keyring }
+    }
+
+    /// The master key that the operator wants from now on.
+    pub fn wanted(&self) -> MasterKeyId {
+        self.keyring.current.id()
+    }
+
+    /// All master keys that this node knows, the wanted one first.
+    pub fn known(&self) -> Vec<MasterKeyId> {
+        self.keyring.keys().map(MasterKey::id).collect()
+    }
+
+    /// The first master key that something is sealed under and that this node does not know.
+    pub fn lacking(&self, state: &DirectoryState) -> Option<MasterKeyId> {
+        state.sealed_under().into_keys().find(|master| self.keyring.key(*master).is_err())
+    }
+
+    /// A data key under another master key, and what it seals untouched.
+    ///
+    /// # Errors
+    /// When this node lacks one of the two master keys.
+    pub fn rewrap(&self, wrapped: &WrappedKey, customer: CustomerId, to: MasterKeyId) -> Result<WrappedKey, SealError> {
+        self.keyring.rewrap(wrapped, customer, to, rand::random())
+    }
+
+    /// As [`Secrets::rewrap`], for what is the whole deployment's.
+    ///
+    /// # Errors
+    /// Those.
+    pub fn rewrap_for_all(&self, key: &SealedKey, to: MasterKeyId) -> Result<WrappedKey, SealError> {
+        self.rewrap(&key.wrapped_by, CustomerId(Uuid::nil()), to)
     }
 
     /// Seals something of a customer. `purpose` names the kind and the record; opening needs the same.
     ///
     /// # Errors
-    /// When the customer's data key does not open with the present master key.
+    /// When the customer's data key does not open with a master key of this node.
     pub fn seal(&self, customer: &CustomerRecord, purpose: &str, plaintext: &[u8]) -> Result<Vec<u8>, SealError> {
         let key = self.keyring.unwrap(&customer.data_key, customer.id)?;
         Ok(key.seal(plaintext, purpose.as_bytes(), rand::random()))
@@ -51,24 +92,47 @@ impl Secrets {
     }
 
     /// A data key for a new customer.
-    pub fn new_data_key(&self, customer: CustomerId) -> WrappedKey {
-        self.master.wrap(&DataKey::new(rand::random()), customer, rand::random())
+    ///
+    /// # Errors
+    /// When this node lacks the cluster's master key.
+    pub fn new_data_key(&self, master: MasterKeyId, customer: CustomerId) -> Result<WrappedKey, SealError> {
+        Ok(self.keyring.key(master)?.wrap(&DataKey::new(rand::random()), customer, rand::random()))
     }
 
-    /// The secret that signs a customer's deliveries when the endpoint has none of its own (supplement 20.2).
-    pub fn default_webhook_secret(&self, customer: CustomerId) -> String {
-        default_secret(self.master.as_bytes(), customer)
+    /// The secrets that sign a customer's deliveries when the endpoint has none of its own (supplement 20.2 and 20.3).
+    /// The first is the one that counts, and the customer is shown; there is another while the operator exchanges the
+    /// master key, and for [`OVERLAP`] after it began.
+    ///
+    /// # Errors
+    /// When this node lacks the cluster's master key.
+    pub fn default_webhook_secrets(
+        &self,
+        cluster: &ClusterRecord,
+        customer: CustomerId,
+        now: Timestamp,
+    ) -> Result<Vec<String>, SealError> {
+        let present = self.keyring.key(cluster.master())?;
+        let overlaps = cluster.exchange.is_none_or(|exchange| {
+            // One that is about to begin, after one that ended long ago, is told by its key.
+            let is_next = self.wanted() != cluster.master();
+            is_next || now < exchange.began_at.plus(OVERLAP)
+        });
+        let others = self.keyring.keys().filter(|key| overlaps && key.id() != present.id());
+        Ok(std::iter::once(present).chain(others).map(|key| default_secret(key.as_bytes(), customer)).collect())
     }
 
-    /// A new key for the deployment.
+    /// A new key for the deployment of a new cluster.
     pub fn new_deployment_key(&self) -> SealedKey {
         let secret: [u8; 32] = rand::random();
-        self.seal_for_all(&secret, DEPLOYMENT)
+        seal_for_all(&self.keyring.current, &secret, DEPLOYMENT)
     }
 
     /// Seals the private key of the cluster's authority, in PEM.
-    pub fn seal_authority(&self, key_pem: &str) -> SealedKey {
-        self.seal_for_all(key_pem.as_bytes(), AUTHORITY)
+    ///
+    /// # Errors
+    /// When this node lacks the cluster's master key.
+    pub fn seal_authority(&self, master: MasterKeyId, key_pem: &str) -> Result<SealedKey, SealError> {
+        Ok(seal_for_all(self.keyring.key(master)?, key_pem.as_bytes(), AUTHORITY))
     }
 
     /// Opens what [`Secrets::seal_authority`] sealed.
@@ -77,15 +141,6 @@ impl Secrets {
     /// When it was sealed under another master key.
     pub fn open_authority(&self, key: &SealedKey) -> Result<String, SealError> {
         String::from_utf8(self.open_for_all(key, AUTHORITY)?).map_err(|_| SealError::Damaged)
-    }
-
-    /// Seals what is the whole deployment's, and no customer's.
-    fn seal_for_all(&self, plaintext: &[u8], purpose: &[u8]) -> SealedKey {
-        let key = DataKey::new(rand::random());
-        SealedKey {
-            wrapped_by: self.master.wrap(&key, CustomerId(Uuid::nil()), rand::random()),
-            sealed: key.seal(plaintext, purpose, rand::random()),
-        }
     }
 
     fn open_for_all(&self, key: &SealedKey, purpose: &[u8]) -> Result<Vec<u8>, SealError> {
@@ -98,5 +153,66 @@ impl Secrets {
     /// When the cluster was formed under another master key.
     pub fn deployment_key(&self, key: &SealedKey) -> Result<Vec<u8>, SealError> {
         self.open_for_all(key, DEPLOYMENT)
+    }
+}
+
+/// Seals what is the whole deployment's, and no customer's.
+fn seal_for_all(master: &MasterKey, plaintext: &[u8], purpose: &[u8]) -> SealedKey {
+    let key = DataKey::new(rand::random());
+    SealedKey {
+        wrapped_by: master.wrap(&key, CustomerId(Uuid::nil()), rand::random()),
+        sealed: key.seal(plaintext, purpose, rand::random()),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use model::format::Format;
+    use raft::directory::secrets::MasterExchange;
+
+    use super::*;
+
+    fn cluster(secrets: &Secrets, exchange: Option<MasterExchange>) -> ClusterRecord {
+        ClusterRecord {
+            cluster_id: Uuid::nil(),
+            shard_count: 1,
+            slots: ClusterRecord::even_slots(1),
+            deployment_key: secrets.new_deployment_key(),
+            formed_at: Timestamp(0),
+            format: Format::LATEST,
+            exchange,
+        }
+    }
+
+    #[test]
+    fn two_default_secrets_sign_from_the_first_restart_until_a_day_after_the_exchange_began() {
+        let (old, new) = (MasterKey::new([1; 32]), MasterKey::new([2; 32]));
+        let customer = CustomerId(Uuid::from_u128(1));
+        let before = Secrets::new(Keyring::of(old.clone()));
+        let both = Secrets::new(Keyring { current: new.clone(), previous: Some(old.clone()) });
+        let after = Secrets::new(Keyring::of(new.clone()));
+        let [of_old, of_new] = [&old, &new].map(|key| default_secret(key.as_bytes(), customer));
+        let exchange = |ended_at| Some(MasterExchange { from: old.id(), began_at: Timestamp(1_000), ended_at });
+        let day = i64::try_from(OVERLAP.as_millis()).unwrap();
+        let signed = |secrets: &Secrets, cluster: &ClusterRecord, now| {
+            secrets.default_webhook_secrets(cluster, customer, Timestamp(now)).unwrap()
+        };
+
+        let not_begun = cluster(&before, None);
+        assert_eq!(signed(&before, &not_begun, 0), [of_old.as_str()]);
+        assert_eq!(signed(&both, &not_begun, 0), [of_old.as_str(), of_new.as_str()]);
+        assert!(after.default_webhook_secrets(&not_begun, customer, Timestamp(0)).is_err());
+
+        let begun = cluster(&both, exchange(Some(Timestamp(2_000))));
+        assert_eq!(signed(&both, &begun, 1_000 + day - 1), [of_new.as_str(), of_old.as_str()]);
+        assert_eq!(signed(&both, &begun, 1_000 + day), [of_new.as_str()]);
+        assert_eq!(signed(&after, &begun, 1_000), [of_new.as_str()]);
+        assert!(before.default_webhook_secrets(&begun, customer, Timestamp(0)).is_err());
+
+        // The next exchange, long after the first: its own day has not begun.
+        let third = MasterKey::new([3; 32]);
+        let again = Secrets::new(Keyring { current: third.clone(), previous: Some(new) });
+        assert_eq!(signed(&again, &begun, 10 * day), [of_new, default_secret(third.as_bytes(), customer)]);
     }
 }

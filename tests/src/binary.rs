@@ -11,10 +11,18 @@ pub fn gateway() -> PathBuf {
     if let Some(path) = std::env::var_os("GATEWAY_BIN") {
         return path.into();
     }
+    beside("gateway")
+}
+
+/// Another program of this workspace, which lies beside the tests as the gateway does.
+///
+/// # Panics
+/// When it is not there.
+pub fn beside(name: &str) -> PathBuf {
     let running = std::env::current_exe().expect("a program knows its own path");
     // target/debug/deps/main_job-0123 or target/debug/gateway-bench
-    let found = running.ancestors().skip(1).take(2).map(|folder| folder.join("gateway")).find(|path| path.is_file());
-    found.unwrap_or_else(|| panic!("no gateway near {}: build it, or name it in GATEWAY_BIN", running.display()))
+    let found = running.ancestors().skip(1).take(2).map(|folder| folder.join(name)).find(|path| path.is_file());
+    found.unwrap_or_else(|| panic!("no {name} near {}: build it, or name a gateway in GATEWAY_BIN", running.display()))
 }
 
 /// What a command that ran to its end left.

@@ -77,9 +77,10 @@ impl Grown {
     }
 
     /// Runs `gateway restore` in the first place of a new cluster at the simulator of another one, of which the master
-    /// key is; what it said, and its nodes to come. None is started.
-    pub async fn restore(from: &Path, master_key_file: &Path, of: &Cluster) -> (Self, Finished) {
+    /// key is; what it said, and its nodes to come. None is started. `more` goes to the command.
+    pub async fn restore(from: &str, master_key_file: &Path, of: &Cluster, more: &[&str]) -> (Self, Finished) {
         let (from, key, of) = (from.to_owned(), master_key_file.to_owned(), of.dev());
+        let more: Vec<String> = more.iter().map(|arg| (*arg).to_owned()).collect();
         let restoring = move || {
             let room = Room::take();
             let mut temporary =
@@ -89,7 +90,8 @@ impl Grown {
             let (folder, base_port) = (temporary.path().to_owned(), room.base_port);
             let undertaker = Undertaker::of_processes(&folder, keep);
             let place = place(&folder, base_port, 1);
-            let mut args = vec!["restore".to_owned(), "--from".to_owned(), from.display().to_string()];
+            let mut args = vec!["restore".to_owned(), "--from".to_owned(), from];
+            args.extend(more);
             args.extend(["--master-key-file".to_owned(), key.display().to_string()]);
             args.extend(["--network".to_owned(), network_of(&of)]);
             args.extend(["--base-url".to_owned(), format!("http://{}", local(base_port + 1))]);

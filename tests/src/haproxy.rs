@@ -2,13 +2,13 @@
 
 use std::fs::File;
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 use crate::cluster::Cluster;
+use crate::sources::checkout;
 
 /// From its start to its listening.
 const START: Duration = Duration::from_secs(10);
@@ -28,7 +28,7 @@ impl Haproxy {
     /// # Panics
     /// When HAProxy is not installed.
     pub fn start(cluster: &Cluster) -> Self {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/haproxy/haproxy.cfg");
+        let path = checkout().join("deploy/haproxy/haproxy.cfg");
         let mut text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         for node in cluster.dev().nodes {
             let (deployed, own) = (format!("10.0.0.{}:8080", node.id), node.api.replace("http://", ""));
@@ -36,6 +36,10 @@ impl Haproxy {
             text = text.replace(&deployed, &own);
         }
         assert!(text.contains("bind :8080\n") && text.contains("maxconn 20000\n"), "{text}");
+        let user = "    user haproxy\n    group haproxy\n";
+        assert!(text.contains(user), "{text}");
+        // Tests need not be root's.
+        let text = text.replace(user, "");
         // Each connection takes two files, and a test may not raise how many it has.
         let text = text.replace("maxconn 20000\n", "maxconn 1000\n");
         Self::run(|port| text.replace("bind :8080\n", &format!("bind 127.0.0.1:{port}\n")))

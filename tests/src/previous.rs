@@ -9,6 +9,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::sources::checkout;
+
 /// Number and commit, below the lines of its comment.
 const RELEASE: &str = include_str!("../previous-release");
 
@@ -31,7 +33,7 @@ impl Previous {
     pub fn build() -> Option<Self> {
         let line = RELEASE.lines().find(|line| !line.starts_with('#')).expect("a release is named");
         let (number, commit) = line.split_once(' ').expect("a number and a commit");
-        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies in the repository");
+        let repository = checkout();
         if !repository.join(".git").exists() {
             return None;
         }
@@ -46,7 +48,7 @@ impl Previous {
             assert!(source.is_dir(), "{} names what is not there: remove it", marker.display());
         } else {
             let _ = fs::remove_file(&marker);
-            unpack(repository, number, commit, &source);
+            unpack(&repository, number, commit, &source);
             fs::write(&marker, commit).expect("the target folder can be written");
         }
         link_all(&present, &target.join("debug")).expect("what is compiled can be linked");

@@ -1,14 +1,21 @@
-//! The sources of all end-to-end tests, for tables that say which test shows what: a name that no test bears, or a word
-//! that none expects, is a mistake in the table.
+//! Where the sources are, and those of all end-to-end tests, for tables that say which test shows what: a name that no test
+//! bears, or a word that none expects, is a mistake in the table.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// The checkout that is tested. Cargo says which when it starts a test; who compiled it may have done so from another
+/// checkout, into a target folder that they share.
+pub fn checkout() -> PathBuf {
+    let member = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    Path::new(&member).parent().expect("every crate lies in the repository").to_owned()
+}
 
 pub struct Sources(Vec<String>);
 
 impl Sources {
     pub fn read() -> Self {
         let mut sources = Vec::new();
-        collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests"), &mut sources);
+        collect(&checkout().join("tests/tests"), &mut sources);
         Self(sources)
     }
 

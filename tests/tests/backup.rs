@@ -2,21 +2,28 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod bucket;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use bucket::{ACCESS_KEY_ID, SECRET_ACCESS_KEY, serve};
 use serde_json::{Value, json};
 use tests::binary::{self, Finished};
 use tests::cluster::{Cluster, Options};
 use tests::grown::Grown;
 use tests::http::string;
-use tests::media::{fetch, path, png, upload};
+use tests::media::{fetch, noise, path, png, upload};
 use tests::receiver::Receiver;
 use tests::tenant::{CONNECT, Paired, Tenant, number, text, wait_status};
 use tests::wait::{check, eventually, seconds};
+use tokio::sync::Mutex;
 
 const SECRET: &str = "whsec_of-a-cluster-that-is-gone";
+
+/// Each test takes room for two clusters, and the machine has no more: two tests at once would wait for each other.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
 /// Runs a command that needs no cluster.
 async fn gateway(folder: &Path, args: &[&str]) -> Finished {
@@ -52,6 +59,7 @@ fn copy_of(backup: &Path, name: &str) -> PathBuf {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_of_three_is_restored_into_one_node_and_grows_and_a_person_connects_its_channels() {
+    let _turn = ONE_AT_A_TIME.lock().await;
     let source = Cluster::start(Options::default()).await;
     let tenant = Tenant::new(&source).await;
     let receiver = Receiver::start().await;
@@ -109,7 +117,7 @@ async fn a_cluster_of_three_is_restored_into_one_node_and_grows_and_a_person_con
     let middle = content.len() / 2;
     content[middle] ^= 1;
     fs::write(&file, content).unwrap();
-    let (_, refused) = Grown::restore(&damaged, &master_key, &source).await;
+    let (_, refused) = Grown::restore(&damaged.display().to_string(), &master_key, &source, &[]).await;
     assert!(refused.code() == Some(2) && refused.stderr.contains("group-0000.state"), "{refused:?}");
     let short = copy_of(&backup, "short");
     let file = fs::File::options().write(true).open(short.join("group-0003.state")).unwrap();
@@ -119,14 +127,21 @@ async fn a_cluster_of_three_is_restored_into_one_node_and_grows_and_a_person_con
     fs::remove_file(short.join("manifest.json")).unwrap();
     let refused = gateway(folder.path(), &["backup", "verify", &short.display().to_string()]).await;
     assert!(refused.code() == Some(2) && refused.stderr.contains("manifest.json: is missing"), "{refused:?}");
+    let changed = copy_of(&backup, "changed");
+    let text = fs::read_to_string(changed.join("manifest.json")).unwrap();
+    let cluster_id = manifest["cluster_id"].as_str().unwrap();
+    let text = text.replace(cluster_id, &uuid::Uuid::new_v4().to_string());
+    fs::write(changed.join("manifest.json"), text).unwrap();
+    let refused = gateway(folder.path(), &["backup", "verify", &changed.display().to_string()]).await;
+    assert!(refused.code() == Some(2) && refused.stderr.contains("manifest.json: is damaged"), "{refused:?}");
     let other_key = folder.path().join("other.key");
     fs::write(&other_key, "ab".repeat(32)).unwrap();
-    let (other, refused) = Grown::restore(&backup, &other_key, &source).await;
+    let (other, refused) = Grown::restore(&to_folder, &other_key, &source, &[]).await;
     assert!(refused.code() == Some(2) && refused.stderr.contains("another master key"), "{refused:?}");
     assert!(!other.dir(1).join("data").exists() && !other.dir(1).join("gateway.toml").exists());
     drop(other);
 
-    let (mut restored, said) = Grown::restore(&backup, &master_key, &source).await;
+    let (mut restored, said) = Grown::restore(&to_folder, &master_key, &source, &[]).await;
     let said = said.succeeded().stdout;
     assert!(said.contains("channels that wait for `connect`: 2"), "{said}");
     restored.run(1, 1);
@@ -157,10 +172,17 @@ async fn a_cluster_of_three_is_restored_into_one_node_and_grows_and_a_person_con
 
     // It grows into a cluster of another size, and still nobody logs in.
     restored.join(1, 2).await;
-    restored.settled(2, 2, &[]).await;
+    restored.join(2, 3).await;
+    restored.settled(3, 3, &[]).await;
     assert_eq!(logins(first.number.clone()).await, logged_in);
-    let got = fetch(&tenant.api(2), &path(&media), &[]).await;
+    let got = fetch(&tenant.api(3), &path(&media), &[]).await;
     assert!(got.status == 200 && got.body == bytes, "{}", got.status);
+
+    // Both ends of it are on record, the one in the backup itself.
+    let log = restored.operator(3).get("/v1/admin/audit-log?since=2020-01-01T00:00:00Z&limit=100").await.expect(200);
+    for action in ["backup.taken", "cluster.restored"] {
+        assert!(log["data"].as_array().unwrap().iter().any(|entry| entry["action"] == action), "{action}: {log}");
+    }
 
     // A person decides.
     tenant.api(2).act(&first.path("/connect")).await.expect(202);
@@ -177,4 +199,77 @@ async fn a_cluster_of_three_is_restored_into_one_node_and_grows_and_a_person_con
     assert_eq!(tenant.simulator().stat("conflicts").await, 0);
     let row = tenant.api(1).get(&format!("/v1/channels/{}", second.id)).await.expect(200);
     assert_eq!(row["status"], "stopped_by_user", "{row}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_in_a_bucket_is_verified_and_restored_from_there() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let source = Cluster::start(Options::nodes(1)).await;
+    let tenant = Tenant::new(&source).await;
+    let channel = tenant.channel("Pictures").await;
+    // More than one part of an upload.
+    let bytes = noise(6_000_000, 3);
+    let media = upload(&tenant.any(), &channel, "a/b", bytes.clone()).await;
+
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("backups")).unwrap();
+    let secret = folder.path().join("s3.key");
+    fs::write(&secret, format!("{SECRET_ACCESS_KEY}\n")).unwrap();
+    let (endpoint, secret) = (format!("--s3-endpoint={}", serve(folder.path()).await), secret.display().to_string());
+    let secret = format!("--s3-secret-access-key-file={secret}");
+    let id = format!("--s3-access-key-id={ACCESS_KEY_ID}");
+    let settings = [endpoint.as_str(), id.as_str(), secret.as_str(), "--s3-allow-http"];
+    let place = "s3://backups/of/today";
+    fn with<'a>(args: &[&'a str], settings: &[&'a str]) -> Vec<&'a str> {
+        [args, settings].concat()
+    }
+
+    let refused = source.command(&["backup", "--to", place]).await;
+    assert!(refused.code() == Some(2) && refused.stderr.contains("--s3-endpoint"), "{refused:?}");
+    source.command(&with(&["backup", "--to", place], &settings)).await.succeeded();
+    let again = source.command(&with(&["backup", "--to", place], &settings)).await;
+    assert!(again.code() == Some(2) && again.stderr.contains("is not empty"), "{again:?}");
+    let verified = gateway(folder.path(), &with(&["backup", "verify", place], &settings)).await.succeeded();
+    assert!(verified.stdout.starts_with("whole: "), "{}", verified.stdout);
+
+    // What a bucket gives back is believed no more than a disk.
+    let object = folder.path().join("backups/of/today/group-0005.state");
+    let whole = fs::read(&object).unwrap();
+    let mut damaged = whole.clone();
+    *damaged.last_mut().unwrap() ^= 1;
+    fs::write(&object, damaged).unwrap();
+    let refused = gateway(folder.path(), &with(&["backup", "verify", place], &settings)).await;
+    assert!(refused.code() == Some(2) && refused.stderr.contains("today/group-0005.state"), "{refused:?}");
+    fs::write(&object, whole).unwrap();
+
+    // The node takes one by itself, too.
+    let operator = source.operator(1, &tenant.client);
+    let own = folder.path().join("own").display().to_string();
+    for wrong in ["own", "s3://backups/of/tomorrow"] {
+        let refused = operator.post("/v1/admin/backup", json!({ "to": wrong })).await;
+        refused.expect_error(400, "bad_request");
+    }
+    let begun = operator.post("/v1/admin/backup", json!({ "to": own })).await.expect(202);
+    let path_of_job = format!("/v1/admin/backup/jobs/{}", string(&begun["job_id"]));
+    eventually("the job is done", seconds(60), async || {
+        let job = operator.get(&path_of_job).await.expect(200);
+        check(job["state"] == "done", job.to_string())
+    })
+    .await;
+    gateway(folder.path(), &["backup", "verify", &own]).await.succeeded();
+
+    let master_key = source.data().join("master.key");
+    let node = source.node_ids()[0];
+    source.kill(node);
+    let (mut restored, said) = Grown::restore(place, &master_key, &source, &with(&["--json"], &settings)).await;
+    let said: Value = serde_json::from_str(&said.succeeded().stdout).expect("one JSON value and nothing besides");
+    assert!(
+        said["node"] == 1 && said["channels_stopped"].is_u64() && said["operator_token_file"].is_string(),
+        "{said}"
+    );
+    restored.run(1, 1);
+    restored.cluster.wait_ready(1, &restored.client).await;
+    let api = restored.cluster.api(1, &restored.client).with_key(&tenant.key);
+    let got = fetch(&api, &path(&media), &[]).await;
+    assert!(got.status == 200 && got.body == bytes, "{}", got.status);
 }

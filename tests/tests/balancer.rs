@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use chrono::Datelike;
 use rcgen::{CertificateParams, KeyPair};
 use reqwest::{Client, Method, Version};
 use serde_json::{Value, json};
@@ -142,10 +143,13 @@ async fn behind_a_balancer_a_drain_fails_nothing_and_a_kill_only_what_is_asked_a
     load.end().await;
 }
 
-/// A certificate of its own authority for this machine; gives what clients trust.
-fn write_certificate(folder: &Path) -> reqwest::Certificate {
+/// A certificate of its own authority for this machine, which expires in so many days; gives what clients trust.
+fn write_certificate(folder: &Path, days: u64) -> reqwest::Certificate {
     let key = KeyPair::generate().unwrap();
-    let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    let end = (chrono::Utc::now() + chrono::Days::new(days)).date_naive();
+    let part = |number: u32| u8::try_from(number).unwrap();
+    params.not_after = rcgen::date_time_ymd(end.year(), part(end.month()), part(end.day()));
     let certificate = params.self_signed(&key).unwrap();
     // A renewal replaces one file after the other, with time between.
     std::fs::write(folder.join("api.key"), key.serialize_pem()).unwrap();
@@ -163,7 +167,7 @@ fn trusting(certificate: &reqwest::Certificate, from: Ipv4Addr) -> Client {
 #[tokio::test]
 async fn https_takes_up_a_renewed_certificate_and_proxy_headers_name_the_client() {
     let folder = tempfile::tempdir().unwrap();
-    let first = write_certificate(folder.path());
+    let first = write_certificate(folder.path(), 20);
     let file = |name: &str| folder.path().join(name).display().to_string();
     // The balancer comes from an address of its own, so that whoever else asks is no balancer.
     let options = Options::nodes(1)
@@ -204,13 +208,23 @@ async fn https_takes_up_a_renewed_certificate_and_proxy_headers_name_the_client(
     })
     .await;
 
-    let second = write_certificate(folder.path());
+    let said_of_certificates = async || {
+        let checked = operator.get("/v1/admin/check").await.expect(200);
+        let checks = checked["checks"].as_array().unwrap().iter();
+        checks.filter(|row| row["check"] == "certificates").cloned().collect::<Vec<Value>>()
+    };
+    let said = said_of_certificates().await;
+    let message = said[0]["message"].as_str().unwrap();
+    assert!(said[0]["level"] == "warning" && message.contains("api.tls.cert_file of node 1 expires soon"), "{said:?}");
+
+    let second = write_certificate(folder.path(), 200);
     eventually("the renewed certificate is shown", seconds(20), async || {
         let asked = trusting(&second, Ipv4Addr::LOCALHOST).get(url(port)).send().await;
         asked.map(drop).map_err(|error| format!("{error:?}"))
     })
     .await;
     assert!(trusting(&first, Ipv4Addr::LOCALHOST).get(url(port)).send().await.is_err());
+    assert_eq!(said_of_certificates().await[0]["level"], "ok");
     std::fs::write(folder.path().join("api.pem"), "no certificate").unwrap();
     eventually("the log says that a file is wrong", seconds(20), async || {
         let log = std::fs::read_to_string(cluster.node(1).log).unwrap();

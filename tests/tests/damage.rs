@@ -11,6 +11,7 @@ use serde_json::json;
 use tests::binary::{self, Finished};
 use tests::cluster::{Cluster, Options};
 use tests::http::{Api, client};
+use tests::wait::{check, eventually};
 
 /// For a node to notice what is wrong with its files, on a busy machine.
 const NOTICED: Duration = Duration::from_secs(90);
@@ -54,6 +55,13 @@ async fn run(cluster: &Cluster) -> Finished {
     let config = folder.join(format!("node-{VICTIM}.toml"));
     let args = vec!["run".to_owned(), format!("--config={}", config.display())];
     tokio::task::spawn_blocking(move || binary::run(&args, &folder, NOTICED)).await.unwrap()
+}
+
+/// What a node has written down of the victim's log.
+fn heard(cluster: &Cluster, node: u64) -> Vec<u8> {
+    let entries = fs::read_dir(cluster.node(node).data.join("heard")).unwrap().map(|entry| entry.unwrap().path());
+    let of_victim = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with(&format!("{VICTIM}-"));
+    entries.into_iter().find(of_victim).map_or_else(Vec::new, |path| fs::read(path).unwrap())
 }
 
 fn customer(cluster: &Cluster, node: u64) -> Api {
@@ -138,7 +146,13 @@ async fn a_folder_that_was_put_back_from_an_older_copy_is_refused() {
     let older = cluster.data().join("older");
     copy(&folder, &older);
     cluster.restart(&[VICTIM]).await;
+    // When it started it told what the copy has, too.
+    let heard = heard(&cluster, 1);
     writes(&api, 20).await;
+    eventually("the others have heard how far it has synced", NOTICED, async || {
+        check(heard != self::heard(&cluster, 1), "nothing new")
+    })
+    .await;
     cluster.kill(VICTIM);
 
     let newest = cluster.data().join("newest");
@@ -150,8 +164,18 @@ async fn a_folder_that_was_put_back_from_an_older_copy_is_refused() {
     assert!(told.contains("put back from an older copy"), "{told}");
     writes(&api, 2).await;
 
+    // Whoever leads after this has never heard from the node. What was written down of it tells.
+    cluster.kill_all(&[1, 2]);
+    replace(&folder, &older);
+    cluster.restart(&[1, 2]).await;
+    let refused = run(&cluster).await;
+    let told = format!("{}{}", refused.stdout, refused.stderr);
+    assert_eq!(refused.code(), Some(3), "{told}");
+    assert!(told.contains("put back from an older copy") && told.contains("knows that this node had synced"), "{told}");
+
     replace(&folder, &newest);
     cluster.restart(&[VICTIM]).await;
+    writes(&customer(&cluster, VICTIM), 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,15 +2,18 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use tests::binary;
+use tests::sources::checkout;
 use tests::wait::seconds;
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy").canonicalize().unwrap()
+    checkout().join("deploy")
 }
 
 /// All files below a folder with one of these endings.
@@ -98,7 +101,11 @@ fn machine(root: &Path) {
         ("operator.token", "only-for-this-test".to_owned()),
     ];
     for (name, text) in written {
-        std::fs::write(etc.join(name), text).unwrap();
+        let path = etc.join(name);
+        std::fs::write(&path, text).unwrap();
+        if !name.ends_with(".pem") {
+            std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        }
     }
 }
 
@@ -118,5 +125,9 @@ fn every_example_of_a_configuration_passes_the_check() {
         let args = ["config", "check", "--config", config.to_str().unwrap()];
         let finished = binary::run(&args, temporary.path(), seconds(20));
         assert_eq!(finished.stdout.trim(), "ok", "{}: {finished:?}", path.display());
+        assert!(!data.exists(), "a check leaves nothing");
+        std::fs::set_permissions(etc.join("master.key"), Permissions::from_mode(0o644)).unwrap();
+        let refused = binary::run(&args, temporary.path(), seconds(20));
+        assert!(refused.code() == Some(2) && refused.stderr.contains("master.key"), "{refused:?}");
     }
 }

@@ -143,6 +143,43 @@ async fn a_node_that_stops_says_so_and_another_one_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drain_by_command_lets_balancers_notice_first_and_sends_streams_elsewhere_at_the_end() {
+    let cluster = Cluster::start(Options::default().arg("--set=drain.initial_wait=4s")).await;
+    let tenant = Tenant::new(&cluster).await;
+    let operator = cluster.operator(1, &tenant.client);
+    let owned = async || {
+        let nodes = operator.get("/v1/admin/nodes").await.expect(200);
+        let row = nodes["data"].as_array().unwrap().iter().find(|row| row["id"] == 2).unwrap().clone();
+        row["owns"].as_array().unwrap().len()
+    };
+    eventually("node 2 owns shards", seconds(30), async || check(owned().await > 0, "none".to_owned())).await;
+    let stream = EventSource::open(&tenant.api(2), "").await;
+
+    let asked = std::time::Instant::now();
+    operator.post("/v1/admin/nodes/2/drain", json!({})).await.expect(202);
+    eventually("balancers can notice", seconds(3), async || {
+        let answer = tenant.api(2).get("/readyz").await;
+        check(answer.status == 503, answer.text())
+    })
+    .await;
+    assert!(owned().await > 0 && asked.elapsed() < seconds(4), "it goes on as it was for so long");
+    tenant.api(2).get("/v1/account").await.expect(200);
+    let frame = stream.wait("the end", seconds(30), |frame| frame.is("stream.closing")).await;
+    assert_eq!(frame.json(), json!({ "reason": "drain" }));
+    assert!(asked.elapsed() >= seconds(4) && owned().await == 0, "after the wait, and when all was handed over");
+
+    // Who asks this node all the same is served, until the next drain.
+    let stays = EventSource::open(&tenant.api(2), "").await;
+    operator.post("/v1/admin/nodes/2/undrain", json!({})).await.expect(202);
+    eventually("node 2 is ready", seconds(30), async || {
+        let answer = tenant.api(2).get("/readyz").await;
+        check(answer.status == 200, answer.text())
+    })
+    .await;
+    assert!(!stays.has_ended());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_does_not_read_is_cut_off_and_holds_up_nobody() {
     let tenant = Tenant::new(&Cluster::start(Options::nodes(1)).await).await;
     let channel = tenant.paired("Overflowing").await;

@@ -2,36 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod bucket;
+
 use std::path::Path;
 
-use hyper_util::rt::TokioIo;
-use s3s::auth::SimpleAuth;
-use s3s::service::S3ServiceBuilder;
-use s3s_fs::FileSystem;
+use bucket::{ACCESS_KEY_ID, SECRET_ACCESS_KEY, serve};
 use serde_json::json;
 use tests::cluster::{Cluster, Options};
 use tests::http::string;
 use tests::media::{fetch, noise, path, upload};
 use tests::tenant::Tenant;
 use tests::wait::{check, eventually, seconds};
-use tokio::net::TcpListener;
-
-/// Serves a folder as buckets; gives the URL.
-async fn serve(folder: &Path) -> String {
-    let mut service = S3ServiceBuilder::new(FileSystem::new(folder).unwrap());
-    service.set_auth(SimpleAuth::from_single("the-key", "the-secret"));
-    let service = service.build();
-    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            let connection =
-                hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service.clone());
-            tokio::spawn(connection);
-        }
-    });
-    url
-}
 
 fn objects(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
@@ -55,8 +36,8 @@ async fn a_bucket_keeps_media_in_place_of_the_replicas() {
         .arg("--set=media.store=s3")
         .arg(&format!("--set=media.s3.endpoint={endpoint}"))
         .arg("--set=media.s3.bucket=media")
-        .arg("--set=media.s3.access_key_id=the-key")
-        .arg("--set=media.s3.secret_access_key=the-secret")
+        .arg(&format!("--set=media.s3.access_key_id={ACCESS_KEY_ID}"))
+        .arg(&format!("--set=media.s3.secret_access_key={SECRET_ACCESS_KEY}"))
         .arg("--set=media.s3.prefix=of/the/test")
         .arg("--set=media.s3.allow_http=true")
         .arg("--set=media.sweep_interval=1s")

@@ -95,6 +95,13 @@ fn certificate(grown: &Grown, id: u64, year: i32) -> (PathBuf, PathBuf) {
     (cert, key)
 }
 
+/// Where a place's configuration says that its node is reached.
+fn place_address(grown: &Grown, place: u16) -> String {
+    let config = std::fs::read_to_string(grown.dir(place).join("gateway.toml")).unwrap();
+    let line = config.lines().find(|line| line.starts_with("advertise = ")).unwrap();
+    line.split('"').nth(1).unwrap().to_owned()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_gets_in_but_with_a_token_of_its_own() {
     let mut grown = Grown::start().await;
@@ -112,14 +119,38 @@ async fn nobody_gets_in_but_with_a_token_of_its_own() {
     let (_, refused) = grown.try_join(&other, 1, &[]).await;
     assert!(refused.code() == Some(2) && refused.stderr.contains("not known"), "{}", refused.stderr);
     let tenant = Tenant::new(&grown.cluster).await;
-    let (_, refused) = grown.try_join(&tenant.key, 1, &[]).await;
+    let (third, refused) = grown.try_join(&tenant.key, 1, &[]).await;
     assert!(refused.code() == Some(2) && refused.stderr.contains("gwj_"), "{}", refused.stderr);
+
+    // What is wrong on its own machine is found before the token is used: the folder of another node, and a weight.
+    let theirs = grown.dir(third).join("data");
+    std::fs::create_dir_all(&theirs).unwrap();
+    std::fs::copy(grown.dir(1).join("data/identity.json"), theirs.join("identity.json")).unwrap();
+    let refused = grown.join_at(third, &token, 1, &[]).await;
+    assert!(refused.code() == Some(2) && refused.stderr.contains("belongs to node 1"), "{}", refused.stderr);
+    std::fs::remove_dir_all(&theirs).unwrap();
+    let refused = grown.join_at(third, &token, 1, &["--weight", "0"]).await;
+    assert!(refused.code() == Some(2) && refused.stderr.contains("node.weight"), "{}", refused.stderr);
+    let nodes = grown.operator(1).get("/v1/admin/nodes").await.expect(200);
+    assert_eq!(nodes["data"].as_array().unwrap().len(), 1, "{nodes}");
 
     // One token, one node; the same place may ask again.
     let (second, joined) = grown.try_join(&token, 1, &[]).await;
     assert!(joined.succeeded().stdout.contains("node 2 of a cluster of 2"));
     let (_, refused) = grown.try_join(&token, 1, &[]).await;
     assert!(refused.code() == Some(2) && refused.stderr.contains("let another node in"), "{}", refused.stderr);
+    let mode = std::fs::metadata(grown.dir(second).join("data")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700, "messages are not sealed there");
+    let log = grown.operator(1).get("/v1/admin/audit-log?limit=100").await.expect(200);
+    let address = place_address(&grown, second);
+    let entries = |action: &str| {
+        let all = log["data"].as_array().unwrap().iter().filter(|entry| entry["action"] == action);
+        all.filter(|entry| entry["target"]["type"] == "node").cloned().collect::<Vec<_>>()
+    };
+    let joined = entries("node.joined");
+    assert!(joined.len() == 1 && joined[0]["target"]["label"] == json!(address), "{log}");
+    let refused = entries("auth.failed");
+    assert!(refused.len() == 2 && refused.iter().all(|entry| entry["outcome"] == "failure"), "{log}");
     let again = grown.join_at(second, &token, 1, &[]).await;
     assert!(again.stderr.contains("holds a node's configuration already"), "{}", again.stderr);
 
@@ -141,8 +172,16 @@ async fn nobody_gets_in_but_with_a_token_of_its_own() {
     assert_eq!(grown.node_row(1, 2).await.unwrap()["member"], "joining");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dead_node_is_removed_and_replaced_under_a_new_id_and_its_old_folder_stays_out() {
+/// Somebody who has sent something.
+struct Customer {
+    tenant: Tenant,
+    channel: Paired,
+    to: String,
+    sent: Vec<String>,
+}
+
+/// Three nodes that have settled, and a customer of theirs.
+async fn three_with_a_customer() -> (Grown, Customer) {
     let mut grown = Grown::start().await;
     grown.join(1, 2).await;
     grown.join(1, 3).await;
@@ -151,7 +190,13 @@ async fn a_dead_node_is_removed_and_replaced_under_a_new_id_and_its_old_folder_s
     let channel = tenant.paired("Kept").await;
     let to = number();
     tenant.simulator().phone(&to, json!({})).await;
-    let mut sent = vec![send(&tenant, 1, &channel, &to, "before").await];
+    let sent = vec![send(&tenant, 1, &channel, &to, "before").await];
+    (grown, Customer { tenant, channel, to, sent })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_node_is_removed_and_replaced_under_a_new_id_and_its_old_folder_stays_out() {
+    let (mut grown, Customer { tenant, channel, to, mut sent }) = three_with_a_customer().await;
 
     // With one node down, the removal of another would leave nobody to agree.
     grown.kill(3);
@@ -187,6 +232,32 @@ async fn a_dead_node_is_removed_and_replaced_under_a_new_id_and_its_old_folder_s
     grown.operator(1).get("/v1/admin/nodes").await.expect(200);
     let late = grown.operator(1).delete("/v1/admin/nodes/3").await;
     late.expect_error(404, "not_found");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_node_that_made_the_cluster_makes_no_second_one_when_its_folder_is_lost() {
+    let (mut grown, Customer { tenant, channel, to, mut sent }) = three_with_a_customer().await;
+
+    // Its configuration names itself alone: the others came later.
+    grown.kill(1);
+    let first = grown.cluster.node(1);
+    std::fs::remove_dir_all(&first.data).unwrap();
+    grown.run(1, 1);
+    eventually("the node refuses the empty folder", seconds(30), async || {
+        let said = std::fs::read_to_string(&first.log).unwrap_or_default();
+        check(said.contains("is empty") && said.contains("join under a new id") && said.contains("gateway init"), said)
+    })
+    .await;
+    grown.cluster.note_gone(1);
+    assert!(!first.data.join("identity.json").exists());
+    sent.push(send(&tenant, 2, &channel, &to, "with two").await);
+
+    grown.operator(2).delete("/v1/admin/nodes/1").await.expect(202);
+    grown.settled(2, 2, &[1]).await;
+    grown.join(2, 4).await;
+    grown.settled(4, 3, &[1]).await;
+    sent.push(send(&tenant, 4, &channel, &to, "with its successor").await);
+    arrived(&tenant, &to, &sent).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,12 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
+use reqwest::Method;
 use serde_json::{Value, json};
 use tests::cluster::Cluster;
-use tests::http::{client, string};
+use tests::http::{client, string, try_answer};
 use tests::receiver::Receiver;
+use tests::sources::checkout;
 use tests::tenant::{Tenant, number, text};
 use tests::wait::{eventually, seconds};
 
@@ -81,7 +82,7 @@ fn queries(value: &Value, found: &mut Vec<String>) {
 }
 
 fn deployed(path: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy").join(path);
+    let path = checkout().join("deploy").join(path);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
@@ -98,6 +99,12 @@ async fn every_metric_says_what_it_is_and_those_that_are_asked_for_are_there() {
     receiver.wait_message("message.sent", &string(&sent["message_id"]), seconds(20)).await;
     let said = tenant.simulator().text(&ann, &channel.number, "hi", 1).await;
     receiver.wait_message("message.received", &said[0], seconds(20)).await;
+
+    // What strangers call a method is their own business.
+    for n in 0..=FEW {
+        let method = Method::from_bytes(format!("METHOD{n}").as_bytes()).unwrap();
+        try_answer(tenant.any().request(method, "/v1/channels")).await.unwrap();
+    }
 
     let mut asked = named_in(&deployed("prometheus/alerts.yml"));
     let dashboard: Value = serde_json::from_str(&deployed("grafana/gateway.json")).unwrap();

@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tests::cluster::Cluster;
 use tests::http::{client, string};
+use tests::sources::checkout;
 use tests::tenant::{Tenant, number};
 use tokio::process::Command;
 
@@ -50,7 +51,7 @@ async fn run(tool: &str, arguments: &[&str], folder: &Path, environment: &[(&str
 }
 
 fn sources() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("openapi")
+    checkout().join("tests/openapi")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,13 +4,15 @@
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use tests::binary::{Finished, run, run_with};
+use tests::binary::{Finished, gateway, run, run_with};
 use tests::cluster::{Cluster, Options, is_running, wait_gone};
 use tests::http::{answer, client, string, time};
+use tests::room::Room;
 use tests::tenant::{CONNECT, Tenant, number, text, wait_status};
 use tests::wait::{check, eventually, seconds};
 
@@ -197,7 +199,7 @@ async fn a_node_with_another_master_key_is_refused_before_it_leads_anything() {
     assert!(!refused.stderr.contains("owns the shard"), "{}", refused.stderr);
     assert_eq!(refused.code(), Some(2), "{}", refused.stderr);
     let line = refused.stderr.lines().last().unwrap_or_default();
-    assert!(line.contains("secrets.master_key") && line.contains("formed with"), "{line}");
+    assert!(line.contains("secrets.master_key_file") && line.contains("are under the master key"), "{line}");
     cluster.restart(&[3]).await;
 }
 
@@ -219,6 +221,7 @@ async fn a_wrong_configuration_is_one_line_that_names_the_key_and_exit_code_two(
     let fresh = format!("node.data_dir={}", data.display());
     let fine = checked(&good, &["--set", &fresh]).succeeded();
     assert_eq!(fine.stdout.trim(), "ok");
+    assert!(!data.exists(), "a check leaves nothing");
 
     // Changes of the file, and what the line must name.
     let text = std::fs::read_to_string(&good).unwrap();
@@ -256,6 +259,18 @@ async fn a_wrong_configuration_is_one_line_that_names_the_key_and_exit_code_two(
     // The example is a configuration that only wants its files.
     let example = run(&["config", "example"], folder.path(), SHORT).succeeded();
     assert!(example.stdout.contains("[node]"), "{}", example.stdout);
+
+    // An answer that nobody gets is an error, and so is a port at which nobody answers; both say what it is about.
+    let full = Stdio::from(std::fs::File::options().write(true).open("/dev/full").unwrap());
+    let lost = Command::new(gateway()).args(["config", "example"]).stdout(full).output().unwrap();
+    let said = String::from_utf8_lossy(&lost.stderr);
+    assert!(lost.status.code() == Some(1) && said.contains("standard output"), "{lost:?}");
+    let nobody = ["status", "--ops", "http://127.0.0.1:1", "--token", "0123456789abcdef"];
+    let nobody = run(&nobody, folder.path(), SHORT);
+    assert!(nobody.code() == Some(1) && nobody.stderr.contains("with --ops"), "{nobody:?}");
+    assert_eq!(nobody.stderr.matches("127.0.0.1:1/").count(), 1, "{nobody:?}");
+    let short = run(&["token", "--expires", "1s"], folder.path(), SHORT);
+    assert!(short.code() == Some(2) && short.stderr.contains("--expires"), "{short:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -349,8 +364,10 @@ async fn dev_stops_and_starts_its_nodes_and_takes_everything_down() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dev_names_the_port_that_is_taken_and_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let port = listener.local_addr().unwrap().port();
+    // None of the others may be taken by a connection that somebody makes meanwhile.
+    let room = tokio::task::spawn_blocking(Room::take).await.unwrap();
+    let port = room.base_port + 90;
+    let _listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
     for offset in [1, 101, 201, 90, 91] {
         let data = folder.path().join(format!("dev-{offset}")).display().to_string();
         let base = (port - offset).to_string();
@@ -373,4 +390,14 @@ async fn a_detached_cluster_in_the_same_folder_is_the_same_cluster_again() {
     cluster.command(&["dev", "--detach", "--nodes=1", &base]).await.succeeded();
     let request = tenant.any().request(Method::GET, &format!("/v1/channels/{channel}"));
     answer(request).await.expect(200);
+
+    // One node is well, though it can neither be lost nor be drained.
+    eventually("the cluster is well", seconds(30), async || {
+        let status = cluster.command(&["status"]).await;
+        check(status.code() == Some(0), format!("{status:?}"))
+    })
+    .await;
+    let checked = cluster.command(&["check"]).await;
+    assert!(checked.code() == Some(1) && checked.stdout.contains("a node cannot be lost now"), "{checked:?}");
+    expect_refusal(&cluster.command(&["drain", "1"]).await, &["no other node is ready", "stop this one"]);
 }

@@ -8,7 +8,7 @@ use tests::cluster::{Cluster, Options};
 use tests::http::string;
 use tests::receiver::{Receiver, Reply};
 use tests::tenant::{Tenant, number, text};
-use tests::wait::{eventually, seconds};
+use tests::wait::{check, eventually, seconds};
 
 /// Runs a command that must find nothing wrong, and gives what it shows.
 async fn shown(cluster: &Cluster, args: &[&str]) -> String {
@@ -42,7 +42,7 @@ async fn a_cluster_that_is_well_is_shown_whole() {
     tenant.paired("Sales").await;
 
     let status = wait_for(&cluster, &["status"], "the cluster is operational", |answer, code| {
-        answer["status"] == "operational" && code == Some(0)
+        answer["status"] == "operational" && answer["nodes"]["ready"] == 3 && code == Some(0)
     })
     .await;
     assert_eq!(status["nodes"], json!({ "ready": 3, "total": 3 }));
@@ -72,7 +72,18 @@ async fn a_cluster_that_is_well_is_shown_whole() {
     let check =
         wait_for(&cluster, &["check"], "a node can be lost", |answer, _| answer["can_lose_a_node"] == true).await;
     let checks: Vec<String> = check["checks"].as_array().unwrap().iter().map(|found| string(&found["check"])).collect();
-    for wanted in ["nodes", "shards", "lose_a_node", "fsync", "clock", "disk", "slots", "configuration"] {
+    for wanted in [
+        "nodes",
+        "shards",
+        "lose_a_node",
+        "fsync",
+        "clock",
+        "disk",
+        "slots",
+        "certificates",
+        "secrets",
+        "configuration",
+    ] {
         assert!(checks.iter().any(|check| check == wanted), "{wanted}: {checks:?}");
     }
 }
@@ -194,19 +205,56 @@ async fn a_node_that_is_away_is_a_row_that_says_so_and_no_other_can_be_lost() {
 
     // The first node of the file is gone: the command asks the next one.
     cluster.kill(1);
-    let check = wait_for(&cluster, &["check"], "no node can be lost", |answer, code| {
+    let found = wait_for(&cluster, &["check"], "no node can be lost", |answer, code| {
         code == Some(1) && answer["can_lose_a_node"] == false && answer["status"] == "degraded"
     })
     .await;
     let risks: Vec<&Value> =
-        check["checks"].as_array().unwrap().iter().filter(|found| found["check"] == "lose_a_node").collect();
-    assert_eq!(risks.len(), 2, "{check}");
+        found["checks"].as_array().unwrap().iter().filter(|row| row["check"] == "lose_a_node").collect();
+    assert_eq!(risks.len(), 2, "{found}");
     let (shards, code) = json_of(&cluster, &["shards"]).await;
     assert_eq!(code, Some(1));
     assert!(rows(&shards).iter().all(|shard| shard["leader"] != 1 && shard["can_lose"] == 0), "{shards}");
     let table = cluster.command(&["shards"]).await.stdout;
     assert!(table.contains("1(silent)"), "{table}");
 
-    cluster.restart(&[1]).await;
+    // Nothing is given to it, and no other one leaves without being forced.
+    let refused = async |args: &[&str], says: &str| {
+        let finished = cluster.command(args).await;
+        assert!(finished.code() == Some(2) && finished.stderr.contains(says), "{args:?}: {finished:?}");
+    };
+    let led_from_3 = rows(&shards).iter().find(|shard| shard["kind"] == "shard" && shard["leader"] == 3);
+    let led_from_3 = led_from_3.unwrap()["id"].to_string();
+    refused(&["shard", "move", &led_from_3, "--to", "1", "--wait"], "node 1 does not answer").await;
+    refused(&["drain", "2"], "node 1 should be there").await;
+    shown(&cluster, &["drain", "2", "--force", "--wait"]).await;
+    refused(&["drain", "3"], "no other node is ready").await;
+    refused(&["drain", "3", "--force"], "no other node is ready").await;
+    shown(&cluster, &["undrain", "2", "--wait"]).await;
+    let told = shown(&cluster, &["shard", "move", &led_from_3, "--to", "2", "--wait"]).await;
+    assert!(told.contains(&format!("node 2 leads shard {led_from_3}")), "{told}");
+
+    // Without a majority nothing can be changed, and everything can be looked at.
+    cluster.kill(2);
+    let status = wait_for(&cluster, &["status"], "the cluster is out", |answer, code| {
+        code == Some(1) && answer["status"] == "outage" && answer["nodes"] == json!({ "ready": 0, "total": 3 })
+    })
+    .await;
+    assert_eq!(status["shards"], json!({ "ready": 0, "total": 17 }));
+    for command in [&["nodes"][..], &["check"], &["shards"], &["keys"], &["audit", "tail"]] {
+        // What was confirmed a moment ago is not old yet.
+        eventually("it is shown, and said to be old", seconds(20), async || {
+            let told = cluster.command(command).await;
+            check(
+                !told.stdout.is_empty() && told.stderr.contains("no majority of the voting nodes"),
+                format!("{told:?}"),
+            )
+        })
+        .await;
+    }
+    let refused = cluster.command(&["drain", "3"]).await;
+    assert!(refused.code() == Some(1) && refused.stderr.contains("most of the cluster's voting nodes"), "{refused:?}");
+
+    cluster.restart(&[1, 2]).await;
     wait_for(&cluster, &["check"], "a node can be lost once more", |answer, _| answer["can_lose_a_node"] == true).await;
 }

@@ -43,8 +43,11 @@ async fn a_fourth_node_takes_its_share_and_gives_it_back_under_load_without_a_fa
     let plan = grown.operator(1).post("/v1/admin/layout/plan", json!({})).await.expect(200);
     let planned = plan["moves"].as_array().unwrap().len();
     assert!(planned > 0 && plan["cost"]["replicas"].as_u64().unwrap() > 0, "{plan}");
+    let sum = |key: &str| -> f64 { plan["nodes"].as_array().unwrap().iter().filter_map(|row| row[key].as_f64()).sum() };
+    assert_eq!((sum("leads"), sum("leads_after")), (16.0, 16.0), "{plan}");
+    assert!(sum("load") >= 16.0 && (sum("load") - sum("load_after")).abs() < 0.01, "{plan}");
     let shown = grown.command(1, &["layout", "plan"]).await.succeeded().stdout;
-    assert!(shown.contains("replicas are copied"), "{shown}");
+    assert!(shown.contains("replicas are copied") && shown.contains("LOAD"), "{shown}");
 
     let stale = json!({ "number": plan["number"].as_u64().unwrap() + 1 });
     grown.operator(1).post("/v1/admin/layout/apply", stale).await.expect_error(409, "concurrent_modification");

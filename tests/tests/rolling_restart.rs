@@ -2,18 +2,28 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use std::collections::HashMap;
 use std::time::Duration;
 
-use serde_json::json;
+use chrono::{DateTime, TimeDelta, Utc};
+use serde_json::{Value, json};
 use tests::cluster::{Cluster, Options};
+use tests::http::client;
 use tests::load::Load;
 use tests::tenant::{CONNECT, Tenant, number, wait_status};
+use tests::wait::{check, eventually, seconds};
 
 /// Sends a second.
 const RATE: u32 = 500;
 
 /// A send waits for as long as a shard is handed over; a machine that is busy with compilers takes its time for that.
 const LONGEST: Duration = Duration::from_secs(5);
+
+/// A node that has come back gets its leads from another one no faster than this.
+const WARM_UP: TimeDelta = TimeDelta::seconds(1);
+
+/// How long it may take until all leads are where they should be.
+const HOME: Duration = seconds(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_nodes_are_restarted_one_after_the_other_and_no_send_fails() {
@@ -42,4 +52,32 @@ async fn three_nodes_are_restarted_one_after_the_other_and_no_send_fails() {
     for channel in &channels {
         wait_status(&tenant.any(), &channel.id, "connected", CONNECT).await;
     }
+    let operator = cluster.operator(1, &client());
+    eventually("every node leads again what it should", HOME, async || {
+        let nodes = operator.get("/v1/admin/nodes").await.expect(200);
+        let is_home =
+            |row: &Value| row["owns"].as_array().map(Vec::len).map(|owns| json!(owns)) == Some(row["leads"].clone());
+        check(nodes["data"].as_array().unwrap().iter().all(is_home), nodes.to_string())
+    })
+    .await;
+    for node in cluster.node_ids() {
+        let log = std::fs::read_to_string(cluster.node(node).log).unwrap();
+        let given = given_back(&log);
+        for (target, times) in &given {
+            let closest = times.windows(2).map(|pair| pair[1] - pair[0]).min();
+            assert!(closest.is_none_or(|gap| gap >= WARM_UP), "node {node} gave node {target} leads at {times:?}");
+        }
+        println!("node {node} gave back {:?} leads", given.values().map(Vec::len).sum::<usize>());
+    }
+}
+
+/// When a node gave back to each other one the leads that were to be there, as its log says.
+fn given_back(log: &str) -> HashMap<&str, Vec<DateTime<Utc>>> {
+    let mut given: HashMap<&str, Vec<DateTime<Utc>>> = HashMap::new();
+    for line in log.lines().filter(|line| line.contains("the lead goes where it should be")) {
+        let time = line.split_whitespace().next().and_then(|time| time.parse().ok());
+        let target = line.split("target=").nth(1).and_then(|rest| rest.split_whitespace().next());
+        given.entry(target.unwrap()).or_default().push(time.unwrap());
+    }
+    given
 }

@@ -140,6 +140,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("filename", "The name of the file."),
     ("first_seen_at", "When the two were first known to belong together."),
     ("font", "Which of the network's fonts, by number."),
+    ("force", "Drain it although another node that should be there is away."),
     ("formed_at", "When the cluster was formed."),
     ("from", "Who wrote it: the phone address when it is known, otherwise the linked-device address."),
     ("Move.from", "The replicas before."),

@@ -16,6 +16,7 @@ pub fn of_path(path: &str, name: &str) -> Option<(Value, &'static str)> {
         "id" if path.starts_with("/v1/admin/customers/") => (uuid(), "The customer"),
         "id" if path.starts_with("/v1/webhook-endpoints/") => (uuid(), "The webhook endpoint"),
         "id" if path.starts_with("/v1/api-keys/") => (uuid(), "The API key"),
+        "id" if path.starts_with("/v1/admin/backup/jobs/") => (uuid(), "The backup"),
         "id" if path.starts_with("/v1/support/") || path.starts_with("/v1/admin/support/") => (uuid(), "The ticket"),
         "shard" => (json!({ "type": "integer", "minimum": 1, "maximum": 1024 }), "The shard"),
         "group" => (json!({ "type": "integer", "minimum": 0, "maximum": 1024 }), "The Raft group; 0 is the directory"),

@@ -1,21 +1,31 @@
-//! `/v1/admin/backup`: what `gateway backup` reads out of a running cluster, through any node.
+//! `/v1/admin/backup`: what `gateway backup` reads out of a running cluster, through any node; and backups that a node takes
+//! by itself.
 
 use model::error::{ApiError, ErrorCode};
+use model::field::{Body, Fields, rule};
 use model::format::Format;
 use model::id::ShardId;
+use model::issue::Issues;
 use model::media::{LARGEST_MEDIA, Sha256Hex};
+use model::time::Timestamp;
+use raft::directory::command::Command;
 use salvo::http::header::CONTENT_LENGTH;
 use salvo::http::{HeaderValue, StatusCode};
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 use shard::assessment::DIRECTORY;
 use uuid::Uuid;
 
+use crate::audit::Target;
 use crate::exchange::OperatorCall;
 use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
 use crate::route::Route;
+
+/// Characters of a folder's path, or of a bucket and a prefix.
+const LONGEST_PLACE: usize = 1024;
 
 const BYTES: &str = "application/octet-stream";
 
@@ -24,11 +34,26 @@ pub fn routes() -> Vec<Route> {
         Route::get("/v1/admin/backup")
             .operator(show)
             .doc(Doc::new("describe_backup", "Get what a backup of the cluster consists of").ok::<BackupView>()),
+        Route::post("/v1/admin/backup").operator(begin).doc(
+            Doc::new("take_backup", "Have this node take a backup of the cluster")
+                .about(
+                    "Into an empty folder of the node, or under a prefix of a bucket at the service of its `media.s3`. It \
+                     ends with the node; then there is no backup.",
+                )
+                .body(parse_place, json!({ "to": "s3://backups/gateway/2026-11-21" }))
+                .accepted::<BackupJob>()
+                .errors(&[ErrorCode::BadRequest]),
+        ),
+        Route::get("/v1/admin/backup/jobs/{id}").operator(job).doc(
+            Doc::new("get_backup_job", "See what became of a backup, at the node that takes it")
+                .ok::<BackupJob>()
+                .errors(&[ErrorCode::NotFound]),
+        ),
         Route::get("/v1/admin/backup/groups/{group}").operator(group).doc(
             Doc::new("export_group", "Read the state of a group out of the running cluster")
                 .about(
                     "As it is at one moment after the call. Whoever takes a backup reads the shards first and the \
-                     directory, number 0, last. Secrets in it are sealed; all else is not.",
+                     directory, number 0, last, which leaves an audit entry. Secrets in it are sealed; all else is not.",
                 )
                 .content(BYTES)
                 .errors(&[ErrorCode::NotFound, ErrorCode::WorkerAtCapacity]),
@@ -41,6 +66,59 @@ pub fn routes() -> Vec<Route> {
             ]),
         ),
     ]
+}
+
+/// Takes backups on a node's behalf.
+pub trait Backups: Send + Sync {
+    /// Begins one, into a folder or `s3://BUCKET/PREFIX`.
+    ///
+    /// # Errors
+    /// Why not, and what to give instead.
+    fn begin(&self, to: &str) -> Result<BackupJob, String>;
+
+    /// One that was begun, unless it was long ago.
+    fn job(&self, id: Uuid) -> Option<BackupJob>;
+}
+
+/// A backup that a node takes.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct BackupJob {
+    #[schemars(with = "String")]
+    pub job_id: Uuid,
+    /// The folder, or `s3://BUCKET/PREFIX`.
+    pub to: String,
+    pub state: BackupState,
+    pub began_at: Timestamp,
+    pub ended_at: Option<Timestamp>,
+    /// Why there is none; `null` unless it failed.
+    pub problem: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BackupState {
+    Running,
+    /// There is one, and it was read back.
+    Done,
+    Failed,
+}
+
+fn parse_place(body: &Body) -> Result<String, ApiError> {
+    let issues = Issues::new();
+    let to = Fields::new(body, &issues).required("to", rule::text(1..=LONGEST_PLACE));
+    issues.finish(|| to)
+}
+
+async fn begin(call: &mut OperatorCall) -> Outcome {
+    let to = parse_place(&call.object().await?)?;
+    let job = call.app.config.backups.begin(&to).map_err(ApiError::bad_request)?;
+    Ok(Reply::accepted(&job))
+}
+
+async fn job(call: &mut OperatorCall) -> Outcome {
+    let id: Option<Uuid> = call.id("id");
+    let job = id.and_then(|id| call.app.config.backups.job(id));
+    Ok(Reply::ok(&job.ok_or_else(|| ApiError::not_found("backup_job", call.parameter("id")))?))
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -75,6 +153,11 @@ fn known_group(call: &OperatorCall, name: &str) -> Result<ShardId, ApiError> {
 
 async fn group(call: &mut OperatorCall) -> Outcome {
     let group = known_group(call, "group")?;
+    if group == DIRECTORY {
+        // The last part of a backup; whoever has it may have all. It is on record before anything is handed out.
+        let entry = call.audited_of_cluster("backup.taken", Target::new("cluster", "", "cluster"));
+        call.update(Command::Audit, vec![entry]).await?;
+    }
     let bytes = call.cluster().exports().open(group).await?;
     Ok(Reply::stream(StatusCode::OK, HeaderValue::from_static(BYTES), bytes))
 }

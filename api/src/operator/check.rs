@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use model::id::{NodeId, ShardId};
 use model::target::TargetPolicy;
+use model::time::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 use shard::assessment::{DIRECTORY, GroupState};
@@ -32,6 +33,9 @@ const DISK_FAILING: u64 = 5;
 /// The part of a node's session slots that is in use, in percent.
 const SLOTS_WARNING: u64 = 90;
 
+/// A certificate that expires within this time is to be renewed.
+const EXPIRES_SOON: Duration = Duration::from_secs(30 * 24 * 3600);
+
 /// With fewer nodes than this no cluster survives the loss of one.
 const ENOUGH_NODES: usize = 3;
 
@@ -50,7 +54,7 @@ pub enum Condition {
     Operational,
     /// Everything works, and something must be mended.
     Degraded,
-    /// Some channels cannot be served.
+    /// Some channels cannot be served, or no node takes requests.
     Outage,
 }
 
@@ -76,14 +80,25 @@ pub struct Finding {
     remedy: Option<&'static str>,
 }
 
-const CHECKS: [&str; 9] =
-    ["nodes", "shards", "lose_a_node", "leads", "fsync", "clock", "disk", "slots", "configuration"];
+const CHECKS: [&str; 11] = [
+    "nodes",
+    "shards",
+    "lose_a_node",
+    "leads",
+    "fsync",
+    "clock",
+    "disk",
+    "slots",
+    "certificates",
+    "secrets",
+    "configuration",
+];
 
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ClusterCheck")]
 struct CheckView {
     status: Condition,
-    /// Whether any one node can be lost now without an outage.
+    /// Whether any one node can be lost now without an outage; never, with fewer than three nodes.
     can_lose_a_node: bool,
     checks: Vec<Finding>,
 }
@@ -97,7 +112,7 @@ async fn show(call: &mut OperatorCall) -> Outcome {
 
 /// How the cluster is, by what was found.
 pub fn condition(view: &ClusterView, findings: &[Finding]) -> Condition {
-    if !view.groups_in(GroupState::NoLeader).is_empty() {
+    if !view.groups_in(GroupState::NoLeader).is_empty() || view.in_service().next().is_none() {
         Condition::Outage
     } else if findings.iter().any(|finding| finding.level == Level::Failing) {
         Condition::Degraded
@@ -118,6 +133,8 @@ pub fn findings(view: &ClusterView, policy: &TargetPolicy) -> Vec<Finding> {
         ("clock", clock(view)),
         ("disk", disk(view)),
         ("slots", slots(view)),
+        ("certificates", certificates(view, Timestamp::now())),
+        ("secrets", secrets(view)),
         ("configuration", configuration(policy)),
     ] {
         if made.is_empty() {
@@ -173,6 +190,8 @@ fn all_well(check: &str, view: &ClusterView) -> String {
         "clock" => "the clocks agree".to_owned(),
         "disk" => "there is room on every disk".to_owned(),
         "slots" => "every node can take more sessions".to_owned(),
+        "certificates" => "no certificate expires soon".to_owned(),
+        "secrets" => "everything is sealed under one master key, which every node has".to_owned(),
         _ => "nothing is allowed that production forbids".to_owned(),
     }
 }
@@ -182,6 +201,10 @@ fn nodes(view: &ClusterView) -> Vec<Said> {
         let reason = heard.as_ref().err()?;
         let remedy = "look at its process, its log and the way to its peer port";
         Some(Said::of_node(*node, Level::Failing, format!("node {node} was not heard: {reason}"), remedy))
+    });
+    let nobody_is_ready = view.in_service().next().is_none().then(|| {
+        let message = "every node that answers drains: balancers find nobody to send requests to".to_owned();
+        Said::of_cluster(Level::Failing, message, "run gateway undrain for one that shall serve")
     });
     let draining = view.heard().filter(|(_, heard)| heard.facts.vitals.draining).map(|(node, _)| {
         let message = format!("node {node} drains: it hands its shards over and takes no more");
@@ -199,7 +222,7 @@ fn nodes(view: &ClusterView) -> Vec<Said> {
         let message = format!("the nodes run several releases: {}", versions.join(", "));
         Said::of_cluster(Level::Warning, message, "end the upgrade that is under way")
     });
-    silent.chain(draining).chain(stale).chain(mixed).chain(format(view)).collect()
+    silent.chain(nobody_is_ready).chain(draining).chain(stale).chain(mixed).chain(format(view)).collect()
 }
 
 /// Whether every node understands a higher format than the cluster has.
@@ -245,8 +268,8 @@ fn at_risk(view: &ClusterView) -> Vec<(NodeId, Vec<ShardId>)> {
 fn lose_a_node(view: &ClusterView) -> Vec<Said> {
     let few = view.survey.len() < ENOUGH_NODES;
     let (level, remedy) = match few {
-        // It was never meant to.
-        true => (Level::Warning, "grow the cluster to three nodes"),
+        // It never can, so this is no news: `can_lose_a_node` says it to whoever is about to stop a node.
+        true => (Level::Warning, "grow the cluster to three nodes; until then stopping a node is an outage"),
         false => (Level::Failing, "stop no node before this is well again"),
     };
     let said = at_risk(view).into_iter().map(|(node, groups)| {
@@ -339,6 +362,42 @@ fn slots(view: &ClusterView) -> Vec<Said> {
     judged.collect()
 }
 
+fn certificates(view: &ClusterView, now: Timestamp) -> Vec<Said> {
+    let judged = view.heard().flat_map(|(node, heard)| {
+        heard.facts.certificates.iter().filter_map(move |certificate| {
+            let (level, how) = if certificate.expires_at <= now {
+                (Level::Failing, "has expired")
+            } else if certificate.expires_at < now.plus(EXPIRES_SOON) {
+                (Level::Warning, "expires soon")
+            } else {
+                return None;
+            };
+            let message = format!("{} of node {node} {how}: {}", certificate.key, certificate.expires_at);
+            let remedy = match certificate.key.starts_with("peer.") {
+                true => "remove the node and let it join again, or have the authority sign another one",
+                false => "renew it: new files are taken up within seconds",
+            };
+            Some(Said::of_node(node, level, message, remedy))
+        })
+    });
+    judged.collect()
+}
+
+fn secrets(view: &ClusterView) -> Vec<Said> {
+    let lacks = view.heard().filter_map(|(node, heard)| {
+        let lacking = view.sealed_under.keys().find(|master| !heard.facts.master_keys.contains(master))?;
+        let message = format!("node {node} was not given the master key {lacking}, under which something is sealed");
+        let remedy = "name it in secrets.master_key_file, or in secrets.previous_master_key_file";
+        // An earlier release does not say which it has.
+        (!heard.facts.master_keys.is_empty()).then(|| Said::of_node(node, Level::Failing, message, remedy))
+    });
+    let several = (view.sealed_under.len() > 1).then(|| {
+        let message = format!("data keys are sealed under {} master keys", view.sealed_under.len());
+        Said::of_cluster(Level::Warning, message, "wait for gateway secrets rewrap to end")
+    });
+    lacks.chain(several).collect()
+}
+
 fn configuration(policy: &TargetPolicy) -> Vec<Said> {
     let mut said = Vec::new();
     let mut warn = |message: String, remedy| said.push(Said::of_cluster(Level::Warning, message, remedy));
@@ -372,4 +431,62 @@ fn named(groups: &[ShardId]) -> String {
         _ => Some(format!("shards {}", shards.join(", "))),
     };
     directory.into_iter().chain(shards).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use model::format::Format;
+    use raft::host::facts::HostFacts;
+    use shard::facts::{Facts, Heard};
+    use shard::router::Vitals;
+
+    use super::*;
+
+    /// A node as it is heard, ready or drained.
+    fn heard(draining: bool) -> Heard {
+        let vitals = Vitals {
+            version: "0.2.0".to_owned(),
+            format: Format::FIRST,
+            draining,
+            owns: Vec::new(),
+            sessions: 0,
+            connected: 0,
+            rss_bytes: 0,
+            started_at: Timestamp(0),
+            work: BTreeMap::new(),
+            ready: !draining,
+            warming_up: false,
+        };
+        let facts = Facts {
+            vitals,
+            clock: Timestamp(0),
+            host: HostFacts { groups: Vec::new(), syncs: None, disk: None },
+            directory_is_fresh: true,
+            master_keys: Vec::new(),
+            certificates: Vec::new(),
+            channels: BTreeMap::new(),
+        };
+        Heard { facts, clock_ahead: 0, clock_doubt: Duration::ZERO }
+    }
+
+    fn view(draining: &[bool]) -> ClusterView {
+        ClusterView {
+            survey: (1..).zip(draining.iter().map(|draining| Ok(heard(*draining)))).collect(),
+            groups: Vec::new(),
+            slots: BTreeMap::new(),
+            format: Format::FIRST,
+            sealed_under: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn a_cluster_of_which_no_node_is_ready_is_in_an_outage_though_all_answer() {
+        let fails = |view: &ClusterView| nodes(view).iter().any(|said| said.level == Level::Failing);
+        let one_is_left = view(&[true, true, false]);
+        assert_eq!((condition(&one_is_left, &[]), fails(&one_is_left)), (Condition::Operational, false));
+        let none_is_left = view(&[true, true, true]);
+        assert_eq!((condition(&none_is_left, &[]), fails(&none_is_left)), (Condition::Outage, true));
+    }
 }

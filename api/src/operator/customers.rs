@@ -134,7 +134,7 @@ async fn create(call: &mut OperatorCall) -> Outcome {
         timezone: "UTC".to_owned(),
         plan,
         limits,
-        data_key: call.cluster().secrets().new_data_key(id),
+        data_key: call.cluster().new_data_key(id)?,
         created_at: call.now,
         deleted_at: None,
     };

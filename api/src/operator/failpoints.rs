@@ -18,8 +18,8 @@ const LONGEST_ACTIONS: usize = 256;
 pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/admin/failpoints").operator(list),
-        Route::put("/v1/admin/failpoints/{name}").operator(arm),
-        Route::delete("/v1/admin/failpoints/{name}").operator(disarm),
+        Route::put("/v1/admin/failpoints/{name}").alone().operator(arm),
+        Route::delete("/v1/admin/failpoints/{name}").alone().operator(disarm),
     ]
 }
 

@@ -1,6 +1,6 @@
 //! `/v1/admin/layout`: where the shards lie, what the ring of the nodes wants, and the way from the one to the other.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::error::{ApiError, ErrorCode};
 use model::field::{Body, Fields, rule};
@@ -9,12 +9,13 @@ use model::issue::Issues;
 use model::time::Timestamp;
 use raft::directory::command::Command;
 use raft::directory::layout::{LayoutCommand, LayoutRecord, MoveRecord, MoveState};
-use raft::directory::records::PlacementRecord;
+use raft::directory::records::{NodeRecord, PlacementRecord};
 use raft::directory::state::DirectoryState;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 use shard::layout::driver::{self, AT_ONCE};
+use shard::layout::load::{Burden, Loads, QUIET};
 use shard::layout::plan;
 
 use crate::audit::Target;
@@ -33,11 +34,13 @@ pub fn routes() -> Vec<Route> {
             .operator(show)
             .doc(Doc::new("get_layout", "Get the placement of the shards and its last change").ok::<LayoutView>()),
         Route::post("/v1/admin/layout/plan").operator(plan_moves).doc(
-            Doc::new("plan_layout", "See which moves the present nodes want, and what they cost").ok::<PlanView>(),
+            Doc::new("plan_layout", "See which moves the present nodes want, and what they cost")
+                .about("Leads are dealt by what the shards have to do.")
+                .ok::<PlanView>(),
         ),
         Route::post("/v1/admin/layout/apply").operator(apply).doc(
             Doc::new("apply_layout", "Begin the moves that the present nodes want")
-                .about("With `number`, that of a plan, only if nothing was changed since.")
+                .about("With `number`, that of a plan, only if no other change of the layout has begun since.")
                 .optional_body(Apply::parse, json!({ "at_once": 2 }))
                 .accepted::<ChangeView>()
                 .errors(&[E::BadRequest, E::ConcurrentModification, E::NoOp]),
@@ -49,7 +52,10 @@ pub fn routes() -> Vec<Route> {
         ),
         Route::post("/v1/admin/shards/{shard}/move").operator(move_shard).doc(
             Doc::new("move_shard", "Move a shard to a node by hand")
-                .about("Its lead alone, where the node has a replica.")
+                .about(
+                    "Its lead alone, where the node has a replica. The next `apply` may move it back: it deals all shards \
+                     anew.",
+                )
                 .body(parse_target, json!({ "node_id": 2 }))
                 .accepted::<Moved>()
                 .errors(&[E::NotFound, E::BadRequest, E::ConcurrentModification, E::NoOp]),
@@ -90,7 +96,8 @@ struct ChangeView {
     number: u64,
     #[schemars(extend("enum" = ["running", "done", "cancelled"]))]
     state: &'static str,
-    /// Made by the cluster itself, to have as many replicas as there should be.
+    /// Made by the cluster itself, to have as many replicas as there should be, or because one node had much more to do than
+    /// the others.
     automatic: bool,
     at_once: u16,
     began_at: Timestamp,
@@ -122,6 +129,25 @@ struct PlanView {
     number: u64,
     moves: Vec<MoveView>,
     cost: Cost,
+    /// What nodes bear now, and would then.
+    nodes: Vec<BurdenView>,
+}
+
+/// A load counts the shards that a node should lead: 1 for a quiet one, more for a busy one by what it has had to do in the last
+/// minute.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "NodeLoad")]
+struct BurdenView {
+    node_id: NodeId,
+    weight: u32,
+    /// Shards that it should lead now.
+    leads: usize,
+    /// Shards that it should lead once the moves are done.
+    leads_after: usize,
+    /// The load of the shards that it should lead now.
+    load: f64,
+    /// The load of those that it should lead then.
+    load_after: f64,
 }
 
 /// What moves cost.
@@ -213,16 +239,40 @@ async fn show(call: &mut OperatorCall) -> Outcome {
     Ok(Reply::ok(&view))
 }
 
-fn balanced(state: &DirectoryState) -> Vec<MoveRecord> {
+fn balanced(state: &DirectoryState, loads: &Loads) -> Vec<MoveRecord> {
     let placement: Vec<&PlacementRecord> = state.placement.values().map(|place| &**place).collect();
-    plan::balance(&placement, &driver::holders(state))
+    plan::balance(&placement, &driver::holders(state), loads)
+}
+
+fn burdens(state: &DirectoryState, moves: &[MoveRecord], loads: &Loads) -> Vec<BurdenView> {
+    let present: BTreeMap<ShardId, NodeId> =
+        state.placement.values().map(|place| (place.shard, place.leader)).collect();
+    let mut wanted = present.clone();
+    wanted.extend(moves.iter().map(|each| (each.shard, each.leader)));
+    let (now, then) = (loads.by_node(present), loads.by_node(wanted));
+    let of = |bears: &BTreeMap<NodeId, Burden>, node| bears.get(&node).copied().unwrap_or_default();
+    let shards = |load: u64| load as f64 / QUIET as f64;
+    let view = |node: &NodeRecord| {
+        let (now, then) = (of(&now, node.id), of(&then, node.id));
+        BurdenView {
+            node_id: node.id,
+            weight: node.weight,
+            leads: now.leads,
+            leads_after: then.leads,
+            load: shards(now.load),
+            load_after: shards(then.load),
+        }
+    };
+    state.nodes.values().map(|node| view(node)).collect()
 }
 
 async fn plan_moves(call: &mut OperatorCall) -> Outcome {
+    let loads = Loads::told(&call.cluster().vitals().await);
     let view = call.cluster().directory().read(|state| {
-        let moves = balanced(state);
+        let moves = balanced(state, &loads);
         let number = driver::begin(state, Vec::new(), AT_ONCE, false, call.now).number;
-        PlanView { number, cost: Cost::of(&moves, state), moves: moves.iter().map(MoveView::from).collect() }
+        let (cost, nodes) = (Cost::of(&moves, state), burdens(state, &moves, &loads));
+        PlanView { number, cost, nodes, moves: moves.iter().map(MoveView::from).collect() }
     });
     Ok(Reply::ok(&view))
 }
@@ -247,8 +297,11 @@ impl Apply {
 async fn apply(call: &mut OperatorCall) -> Outcome {
     let body = call.optional_object().await?;
     let Apply { number, at_once } = Apply::parse(&body)?;
-    let layout =
-        call.cluster().directory().read(|state| driver::begin(state, balanced(state), at_once, false, call.now));
+    let loads = Loads::told(&call.cluster().vitals().await);
+    let layout = call
+        .cluster()
+        .directory()
+        .read(|state| driver::begin(state, balanced(state, &loads), at_once, false, call.now));
     if number.is_some_and(|number| number != layout.number) {
         return Err(ApiError::concurrent_modification("layout"));
     }
@@ -315,14 +368,18 @@ async fn move_channel(call: &mut OperatorCall) -> Outcome {
 }
 
 async fn move_to(call: &OperatorCall, shard: ShardId, node: Option<NodeId>) -> Outcome {
+    let heard: BTreeSet<NodeId> = call.cluster().vitals().await.into_keys().collect();
     let (layout, from, to) = call.cluster().directory().read(|state| {
         let place = state.placement.get(&shard).ok_or_else(|| ApiError::not_found("shard", &shard.to_string()))?;
         let to = node
-            .or_else(|| least_loaded(state, place))
+            .or_else(|| least_loaded(state, place, &heard))
             .ok_or_else(|| ApiError::bad_request("no other replica of the shard can lead it: name a node"))?;
         let target = state.nodes.get(&to).ok_or_else(|| ApiError::not_found("node", &to.to_string()))?;
         if !target.state.leads() {
             return Err(ApiError::bad_request(format!("node {to} takes no leads now: undrain it, or name another")));
+        }
+        if !heard.contains(&to) {
+            return Err(ApiError::bad_request(format!("node {to} does not answer: start it, or name another")));
         }
         let each = plan::to_node(place, to, &driver::holders(state))
             .ok_or_else(|| ApiError::no_op("the shard is led there already"))?;
@@ -332,9 +389,9 @@ async fn move_to(call: &OperatorCall, shard: ShardId, node: Option<NodeId>) -> O
     Ok(Reply::accepted(&Moved { shard, from, to }))
 }
 
-/// The other replica of a shard that should lead the fewest.
-fn least_loaded(state: &DirectoryState, place: &PlacementRecord) -> Option<NodeId> {
+/// The other replica of a shard that should lead the fewest, of those that were heard.
+fn least_loaded(state: &DirectoryState, place: &PlacementRecord, heard: &BTreeSet<NodeId>) -> Option<NodeId> {
     let leads = |node: &NodeId| state.placement.values().filter(|other| other.leader == *node).count();
-    let able = |node: &NodeId| state.nodes.get(node).is_some_and(|record| record.state.leads());
+    let able = |node: &NodeId| heard.contains(node) && state.nodes.get(node).is_some_and(|record| record.state.leads());
     place.replicas.iter().copied().filter(|node| *node != place.leader && able(node)).min_by_key(leads)
 }

@@ -15,6 +15,7 @@ mod layout;
 mod metrics;
 mod nodes;
 mod replicas;
+mod secrets;
 mod shards;
 mod status;
 mod stuck;
@@ -23,6 +24,8 @@ mod tickets;
 mod tokens;
 mod trace;
 mod users;
+
+pub use backup::{BackupJob, BackupState, Backups};
 
 use crate::openapi;
 use crate::resources;
@@ -46,6 +49,7 @@ pub fn routes() -> Vec<Route> {
     routes.extend(audit::routes());
     routes.extend(tokens::routes());
     routes.extend(layout::routes());
+    routes.extend(secrets::routes());
     routes.extend(backup::routes());
     routes.extend(tickets::routes());
     routes.extend(metrics::routes());

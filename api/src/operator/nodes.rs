@@ -1,6 +1,7 @@
 //! `/v1/admin/nodes`: the members of the cluster, what each leads, how its disk and its clock are, and how it is taken
 //! out of service and removed.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use model::error::{ApiError, ErrorCode};
@@ -9,12 +10,13 @@ use model::format::Format;
 use model::id::{NodeId, ShardId};
 use model::issue::Issues;
 use model::time::Timestamp;
-use raft::directory::command::Command;
+use raft::directory::command::{Command, Reply as Updated};
 use raft::directory::members::{MemberCommand, NodeState};
 use raft::directory::records::NodeRecord;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
+use shard::layout::removal::Rest;
 
 use super::survey::ClusterView;
 use crate::audit::Target;
@@ -38,12 +40,14 @@ pub fn routes() -> Vec<Route> {
         ),
         Route::delete("/v1/admin/nodes/{id}").operator(remove).doc(
             Doc::new("remove_node", "Remove a node for good")
-                .about("What it holds goes elsewhere first. Its id is never given to another.")
-                .accepted::<NodeView>()
+                .about("What it holds goes elsewhere first. There is no way back: its id is never given to another.")
+                .accepted::<RemovalView>()
                 .errors(&[E::NotFound, E::BadRequest]),
         ),
         Route::post("/v1/admin/nodes/{id}/drain").operator(drain).doc(
             Doc::new("drain_node", "Move all that a node leads to others, so that it can stop")
+                .about("Refused when no other node is ready, and, without `force`, while another one does not answer.")
+                .optional_body(parse_force, json!({ "force": true }))
                 .accepted::<NodeView>()
                 .errors(&[E::NotFound, E::BadRequest]),
         ),
@@ -97,11 +101,40 @@ struct NodeView {
     state_bytes: Option<u64>,
 }
 
-async fn list(call: &mut OperatorCall) -> Outcome {
-    Ok(Reply::ok(&List::whole(views(call).await)))
+/// A node that leaves.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "NodeRemoval")]
+struct RemovalView {
+    #[serde(flatten)]
+    node: NodeView,
+    /// What stands once it has left.
+    left: LeftView,
 }
 
-async fn views(call: &OperatorCall) -> Vec<NodeView> {
+/// The nodes without one that leaves.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "NodesLeft")]
+struct LeftView {
+    nodes: usize,
+    /// Those of them that do not answer now.
+    away: BTreeSet<NodeId>,
+    /// Whether any one node could be lost then without an outage.
+    can_lose_a_node: bool,
+}
+
+impl From<Rest> for LeftView {
+    fn from(rest: Rest) -> Self {
+        let Rest { nodes, away, can_lose_a_node } = rest;
+        Self { nodes, away, can_lose_a_node }
+    }
+}
+
+async fn list(call: &mut OperatorCall) -> Outcome {
+    let nodes = call.cluster().directory().read(|state| state.nodes.values().map(|node| (**node).clone()).collect());
+    Ok(Reply::ok(&List::whole(views(call, nodes).await)))
+}
+
+async fn views(call: &OperatorCall, nodes: Vec<NodeRecord>) -> Vec<NodeView> {
     let view = ClusterView::take(call).await;
     let voters = call.cluster().directory().group().members().voters;
     call.cluster().directory().read(|state| {
@@ -145,7 +178,7 @@ async fn views(call: &OperatorCall) -> Vec<NodeView> {
                 state_bytes: disk.map(|disk| disk.state),
             }
         };
-        state.nodes.values().map(|node| view(node)).collect()
+        nodes.iter().map(view).collect()
     })
 }
 
@@ -163,8 +196,16 @@ async fn weigh(call: &mut OperatorCall) -> Outcome {
     Ok(Reply::ok(&view))
 }
 
+fn parse_force(body: &Body) -> Result<bool, ApiError> {
+    let issues = Issues::new();
+    let force = Fields::new(body, &issues).optional("force", rule::boolean);
+    issues.finish(|| Some(force.unwrap_or(false)))
+}
+
 async fn drain(call: &mut OperatorCall) -> Outcome {
+    let force = parse_force(&call.optional_object().await?)?;
     let node = named(call)?;
+    call.cluster().judge_drain(node, force).await.map_err(|obstacle| ApiError::bad_request(obstacle.to_string()))?;
     Ok(Reply::accepted(&change(call, node, MemberCommand::Drain(node), "node.drained").await?))
 }
 
@@ -175,8 +216,9 @@ async fn undrain(call: &mut OperatorCall) -> Outcome {
 
 async fn remove(call: &mut OperatorCall) -> Outcome {
     let node = named(call)?;
-    call.cluster().judge_removal(node).await.map_err(|risk| ApiError::bad_request(risk.to_string()))?;
-    Ok(Reply::accepted(&change(call, node, MemberCommand::Leave(node), "node.removed").await?))
+    let rest = call.cluster().judge_removal(node).await.map_err(|risk| ApiError::bad_request(risk.to_string()))?;
+    let node = change(call, node, MemberCommand::Leave(node), "node.removed").await?;
+    Ok(Reply::accepted(&RemovalView { node, left: rest.into() }))
 }
 
 /// The node of the path, which must be a member.
@@ -186,9 +228,13 @@ fn named(call: &OperatorCall) -> Result<NodeId, ApiError> {
         .ok_or_else(|| ApiError::not_found("node", call.parameter("id")))
 }
 
+/// The node as the command made it: one that leaves and holds nothing may have gone before anybody looks again.
 async fn change(call: &OperatorCall, node: NodeId, command: MemberCommand, action: &str) -> Result<NodeView, ApiError> {
     let entry = call.audited_of_cluster(action, Target::new("node", node, format!("node {node}")));
-    call.update(Command::Members(command), vec![entry]).await?;
-    let view = views(call).await.into_iter().find(|view| view.id == node);
+    let record = match call.update(Command::Members(command), vec![entry]).await? {
+        Updated::Node(record) => Some(record),
+        _ => None,
+    };
+    let view = views(call, record.into_iter().collect()).await.pop();
     view.ok_or_else(|| ApiError::not_found("node", &node.to_string()))
 }

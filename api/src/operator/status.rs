@@ -75,10 +75,7 @@ async fn show(call: &mut OperatorCall) -> Outcome {
             version: call.app.config.version.clone(),
             format: state.cluster.as_ref().map_or(Format::FIRST, |cluster| cluster.format),
             releases: releases(&view),
-            nodes: Counted {
-                ready: view.heard().filter(|(_, heard)| !heard.facts.vitals.draining).count(),
-                total: view.survey.len(),
-            },
+            nodes: Counted { ready: view.ready().count(), total: view.survey.len() },
             shards: Counted { ready: view.groups_in(GroupState::Ok).len(), total: view.groups.len() },
             channels,
             customers: state.customers.values().filter(|customer| customer.deleted_at.is_none()).count(),

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use model::format::Format;
 use model::id::{NodeId, ShardId};
+use model::seal::MasterKeyId;
+use raft::directory::state::DirectoryState;
 use shard::assessment::{DIRECTORY, GroupState, GroupView, Wanted, groups};
 use shard::facts::{Heard, Survey};
 
@@ -22,6 +24,8 @@ pub struct ClusterView {
     pub slots: BTreeMap<NodeId, u32>,
     /// What the nodes may store and say.
     pub format: Format,
+    /// How many data keys are sealed under which master key.
+    pub sealed_under: BTreeMap<MasterKeyId, usize>,
 }
 
 impl ClusterView {
@@ -39,12 +43,23 @@ impl ClusterView {
                 (wanted, slots)
             });
         let format = call.cluster().directory().format();
-        Self { groups: groups(&survey, &wanted), survey, slots, format }
+        let sealed_under = call.cluster().directory().read(DirectoryState::sealed_under);
+        Self { groups: groups(&survey, &wanted), survey, slots, format, sealed_under }
     }
 
     /// The nodes that answered.
     pub fn heard(&self) -> impl Iterator<Item = (NodeId, &Heard)> {
         self.survey.iter().filter_map(|(node, heard)| heard.as_ref().ok().map(|heard| (*node, heard)))
+    }
+
+    /// The nodes that answered and are not drained.
+    pub fn in_service(&self) -> impl Iterator<Item = NodeId> {
+        self.heard().filter(|(_, heard)| !heard.facts.vitals.draining).map(|(node, _)| node)
+    }
+
+    /// The nodes whose `/readyz` says so: balancers send requests to no other.
+    pub fn ready(&self) -> impl Iterator<Item = NodeId> {
+        self.heard().filter(|(_, heard)| heard.facts.vitals.is_ready()).map(|(node, _)| node)
     }
 
     /// The groups that stand so.

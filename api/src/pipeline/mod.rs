@@ -25,7 +25,7 @@ use model::limit::LimitScope;
 use model::time::Timestamp;
 use raft::directory::records::ChannelRecord;
 use salvo::http::header::ALLOW;
-use salvo::http::{HeaderName, HeaderValue};
+use salvo::http::{HeaderName, HeaderValue, Method};
 use salvo::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 use shard::trace::{self, Kind, Place};
 use tracing::{Instrument, Span, field};
@@ -98,8 +98,11 @@ impl Gate {
                 let rate = outcome.as_ref().err().and_then(RateHeaders::refused_by);
                 Answered { outcome, rate }
             }
-            Action::Operator(endpoint) => match authentication::operator(&exchange).await {
-                Ok(()) => Answered::uncounted(guarded(&**endpoint, &mut OperatorCall { exchange }).await),
+            Action::Operator(endpoint) => match authentication::operator(&exchange, &route.rules).await {
+                Ok(directory) => {
+                    let outcome = guarded(&**endpoint, &mut OperatorCall { exchange }).await;
+                    Answered::uncounted(outcome.map(|reply| directory.mark(reply)))
+                }
                 Err(error) => Answered::uncounted(Err(error)),
             },
             Action::Account(endpoint) => match admit(exchange).await {
@@ -216,6 +219,12 @@ fn request_id_of(request: &Request) -> RequestId {
     caller.and_then(RequestId::from_caller).unwrap_or_else(RequestId::mint)
 }
 
+/// A method as metrics and traces name it: whatever a stranger calls one, they stay few.
+fn label_of(method: &Method) -> &str {
+    let known = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::OPTIONS];
+    if known.contains(method) { method.as_str() } else { "other" }
+}
+
 #[async_trait]
 impl Handler for Gate {
     async fn handle(&self, request: &mut Request, _: &mut Depot, response: &mut Response, _: &mut FlowCtrl) {
@@ -239,7 +248,7 @@ impl Handler for Gate {
         );
         // Probes come every second and lead to nothing.
         let traced = path.starts_with("/v1/").then(|| {
-            let name = || format!("{method} {path}");
+            let name = || format!("{} {path}", label_of(&method));
             let begun = trace::begin(&request_id.0, Place::First, Kind::Server, name)?;
             span.record("trace_id", begun.trace());
             let theirs = exchange.http.headers().get("traceparent").and_then(|value| value.to_str().ok());
@@ -278,7 +287,8 @@ impl Handler for Gate {
                 tracing::debug!(status, code = refused, elapsed_ms, "answered");
             }
         });
-        let labels = [("method", method.to_string()), ("path", path.to_owned()), ("status", status.to_string())];
+        let labels =
+            [("method", label_of(&method).to_owned()), ("path", path.to_owned()), ("status", status.to_string())];
         metrics::counter!("gateway_http_requests_total", &labels).increment(1);
         metrics::histogram!("gateway_http_request_seconds", "path" => path).record(elapsed.as_secs_f64());
         if let (429, Some(rate)) = (status, &rate) {
@@ -297,8 +307,12 @@ mod tests {
     use model::scope::{Access, Resource};
 
     const NOW: Timestamp = Timestamp(1_767_225_600_000);
-    const RULES: Rules =
-        Rules { grant: Grant::Scope(Resource::Messages, Access::Write), multi_channel: false, plan_blocks: true };
+    const RULES: Rules = Rules {
+        grant: Grant::Scope(Resource::Messages, Access::Write),
+        multi_channel: false,
+        plan_blocks: true,
+        old_directory: false,
+    };
 
     fn code(checked: Result<(), ApiError>) -> Option<ErrorCode> {
         checked.err().map(|error| error.code)

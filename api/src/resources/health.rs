@@ -9,7 +9,7 @@ use raft::directory::members::NodeState;
 use salvo::http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
-use shard::cluster::Readiness;
+use shard::router::Readiness;
 
 use crate::exchange::Exchange;
 use crate::openapi::Doc;
@@ -64,7 +64,7 @@ struct Ready {
 
 async fn readyz(exchange: &mut Exchange) -> Outcome {
     let readiness = exchange.cluster().readiness();
-    let ready = is_ready(&readiness);
+    let ready = readiness.is_ready();
     let check = |ok: bool| if ok { "ok" } else { "failing" };
     let body = Ready {
         status: if ready { "ready" } else { "not_ready" },
@@ -77,10 +77,6 @@ async fn readyz(exchange: &mut Exchange) -> Outcome {
     };
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     Ok(Reply::json(status, &body))
-}
-
-fn is_ready(readiness: &Readiness) -> bool {
-    readiness.store && readiness.cluster && readiness.leases && !readiness.draining
 }
 
 /// The last summary, and since when each component has been as it is.
@@ -126,7 +122,7 @@ async fn summary(exchange: &mut Exchange) -> Outcome {
         state.nodes.values().filter(|node| node.state != NodeState::Joining).map(|node| node.id).collect()
     });
     let vitals = exchange.cluster().vitals().await;
-    let ready = vitals.iter().filter(|(node, vitals)| members.contains(node) && !vitals.draining).count();
+    let ready = vitals.iter().filter(|(node, vitals)| members.contains(node) && vitals.is_ready()).count();
     let total = members.len();
     let made = summarise(&exchange.cluster().readiness(), ready, total, exchange.now, last.as_ref());
     *exchange.app.status_summary.last.lock() = Some(made.clone());
@@ -167,9 +163,9 @@ mod tests {
 
     #[test]
     fn a_draining_node_is_not_ready() {
-        assert!(is_ready(&readiness(true, true)));
-        assert!(!is_ready(&Readiness { draining: true, ..readiness(true, true) }));
-        assert!(!is_ready(&readiness(true, false)));
+        assert!(readiness(true, true).is_ready());
+        assert!(!Readiness { draining: true, ..readiness(true, true) }.is_ready());
+        assert!(!readiness(true, false).is_ready());
     }
 
     #[test]

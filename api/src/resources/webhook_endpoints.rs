@@ -16,6 +16,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 use shard::secrets::{headers_purpose, secret_purpose};
+use shard::webhook::material::Material;
 
 use crate::audit::Target;
 use crate::exchange::AccountCall;
@@ -214,17 +215,12 @@ async fn delete(call: &mut AccountCall) -> Outcome {
 /// The secret is shown only after the reading of it is on record.
 async fn signing_secret(call: &mut AccountCall) -> Outcome {
     let endpoint = find(call)?;
-    let secrets = call.cluster().secrets();
-    let view = match &endpoint.secret {
-        Some(sealed) => {
-            let opened = secrets.open(&call.caller.customer, &secret_purpose(endpoint.id), sealed);
-            let opened = opened.map_err(|error| failure::internal("a signing secret cannot be opened", &error))?;
-            let signing_secret =
-                String::from_utf8(opened).map_err(|error| failure::internal("a signing secret is no text", &error))?;
-            SecretView { signing_secret, is_default: false }
-        }
-        None => SecretView { signing_secret: secrets.default_webhook_secret(call.customer_id()), is_default: true },
-    };
+    let cluster = call.cluster();
+    let material = Material::open(cluster.directory(), cluster.secrets(), &endpoint, call.now)
+        .map_err(|error| failure::internal("a signing secret cannot be opened", &error))?;
+    // The first of several is the one that stays.
+    let signing_secret = material.secrets.into_iter().next().unwrap_or_default();
+    let view = SecretView { signing_secret, is_default: endpoint.secret.is_none() };
     let entry = call.audited("webhook.secret_read", target(&endpoint));
     call.update(Command::Audit, vec![entry]).await?;
     Ok(Reply::ok(&view).uncached())

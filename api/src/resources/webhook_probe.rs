@@ -98,8 +98,9 @@ async fn of_url(call: &mut AccountCall) -> Outcome {
     let endpoints = call.cluster().directory().read(|state| state.endpoints_of(call.customer_id()));
     let mut same = endpoints.iter().filter(|endpoint| endpoint.url == url);
     let endpoint_id = same.next().filter(|_| same.next().is_none()).map(|endpoint| endpoint.id);
-    let secret = call.cluster().secrets().default_webhook_secret(call.customer_id());
-    let material = Material { secret, headers: Vec::new() };
+    let cluster = call.cluster();
+    let material = Material::by_default(cluster.directory(), cluster.secrets(), call.customer_id(), call.now)
+        .map_err(|error| failure::internal("the default secret cannot be derived", &error))?;
     let outcome = probe(call, url, None, endpoint_id, material).await;
     Ok(Reply::ok(&ProbeView::new(outcome, BY_DEFAULT, endpoint_id)))
 }
@@ -118,7 +119,7 @@ async fn of_endpoint(call: &mut AccountCall) -> Outcome {
 
 fn material(call: &AccountCall, endpoint: &EndpointRecord) -> Result<Material, ApiError> {
     let cluster = call.cluster();
-    Material::open(cluster.directory(), cluster.secrets(), endpoint)
+    Material::open(cluster.directory(), cluster.secrets(), endpoint, call.now)
         .map_err(|error| failure::internal("an endpoint's secrets cannot be opened", &error))
 }
 
@@ -139,7 +140,7 @@ async fn probe(
         delivery_id: None,
         attempt: 1,
         correlation_id: None,
-        secrets: vec![material.secret],
+        secrets: material.secrets,
         headers: material.headers,
         now: call.now,
     };

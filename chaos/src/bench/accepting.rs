@@ -1,4 +1,5 @@
 //! B2: how long a send takes to be accepted at half of etcd's peak, in an open loop, beside etcd's puts at the same rate.
+//! A send or a put that fails counts as infinitely late: see [`tally`].
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use crate::bench::closed::Loop;
 use crate::bench::open::Load;
 use crate::bench::plan::{Plan, Sides};
 use crate::bench::results::{Row, Section, Spread, Target};
-use crate::bench::tally::Summary;
+use crate::bench::tally::{self, Summary};
 
 const NUMBER: &str = "B2";
 
@@ -45,15 +46,16 @@ pub async fn measure(sides: &Sides, plan: &Plan, tell: impl Fn(&str)) -> anyhow:
         let pairs = pairs(sides, plan, rate, &tell).await?;
         let spread = |of: &dyn Fn(&Pair) -> f64| Spread::of(pairs.iter().map(of));
         let made_of = format!(
-            "p99 {:.1} and {:.1} ms, p50 {:.1} and {:.1} ms; {:.0} sends/s were accepted",
+            "p99 {:.1} and {:.1} ms, p50 {:.1} and {:.1} ms; {:.0} sends/s were accepted; {}",
             spread(&|pair| pair.sends.p99_ms).median,
             spread(&|pair| pair.puts.p99_ms).median,
             spread(&|pair| pair.sends.p50_ms).median,
             spread(&|pair| pair.puts.p50_ms).median,
             spread(&|pair| pair.sends.accepted_per_second).median,
+            tally::failed(pairs.iter().map(|pair| &pair.sends), pairs.iter().map(|pair| &pair.puts)),
         );
         let name = format!("p99 of accept ÷ etcd's, at half of {of} peak ({rate:.0}/s, open loop)");
-        let ratio = spread(&|pair| pair.sends.p99_ms / pair.puts.p99_ms);
+        let ratio = spread(&|pair| tally::ratio(pair.sends.p99_ms, pair.puts.p99_ms));
         rows.push(Row::new(NUMBER, name, ratio, "", target).note(made_of));
         details.push(json!({ "rate": rate, "of": of, "pairs": pairs }));
     }
@@ -67,9 +69,16 @@ async fn pairs(sides: &Sides, plan: &Plan, rate: f64, tell: &impl Fn(&str)) -> a
         let sends = open(Sends::to(target, CONNECTIONS, channels), rate, plan.length).await?;
         let puts = open(JsonPuts::workers(etcd, CONNECTIONS, *value_bytes)?, rate, plan.length).await?;
         tell(&format!(
-            "{rate:>6.0}/s: sends p50 {:>6.1} ms, p99 {:>6.1} ms; puts p50 {:>6.1} ms, p99 {:>6.1} ms",
-            sends.p50_ms, sends.p99_ms, puts.p50_ms, puts.p99_ms
+            "{rate:>6.0}/s: sends p50 {:>6.1} ms, p99 {:>6.1} ms; puts p50 {:>6.1} ms, p99 {:>6.1} ms; {}",
+            sends.p50_ms,
+            sends.p99_ms,
+            puts.p50_ms,
+            puts.p99_ms,
+            tally::failed([&sends].into_iter(), [&puts].into_iter())
         ));
+        if let Some(failure) = sends.first_failure.as_ref().or(puts.first_failure.as_ref()) {
+            tell(&format!("first failure: {failure}"));
+        }
         pairs.push(Pair { sends, puts });
     }
     Ok(pairs)

@@ -57,6 +57,7 @@ struct Size {
 /// # Errors
 /// When a channel cannot be paired, or sends are not accepted.
 pub async fn measure(plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Section> {
+    ensure!(plan.sizes.len() > 1, "sizes are compared with each other: {:?} is too few", plan.sizes);
     let room = || Options::nodes(3).arg(&format!("--set=node.max_channels={ROOM}"));
     let (target, twin) = (Target::start_with(room()).await, Target::start_with(room()).await);
     for side in [&target, &twin] {
@@ -155,14 +156,16 @@ fn memory(sizes: &[Size]) -> Vec<Row> {
         .iter()
         .map(|size| format!("{} MiB at {}", size.resident_kib.iter().sum::<u64>() / 1_024, size.channels))
         .collect();
+    let made_of = format!("one slope through {} sizes", sizes.len());
     let row = |what: &str, kib: f64, goal: Goal| {
         Row::new(MEMORY, format!("memory of an idle channel, {what}, up to {most}"), Spread::of([kib]), "KiB", goal)
+            .note(&made_of)
     };
     vec![
         // Two replicas and the owner are on three nodes.
         row("owner", whole - 2.0 * replica, goal(OWNER)),
         row("replica", replica, goal(REPLICA)),
-        row("over three nodes", whole, goal(WHOLE)).note(format!("{} over three nodes", shown.join(", "))),
+        row("over three nodes", whole, goal(WHOLE)).note(format!("{made_of}: {}", shown.join(", "))),
     ]
 }
 
@@ -213,6 +216,28 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_is_one_slope_and_its_rows_say_so() {
+        let size = |channels: usize| Size {
+            channels,
+            resident_kib: vec![
+                10_000 + 8 * channels as u64,
+                10_000 + 8 * channels as u64,
+                10_000 + 2 * channels as u64,
+            ],
+            simulator_kib: 0,
+            paired_per_second: 0.0,
+            cpu_ms: Vec::new(),
+        };
+        let rows = memory(&[size(1_000), size(10_000), size(100_000)]);
+        let kib: Vec<f64> = rows.iter().map(|row| row.value.median.round()).collect();
+        assert_eq!(kib, [14.0, 2.0, 18.0]);
+        for row in rows {
+            assert_eq!(row.value.trials, 1);
+            assert!(row.note.starts_with("one slope through 3 sizes"), "{}", row.note);
+        }
+    }
 
     #[test]
     fn a_slope_is_that_of_the_line_through_the_points() {

@@ -5,6 +5,7 @@
 //! - B1 [`throughput`], B2 [`accepting`], B3 [`forwarding`], B4 [`hearing`], B5 [`failover`] and [`returning`],
 //!   B6 [`restarting`], B7 and B8 [`idle`], B9 [`joining`], B10 [`limiting`]; [`suite`] runs them.
 //! - [`sends`] and [`waiting`] have no targets: what sends cost, and what deliveries that wait cost them.
+//! - [`day`]: whether disk use stays bounded.
 //!
 //! With what:
 //!
@@ -20,6 +21,7 @@
 pub mod accepting;
 pub mod caller;
 pub mod closed;
+pub mod day;
 pub mod etcd;
 pub mod failover;
 pub mod forwarding;

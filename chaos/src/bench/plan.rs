@@ -23,7 +23,7 @@ pub struct Plan {
     pub channels: usize,
     /// Sessions that a killed node holds at least.
     pub sessions: usize,
-    /// Idle channels, from the fewest to the most.
+    /// Idle channels, from the fewest to the most: two sizes at least, as they are compared.
     pub sizes: Vec<usize>,
 }
 
@@ -36,7 +36,7 @@ impl Plan {
             trials: 20,
             channels: 1_000,
             sessions: 1_000,
-            sizes: vec![1_000, 20_000, 100_000],
+            sizes: vec![1_000, 10_000, 100_000],
         }
     }
 

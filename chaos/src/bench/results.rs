@@ -95,10 +95,10 @@ impl Row {
 
     fn cells(&self) -> [String; 6] {
         let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", self.unit) };
-        let spread = if self.value.trials > 1 {
-            format!("{} to {} ({})", figure(self.value.min), figure(self.value.max), self.value.trials)
-        } else {
-            String::new()
+        let spread = match self.value.trials {
+            0 => String::new(),
+            1 => "1 trial".to_owned(),
+            trials => format!("{} to {} ({trials})", figure(self.value.min), figure(self.value.max)),
         };
         let target = match (self.target, self.met) {
             (Target::AtLeast(least), Some(met)) => format!("≥ {}{unit}: {}", figure(least), verdict(met)),
@@ -195,8 +195,13 @@ mod tests {
             "{}",
             table([&row])
         );
-        assert_eq!(Row::new("B6", "failed sends", Spread::of([0.0]), "", Target::AtMost(0.0)).met, Some(true));
+        let single = Row::new("B6", "failed sends", Spread::of([0.0]), "", Target::AtMost(0.0));
+        assert_eq!(single.met, Some(true));
+        assert!(table([&single]).contains("| 0 | 1 trial | ≤ 0: met |"), "{}", table([&single]));
         let unknown = Row::new("B7", "memory", Spread::of([]), "KiB", Target::AtMost(16.0));
         assert_eq!(unknown.met, Some(false), "what was not measured is not met");
+        let never = Row::new("B2", "p99", Spread::of([2.0, f64::INFINITY, f64::INFINITY]), "", Target::AtMost(0.75));
+        assert_eq!(never.met, Some(false));
+        assert!(table([&never]).contains("| inf | 2 to inf (3) | ≤ 0.75: **missed** |"), "{}", table([&never]));
     }
 }

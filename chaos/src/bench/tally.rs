@@ -1,4 +1,8 @@
-//! What became of the calls of a load.
+//! What became of the calls of a load, whoever was called: ours and etcd's are counted by the same rules.
+//!
+//! A call that failed is infinitely late: it counts in the percentiles, behind all that were accepted. The p99 of a side of
+//! which more than one call in a hundred fails is infinite, and so is the [`ratio`] of ours to etcd's when ours is. JSON has
+//! no such number and shows `null`.
 
 use std::time::Duration;
 
@@ -28,13 +32,14 @@ pub struct Summary {
     pub accepted: u64,
     /// Accepted with `queued` rather than `sent`.
     pub queued: u64,
-    /// Answered otherwise, or not at all.
+    /// Answered otherwise, or not at all; infinitely late in the percentiles.
     pub failed: u64,
     /// The first of these.
     pub first_failure: Option<String>,
     pub accepted_per_second: f64,
     pub p50_ms: f64,
     pub p99_ms: f64,
+    /// Of the calls that did not fail.
     pub max_ms: f64,
 }
 
@@ -93,7 +98,6 @@ impl Tally {
     pub fn summary(&self, length: Duration) -> anyhow::Result<Summary> {
         let accepted = self.latency.len();
         ensure!(accepted > 0, "nothing was accepted: {}", self.first_failure.as_deref().unwrap_or("no call ended"));
-        let ms = |micros: u64| micros as f64 / 1_000.0;
         Ok(Summary {
             seconds: length.as_secs_f64(),
             accepted,
@@ -101,11 +105,38 @@ impl Tally {
             failed: self.failed,
             first_failure: self.first_failure.clone(),
             accepted_per_second: accepted as f64 / length.as_secs_f64(),
-            p50_ms: ms(self.latency.value_at_quantile(0.5)),
-            p99_ms: ms(self.latency.value_at_quantile(0.99)),
+            p50_ms: self.percentile_ms(50),
+            p99_ms: self.percentile_ms(99),
             max_ms: ms(self.latency.max()),
         })
     }
+
+    /// The time within which so many in a hundred calls were accepted.
+    fn percentile_ms(&self, percent: u64) -> f64 {
+        let accepted = self.latency.len();
+        let rank = ((accepted + self.failed) * percent).div_ceil(100);
+        if rank > accepted {
+            return f64::INFINITY;
+        }
+        // In the midst of the rank's own part, so that rounding does not lead to a neighbour.
+        ms(self.latency.value_at_quantile((rank as f64 - 0.5) / accepted as f64))
+    }
+}
+
+fn ms(micros: u64) -> f64 {
+    micros as f64 / 1_000.0
+}
+
+/// Of two sides' latencies; infinite when ours is, whatever etcd's is.
+pub fn ratio(ours: f64, theirs: f64) -> f64 {
+    if ours.is_infinite() { f64::INFINITY } else { ours / theirs }
+}
+
+/// Failed calls of two sides, for what a row was made of.
+pub fn failed<'a>(sends: impl Iterator<Item = &'a Summary>, puts: impl Iterator<Item = &'a Summary>) -> String {
+    let sends: u64 = sends.map(|summary| summary.failed).sum();
+    let puts: u64 = puts.map(|summary| summary.failed).sum();
+    format!("failed: {sends} sends, {puts} puts")
 }
 
 #[cfg(test)]
@@ -125,7 +156,32 @@ mod tests {
         assert_eq!((summary.accepted, summary.queued, summary.failed), (2, 1, 1));
         assert_eq!(summary.first_failure.as_deref(), Some("503"));
         assert!((summary.accepted_per_second - 1.0).abs() < 1e-9);
-        assert!((3.9..4.1).contains(&summary.max_ms), "what failed has no latency: {}", summary.max_ms);
+        assert!((3.9..4.1).contains(&summary.max_ms), "the longest of what was accepted: {}", summary.max_ms);
         assert_eq!(one.taken, ["a"]);
+        let puts = [summary.clone(), summary.clone()];
+        assert_eq!(failed([&summary].into_iter(), puts.iter()), "failed: 1 sends, 2 puts");
+    }
+
+    #[test]
+    fn a_call_that_failed_is_later_than_any_other() {
+        let of = |accepted: u64, failed: u64| {
+            let mut tally = Tally::new().unwrap();
+            for n in 0..accepted {
+                tally.count(Duration::from_millis(n + 1), Ok(Accepted::default())).unwrap();
+            }
+            for _ in 0..failed {
+                tally.count(Duration::ZERO, Err(anyhow::anyhow!("503"))).unwrap();
+            }
+            let summary = tally.summary(Duration::from_secs(1)).unwrap();
+            (summary.p50_ms.round(), summary.p99_ms.round())
+        };
+        assert_eq!(of(100, 0), (50.0, 99.0));
+        assert_eq!(of(99, 1), (50.0, 99.0), "one in a hundred is beyond the 99th");
+        assert_eq!(of(98, 2), (50.0, f64::INFINITY));
+        assert_eq!(of(10, 10), (10.0, f64::INFINITY));
+        assert_eq!(of(10, 11), (f64::INFINITY, f64::INFINITY));
+        assert_eq!(of(1, 0), (1.0, 1.0));
+        assert_eq!(ratio(f64::INFINITY, f64::INFINITY), f64::INFINITY);
+        assert_eq!((ratio(1.0, f64::INFINITY), ratio(1.0, 2.0)), (0.0, 0.5));
     }
 }

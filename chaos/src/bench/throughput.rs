@@ -1,4 +1,4 @@
-//! B1: durable sends accepted a second, beside etcd's puts.
+//! B1: durable sends accepted a second, beside etcd's puts. What failed is not among what was accepted, on either side.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::bench::closed::Loop;
 use crate::bench::plan::{Plan, Sides};
 use crate::bench::results::{Row, Section, Spread, Target};
 use crate::bench::sends::{self, Level};
-use crate::bench::tally::Summary;
+use crate::bench::tally::{self, Summary};
 use crate::bench::usage;
 
 const NUMBER: &str = "B1";
@@ -49,13 +49,17 @@ pub async fn measure(sides: &Sides, plan: &Plan, tell: impl Fn(&str)) -> anyhow:
         for _ in 0..plan.pairs {
             let pair = pair(sides, clients, plan.length).await?;
             tell(&format!(
-                "{clients:>4} clients: {:>6.0} sends/s, {:>6.0} puts/s as JSON, {:>6.0} puts/s over gRPC; p99 {:.0}, {:.0}, {:.0} ms",
+                "{clients:>4} clients: {:>6.0} sends/s, {:>6.0} puts/s as JSON, {:>6.0} puts/s over gRPC; \
+                 p99 {:.0}, {:.0}, {:.0} ms; failed {}, {}, {}",
                 pair.sends.sends.accepted_per_second,
                 pair.json.puts.accepted_per_second,
                 pair.grpc.puts.accepted_per_second,
                 pair.sends.sends.p99_ms,
                 pair.json.puts.p99_ms,
                 pair.grpc.puts.p99_ms,
+                pair.sends.sends.failed,
+                pair.json.puts.failed,
+                pair.grpc.puts.failed,
             ));
             pairs.push(pair);
         }
@@ -63,20 +67,23 @@ pub async fn measure(sides: &Sides, plan: &Plan, tell: impl Fn(&str)) -> anyhow:
         let sent = |pair: &Pair| pair.sends.sends.accepted_per_second;
         let json = |pair: &Pair| pair.json.puts.accepted_per_second;
         let grpc = |pair: &Pair| pair.grpc.puts.accepted_per_second;
+        let sends = || pairs.iter().map(|pair| &pair.sends.sends);
         let made_of = format!(
-            "{:.0} sends/s and {:.0} puts/s of {} bytes; CPU of the nodes {:.2} ms a send, of etcd {:.2} ms a put",
+            "{:.0} sends/s and {:.0} puts/s of {} bytes; CPU of the nodes {:.2} ms a send, of etcd {:.2} ms a put; {}",
             spread(&sent).median,
             spread(&json).median,
             sides.value_bytes,
             spread(&|pair| pair.sends.cpu_ms_per_send.nodes).median,
             spread(&|pair| pair.json.cpu_ms_per_put).median,
+            tally::failed(sends(), pairs.iter().map(|pair| &pair.json.puts)),
         );
         let name = format!("sends ÷ etcd's puts (JSON), {clients} clients");
         let ratio = spread(&|pair| sent(pair) / json(pair));
         rows.push(Row::new(NUMBER, name, ratio, "", Target::AtLeast(WANTED)).note(made_of));
         let name = format!("sends ÷ etcd's puts (gRPC), {clients} clients");
         let ratio = spread(&|pair| sent(pair) / grpc(pair));
-        let made_of = format!("{:.0} puts/s over gRPC", spread(&grpc).median);
+        let failed = tally::failed(sends(), pairs.iter().map(|pair| &pair.grpc.puts));
+        let made_of = format!("{:.0} puts/s over gRPC; {failed}", spread(&grpc).median);
         rows.push(Row::new(NUMBER, name, ratio, "", Target::None).note(made_of));
         details.push(json!({ "clients": clients, "value_bytes": sides.value_bytes, "pairs": pairs }));
     }

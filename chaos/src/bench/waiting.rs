@@ -6,11 +6,11 @@
 
 use std::time::{Duration, Instant};
 
+use ::tests::http::Api;
+use ::tests::receiver::Receiver;
 use anyhow::{Context, bail, ensure};
 use serde::Serialize;
 use serde_json::json;
-use tests::http::Api;
-use tests::receiver::Receiver;
 use tokio_util::sync::CancellationToken;
 
 use crate::bench::healthy::{Healthy, Latency};
@@ -26,11 +26,15 @@ const ENDPOINTS: usize = 7;
 /// The most messages that the simulator is asked to write in one call.
 const WRITTEN_AT_ONCE: usize = 1_000;
 
-/// So many requests show that the receivers are called again.
+/// So many requests show that the receivers are called again, or a tenth of the deliveries where there are few: the others
+/// may wait for hours until their next attempt.
 const BACK: usize = 1_000;
 
-/// Until all deliveries are there.
-const FILL: Duration = Duration::from_secs(600);
+/// Until all deliveries are there, until the receivers are called again, and until all that is left was given up.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Between two looks at what is waited for.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// One state of the store and the sends beside it.
 #[derive(Clone, Debug, Serialize)]
@@ -89,18 +93,14 @@ pub async fn measure(target: &Target, twin: &Target, plan: Plan, tell: impl Fn(&
     phases.push(bench.phase("waiting", due, &tell).await?);
     let receiver = Receiver::start_at(port).await;
     tell("the receivers are back");
-    while receiver.received().len() < BACK {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    called_again(&receiver, back(plan.jobs)).await?;
     phases.push(bench.phase("coming back", due_at(&api, &endpoints).await?, &tell).await?);
     for endpoint in &endpoints {
         let path = format!("/v1/webhook-deliveries?endpoint_id={endpoint}&state=pending,retrying,paused");
         let answer = api.delete(&path).await;
         ensure!(answer.status == 202, "purging was answered {}: {}", answer.status, answer.text());
     }
-    while due_at(&api, &endpoints).await? > 0 {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
+    given_up(&api, &endpoints).await?;
     phases.push(bench.phase("after", 0, &tell).await?);
     Ok(phases)
 }
@@ -191,14 +191,43 @@ async fn write(target: &Target, victims: &[Channel], messages: usize) -> anyhow:
 }
 
 async fn filled(api: &Api, endpoints: &[String], jobs: u64) -> anyhow::Result<u64> {
-    let end = Instant::now() + FILL;
+    let end = Instant::now() + PATIENCE;
     loop {
         let due = due_at(api, endpoints).await?;
         if due >= jobs {
             return Ok(due);
         }
-        ensure!(Instant::now() < end, "{due} of {jobs} deliveries are there after {FILL:?}");
-        tokio::time::sleep(Duration::from_secs(2)).await;
+        ensure!(Instant::now() < end, "{due} of {jobs} deliveries are there after {PATIENCE:?}");
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// How many requests are waited for when so many deliveries were due.
+fn back(jobs: usize) -> usize {
+    jobs.div_ceil(10).min(BACK)
+}
+
+async fn called_again(receiver: &Receiver, requests: usize) -> anyhow::Result<()> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let came = receiver.received().len();
+        if came >= requests {
+            return Ok(());
+        }
+        ensure!(Instant::now() < end, "{came} of {requests} requests have come {PATIENCE:?} after the receivers");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+async fn given_up(api: &Api, endpoints: &[String]) -> anyhow::Result<()> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let due = due_at(api, endpoints).await?;
+        if due == 0 {
+            return Ok(());
+        }
+        ensure!(Instant::now() < end, "{due} deliveries are still due {PATIENCE:?} after they were given up");
+        tokio::time::sleep(LOOK).await;
     }
 }
 
@@ -211,4 +240,16 @@ async fn due_at(api: &Api, endpoints: &[String]) -> anyhow::Result<u64> {
         due += ["pending", "retrying", "in_flight"].iter().filter_map(|state| stats[state].as_u64()).sum::<u64>();
     }
     Ok(due)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_requests_are_waited_for_than_there_are_deliveries() {
+        for (jobs, requests) in [(1, 1), (7, 1), (500, 50), (10_000, 1_000), (200_000, 1_000)] {
+            assert_eq!(back(jobs), requests, "{jobs} deliveries");
+        }
+    }
 }

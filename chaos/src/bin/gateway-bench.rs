@@ -1,14 +1,28 @@
 //! `gateway-bench`: measures a cluster of real processes on this machine.
 
-use std::path::PathBuf;
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use chaos::bench::plan::Plan;
 use chaos::bench::suite::{self, Alone, Benchmark, Beside};
 use chaos::bench::target::Target;
-use chaos::bench::{report, sends, waiting};
-use clap::{Args, Parser, Subcommand};
+use chaos::bench::{day, report, sends, waiting};
+use clap::builder::RangedU64ValueParser;
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand, value_parser};
+
+/// Lengths, in seconds. Within a day no sum of times leaves what the clock can hold.
+const SECONDS: RangeInclusive<u64> = 1..=86_400;
+
+/// How many of something: channels, senders, rounds.
+fn at_least(least: u64) -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(least..)
+}
 
 #[derive(Debug, Parser)]
 #[command(
@@ -18,7 +32,9 @@ use clap::{Args, Parser, Subcommand};
         gateway-bench all --quick                    the same in eight minutes, to see that it works\n  \
         gateway-bench b5 --trials 20                 kill -9 of an owner beside etcd's leader\n  \
         gateway-bench sends --attach DIR/dev.json    on a cluster that runs (start it with high limits)\n  \
-        gateway-bench waiting --jobs 200000          sends beside 200,000 deliveries that wait"
+        gateway-bench waiting --jobs 200000          sends beside 200,000 deliveries that wait\n  \
+        gateway-bench day                            whether folders stop growing, all times scaled down\n\n\
+        Exit codes: 0 measured to the end; 1 something could not be measured; 2 wrong use."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -63,6 +79,8 @@ enum Command {
     Sends(SendsArgs),
     /// Sends a second beside deliveries that wait for receivers that are down
     Waiting(WaitingArgs),
+    /// Whether the nodes' folders stop growing under steady load, with all that is kept for a time scaled down
+    Day(DayArgs),
 }
 
 #[derive(Args, Debug)]
@@ -71,16 +89,16 @@ struct PlanArgs {
     #[arg(long)]
     quick: bool,
     /// Measurements of ours, each with one of etcd's beside it
-    #[arg(long)]
+    #[arg(long, value_parser = at_least(1))]
     pairs: Option<usize>,
     /// Length of each, in seconds
-    #[arg(long)]
+    #[arg(long, value_parser = value_parser!(u64).range(SECONDS))]
     seconds: Option<u64>,
     /// Kills
-    #[arg(long)]
+    #[arg(long, value_parser = at_least(1))]
     trials: Option<usize>,
-    /// Idle channels of B7 and B8, from the fewest to the most
-    #[arg(long, value_delimiter = ',')]
+    /// Idle channels of B7 and B8, from the fewest to the most: two sizes at least, as both compare them
+    #[arg(long, value_delimiter = ',', value_parser = at_least(1))]
     channels: Vec<usize>,
     /// Writes the rows as a table for README
     #[arg(long, value_name = "FILE")]
@@ -91,39 +109,53 @@ struct PlanArgs {
 }
 
 impl PlanArgs {
-    fn plan(&self) -> anyhow::Result<Plan> {
+    /// # Errors
+    /// When sizes cannot be compared with each other.
+    fn plan(&self) -> Result<Plan, String> {
         let whole = if self.quick { Plan::quick() } else { Plan::whole() };
-        let plan = Plan {
+        let sizes = &self.channels;
+        if sizes.len() == 1 {
+            return Err(format!(
+                "--channels {} is one size, and B7 and B8 compare sizes: name two at least, such as --channels 1000,{}",
+                sizes[0],
+                sizes[0].max(1_000).saturating_mul(10)
+            ));
+        }
+        if !sizes.is_sorted_by(|smaller, larger| smaller < larger) {
+            return Err("--channels go from the fewest to the most, and each size comes once".to_owned());
+        }
+        Ok(Plan {
             pairs: self.pairs.unwrap_or(whole.pairs),
             length: self.seconds.map_or(whole.length, Duration::from_secs),
             trials: self.trials.unwrap_or(whole.trials),
-            sizes: if self.channels.is_empty() { whole.sizes.clone() } else { self.channels.clone() },
+            sizes: if sizes.is_empty() { whole.sizes.clone() } else { sizes.clone() },
             ..whole
-        };
-        ensure!(
-            plan.pairs > 0 && plan.trials > 0 && !plan.length.is_zero(),
-            "--pairs, --seconds and --trials begin at 1"
-        );
-        ensure!(
-            plan.sizes.is_sorted() && plan.sizes[0] > 0,
-            "--channels go from the fewest to the most, and begin at 1"
-        );
-        Ok(plan)
+        })
     }
+
+    fn files(&self) -> impl Iterator<Item = &Path> {
+        [&self.markdown, &self.out].into_iter().flatten().map(PathBuf::as_path)
+    }
+}
+
+/// Makes sure that results can be written there: after fifty minutes is too late to learn that they cannot. What a file
+/// holds already stays until there is something new to put there.
+fn check_writable(path: &Path) -> io::Result<()> {
+    File::options().create(true).append(true).open(path).map(drop)
 }
 
 #[derive(Args, Debug)]
 struct SendsArgs {
     /// Levels of concurrency
-    #[arg(long, value_delimiter = ',', default_values_t = [1, 32, 128])]
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 32, 128], value_parser = at_least(1))]
     senders: Vec<usize>,
-    #[arg(long, default_value_t = 1_000)]
+    #[arg(long, default_value_t = 1_000, value_parser = at_least(1))]
     channels: usize,
     /// Length of each level
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, value_parser = value_parser!(u64).range(SECONDS))]
     seconds: u64,
     /// Nodes of the cluster that is started
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<usize>::new().range(1..=9))]
     nodes: usize,
     /// Measure the cluster of this dev.json instead of starting one
     #[arg(long, value_name = "FILE")]
@@ -136,17 +168,32 @@ struct SendsArgs {
 #[derive(Args, Debug)]
 struct WaitingArgs {
     /// Deliveries that wait
-    #[arg(long, default_value_t = 200_000)]
+    #[arg(long, default_value_t = 200_000, value_parser = at_least(1))]
     jobs: usize,
-    #[arg(long, default_value_t = 200)]
+    #[arg(long, default_value_t = 200, value_parser = at_least(1))]
     channels: usize,
-    #[arg(long, default_value_t = 32)]
+    #[arg(long, default_value_t = 32, value_parser = at_least(1))]
     senders: usize,
     /// Measurements in each phase, each with a twin at a cluster without deliveries
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = at_least(1))]
     rounds: usize,
     /// Length of each
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, value_parser = value_parser!(u64).range(SECONDS))]
+    seconds: u64,
+}
+
+#[derive(Args, Debug)]
+struct DayArgs {
+    #[arg(long, default_value_t = 32, value_parser = at_least(1))]
+    channels: usize,
+    /// Sends a second
+    #[arg(long, default_value_t = 200, value_parser = value_parser!(u32).range(1..))]
+    rate: u32,
+    /// Three at least: the second half is held against its beginning
+    #[arg(long, default_value_t = 12, value_parser = at_least(3))]
+    windows: usize,
+    /// Length of each
+    #[arg(long, default_value_t = 10, value_parser = value_parser!(u64).range(SECONDS))]
     seconds: u64,
 }
 
@@ -167,11 +214,15 @@ async fn main() -> anyhow::Result<()> {
         Command::B10(args) => run_suite(&[Benchmark::Beside(Beside::B10)], &args, json).await,
         Command::Sends(args) => run_sends(args, json).await,
         Command::Waiting(args) => run_waiting(args, json).await,
+        Command::Day(args) => run_day(args, json).await,
     }
 }
 
 async fn run_suite(benchmarks: &[Benchmark], args: &PlanArgs, json: bool) -> anyhow::Result<()> {
-    let plan = args.plan()?;
+    let plan = args.plan().unwrap_or_else(|error| refuse(error));
+    for file in args.files() {
+        check_writable(file).unwrap_or_else(|error| refuse(format_args!("{}: {error}", file.display())));
+    }
     let results = suite::run(benchmarks, &plan, |line| say(json, line)).await?;
     let markdown = results.markdown();
     say(json, &format!("\n{markdown}"));
@@ -190,7 +241,7 @@ async fn run_suite(benchmarks: &[Benchmark], args: &PlanArgs, json: bool) -> any
 
 async fn run_sends(args: SendsArgs, json: bool) -> anyhow::Result<()> {
     let target = match &args.attach {
-        Some(path) => Target::attach(path)?,
+        Some(path) => Target::attach(path).unwrap_or_else(|error| refuse(format_args!("{error:#}"))),
         None => Target::start(args.nodes).await,
     };
     say(json, &format!("pairing {} channels", args.channels));
@@ -227,11 +278,98 @@ async fn run_waiting(args: WaitingArgs, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
+async fn run_day(args: DayArgs, json: bool) -> anyhow::Result<()> {
+    let DayArgs { channels, rate, windows, seconds } = args;
+    let plan = day::Plan { channels, sends_per_second: rate, windows, length: Duration::from_secs(seconds) };
+    say(json, "accepted    log MiB  state MiB    all MiB");
+    let tell = |window: &day::Window| {
+        let day::Sizes { log_mib, state_mib, all_mib } = window.largest;
+        say(json, &format!("{:>8} {log_mib:>10.1} {state_mib:>10.1} {all_mib:>10.1}", window.accepted));
+    };
+    let day = day::measure(plan, tell).await?;
+    let (most, bound) = day.bound()?;
+    say(json, &format!("the second half took {most:.1} MiB at most, and may take {bound:.1}"));
+    if json {
+        println!("{}", serde_json::to_string_pretty(&day)?);
+    }
+    ensure!(most <= bound, "the folders grow");
+    Ok(())
+}
+
+/// Ends the program as a wrong argument does: with a message, the usage, and exit code 2.
+fn refuse(why: impl fmt::Display) -> ! {
+    Cli::command().error(ErrorKind::ValueValidation, why).exit()
+}
+
 /// For people: on stdout, unless that is to be read by a program.
 fn say(json: bool, line: &str) {
     if json {
         eprintln!("{line}");
     } else {
         println!("{line}");
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn plan_of(line: &str) -> Result<Plan, String> {
+        match Cli::try_parse_from(line.split(' ')).unwrap().command {
+            Command::B7(args) => args.plan(),
+            other => panic!("{other:?} has no plan"),
+        }
+    }
+
+    #[test]
+    fn what_could_never_be_measured_is_refused_before_anything_starts() {
+        for line in [
+            "all --pairs 0",
+            "all --trials 0",
+            "all --seconds 0",
+            "b7 --channels 0,1000",
+            "sends --channels 0",
+            "sends --senders 0",
+            "sends --senders 1,0",
+            "sends --seconds 0",
+            "sends --seconds 18446744073709551615",
+            "sends --nodes 0",
+            "sends --nodes 10",
+            "waiting --jobs 0",
+            "waiting --channels 0",
+            "waiting --senders 0",
+            "waiting --rounds 0",
+            "waiting --seconds 0",
+            "day --channels 0",
+            "day --rate 0",
+            "day --windows 2",
+            "day --seconds 0",
+        ] {
+            let refused = Cli::try_parse_from(["gateway-bench"].into_iter().chain(line.split(' '))).unwrap_err();
+            assert_eq!(refused.exit_code(), 2, "{line}: {refused}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_compared_so_there_are_two_at_least_and_they_grow() {
+        let refused = plan_of("gateway-bench b7 --channels 20000").unwrap_err();
+        assert!(refused.contains("two at least"), "{refused}");
+        assert!(plan_of("gateway-bench b7 --channels 2000,1000").is_err());
+        assert!(plan_of("gateway-bench b7 --channels 1000,1000").is_err());
+        assert_eq!(plan_of("gateway-bench b7 --channels 1000,2000").unwrap().sizes, [1_000, 2_000]);
+        assert_eq!(plan_of("gateway-bench b7").unwrap().sizes, [1_000, 10_000, 100_000]);
+    }
+
+    #[test]
+    fn a_file_for_results_is_tried_first_and_keeps_what_it_holds() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(check_writable(folder.path()).is_err(), "a folder is no file");
+        assert!(check_writable(&folder.path().join("missing/results.md")).is_err());
+        let file = folder.path().join("results.md");
+        check_writable(&file).unwrap();
+        std::fs::write(&file, "earlier results").unwrap();
+        check_writable(&file).unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "earlier results");
     }
 }

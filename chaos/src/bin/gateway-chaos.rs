@@ -1,15 +1,18 @@
 //! `gateway-chaos`: breaks a cluster of real processes on purpose, and judges what it did.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::ensure;
 use chaos::prove::table::{ProveArgs, prove};
 use chaos::report::Report;
 use chaos::run::{self, Setup};
 use chaos::schedule::Schedule;
 use chaos::schedule::fault::Kind;
 use chaos::schedule::profile::Profile;
+use chaos::world::relay;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 #[derive(Debug, Parser)]
@@ -23,7 +26,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
         gateway-chaos check runs/7                          judge it again\n  \
         gateway-chaos prove --runs 20                       every fault put back, each in twenty runs\n  \
         gateway-chaos schedule --seed 7                     what a run with this seed does, and when\n\n\
-        Exit codes: 0 all held; 1 something was violated; 2 wrong use, or the world could not be made."
+        Exit codes: 0 all held; 1 something was violated; 2 wrong use, the world could not be made, or too little was broken."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -43,6 +46,14 @@ enum Command {
     Schedule(RunArgs),
     /// Put faults of the product back, and show that each is found; needs root
     Prove(ProveArgs),
+    /// Delays what reaches a node; a run starts these by itself
+    #[command(hide = true)]
+    Relay {
+        #[arg(long)]
+        listen: SocketAddr,
+        #[arg(long)]
+        node: SocketAddr,
+    },
 }
 
 #[derive(Args, Debug)]
@@ -56,7 +67,7 @@ struct RunArgs {
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Kind>,
     /// Length of the faults, instead of the profile's own
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: Option<u64>,
     /// Where all that is known of the run is kept; must not exist [default: chaos-SEED-TIME]
     #[arg(long, value_name = "DIR")]
@@ -100,8 +111,16 @@ async fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Command::Prove(args) => exit(prove(&args).await),
-        Command::Run(args) => exit(run(&args).await.map(told)),
-        Command::Check { folder } => exit(run::judge_again(&folder).map(told)),
+        Command::Run(args) => tokio::select! {
+            report = run(&args) => judged(report),
+            // The world is taken down before this returns.
+            Ok(()) = tokio::signal::ctrl_c() => {
+                eprintln!("gateway-chaos: interrupted: nothing was judged");
+                ExitCode::from(130)
+            }
+        },
+        Command::Check { folder } => judged(run::judge_again(&folder)),
+        Command::Relay { listen, node } => exit(relay::run(listen, node).await.map(|()| true)),
     }
 }
 
@@ -114,9 +133,16 @@ async fn run(args: &RunArgs) -> anyhow::Result<Report> {
 }
 
 /// Prints what was found, and says whether all held.
-fn told(report: Report) -> bool {
-    print!("{}", report.verdict);
-    report.verdict.holds()
+fn judged(report: anyhow::Result<Report>) -> ExitCode {
+    exit(report.and_then(|report| {
+        print!("{}", report.verdict);
+        for undone in report.undone() {
+            eprintln!("not done: {undone}");
+        }
+        let held = report.verdict.holds();
+        ensure!(!held || report.is_conclusive(), "too little was broken for this to say anything");
+        Ok(held)
+    }))
 }
 
 fn exit(held: anyhow::Result<bool>) -> ExitCode {

@@ -6,13 +6,17 @@ use std::time::Duration;
 
 use super::verdict::{Finding, figure};
 use crate::history::record::{Channel, Endpoint};
-use crate::history::{At, Collected, Delivery, Op, Record, Request};
+use crate::history::{At, Collected, Delivery, FaultKind, Op, Record, Request};
 
 /// A success may be forgotten with the node that heard it; the attempt is then made again, some seconds later at most.
 const FORGOTTEN: Duration = Duration::from_secs(30);
 
-/// More repeats of one delivery after a success than this are no accident of a busy machine.
-const REPEATS: usize = 5;
+/// An answer may be lost on its way, and the attempt is then made again (supplement 20.5): of one delivery this often. The
+/// next one waits for longer, and what goes on being delivered has not been ended by its success.
+const REPEATS: usize = 1;
+
+/// How long before it was seen a group may have had its new leader: nodes are asked once a second, some in vain.
+const SEEN: Duration = Duration::from_secs(10);
 
 pub fn judge(run: &Collected, finding: &mut Finding) {
     one_id_each(run, finding);
@@ -168,17 +172,22 @@ fn well(request: &Request) -> bool {
     request.answered.is_some_and(|status| (200..300).contains(&status))
 }
 
-/// A delivery ends with its success, unless the node that heard of it was hurt before it could tell.
+/// A delivery ends with its success, unless the node that heard of it was hurt, or followed by another owner, before it
+/// could tell.
 fn no_repeats(run: &Collected, finding: &mut Finding) {
     let mut successes: HashMap<(&str, &str), Vec<At>> = HashMap::new();
     for request in run.webhooks().filter(|request| well(request)) {
         successes.entry((&request.hook, &request.event_id)).or_default().push(request.at);
     }
+    let handed_over = handed_over(run);
     let (mut again, mut unexplained) = (0, 0);
     for ((hook, event_id), times) in successes.iter_mut().filter(|(_, times)| times.len() > 1) {
         times.sort_unstable();
-        let hurt = |pair: &[At]| run.faults().any(|fault| fault.touches(pair[0], pair[1], FORGOTTEN));
-        let strange = times.windows(2).filter(|pair| !hurt(pair)).count();
+        let forgotten = |pair: &[At]| {
+            let moved = handed_over.iter().any(|(from, to)| *from <= pair[1] && pair[0] <= *to);
+            moved || run.faults().any(|fault| forgets(fault.kind) && fault.touches(pair[0], pair[1], FORGOTTEN))
+        };
+        let strange = times.windows(2).filter(|pair| !forgotten(pair)).count();
         again += times.len() - 1;
         unexplained += strange;
         if strange > REPEATS {
@@ -190,6 +199,31 @@ fn no_repeats(run: &Collected, finding: &mut Finding) {
     if unexplained > 0 {
         finding.note(format!("{} of them with no fault near", figure(unexplained)));
     }
+}
+
+/// Whether a fault strikes those who deliver: the messaging network has no part in it.
+fn forgets(kind: FaultKind) -> bool {
+    use FaultKind::{KeepRepeats, LoseAcceptances, LoseSends, Refuse, Slow};
+    !matches!(kind, KeepRepeats | LoseAcceptances | LoseSends | Refuse | Slow)
+}
+
+/// When any group was seen with a new leader.
+fn handed_over(run: &Collected) -> Vec<(At, At)> {
+    let mut terms: HashMap<u16, u64> = HashMap::new();
+    let leads = run.records.iter().filter_map(|record| match record {
+        Record::Lead(lead) => Some(lead),
+        _ => None,
+    });
+    // The first that is known of a group is no change, and one that is cut off tells of an old term.
+    let newer = leads.filter(|lead| {
+        let known = terms.get(&lead.group).copied();
+        let newer = known.is_none_or(|term| term < lead.term);
+        if newer {
+            terms.insert(lead.group, lead.term);
+        }
+        newer && known.is_some()
+    });
+    newer.map(|lead| (lead.asked.minus(SEEN), lead.at)).collect()
 }
 
 /// A stream shows an event once, also over the connections of which each goes on where the one before ended.

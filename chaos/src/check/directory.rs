@@ -7,7 +7,8 @@
 //!
 //! An update is answered when every node has applied it, and nodes read their own copies. So *while it is under way* one
 //! node may show it before another does. That is noted; what is judged is that each node by itself has such an order,
-//! with all the updates in it.
+//! with all the updates in it, and that all nodes together have one in which what a node showed was so at most [`COPY`]
+//! before it was asked. An update of unknown outcome is under way for ever, and nodes may not differ over it for longer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,6 +17,7 @@ use todc_utils::linearizability::WGLChecker;
 use todc_utils::linearizability::history::{Action, History};
 use todc_utils::specifications::Specification;
 
+use super::frontier::{Step, has_order};
 use super::verdict::{Finding, figure};
 use crate::history::{Answer, At, Call, Collected, Op};
 
@@ -24,6 +26,10 @@ const MOST_OPEN: usize = 10;
 
 /// How long after the last operation on an object lists are still looked at.
 const LISTED: Duration = Duration::from_secs(10);
+
+/// How old a node's copy of the directory may be when a request is let in by it: 2 s (design, section 6), and the 50 ms by
+/// which an update's answer waits longer than that. What a copy shows is no older, however long the answer takes.
+const COPY: Duration = Duration::from_millis(2_050);
 
 /// A violation shows this many of the operations before it.
 const SHOWN: usize = 12;
@@ -47,12 +53,21 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
                 object.iter().filter(|operation| operation.is_update() || operation.call.node == node).collect();
             (!is_linearizable(seen.iter().copied())).then_some((node, seen))
         });
-        match broken {
-            None => early += 1,
-            Some((node, seen)) => finding.violated(
+        if let Some((node, seen)) = broken {
+            finding.violated(
                 format!("no order of the operations on {id} explains what node {node} answered"),
-                unexplained(&seen).iter().map(|operation| operation.to_string()),
-            ),
+                unexplained(&seen, |seen| is_linearizable(seen.iter())).iter().map(ToString::to_string),
+            );
+            continue;
+        }
+        let copies: Vec<_> = object.iter().map(Operation::of_a_copy).collect();
+        if is_explained(&copies) {
+            early += 1;
+        } else {
+            finding.violated(
+                format!("no order of the operations on {id} explains what nodes answered from copies {COPY:?} old"),
+                unexplained(&copies.iter().collect::<Vec<_>>(), is_explained).iter().map(ToString::to_string),
+            );
         }
     }
     finding.count(format!("{} operations on {} objects have an order", figure(operations), figure(judged)));
@@ -71,21 +86,26 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
 }
 
 /// The operations up to the first that has no place among those before it.
-fn unexplained<'o, 'a>(seen: &[&'o Operation<'a>]) -> Vec<&'o Operation<'a>> {
+fn unexplained<'o, 'a>(
+    seen: &[&'o Operation<'a>],
+    have_an_order: impl Fn(&[Operation<'a>]) -> bool,
+) -> Vec<&'o Operation<'a>> {
     let mut ends: Vec<At> = seen.iter().filter_map(|operation| operation.ended).collect();
     ends.sort_unstable();
-    let until = |end: At| {
+    let until = |end: At| -> Vec<Operation<'a>> {
         // What had not ended then may have had its effect; what it answered later is not known yet.
-        let begun = seen.iter().filter(move |operation| operation.call.begin <= end);
-        begun.filter_map(move |operation| match operation.ended {
+        let begun = seen.iter().filter(|operation| operation.begin <= end);
+        let known = begun.filter_map(|operation| match operation.ended {
             Some(ended) if ended <= end => Some((*operation).clone()),
             _ if operation.is_update() => Some(Operation { ended: None, seen: Seen::Unknown, ..(*operation).clone() }),
             _ => None,
-        })
+        });
+        known.collect()
     };
-    let first = ends.into_iter().find(|end| !is_linearizable(until(*end).collect::<Vec<_>>().iter()));
+    // What has no order has none with more behind it.
+    let first = ends.get(ends.partition_point(|end| have_an_order(&until(*end)))).copied();
     let mut told: Vec<_> =
-        seen.iter().copied().filter(|operation| first.is_none_or(|first| operation.call.begin <= first)).collect();
+        seen.iter().copied().filter(|operation| first.is_none_or(|first| operation.begin <= first)).collect();
     told.sort_by_key(|operation| operation.ended.unwrap_or(At(u64::MAX)).min(first.unwrap_or_default()));
     told.split_off(told.len().saturating_sub(SHOWN))
 }
@@ -199,6 +219,8 @@ enum Seen {
 #[derive(Clone, Debug)]
 struct Operation<'a> {
     call: &'a Call,
+    /// It belongs to no earlier moment than this.
+    begin: At,
     /// None when it may still have its effect.
     ended: Option<At>,
     kind: Kind,
@@ -208,7 +230,18 @@ struct Operation<'a> {
 impl<'a> Operation<'a> {
     fn new(call: &'a Call, kind: Kind, seen: Seen) -> Self {
         let ended = (!matches!(seen, Seen::Unknown)).then_some(call.end);
-        Self { call, ended, kind, seen }
+        Self { call, begin: call.begin, ended, kind, seen }
+    }
+
+    /// The same, where what a node saw may be as old as its copy is: also what it saw when it refused a change.
+    fn of_a_copy(&self) -> Self {
+        let begin = if self.changes() { self.begin } else { self.begin.minus(COPY) };
+        Self { begin, ..self.clone() }
+    }
+
+    /// Whether it may have an effect.
+    fn changes(&self) -> bool {
+        self.is_update() && !matches!(self.seen, Seen::Missing)
     }
 
     fn is_update(&self) -> bool {
@@ -262,10 +295,21 @@ fn is_linearizable<'o, 'a: 'o>(operations: impl Iterator<Item = &'o Operation<'a
     let mut actions = Vec::new();
     for (process, operation) in operations.enumerate() {
         let what = (operation.kind.clone(), operation.seen.clone());
-        actions.push(((operation.call.begin, false), process, Action::Call(what.clone())));
+        actions.push(((operation.begin, false), process, Action::Call(what.clone())));
         actions.push(((operation.ended.unwrap_or(At(u64::MAX)), true), process, Action::Response(what)));
     }
     actions.sort_by_key(|(at, ..)| *at);
     let actions: Vec<_> = actions.into_iter().map(|(_, process, action)| (process, action)).collect();
     actions.is_empty() || WGLChecker::<Object>::is_linearizable(History::from_actions(actions))
+}
+
+/// The same as [`is_linearizable`], and quick also where many looks are under way at a time.
+fn is_explained(operations: &[Operation<'_>]) -> bool {
+    let step = |operation: &Operation<'_>| Step::<Object> {
+        begin: operation.begin,
+        ended: operation.ended,
+        changes: operation.changes(),
+        what: (operation.kind.clone(), operation.seen.clone()),
+    };
+    has_order(&operations.iter().map(step).collect::<Vec<_>>())
 }

@@ -10,6 +10,9 @@ use crate::history::{At, Call, Collected, FaultKind, Lead, Op, Record};
 /// A burst too many shows in any time that holds it, so longer ones are looked at only whole.
 const LONGEST: Duration = Duration::from_secs(60);
 
+/// How late the former home of a bucket hears that it is none any more.
+const HEARS_WITHIN: Duration = Duration::from_millis(300);
+
 pub fn judge(run: &Collected, finding: &mut Finding) {
     for limited in &run.evidence.stage.limited {
         let draws = || run.calls().filter(|call| call.op == Op::Draw && call.tenant == limited.tenant);
@@ -92,19 +95,25 @@ impl<'a> Home<'a> {
     fn moves(&self, run: &Collected, from: At, to: At) -> u64 {
         // A node that is cut off tells of an old term; of several that were asked one is not.
         const LOOKS: usize = 5;
-        let before = self.0.iter().take_while(|lead| lead.at <= from).map(|lead| lead.term).max();
+        // A former home answers what it has until it hears of the new term.
+        let told = self.0.iter().take_while(|lead| lead.at <= from && from.since(lead.at) >= HEARS_WITHIN);
+        let before = told.map(|lead| lead.term).max();
         let after = self.0.iter().filter(|lead| lead.asked >= to).take(LOOKS).map(|lead| lead.term).max();
         match (before, after) {
             (Some(before), Some(after)) => after.saturating_sub(before),
-            // Where nobody looked, each fault may have moved it.
+            // Where nobody looked, each fault may have moved it; and without any, leads go where they should be once all nodes are
+            // there, at the beginning of a run.
             _ => {
+                let first = self.0.first().map(|lead| lead.term);
+                let seen = after.zip(first).map_or(0, |(after, first)| after.saturating_sub(first));
                 let moving = |kind| {
                     use FaultKind::{KeepRepeats, LoseAcceptances, LoseSends, Refuse, Slow};
                     !matches!(kind, KeepRepeats | LoseAcceptances | LoseSends | Refuse | Slow)
                 };
                 let faults = run.faults().filter(|fault| moving(fault.kind));
                 // One when it begins, one when it ends and the lead comes back.
-                2 * faults.filter(|fault| fault.touches(from, to, Duration::from_secs(10))).count() as u64
+                let caused = 2 * faults.filter(|fault| fault.touches(from, to, Duration::from_secs(10))).count() as u64;
+                caused.max(seen)
             }
         }
     }

@@ -1,29 +1,32 @@
-//! I10: after faults end, the cluster heals by itself within a bound.
+//! I10: after faults end, the cluster heals by itself within a bound, and somebody has looked whether it does.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use super::verdict::{Finding, figure};
-use crate::history::Collected;
+use crate::history::{At, Collected, Liveness};
 
 pub fn judge(run: &Collected, finding: &mut Finding) {
+    for untold in &run.evidence.untold {
+        finding.violated("what the cluster knows was not told at the end", [untold.clone()]);
+    }
+    // Also a run without faults waits for its end, so there is none of which this need not be known.
     let Some(liveness) = &run.evidence.liveness else {
-        finding.note("nobody waited for the cluster to heal");
+        finding.violated("nobody looked whether the cluster healed", []);
         return;
     };
-    let deadline = liveness.since.plus(liveness.bound);
-    let late = |at: &Option<crate::history::At>| at.is_none_or(|at| at > deadline);
-    for (channel, at) in liveness.channels.iter().filter(|(_, at)| late(at)) {
-        let seen = at.map_or_else(|| "never seen connected".to_owned(), |at| format!("connected at {at}"));
-        finding.violated(
-            format!("a channel was not connected within {:?} after the last fault", liveness.bound),
-            [format!("{channel}: {seen}; the last fault ended at {}", liveness.since)],
-        );
+    let channels = run.evidence.stage.channels.iter().map(|channel| &channel.id);
+    let unseen: Vec<String> = channels.filter(|id| !liveness.channels.contains_key(*id)).cloned().collect();
+    if !unseen.is_empty() {
+        finding.violated("nobody looked whether these channels came back", unseen);
     }
-    for (node, at) in liveness.nodes.iter().filter(|(_, at)| late(at)) {
-        let seen = at.map_or_else(|| "never".to_owned(), |at| at.to_string());
-        finding.violated(
-            format!("no send was taken through a node within {:?} after the last fault", liveness.bound),
-            [format!("node {node}: {seen}; the last fault ended at {}", liveness.since)],
-        );
+    if liveness.nodes.is_empty() {
+        finding.violated("nobody looked whether any node takes sends again", []);
     }
+    in_time("a channel was not connected", "", &liveness.channels, liveness, finding);
+    in_time("no send was taken through a node", "node ", &liveness.nodes, liveness, finding);
+    in_time("no send of a channel was taken", "", &liveness.sending, liveness, finding);
+    in_time("a node was not ready", "node ", &liveness.ready, liveness, finding);
     let last = liveness.channels.values().chain(liveness.nodes.values()).flatten().max();
     let took = last.map(|last| format!(" after {:.1} s", last.since(liveness.since).as_secs_f64())).unwrap_or_default();
     finding.count(format!(
@@ -31,4 +34,22 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
         figure(liveness.channels.values().flatten().count()),
         figure(liveness.nodes.values().flatten().count())
     ));
+}
+
+/// Each of them has to have been seen well within the bound.
+fn in_time<T: Display>(
+    what: &str,
+    kind: &str,
+    seen: &BTreeMap<T, Option<At>>,
+    liveness: &Liveness,
+    finding: &mut Finding,
+) {
+    let deadline = liveness.since.plus(liveness.bound);
+    for (who, at) in seen.iter().filter(|(_, at)| at.is_none_or(|at| at > deadline)) {
+        let seen = at.map_or_else(|| "never".to_owned(), |at| at.to_string());
+        finding.violated(
+            format!("{what} within {:?} after the last fault", liveness.bound),
+            [format!("{kind}{who}: {seen}; the last fault ended at {}", liveness.since)],
+        );
+    }
 }

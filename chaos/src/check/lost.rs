@@ -1,39 +1,102 @@
-//! I1: a send answered 202 is accepted by the network, or ends in `message.status` `failed`.
+//! I1: a send answered 202 is accepted by the network, from its channel's number to its recipient and whole, or ends in
+//! `message.status` `failed`.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::time::Duration;
 
+use super::number_of;
+use super::repeats::is_between;
 use super::verdict::{Finding, figure};
-use crate::history::{Collected, FaultKind, Op};
+use crate::history::record::Channel;
+use crate::history::{At, Call, Collected, FaultKind, InboxRow, LedgerRow, Op};
+
+/// The longest that a send waits for the network (supplement 3.3); it cannot be refused later than that.
+const QUEUED: Duration = Duration::from_secs(24 * 3_600);
+
+/// What a send ends with that waited so long. No refusal brings it about.
+const EXPIRED: &str = "expired_in_queue";
 
 pub fn judge(run: &Collected, finding: &mut Finding) {
-    let accepted: HashSet<&str> = run.evidence.ledger.iter().map(|row| row.id.as_str()).collect();
-    let connected: HashSet<&str> = run.evidence.stage.channels.iter().map(|channel| channel.id.as_str()).collect();
-    // A send that ends `failed` although nothing refused it was lost, whatever it is called.
-    let refused = run.faults().any(|fault| fault.kind == FaultKind::Refuse);
+    let accepted: HashMap<&str, &LedgerRow> = run.evidence.ledger.iter().map(|row| (row.id.as_str(), row)).collect();
+    let connected: HashMap<&str, &Channel> =
+        run.evidence.stage.channels.iter().map(|channel| (channel.id.as_str(), channel)).collect();
+    let inboxes = Inboxes::of(run);
+    let failures = failures(run);
     let (mut taken, mut kept, mut failed, mut unknown) = (0, 0, 0, 0);
     for call in run.calls() {
-        let Op::Send { channel, text } = &call.op else { continue };
-        if !connected.contains(channel.as_str()) {
-            continue;
-        }
+        let Op::Send { channel: id, text } = &call.op else { continue };
+        let Some(channel) = connected.get(id.as_str()) else { continue };
         let Some(message) = call.taken() else {
             unknown += usize::from(!call.is_done() && call.refusal().is_none());
             continue;
         };
         taken += 1;
-        let evidence =
-            || [format!("{message} ({text}) of channel {channel}, taken by node {} at {}", call.node, call.end)];
-        if accepted.contains(message) {
+        let evidence = |more: String| {
+            [format!("{message} ({text}) of channel {id}, taken by node {} at {}{more}", call.node, call.end)]
+        };
+        if let Some(row) = accepted.get(message) {
             kept += 1;
+            if !is_between(channel, &row.from, &row.to) {
+                let more = format!(", accepted from {} to {}", row.from, row.to);
+                finding.violated("a send was accepted from or to another number than its own", evidence(more));
+            }
+            match inboxes.find(channel, message) {
+                None => {
+                    let more = format!(", accepted as {}, and not at {}", row.seq, channel.recipient);
+                    finding.violated("a send was accepted, and its recipient has nothing of it", evidence(more));
+                }
+                Some(arrived) if arrived.text != *text => {
+                    let more = format!(", arrived as {:?}", arrived.text);
+                    finding.violated("a send reached its recipient with another text", evidence(more));
+                }
+                Some(_) => {}
+            }
         } else if let Some(code) = run.evidence.failed.get(message) {
             failed += 1;
-            if !refused {
-                finding.violated(format!("a send ended failed ({code}) although nothing refused it"), evidence());
+            let told = failures.get(message).copied();
+            // A send that ends `failed` although nothing refused it was lost, whatever it is called.
+            if code == EXPIRED || !was_refused(run, call, told) {
+                let more = told.map(|at| format!(", told of at {at}")).unwrap_or_default();
+                finding.violated(format!("a send ended failed ({code}) although nothing refused it"), evidence(more));
             }
         } else {
-            finding.violated("a send was answered 202, and the network never got it", evidence());
+            finding.violated("a send was answered 202, and the network never got it", evidence(String::new()));
         }
     }
     finding.count(format!("{} sends answered 202, {} accounted for", figure(taken), figure(kept + failed)));
     finding.count(format!("{} of them failed, {} more with an unknown outcome", figure(failed), figure(unknown)));
+}
+
+/// What reached phones, by phone and message.
+struct Inboxes<'a>(HashMap<(&'a str, &'a str), &'a InboxRow>);
+
+impl<'a> Inboxes<'a> {
+    fn of(run: &'a Collected) -> Self {
+        let rows = run.evidence.inboxes.iter().flat_map(|(phone, rows)| rows.iter().map(move |row| (phone, row)));
+        Self(rows.map(|(phone, row)| ((phone.as_str(), row.id.as_str()), row)).collect())
+    }
+
+    /// A message of a channel at whom it writes to.
+    fn find(&self, channel: &Channel, message: &str) -> Option<&'a InboxRow> {
+        let row = self.0.get(&(channel.recipient.as_str(), message))?;
+        (number_of(&row.from) == channel.number).then_some(*row)
+    }
+}
+
+/// When receivers were first told that a message had failed: it had by then.
+fn failures(run: &Collected) -> HashMap<&str, At> {
+    let mut failures: HashMap<&str, At> = HashMap::new();
+    for request in run.webhooks().filter(|request| request.status.as_deref() == Some("failed")) {
+        if let Some(message) = request.message.as_deref() {
+            let first = failures.entry(message).or_insert(request.at);
+            *first = request.at.min(*first);
+        }
+    }
+    failures
+}
+
+/// Whether the network refused sends at some moment between the beginning of a call and its failure.
+fn was_refused(run: &Collected, call: &Call, told: Option<At>) -> bool {
+    let until = told.unwrap_or_else(|| call.begin.plus(QUEUED));
+    run.faults().any(|fault| fault.kind == FaultKind::Refuse && fault.touches(call.begin, until, Duration::ZERO))
 }

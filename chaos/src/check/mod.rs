@@ -8,6 +8,7 @@ pub mod verdict;
 mod damage;
 mod deliveries;
 mod directory;
+mod frontier;
 mod limits;
 mod liveness;
 mod lost;
@@ -46,6 +47,11 @@ pub fn judge_one(invariant: Invariant, collected: &Collected) -> Finding {
     };
     judge(collected, &mut finding);
     finding
+}
+
+/// The number of a phone's address.
+fn number_of(address: &str) -> &str {
+    address.split(['@', ':']).next().unwrap_or(address)
 }
 
 #[cfg(test)]

@@ -1,11 +1,20 @@
-//! I3: at most one live session per channel, and an owner of an older epoch never comes after one of a newer.
+//! I3: at most one live session per channel, and an owner of an older epoch never comes after one of a newer: neither when
+//! it logs in, nor with what the network accepts of it.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
+use super::number_of;
 use super::verdict::{Finding, figure};
-use crate::history::{Collected, FaultKind, Login};
+use crate::history::{Collected, FaultKind, LedgerRow, Login};
 
 pub fn judge(run: &Collected, finding: &mut Finding) {
+    logins(run, finding);
+    ledger(run, finding);
+    late_writes(run, finding);
+}
+
+fn logins(run: &Collected, finding: &mut Finding) {
     let (mut logins, mut replaced, mut own) = (0, 0, 0);
     for (number, rows) in &run.evidence.logins {
         logins += rows.len();
@@ -48,6 +57,56 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
     if own > 0 {
         finding.note(format!("{own} owners met a session of their own whose break the network had not seen"));
     }
+}
+
+/// What the network accepted of a number came from owners of growing epochs, each of which had logged in. It judges sends of
+/// one device in the order in which they came, also those whose session has ended since, so a row of an older epoch behind
+/// one of a newer is a late write that had its effect.
+fn ledger(run: &Collected, finding: &mut Finding) {
+    let mut rows: Vec<&LedgerRow> = run.evidence.ledger.iter().collect();
+    rows.sort_by_key(|row| row.seq);
+    let mut newest: HashMap<&str, &LedgerRow> = HashMap::new();
+    let mut judged = 0;
+    for row in rows {
+        let number = number_of(&row.from);
+        let Some(logins) = run.evidence.logins.get(number) else { continue };
+        judged += 1;
+        let is_own = |login: &Login| login.node == row.node && login.epoch == row.epoch && login.at <= row.at;
+        if !logins.iter().any(is_own) {
+            finding.violated("a send was accepted of an owner that had not logged in", [accepted(number, row)]);
+        }
+        let before = *newest.entry(number).or_insert(row);
+        if row.epoch < before.epoch {
+            let rows = [accepted(number, before), format!("then {}", accepted(number, row))];
+            finding.violated("a send of an older epoch was accepted after one of a newer", rows);
+            continue;
+        }
+        if row.epoch == before.epoch && row.node != before.node {
+            let rows = [accepted(number, before), format!("then {}", accepted(number, row))];
+            finding.violated("sends of two nodes were accepted with one epoch", rows);
+        }
+        newest.insert(number, row);
+    }
+    finding.count(format!("{} sends accepted of owners in their order", figure(judged)));
+}
+
+/// What still arrives from an ended session is dropped and counted (simulator, section 1). So it has no effect and breaks
+/// nothing by itself, but somebody must have ended the session other than its owner, who writes nothing after that.
+fn late_writes(run: &Collected, finding: &mut Finding) {
+    let late = run.evidence.stats.late_writes;
+    let displaced = |login: &Login| matches!(login.end.as_deref(), Some("fenced" | "replaced"));
+    let ended = run.evidence.logins.values().flatten().filter(|login| displaced(login)).count();
+    let cut = run.faults().any(|fault| matches!(fault.kind, FaultKind::Cut | FaultKind::Pause | FaultKind::Slow));
+    if late > 0 && ended == 0 && !cut {
+        let told = format!("{late} late writes were dropped");
+        finding.violated("an owner wrote to a session that nobody but itself had ended", [told]);
+    }
+    finding.count(format!("{late} late writes dropped"));
+}
+
+fn accepted(number: &str, row: &LedgerRow) -> String {
+    let LedgerRow { seq, id, node, epoch, at, .. } = row;
+    format!("{number}: {id} accepted as {seq} of node {node}, epoch {epoch}, at {at}")
 }
 
 /// Whether a node, or its way to the network, was hurt shortly before a login.

@@ -4,6 +4,7 @@
 //! [`mutation`] makes of it.
 
 pub mod mutation;
+mod rows;
 mod targets;
 
 pub use targets::TARGETS;

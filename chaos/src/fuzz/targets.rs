@@ -5,34 +5,31 @@ use std::str::from_utf8;
 use model::address::{Address, Suffixes};
 use model::event::EventId;
 use model::field::Body;
-use model::id::{ChannelId, CustomerId, MediaId, MessageId};
-use model::message::Content;
-use model::page::{Cursor, ListId};
+use model::id::{ChannelId, CustomerId, MediaId, RowId};
+use model::page::{Cursor, LONGEST_CURSOR, ListId};
 use model::send::SendRequest;
 use model::target::{LONGEST_URL, TargetHost, TargetPolicy, judge_ip, judge_url};
 use model::time::Timestamp;
 use raft::directory::command::{Command as DirectoryCommand, Proposal};
 use raft::directory::state::DirectoryState;
 use raft::machine::{Machine, MemoryState, Position};
-use raft::record::{encode, read as read_record};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use shard::command::{BATCH_VERSION, Batch, Command};
 use shard::machine::ShardMachine;
 use shard::media::token::TokenKeys;
-use shard::records::{AttemptRow, ChannelRow, DeliveryRow, EventRow, LidRow, MessageRow, OutboxEntry, StatusChange};
 use uuid::Uuid;
 
-use super::Target;
+use super::{Target, rows};
 
 /// A moment within the life of the example tokens.
-const NOW: Timestamp = Timestamp(1_767_225_600_000);
+pub(super) const NOW: Timestamp = Timestamp(1_767_225_600_000);
 
 pub const TARGETS: &[Target] = &[
     Target { name: "peer_frames", run: raft::fuzz::peer_frames, examples: raft::fuzz::peer_frame_examples },
     Target { name: "peer_hello", run: raft::fuzz::hello, examples: raft::fuzz::hello_examples },
     Target { name: "log_entries", run: log_entry, examples: log_entry_examples },
-    Target { name: "state_rows", run: state_row, examples: state_row_examples },
+    Target { name: "state_rows", run: rows::shard, examples: rows::shard_examples },
+    Target { name: "directory_rows", run: rows::directory, examples: rows::directory_examples },
     Target { name: "simulator_frames", run: network::fuzz::frames, examples: network::fuzz::examples },
     Target { name: "addresses", run: address, examples: Vec::new },
     Target { name: "send_bodies", run: send_body, examples: Vec::new },
@@ -66,41 +63,6 @@ fn log_entry_examples() -> Vec<Vec<u8>> {
     let proposal = Proposal { id: Uuid::from_u128(5), ..Proposal::new(command, NOW, Vec::new()) };
     let written = [rmp_serde::to_vec_named(&batch), rmp_serde::to_vec_named(&proposal)];
     raft::fuzz::log_entry_examples(&written.map(|bytes| bytes.expect("plain fields are always written")))
-}
-
-/// A row of a shard's state.
-fn state_row(bytes: &[u8]) {
-    fn read<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
-        if let Ok(row) = read_record::<T>(bytes) {
-            let again = encode(&row);
-            let row: T = read_record(&again).expect("what was written can be read");
-            assert_eq!(encode(&row), again, "a row is written as it was read");
-        }
-    }
-    read::<ChannelRow>(bytes);
-    read::<MessageRow>(bytes);
-    read::<OutboxEntry>(bytes);
-    read::<StatusChange>(bytes);
-    read::<LidRow>(bytes);
-    read::<EventRow>(bytes);
-    read::<DeliveryRow>(bytes);
-    read::<AttemptRow>(bytes);
-}
-
-fn state_row_examples() -> Vec<Vec<u8>> {
-    let (channel, customer) = (ChannelId::from_bytes([1; 16]), CustomerId::from_bytes([2; 16]));
-    let to = Address::parse("15551234567@s.example").expect("an address");
-    let message = network::driver::Outbound {
-        id: MessageId::mint([1; 18]),
-        to: to.clone(),
-        content: Content::Text { text: "hi".into() },
-        around: model::message::Surroundings::default(),
-    };
-    vec![
-        encode(&ChannelRow::new(channel, customer)),
-        encode(&OutboxEntry { message, accepted_at: NOW }),
-        encode(&EventRow { body: "{}".into(), deliveries: 2 }),
-    ]
 }
 
 /// An address in any of its forms.
@@ -140,16 +102,38 @@ fn media_token_examples() -> Vec<Vec<u8>> {
     times.map(|until| token_keys().sign(ids.0, ids.1, ids.2, NOW, until).into_bytes()).to_vec()
 }
 
-/// A cursor of the commonest form.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct Place {
-    created_at: Timestamp,
-    id: Uuid,
+/// Declares cursors. Those of the API are its own affair; these have the same fields.
+macro_rules! cursors {
+    ($($(#[$doc:meta])* $name:ident $kind:literal { $($field:ident: $type:ty),* })*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, PartialEq, Serialize, Deserialize)]
+        struct $name {
+            $($field: $type,)*
+        }
+
+        impl Cursor for $name {
+            const KIND: &'static str = $kind;
+        }
+    )*};
 }
 
-impl Cursor for Place {
-    const KIND: &'static str = "fuzz.1";
+cursors! {
+    /// The commonest form: channels, keys, customers, the audit log.
+    Place "fuzz.1" { created_at: Timestamp, id: Uuid }
+    /// Media, deliveries, tickets: their ids sort by time.
+    Newest "fuzz-newest.1" { before: MediaId }
+    /// Contacts and rows of the projection.
+    Named "fuzz-named.1" { id: String }
+    /// Chats, some of which have no time.
+    Chat "fuzz-chats.1" { id: String, at: Option<Timestamp> }
+    /// Messages.
+    Message "fuzz-messages.1" { at: i64, row: RowId }
+    /// Changes of a channel's status.
+    Change "fuzz-changes.1" { before: Timestamp, version: u64 }
 }
+
+/// What a cursor may grow by when it is written as this release does: names of fields, times in full.
+const GROWTH: usize = 64;
 
 fn list() -> ListId {
     ListId::of(&[&[1; 16]])
@@ -157,16 +141,37 @@ fn list() -> ListId {
 
 /// The place in a list that a caller gives back.
 fn cursor(bytes: &[u8]) {
-    let Ok(text) = from_utf8(bytes) else { return };
-    if let Ok(place) = Place::decode(text, list()) {
-        let again = place.encode(list());
-        assert_eq!(Place::decode(&again, list()), Ok(place));
+    fn read<C: Cursor + PartialEq + std::fmt::Debug>(text: &str) -> usize {
+        let Ok(place) = C::decode(text, list()) else { return 0 };
+        assert!(C::decode(text, ListId::only()).is_err(), "a cursor of another list is let in");
+        if text.len() + GROWTH <= LONGEST_CURSOR {
+            assert_eq!(C::decode(&place.encode(list()), list()), Ok(place));
+        }
+        1
     }
+    let Ok(text) = from_utf8(bytes) else { return };
+    let kinds = read::<Place>(text)
+        + read::<Newest>(text)
+        + read::<Named>(text)
+        + read::<Chat>(text)
+        + read::<Message>(text)
+        + read::<Change>(text);
+    assert!(kinds <= 1, "one cursor is let in by lists of {kinds} kinds");
 }
 
 fn cursor_examples() -> Vec<Vec<u8>> {
     let place = Place { created_at: NOW, id: Uuid::from_u128(9) };
-    vec![place.encode(list()).into_bytes(), place.encode(ListId::only()).into_bytes()]
+    let texts = [
+        place.encode(list()),
+        place.encode(ListId::only()),
+        Newest { before: MediaId::from_bytes([1; 16]) }.encode(list()),
+        Named { id: "15551234567@s.example".to_owned() }.encode(list()),
+        Chat { id: "15551234567@s.example".to_owned(), at: None }.encode(list()),
+        Chat { id: "15551234567@s.example".to_owned(), at: Some(NOW) }.encode(list()),
+        Message { at: NOW.0, row: RowId::from_bytes([4; 16]) }.encode(list()),
+        Change { before: NOW, version: 7 }.encode(list()),
+    ];
+    texts.map(String::into_bytes).to_vec()
 }
 
 /// The URL of a receiver, as any customer may give it: nothing within the operator's network is let in.

@@ -61,7 +61,13 @@ pub struct Evidence {
     /// The gateway's own record of deliveries, by endpoint.
     pub deliveries: BTreeMap<String, Vec<Delivery>>,
     pub replicas: Vec<Replica>,
+    /// The same at several moments, oldest first, where somebody looked so long that a replica which stands still shows.
+    #[serde(default)]
+    pub looks: Vec<Look>,
     pub liveness: Option<Liveness>,
+    /// What the gateway did not tell when it was asked, and why.
+    #[serde(default)]
+    pub untold: Vec<String>,
 }
 
 /// A message that the network accepted.
@@ -139,6 +145,14 @@ pub struct Replica {
     pub hash: String,
 }
 
+/// What all replicas held when they were asked one after the other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Look {
+    /// When the first of them was asked.
+    pub at: At,
+    pub replicas: Vec<Replica>,
+}
+
 /// How the cluster came back after the last fault had ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Liveness {
@@ -149,6 +163,12 @@ pub struct Liveness {
     pub channels: BTreeMap<String, Option<At>>,
     /// Nodes through which a send was taken, and when.
     pub nodes: BTreeMap<u64, Option<At>>,
+    /// Nodes that said that they are ready, and when.
+    #[serde(default)]
+    pub ready: BTreeMap<u64, Option<At>>,
+    /// Channels from which a send was taken, through whichever node, and when.
+    #[serde(default)]
+    pub sending: BTreeMap<String, Option<At>>,
 }
 
 impl Collected {

@@ -12,19 +12,24 @@ use tests::http::Api;
 use tests::simulator::Simulator;
 
 use super::collected::{Delivery, Evidence, LedgerRow, Login, Stats};
-use crate::workload::cast::{Cast, api};
-use crate::workload::client::{Shared, insist};
+use crate::workload::cast::Cast;
+use crate::workload::client::{Shared, insist, is_ready};
+use crate::world::map::Place;
 
 /// No attempt waits so long for its turn, when its endpoint takes everything.
 const OVERDUE: Duration = Duration::from_secs(8);
 
+/// For some node to be ready.
+const ANSWERING: Duration = Duration::from_secs(10);
+
 /// Rows of one page of the gateway's lists.
 const PAGE: usize = 100;
 
-/// Asks for everything that judges look at, but the replicas' states.
+/// Asks for everything that judges look at, but the replicas' states. What the gateway does not tell is noted: judges have
+/// something to say of a cluster that does not answer, too.
 ///
 /// # Errors
-/// When the network or the gateway does not answer, or otherwise than it should.
+/// When the network does not answer, or otherwise than it should.
 pub async fn gather(shared: &Shared, cast: &Cast) -> anyhow::Result<Evidence> {
     let (stage, simulator) = (cast.stage.clone(), shared.simulator());
     let mut ledger: Vec<LedgerRow> = rows(simulator.ledger().await)?;
@@ -35,10 +40,12 @@ pub async fn gather(shared: &Shared, cast: &Cast) -> anyhow::Result<Evidence> {
         logins.insert(channel.number.clone(), own);
         inboxes.insert(channel.recipient.clone(), rows(simulator.inbox(&channel.recipient).await)?);
     }
-    let (mut failed, mut deliveries) = (BTreeMap::new(), BTreeMap::new());
+    let (mut failed, mut deliveries, mut untold) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+    let node = answering(shared).await;
     for tenant in [&cast.main, &cast.stranger] {
         let asked = "/v1/messages?direction=outbound&status=failed&deliveries=none";
-        for row in pages::<Value>(&api(shared, tenant), asked).await? {
+        let rows = pages::<Value>(&node.customer(&shared.http, &tenant.key), asked).await;
+        for row in rows.unwrap_or_else(|error| none(&mut untold, &error)) {
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             failed.insert(text(&row["message_id"]), text(&row["error"]["code"]));
         }
@@ -46,7 +53,8 @@ pub async fn gather(shared: &Shared, cast: &Cast) -> anyhow::Result<Evidence> {
     for endpoint in stage.endpoints.iter().filter(|endpoint| endpoint.manner.takes_all()) {
         let tenant = cast.tenant(&endpoint.tenant);
         let asked = format!("/v1/webhook-endpoints/{}/deliveries?order=asc", endpoint.id);
-        let mut rows: Vec<Delivery> = pages(&api(shared, tenant), &asked).await?;
+        let rows = pages(&node.customer(&shared.http, &tenant.key), &asked).await;
+        let mut rows: Vec<Delivery> = rows.unwrap_or_else(|error| none(&mut untold, &error));
         let now = Timestamp::now();
         for row in &mut rows {
             row.overdue = row.next_attempt_at.is_some_and(|due| now.since(due) > OVERDUE);
@@ -54,7 +62,28 @@ pub async fn gather(shared: &Shared, cast: &Cast) -> anyhow::Result<Evidence> {
         deliveries.insert(endpoint.id.clone(), rows);
     }
     let stats = since(&cast.before.stats, &stats(&simulator).await?);
-    Ok(Evidence { stage, ledger, logins, stats, inboxes, failed, deliveries, ..Evidence::default() })
+    Ok(Evidence { stage, ledger, logins, stats, inboxes, failed, deliveries, untold, ..Evidence::default() })
+}
+
+/// A node that is ready, or the first one when none is for too long.
+async fn answering(shared: &Shared) -> Place {
+    let (nodes, start) = (shared.map().nodes, std::time::Instant::now());
+    loop {
+        for node in &nodes {
+            if is_ready(shared, node, ANSWERING).await {
+                return node.clone();
+            }
+        }
+        if start.elapsed() > ANSWERING {
+            return nodes[0].clone();
+        }
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
+}
+
+fn none<T>(untold: &mut Vec<String>, error: &anyhow::Error) -> Vec<T> {
+    untold.push(format!("{error:#}"));
+    Vec::new()
 }
 
 fn rows<T: DeserializeOwned>(rows: Vec<Value>) -> anyhow::Result<Vec<T>> {

@@ -12,6 +12,6 @@ pub mod gather;
 pub mod record;
 pub mod recorder;
 
-pub use collected::{Collected, Delivery, Evidence, InboxRow, LedgerRow, Liveness, Login, Meta, Replica, Stats};
+pub use collected::{Collected, Delivery, Evidence, InboxRow, LedgerRow, Liveness, Login, Look, Meta, Replica, Stats};
 pub use record::{Answer, At, Call, Damage, Fault, FaultKind, Frame, Lead, Op, Outcome, Record, Request, Stage};
 pub use recorder::Recorder;

@@ -10,9 +10,12 @@ use tests::http::Api;
 
 use super::run::Ground;
 use crate::history::{FaultKind, Recorder};
+use crate::workload::Workload;
 
 /// How slowly an owner that is to die commits.
 const COMMIT: Duration = Duration::from_millis(250);
+/// For how long receivers answer nothing, so that deliveries wait for those before them.
+const HOLD: Duration = Duration::from_millis(1800);
 /// For how long it does.
 const SLOW: Duration = Duration::from_millis(1500);
 /// How slowly the network accepts meanwhile, so that its outbox is not empty.
@@ -41,6 +44,8 @@ pub enum Harm {
     DeafNode,
     /// The node that owns most channels commits slowly, and then dies. It comes back.
     DeathOfOwner,
+    /// Receivers answer nothing for a while, and then the node that owns most channels dies. It comes back.
+    DeathAmidDeliveries,
     /// The node that owns most channels commits nothing, for want of its peers, and then dies. It comes back.
     LonelyDeath,
     /// All nodes die at once, and with them all that was not synced. The network is not there before it, so that sends wait.
@@ -54,7 +59,7 @@ impl Harm {
     ///
     /// # Errors
     /// When a node does not do as it is told.
-    pub async fn strike(self, ground: &Ground, recorder: &Recorder) -> anyhow::Result<()> {
+    pub async fn strike(self, ground: &Ground, workload: &Workload, recorder: &Recorder) -> anyhow::Result<()> {
         let (cluster, from) = (&ground.cluster, recorder.now());
         let simulator = cluster.simulator(&ground.http);
         match self {
@@ -96,6 +101,17 @@ impl Harm {
                 simulator.clear_faults().await;
                 cluster.restart(&[node]).await;
                 let what = format!("kill -9 of node {node}, which committed slowly");
+                recorder.fault(from, FaultKind::Crash, &[node], what);
+            }
+            Self::DeathAmidDeliveries => {
+                let node = ground.busiest().await?;
+                workload.hold_webhooks(true);
+                tokio::time::sleep(HOLD).await;
+                cluster.kill(node);
+                workload.hold_webhooks(false);
+                tokio::time::sleep(AWAY).await;
+                cluster.restart(&[node]).await;
+                let what = format!("kill -9 of node {node}, while webhooks waited for each other");
                 recorder.fault(from, FaultKind::Crash, &[node], what);
             }
             Self::LonelyDeath => {

@@ -27,6 +27,14 @@ const SHORT_LOGS: [&str; 2] = ["--set=raft.keep_entries=20", "--set=raft.snapsho
 
 /// Enough that a fault shows within seconds, and little enough for two cores.
 const PACE: Pace = Pace { channels: 4, sends: 16.0, inbound: 8.0, lives: 2, streams: 0, draws: 12.0 };
+/// Much is under way at the moment at which an owner is left alone, which stops speaking for its channels soon after; and
+/// more than receivers are called at a time.
+const HURRY: Pace = Pace { sends: 60.0, inbound: 60.0, ..PACE };
+/// An owner that dies while it commits slowly leaves sends behind, whichever channels are its own.
+const MANY_SENDS: Pace = Pace { sends: 60.0, ..PACE };
+/// A channel that is left alone gets no further than its next commit, so there are enough of them that some send and some
+/// inbound item is in one.
+const SPREAD: Pace = Pace { channels: 12, ..HURRY };
 /// How long all goes well before the harm, and after it.
 const CALM: Duration = Duration::from_secs(2);
 /// How soon the cluster has to be well again after the harm (I10).
@@ -145,18 +153,19 @@ impl Ground {
         let folder = tempfile::tempdir().context("a folder for the run")?;
         let recorder = Arc::new(Recorder::create(folder.path(), seed)?);
         let (_map, maps) = watch::channel(Map::from(&self.cluster.dev()));
-        let workload = Workload::start(maps, seed, recorder.clone(), PACE).await?;
+        let workload = Workload::start(maps, seed, recorder.clone(), pace(harm)).await?;
         self.put_back(bugs).await?;
         tokio::time::sleep(CALM).await;
-        harm.strike(self, &recorder).await?;
+        harm.strike(self, &workload, &recorder).await?;
         // Nodes that were started again have it no more.
         self.put_back(bugs).await?;
         tokio::time::sleep(CALM).await;
         let liveness = workload.heal(recorder.now(), HEALED).await;
+        let evidence = workload.stop_within(Some(liveness), ARRIVED).await?;
+        // Not before: whoever gets a lead back without the fault does right what was done wrong.
         for bug in bugs {
             self.disarm(&self.cluster.node_ids(), bug.name()).await?;
         }
-        let evidence = workload.stop_within(Some(liveness), ARRIVED).await?;
         let evidence = Evidence { replicas: self.replicas().await, ..evidence };
         recorder.finish()?;
         evidence.store(folder.path())?;
@@ -217,6 +226,15 @@ impl Ground {
             taken(*node, name, &self.operator(*node).delete(&failpoint(name)).await)?;
         }
         Ok(())
+    }
+}
+
+fn pace(harm: Harm) -> Pace {
+    match harm {
+        Harm::LonelyDeath => SPREAD,
+        Harm::DeathAmidDeliveries => HURRY,
+        Harm::DeathOfOwner => MANY_SENDS,
+        _ => PACE,
     }
 }
 

@@ -1,8 +1,9 @@
-//! `gateway-chaos prove`: every fault with many seeds, and every harm without a fault, as a table.
+//! `gateway-chaos prove`: every fault within its stated number of runs, and every harm without a fault, as a table.
 
 use std::collections::BTreeSet;
 
-use clap::Args;
+use anyhow::ensure;
+use clap::{Args, value_parser};
 
 use super::{Ground, Harm, PROOFS, Proof};
 use crate::check::Invariant;
@@ -12,34 +13,95 @@ pub struct ProveArgs {
     /// The first seed
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Runs of each fault, and as many without one
-    #[arg(long, default_value_t = 5)]
-    pub runs: u64,
+    /// Runs of each fault, and as many without one [default: up to the number that is stated for it, until it is found]
+    #[arg(long, value_parser = value_parser!(u64).range(1..))]
+    pub runs: Option<u64>,
     /// Only faults whose names contain this
     #[arg(long)]
     pub only: Option<String>,
 }
 
-/// How often a fault was found.
+impl ProveArgs {
+    /// The faults that are asked for.
+    ///
+    /// # Errors
+    /// When there is none.
+    fn wanted(&self) -> anyhow::Result<Vec<&'static Proof>> {
+        let part = self.only.as_deref().unwrap_or_default();
+        let wanted: Vec<_> = PROOFS.iter().filter(|proof| proof.bug.name().contains(part)).collect();
+        let known: Vec<_> = PROOFS.iter().map(|proof| proof.bug.name()).collect();
+        ensure!(!wanted.is_empty(), "no fault's name contains {part:?}; there are {}", known.join(", "));
+        Ok(wanted)
+    }
+
+    /// How many runs a fault has to show in.
+    fn most(&self, proof: &Proof) -> u64 {
+        self.runs.unwrap_or(proof.runs)
+    }
+
+    /// The seeds of so many runs.
+    fn seeds(&self, runs: u64) -> impl Iterator<Item = u64> + use<> {
+        let first = self.seed;
+        (0..runs).map(move |run| first.wrapping_add(run))
+    }
+}
+
+/// What came of a fault's runs.
 struct Row {
     proof: &'static Proof,
-    found: u64,
+    tried: u64,
+    /// Those in which its own judge found it, counted from one.
+    found: Vec<u64>,
     /// Invariants that it broke besides.
     besides: BTreeSet<Invariant>,
 }
 
-/// Proves all of it and prints the table. False when a fault was never found, or a run without one does not hold.
+impl Row {
+    fn new(proof: &'static Proof) -> Self {
+        Self { proof, tried: 0, found: Vec::new(), besides: BTreeSet::new() }
+    }
+
+    /// Takes note of a run and the invariants that it broke; whether the fault's own is among them.
+    fn note(&mut self, violated: impl Iterator<Item = Invariant>) -> bool {
+        self.tried += 1;
+        let (own, besides): (Vec<_>, Vec<_>) = violated.partition(|violated| *violated == self.proof.invariant);
+        self.besides.extend(besides);
+        if !own.is_empty() {
+            self.found.push(self.tried);
+        }
+        !own.is_empty()
+    }
+
+    /// Whether it was found within the number of runs that is stated for it, however many were made.
+    fn is_proven(&self) -> bool {
+        self.found.first().is_some_and(|run| *run <= self.proof.runs)
+    }
+
+    fn in_words(&self) -> String {
+        let stated = self.proof.runs;
+        let when = match self.found.first() {
+            Some(first) if self.is_proven() => format!("found in run {first} of at most {stated}"),
+            Some(first) => format!("**found in run {first}**, and not in the first {stated}"),
+            None => format!("**not found**, stated for at most {stated}"),
+        };
+        format!("{when}; in {} of {}", self.found.len(), self.tried)
+    }
+}
+
+/// Proves all of it and prints the table. False when a fault was not found within its stated number of runs, or a run
+/// without one does not hold.
 ///
 /// # Errors
-/// When a run does not come to its end.
+/// When no fault has such a name, or a run does not come to its end.
 pub async fn prove(args: &ProveArgs) -> anyhow::Result<bool> {
-    let wanted = |proof: &&Proof| args.only.as_ref().is_none_or(|part| proof.bug.name().contains(part.as_str()));
-    let harms: BTreeSet<Harm> = PROOFS.iter().filter(wanted).map(|proof| proof.harm).collect();
+    let wanted = args.wanted()?;
+    let harms: BTreeSet<Harm> = wanted.iter().map(|proof| proof.harm).collect();
     let mut ground = Ground::prepare().await;
     let (mut rows, mut all_well) = (Vec::new(), true);
     for harm in harms {
+        let proofs = || wanted.iter().copied().filter(move |proof| proof.harm == harm);
         ground = ground.ready_for(harm).await?;
-        for seed in args.seed..args.seed + args.runs {
+        for seed in args.seeds(proofs().map(|proof| args.most(proof)).max().unwrap_or_default()) {
             let verdict = ground.run(harm, &[], seed).await?;
             println!("{harm:?} with seed {seed}: {}", if verdict.holds() { "holds" } else { "violated" });
             if !verdict.holds() {
@@ -47,27 +109,107 @@ pub async fn prove(args: &ProveArgs) -> anyhow::Result<bool> {
                 println!("{verdict}");
             }
         }
-        for proof in PROOFS.iter().filter(wanted).filter(|proof| proof.harm == harm) {
-            let mut row = Row { proof, found: 0, besides: BTreeSet::new() };
-            for seed in args.seed..args.seed + args.runs {
+        for proof in proofs() {
+            let mut row = Row::new(proof);
+            for seed in args.seeds(args.most(proof)) {
+                // What a fault has done to a replica stays.
+                ground = ground.ready_for(harm).await?;
                 let verdict = ground.run(harm, &[proof.bug], seed).await?;
-                let found = verdict.violated().any(|violated| violated == proof.invariant);
+                let found = row.note(verdict.violated());
                 println!("{} with seed {seed}: {}", proof.bug.name(), if found { "found" } else { "missed" });
                 if !found {
                     println!("{verdict}");
                 }
-                row.found += u64::from(found);
-                row.besides.extend(verdict.violated().filter(|violated| *violated != proof.invariant));
+                // More runs show how often it is found: for whoever asked for so many.
+                if found && args.runs.is_none() {
+                    break;
+                }
             }
-            all_well &= row.found > 0;
+            println!("{}: {}", proof.bug.name(), row.in_words());
+            all_well &= row.is_proven();
             rows.push(row);
         }
     }
-    println!("| fault | found by | harm | found in | broke besides |\n|---|---|---|---|---|");
-    for Row { proof, found, besides } in rows {
-        let besides: Vec<String> = besides.iter().map(Invariant::to_string).collect();
-        let (name, runs) = (proof.bug.name(), args.runs);
-        println!("| `{name}` | {} | {:?} | {found} of {runs} | {} |", proof.invariant, proof.harm, besides.join(", "));
+    println!("| fault | found by | harm | found | broke besides |\n|---|---|---|---|---|");
+    for row in &rows {
+        let besides: Vec<String> = row.besides.iter().map(Invariant::to_string).collect();
+        let (name, proof) = (row.proof.bug.name(), row.proof);
+        let (found, besides) = (row.in_words(), besides.join(", "));
+        println!("| `{name}` | {} | {:?} | {found} | {besides} |", proof.invariant, proof.harm);
     }
     Ok(all_well)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: ProveArgs,
+    }
+
+    fn args(line: &str) -> Result<ProveArgs, clap::Error> {
+        Cli::try_parse_from(line.split(' ')).map(|cli| cli.args)
+    }
+
+    /// A fault that has to be found within three runs.
+    fn proof() -> &'static Proof {
+        PROOFS.iter().find(|proof| proof.runs == 3 && proof.invariant != Invariant::I10).unwrap()
+    }
+
+    /// Of runs that find the fault or do not; they go on for as long as `prove` goes on.
+    fn row(line: &str, runs: &[bool]) -> Row {
+        let args = args(line).unwrap();
+        let mut row = Row::new(proof());
+        for (_, found) in args.seeds(args.most(proof())).zip(runs) {
+            let violated = [Some(Invariant::I10), found.then_some(proof().invariant)];
+            if row.note(violated.into_iter().flatten()) && args.runs.is_none() {
+                break;
+            }
+        }
+        row
+    }
+
+    #[test]
+    fn a_fault_is_proven_when_it_is_found_within_its_stated_number_of_runs() {
+        let table: [(&str, &[bool], bool, &str); 7] = [
+            ("prove", &[true, true, true], true, "found in run 1 of at most 3; in 1 of 1"),
+            ("prove", &[false, true], true, "found in run 2 of at most 3; in 1 of 2"),
+            ("prove", &[false, false, true], true, "found in run 3 of at most 3; in 1 of 3"),
+            ("prove", &[false, false, false, true], false, "**not found**, stated for at most 3; in 0 of 3"),
+            ("prove --runs 4", &[false, true, true, false], true, "found in run 2 of at most 3; in 2 of 4"),
+            (
+                "prove --runs 4",
+                &[false, false, false, true],
+                false,
+                "**found in run 4**, and not in the first 3; in 1 of 4",
+            ),
+            ("prove --runs 1", &[false, true], false, "**not found**, stated for at most 3; in 0 of 1"),
+        ];
+        for (line, runs, is_proven, words) in table {
+            let row = row(line, runs);
+            assert_eq!((row.is_proven(), row.in_words().as_str()), (is_proven, words), "{line}: {runs:?}");
+            assert_eq!(row.besides, BTreeSet::from([Invariant::I10]));
+        }
+    }
+
+    #[test]
+    fn a_name_that_no_fault_has_is_refused_with_those_that_there_are() {
+        assert_eq!(args("prove").unwrap().wanted().unwrap().len(), PROOFS.len());
+        let one = proof().bug.name();
+        assert_eq!(args(&format!("prove --only {one}")).unwrap().wanted().unwrap()[0].bug.name(), one);
+        let refused = args("prove --only nonsense").unwrap().wanted().unwrap_err().to_string();
+        assert!(PROOFS.iter().all(|proof| refused.contains(proof.bug.name())), "{refused}");
+    }
+
+    #[test]
+    fn there_is_one_run_at_least() {
+        assert_eq!(args("prove --runs 0").unwrap_err().exit_code(), 2);
+        assert_eq!(args("prove --runs 1").unwrap().most(proof()), 1);
+    }
 }

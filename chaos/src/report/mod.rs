@@ -26,6 +26,9 @@ const JSON: &str = "report.json";
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     pub profile: String,
+    /// The command that does the same again.
+    #[serde(default)]
+    pub again: String,
     pub began_at: DateTime<Utc>,
     /// With the making of the world.
     pub took: Duration,
@@ -55,7 +58,8 @@ impl Report {
         took: Duration,
     ) -> Self {
         let (operations, verdict) = (BTreeMap::new(), Verdict::default());
-        Self { profile: profile.name.clone(), began_at, took, schedule, faults, operations, verdict }
+        let again = format!("gateway-chaos run --seed {} {}", schedule.seed, profile.arguments);
+        Self { profile: profile.name.clone(), again, began_at, took, schedule, faults, operations, verdict }
     }
 
     /// With what the clients did, and the judgement over it.
@@ -70,6 +74,16 @@ impl Report {
             }
         }
         Self { operations, verdict, ..self }
+    }
+
+    /// Faults that could not be done, or not be undone.
+    pub fn undone(&self) -> impl Iterator<Item = &Done> {
+        self.faults.iter().filter(|fault| fault.problem.is_some())
+    }
+
+    /// Whether enough was broken that what held says something.
+    pub fn is_conclusive(&self) -> bool {
+        !self.faults.is_empty() && self.undone().count() * 4 <= self.faults.len()
     }
 
     /// Reads the report of a run's folder.

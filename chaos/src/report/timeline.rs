@@ -227,7 +227,7 @@ mod tests {
         let counted: Vec<(u64, u64)> = buckets(&run).values().map(|bucket| (bucket.accepted, bucket.failed)).collect();
         assert_eq!(counted, [(2, 0), (0, 0), (0, 0), (0, 1)]);
         let (fault, lane) = (Fault::Kill(Who::All), Lane::Nodes);
-        let fault = Done { fault, lane, from: At::seconds(1), to: At::seconds(2), problem: None };
+        let fault = Done { fault, lane, from: At::seconds(1), to: At::seconds(2), problem: None, note: None };
         let svg = draw(&run, &[fault.clone(), fault]).unwrap();
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{svg}");
         for words in ["sends a second", "not accepted", "p99", "operator"] {

@@ -21,6 +21,9 @@ pub struct Done {
     pub to: At,
     /// Why it could not be done or undone; the cluster may have been too broken for it.
     pub problem: Option<String>,
+    /// What has to be known of it besides.
+    #[serde(default)]
+    pub note: Option<String>,
 }
 
 /// Does the whole schedule, whose time begins now.
@@ -59,19 +62,22 @@ async fn play_one(world: &World, step: Step, recorder: &Recorder) -> Done {
         tokio::time::sleep(step.lasts).await;
         injector::end(world, begun.undo).await
     };
-    let problem = played.await.err().map(|error| format!("{error:#}"));
+    let (problem, note) = match played.await {
+        Ok(note) => (None, note),
+        Err(error) => (Some(format!("{error:#}")), None),
+    };
     // Also one that was not done whole: judges have to allow for what was.
     let what = match &nodes[..] {
         [] => fault.to_string(),
         nodes => format!("{fault} (nodes {nodes:?})"),
     };
     recorder.fault(from, fault.kind(), &nodes, what);
-    Done { fault, lane: step.lane, from, to: recorder.now(), problem }
+    Done { fault, lane: step.lane, from, to: recorder.now(), problem, note }
 }
 
 impl std::fmt::Display for Done {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:>10} to {:>10}  {}", self.from.to_string(), self.to.to_string(), self.fault)?;
-        self.problem.as_ref().map_or(Ok(()), |problem| write!(f, "; {problem}"))
+        self.problem.iter().chain(&self.note).try_for_each(|more| write!(f, "; {more}"))
     }
 }

@@ -13,10 +13,13 @@ use crate::schedule::fault::{Damage, DiskFault, Fault, NetworkFault, Rank, Who};
 use crate::world::World;
 use crate::world::asking::{get, until};
 use crate::world::founding::READY;
+use crate::world::relay::Hold;
 use crate::world::wires::{Cut, CutId, End};
 
 /// Within the first record of a log's file.
 const RECORD: usize = 40;
+/// In the first block of a table.
+const BLOCK: usize = 20;
 
 /// What a failpoint does that does not end the node: it holds up whoever gets there, for so many milliseconds.
 const WAITS: &str = "20*sleep(200)";
@@ -34,10 +37,15 @@ pub enum Undo {
     Resume(Vec<u64>),
     Mend(CutId),
     Widen(u64),
+    LetGo(u64),
     SetClock(u64),
     CalmNetwork,
     MendDisk(u64),
-    Disarm(u64, Point),
+    Disarm {
+        node: u64,
+        point: Point,
+        dies: bool,
+    },
     Undrain(u64),
     Weigh(u64),
     Remove(u64),
@@ -124,6 +132,11 @@ pub async fn begin(world: &World, fault: Fault) -> anyhow::Result<Begun> {
             world.narrow(node, u32::from(kbit))?;
             Begun::at(node, Undo::Widen(node))
         }
+        Fault::Delay { node, ms, spread } => {
+            let node = id(node)?;
+            world.hold(node, Hold { least: ms, spread })?;
+            Begun::at(node, Undo::LetGo(node))
+        }
         Fault::Clock { node, seconds } => {
             let node = id(node)?;
             world.set_clock(node, i64::from(seconds))?;
@@ -138,7 +151,7 @@ pub async fn begin(world: &World, fault: Fault) -> anyhow::Result<Begun> {
             let node = id(node)?;
             let point = Point::ALL.get(usize::from(point)).copied().context("there is no such failpoint")?;
             world.arm(node, point, if dies { "1*return" } else { WAITS }).await?;
-            Begun::at(node, Undo::Disarm(node, point))
+            Begun::at(node, Undo::Disarm { node, point, dies })
         }
         Fault::Network(fault) => {
             world.set_network(settings(fault)).await?;
@@ -170,27 +183,39 @@ pub async fn begin(world: &World, fault: Fault) -> anyhow::Result<Begun> {
     })
 }
 
-/// Ends a fault.
+/// Ends a fault, and says what there is to know of it.
 ///
 /// # Errors
 /// When the world does not take it.
-pub async fn end(world: &World, undo: Undo) -> anyhow::Result<()> {
+pub async fn end(world: &World, undo: Undo) -> anyhow::Result<Option<String>> {
+    let note = match undo {
+        // Many places are rarely passed.
+        Undo::Disarm { node, dies: true, .. } if world.is_running(node) => {
+            Some("nothing came to that place".to_owned())
+        }
+        _ => None,
+    };
+    undone(world, undo).await.map(|()| note)
+}
+
+async fn undone(world: &World, undo: Undo) -> anyhow::Result<()> {
     match undo {
         Undo::Nothing => Ok(()),
         Undo::Launch(ids) => ids.into_iter().try_for_each(|id| world.launch(id)),
         Undo::Resume(ids) => ids.into_iter().try_for_each(|id| world.resume(id)),
         Undo::Mend(cut) => world.mend(cut),
         Undo::Widen(id) => world.widen(id),
+        Undo::LetGo(id) => world.hold(id, Hold::default()),
         Undo::SetClock(id) => world.set_clock(id, 0),
         Undo::CalmNetwork => world.calm_network().await,
         Undo::MendDisk(id) => {
             world.set_disk(id, Faults::default())?;
             revive(world, id).await
         }
-        Undo::Disarm(id, point) => {
+        Undo::Disarm { node, point, .. } => {
             // It may be gone by now, or die while it is asked.
-            let _ = world.arm(id, point, "off").await;
-            revive(world, id).await
+            let _ = world.arm(node, point, "off").await;
+            revive(world, node).await
         }
         Undo::Undrain(id) => world.undrain(id).await,
         Undo::Weigh(id) => world.weigh(id, 1).await,
@@ -247,6 +272,8 @@ fn settings(fault: NetworkFault) -> Value {
         NetworkFault::Refuse(percent) => json!({ "nack": { "code": 500, "pct": percent } }),
         // Not for good: an outdated or banned client needs a person.
         NetworkFault::RefuseLogins => json!({ "refuse_logins": "transport" }),
+        NetworkFault::SlowLogins(ms) => json!({ "login_delay_ms": ms }),
+        NetworkFault::KeepRepeats => json!({ "dedup": false }),
         NetworkFault::HoldAcks => json!({ "hold_inbound_acks": true }),
     }
 }
@@ -264,27 +291,14 @@ fn disk(fault: DiskFault) -> Faults {
 async fn damage(world: &World, id: u64, how: Damage) -> anyhow::Result<Option<String>> {
     world.kill(&[id])?;
     let data = world.data(id)?;
-    match how {
-        Damage::FlippedBit => {
-            let file = largest(&data.join("raft"))?;
-            let mut bytes = fs::read(&file)?;
-            // Of the first record: what follows the last one may be left over from another file.
-            *bytes.get_mut(RECORD).with_context(|| format!("{} is empty", file.display()))? ^= 0x10;
-            fs::write(&file, bytes)?;
-        }
-        Damage::Truncated => {
-            let file = fs::OpenOptions::new().write(true).open(largest(&data.join("raft"))?)?;
-            file.set_len(RECORD as u64)?;
-        }
-        Damage::Wiped => {
-            // The folder itself may be where a disk is mounted.
-            for entry in fs::read_dir(&data)? {
-                let path = entry?.path();
-                if path.is_dir() { fs::remove_dir_all(path)? } else { fs::remove_file(path)? }
-            }
-        }
+    if how == Damage::FlippedTables && tables(&data.join("data"))?.is_empty() {
+        // What is in the write-ahead files at a kill is in tables after the next start.
+        revive(world, id).await?;
+        world.kill(&[id])?;
     }
+    let done = harm(&data, how);
     world.launch(id)?;
+    done?;
     let what = format!("node {id} refuses its files");
     let ended = until(&what, REFUSAL, async || {
         anyhow::ensure!(!world.is_running(id), "its process runs");
@@ -297,6 +311,47 @@ async fn damage(world: &World, id: u64, how: Damage) -> anyhow::Result<Option<St
             None
         }
     })
+}
+
+/// Damages the files of a node that does not run.
+fn harm(data: &Path, how: Damage) -> anyhow::Result<()> {
+    match how {
+        Damage::FlippedBit => {
+            // Of the first record: what follows the last one may be left over from another file.
+            flip(&largest(&data.join("raft"))?, RECORD)
+        }
+        Damage::FlippedTables => {
+            let tables = tables(&data.join("data"))?;
+            anyhow::ensure!(!tables.is_empty(), "{} holds no table", data.display());
+            tables.iter().try_for_each(|table| flip(table, BLOCK))
+        }
+        Damage::Truncated => {
+            let file = fs::OpenOptions::new().write(true).open(largest(&data.join("raft"))?)?;
+            Ok(file.set_len(RECORD as u64)?)
+        }
+        Damage::Wiped => {
+            // The folder itself may be where a disk is mounted.
+            for entry in fs::read_dir(data)? {
+                let path = entry?.path();
+                if path.is_dir() { fs::remove_dir_all(path)? } else { fs::remove_file(path)? }
+            }
+            Ok(())
+        }
+    }
+}
+
+fn flip(file: &Path, at: usize) -> anyhow::Result<()> {
+    let mut bytes = fs::read(file)?;
+    *bytes.get_mut(at).with_context(|| format!("{} is empty", file.display()))? ^= 0x10;
+    Ok(fs::write(file, bytes)?)
+}
+
+/// The tables of a folder but those that were being written at the kill.
+fn tables(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+    let is_table = |path: &PathBuf| path.extension().is_some_and(|end| end == "sst");
+    let is_whole = |path: &PathBuf| path.metadata().is_ok_and(|found| found.len() > BLOCK as u64);
+    Ok(entries.flatten().map(|entry| entry.path()).filter(is_table).filter(is_whole).collect())
 }
 
 fn largest(folder: &Path) -> anyhow::Result<PathBuf> {
@@ -332,8 +387,16 @@ mod tests {
     #[test]
     fn the_simulator_takes_every_fault_of_the_network() {
         use NetworkFault as F;
-        let faults =
-            [F::SlowAccept(200), F::LoseSends(5), F::LoseAcceptances(5), F::Refuse(5), F::RefuseLogins, F::HoldAcks];
+        let faults = [
+            F::SlowAccept(200),
+            F::LoseSends(5),
+            F::LoseAcceptances(5),
+            F::Refuse(5),
+            F::RefuseLogins,
+            F::SlowLogins(200),
+            F::KeepRepeats,
+            F::HoldAcks,
+        ];
         for fault in faults {
             let change: FaultsChange = serde_json::from_value(settings(fault)).unwrap();
             let (none, now) = (Faults::none(1.0), Faults::none(1.0).changed(change).unwrap());

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use chrono::Utc;
 
 use crate::check;
@@ -51,20 +51,20 @@ impl Setup {
 /// no error: that is the report's.
 pub async fn run(setup: &Setup, tell: impl Fn(&str)) -> anyhow::Result<Report> {
     let Setup { seed, profile, pace, environment, folder } = setup;
-    if let Some(parent) = folder.parent() {
-        std::fs::create_dir_all(parent).with_context(|| format!("{} cannot be made", parent.display()))?;
-    }
-    std::fs::create_dir(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+    ensure!(!folder.exists(), "{} is there already: name a folder that is not", folder.display());
     let (began_at, start) = (Utc::now(), Instant::now());
     let schedule = Schedule::of(*seed, profile);
+    ensure!(!schedule.steps.is_empty(), "no fault of {} fits into that time: give more --seconds", profile.name);
     let options = Options {
         nodes: profile.nodes,
         flags: Vec::new(),
         clocks: profile.needs_clocks(),
         disks: profile.needs_disks(),
+        relays: profile.needs_relays(),
         environment: environment.clone(),
     };
     let world = World::found(options).await?;
+    std::fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
     tell(&format!("{} nodes are ready after {:.1?}", profile.nodes, start.elapsed()));
     let played = play(&world, &schedule, *seed, *pace, folder, &tell).await;
     // Also of a run that came to no end: they say why.
@@ -96,10 +96,12 @@ async fn play(
     let liveness = workload.heal(since, HEALED).await;
     tell(&format!("faults ended at {since}, looked at until {}", recorder.now()));
     let mut evidence = workload.stop(Some(liveness)).await?;
-    // What cannot be had says why in the finding of I9, which lacks it.
-    match replicas::collect(world).await {
-        Ok(replicas) => evidence.replicas = replicas,
-        Err(error) => tell(&format!("the replicas' states were not read: {error:#}")),
+    match replicas::collect(world, &recorder).await {
+        Ok(looks) => {
+            evidence.replicas = looks.last().map(|look| look.replicas.clone()).unwrap_or_default();
+            evidence.looks = looks;
+        }
+        Err(error) => evidence.untold.push(format!("the replicas' states: {error:#}")),
     }
     recorder.finish().context("the history")?;
     tell(&format!("all is gathered after {}", recorder.now()));

@@ -4,33 +4,45 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use reqwest::Method;
 use serde_json::Value;
 
-use crate::history::Replica;
+use crate::history::{Look, Recorder, Replica};
 use crate::world::World;
-use crate::world::asking::get;
+use crate::world::asking::{ask_within, until};
 
 /// For the replicas of a group to stand at the same entry: nothing is proposed any more but by timers.
-const ALIGNED: Duration = Duration::from_secs(10);
+const ALIGNED: Duration = Duration::from_secs(30);
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(300);
 
+/// For a node to read all that it holds.
+const ANSWER: Duration = Duration::from_secs(30);
+
+/// Looks of the first and the last kind that are kept: those between say no more.
+const KEPT: usize = 10;
+
 /// Reads the hashes of all groups, until each group's stand at one index or that has had its time. Judges compare those
-/// that do.
+/// that do, and see who never got there.
 ///
 /// # Errors
 /// When a node does not tell.
-pub async fn collect(world: &World) -> anyhow::Result<Vec<Replica>> {
+pub async fn collect(world: &World, recorder: &Recorder) -> anyhow::Result<Vec<Look>> {
     let start = Instant::now();
+    let mut looks: Vec<Look> = Vec::new();
     loop {
-        let replicas = look(world).await?;
+        let (at, replicas) = (recorder.now(), look(world).await?);
         let mut indexes: BTreeMap<u16, BTreeSet<u64>> = BTreeMap::new();
         for replica in &replicas {
             indexes.entry(replica.group).or_default().insert(replica.applied);
         }
+        looks.push(Look { at, replicas });
+        if looks.len() > KEPT {
+            looks.remove(KEPT / 2);
+        }
         if indexes.values().all(|indexes| indexes.len() == 1) || start.elapsed() > ALIGNED {
-            return Ok(replicas);
+            return Ok(looks);
         }
         tokio::time::sleep(LOOK).await;
     }
@@ -39,7 +51,11 @@ pub async fn collect(world: &World) -> anyhow::Result<Vec<Replica>> {
 async fn look(world: &World) -> anyhow::Result<Vec<Replica>> {
     let mut replicas = Vec::new();
     for node in world.node_ids() {
-        let told = get(&world.operator(node)?, "/v1/admin/replicas").await?;
+        let operator = world.operator(node)?;
+        let told = until("a node tells what it holds", ANSWER, async || {
+            ask_within(&operator, Method::GET, "/v1/admin/replicas", None, ANSWER).await
+        })
+        .await?;
         for row in told["data"].as_array().context("data is a list")? {
             replicas.push(replica(row).with_context(|| row.to_string())?);
         }

@@ -42,6 +42,9 @@ pub enum Fault {
     Loss { node: Rank, percent: u8 },
     /// What a node sends waits in a queue that lets so many kilobits a second through.
     Congest { node: Rank, kbit: u16 },
+    /// What a node and its peers say to each other arrives so many milliseconds later, and up to `spread` more. Where the
+    /// spread is all of it, one connection overtakes the other.
+    Delay { node: Rank, ms: u16, spread: u16 },
     /// A node's wall clock jumps, and jumps back at the end.
     Clock { node: Rank, seconds: i32 },
     /// A node's disk goes wrong; where the node ends for it, it is started again at the end.
@@ -78,6 +81,10 @@ pub enum NetworkFault {
     Refuse(u8),
     /// Nobody may log in.
     RefuseLogins,
+    /// Logins take this many milliseconds.
+    SlowLogins(u16),
+    /// The network does not drop what it has accepted before: whatever is sent again arrives again.
+    KeepRepeats,
     /// What the gateway acknowledges is not heard.
     HoldAcks,
 }
@@ -100,6 +107,8 @@ pub enum DiskFault {
 pub enum Damage {
     /// A bit of the largest file of the log is flipped.
     FlippedBit,
+    /// A bit of each table of the state is flipped.
+    FlippedTables,
     /// The largest file of the log loses its second half.
     Truncated,
     /// The folder is empty.
@@ -133,6 +142,8 @@ pub enum Kind {
     Offline,
     Loss,
     Congest,
+    Delay,
+    Reorder,
     Clock,
     Disk,
     PowerCut,
@@ -146,6 +157,12 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// As the command line takes it.
+    pub fn name(self) -> String {
+        use clap::ValueEnum;
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
     pub fn lane(self) -> Lane {
         match self {
             Self::Network => Lane::Network,
@@ -171,6 +188,7 @@ impl Fault {
             | Self::Offline(_)
             | Self::Loss { .. }
             | Self::Congest { .. }
+            | Self::Delay { .. }
             | Self::Clock { .. }
             | Self::Disk { .. }
             | Self::Failpoint { .. }
@@ -182,6 +200,15 @@ impl Fault {
 }
 
 impl Fault {
+    /// What it is, in a word, as JSON has it.
+    pub fn word(self) -> String {
+        match serde_json::to_value(self) {
+            Ok(serde_json::Value::Object(fields)) => fields.keys().next().cloned().unwrap_or_default(),
+            Ok(serde_json::Value::String(word)) => word,
+            _ => String::new(),
+        }
+    }
+
     /// What judges have to allow for.
     pub fn kind(self) -> FaultKind {
         match self {
@@ -193,14 +220,19 @@ impl Fault {
             | Self::Bridge(_)
             | Self::Offline(_)
             | Self::Loss { .. }
-            | Self::Congest { .. } => FaultKind::Cut,
+            | Self::Congest { .. }
+            | Self::Delay { .. } => FaultKind::Cut,
             Self::Clock { .. } => FaultKind::Clock,
             Self::Disk { .. } => FaultKind::Disk,
             Self::Failpoint { .. } => FaultKind::Failpoint,
             Self::Drain(_) | Self::Reweigh { .. } | Self::Join | Self::RollingRestart => FaultKind::Membership,
             Self::Damage { .. } => FaultKind::Damage,
             Self::Network(fault) => match fault {
-                NetworkFault::SlowAccept(_) | NetworkFault::RefuseLogins | NetworkFault::HoldAcks => FaultKind::Slow,
+                NetworkFault::SlowAccept(_)
+                | NetworkFault::RefuseLogins
+                | NetworkFault::SlowLogins(_)
+                | NetworkFault::HoldAcks => FaultKind::Slow,
+                NetworkFault::KeepRepeats => FaultKind::KeepRepeats,
                 NetworkFault::LoseSends(_) => FaultKind::LoseSends,
                 NetworkFault::LoseAcceptances(_) => FaultKind::LoseAcceptances,
                 NetworkFault::Refuse(_) => FaultKind::Refuse,
@@ -223,6 +255,12 @@ impl std::fmt::Display for Fault {
             Self::Offline(node) => write!(f, "node #{} cut off the messaging network", nth(node)),
             Self::Loss { node, percent } => write!(f, "{percent}% loss at node #{}", nth(node)),
             Self::Congest { node, kbit } => write!(f, "node #{} sends {kbit} kbit/s", nth(node)),
+            Self::Delay { node, ms: 0, spread } => {
+                write!(f, "words from and to node #{} overtake each other, by up to {spread} ms", nth(node))
+            }
+            Self::Delay { node, ms, spread } => {
+                write!(f, "words from and to node #{} {ms} to {} ms late", nth(node), ms + spread)
+            }
             Self::Clock { node, seconds } => write!(f, "clock of node #{} {seconds:+} s", nth(node)),
             Self::Disk { node, how } => write!(f, "disk of node #{}: {how}", nth(node)),
             Self::PowerCut(who) => write!(f, "power cut of {who}"),
@@ -259,6 +297,8 @@ impl std::fmt::Display for NetworkFault {
             Self::LoseAcceptances(percent) => write!(f, "{percent}% of acceptances lost"),
             Self::Refuse(percent) => write!(f, "{percent}% of sends refused"),
             Self::RefuseLogins => f.write_str("logins refused"),
+            Self::SlowLogins(ms) => write!(f, "logins take {ms} ms"),
+            Self::KeepRepeats => f.write_str("repeats are not dropped"),
             Self::HoldAcks => f.write_str("acknowledgements held back"),
         }
     }
@@ -277,7 +317,8 @@ impl std::fmt::Display for DiskFault {
 impl std::fmt::Display for Damage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::FlippedBit => "damaged (a bit flipped)",
+            Self::FlippedBit => "damaged (a bit of the log flipped)",
+            Self::FlippedTables => "damaged (a bit of each table flipped)",
             Self::Truncated => "damaged (the log cut in half)",
             Self::Wiped => "wiped",
         })

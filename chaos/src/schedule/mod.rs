@@ -117,6 +117,8 @@ fn draw(kind: Kind, nodes: u8, rng: &mut StdRng) -> Fault {
         Kind::Offline => Fault::Offline(node),
         Kind::Loss => Fault::Loss { node, percent: rng.random_range(5..=40) },
         Kind::Congest => Fault::Congest { node, kbit: rng.random_range(200..=2_000) },
+        Kind::Delay => Fault::Delay { node, ms: rng.random_range(20..=200), spread: rng.random_range(0..=50) },
+        Kind::Reorder => Fault::Delay { node, ms: 0, spread: rng.random_range(50..=300) },
         Kind::Clock => {
             let seconds = rng.random_range(2..=7_200);
             Fault::Clock { node, seconds: if rng.random() { seconds } else { -seconds } }
@@ -133,7 +135,8 @@ fn draw(kind: Kind, nodes: u8, rng: &mut StdRng) -> Fault {
         Kind::Join => Fault::Join,
         Kind::RollingRestart => Fault::RollingRestart,
         Kind::Damage => {
-            let how = [Damage::FlippedBit, Damage::Truncated, Damage::Wiped].choose(rng).copied();
+            let hows = [Damage::FlippedBit, Damage::FlippedTables, Damage::Truncated, Damage::Wiped];
+            let how = hows.choose(rng).copied();
             Fault::Damage { node, how: how.unwrap_or(Damage::Wiped) }
         }
     }
@@ -148,12 +151,14 @@ fn draw_disk(rng: &mut StdRng) -> DiskFault {
 }
 
 fn draw_network(rng: &mut StdRng) -> NetworkFault {
-    match rng.random_range(0..6) {
+    match rng.random_range(0..8) {
         0 => NetworkFault::SlowAccept(rng.random_range(200..=3_000)),
         1 => NetworkFault::LoseSends(rng.random_range(5..=50)),
         2 => NetworkFault::LoseAcceptances(rng.random_range(5..=50)),
         3 => NetworkFault::Refuse(rng.random_range(5..=30)),
         4 => NetworkFault::RefuseLogins,
+        5 => NetworkFault::SlowLogins(rng.random_range(200..=3_000)),
+        6 => NetworkFault::KeepRepeats,
         _ => NetworkFault::HoldAcks,
     }
 }
@@ -218,7 +223,7 @@ mod tests {
             .map(|step| format!("{:?}", step.fault).split(['(', ' ']).next().unwrap_or_default().to_owned())
             .collect();
         // As many as `Fault` has.
-        assert_eq!(names.len(), 19, "{names:?}");
+        assert_eq!(names.len(), 20, "{names:?}");
         assert_ne!(hour.steps, Schedule::of(2, &Profile::hour()).steps);
         assert!(hour.steps.len() > 100, "{}", hour.steps.len());
     }

@@ -9,6 +9,8 @@ use super::fault::{Kind, Lane};
 #[derive(Clone, Debug)]
 pub struct Profile {
     pub name: String,
+    /// What the command line says for it.
+    pub arguments: String,
     /// From the first fault to the end of the last.
     pub length: Duration,
     pub nodes: u8,
@@ -33,7 +35,8 @@ impl Profile {
         use Kind as K;
         Self {
             name: "quick".to_owned(),
-            length: Duration::from_secs(70),
+            arguments: "--profile quick".to_owned(),
+            length: Duration::from_secs(180),
             nodes: 3,
             most_broken: 3,
             kinds: vec![
@@ -49,6 +52,8 @@ impl Profile {
                 K::Failpoint,
                 K::Loss,
                 K::Congest,
+                K::Delay,
+                K::Reorder,
                 K::Network,
                 K::Drain,
                 K::RollingRestart,
@@ -66,6 +71,7 @@ impl Profile {
         use clap::ValueEnum;
         Self {
             name: "hour".to_owned(),
+            arguments: "--profile hour".to_owned(),
             length: Duration::from_secs(3_600),
             kinds: Kind::value_variants().to_vec(),
             pace: |lane| match lane {
@@ -79,9 +85,10 @@ impl Profile {
 
     /// These kinds alone, a minute long.
     pub fn only(kinds: &[Kind]) -> Self {
-        let names: Vec<String> = kinds.iter().map(|kind| format!("{kind:?}").to_lowercase()).collect();
+        let names: Vec<String> = kinds.iter().map(|kind| kind.name()).collect();
         Self {
             name: format!("only {}", names.join(", ")),
+            arguments: format!("--only {}", names.join(",")),
             length: Duration::from_secs(60),
             kinds: kinds.to_vec(),
             ..Self::quick()
@@ -90,12 +97,18 @@ impl Profile {
 
     /// For so long.
     pub fn lasting(self, length: Duration) -> Self {
-        Self { length, ..self }
+        let arguments = format!("{} --seconds {}", self.arguments, length.as_secs());
+        Self { length, arguments, ..self }
     }
 
     /// Whether nodes need disks that can go wrong.
     pub fn needs_disks(&self) -> bool {
         self.kinds.contains(&Kind::Disk) || self.kinds.contains(&Kind::PowerCut)
+    }
+
+    /// Whether what nodes say to each other needs to be held up.
+    pub fn needs_relays(&self) -> bool {
+        self.kinds.contains(&Kind::Delay) || self.kinds.contains(&Kind::Reorder)
     }
 
     /// Whether nodes need clocks that can be set.

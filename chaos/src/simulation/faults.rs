@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use model::id::NodeId;
 use raft::directory::command::Command;
-use raft::directory::layout::{LayoutCommand, LayoutRecord, MoveRecord, MoveState};
+use raft::directory::layout::{LayoutCommand, LayoutRecord, MoveRecord};
 use raft::simulation::{Crash, Life, Weather, clock};
 
 use super::directory;
@@ -197,15 +197,7 @@ async fn move_shard(scene: &Arc<Scene>) {
     let to: Vec<NodeId> = others.take(place.replicas.len()).collect();
     let Some(leader) = scene.chance.pick(&to).copied() else { return };
     scene.trace.note(format_args!("shard {shard} moves from {:?} to {to:?}", place.replicas));
-    let moving = MoveRecord {
-        shard,
-        from: place.replicas.clone(),
-        to,
-        leader,
-        state: MoveState::Waiting,
-        began_at: None,
-        ended_at: None,
-    };
+    let moving = MoveRecord::waiting(&place, to, leader);
     let layout = LayoutRecord {
         number,
         moves: vec![moving],

@@ -91,6 +91,7 @@ fn first_commands(scene: &Scene) -> Vec<Command> {
         deployment_key: SealedKey { wrapped_by: wrapped.clone(), sealed: vec![1; 32] },
         formed_at: now,
         format: Format::LATEST,
+        exchange: None,
     };
     let key = KeyRecord {
         id: KeyId(scene.uuid()),

@@ -195,6 +195,13 @@ pub fn ids_in(body: &Value, field: &str) -> Option<Answer> {
     Some(Answer::Ids { ids: rows.iter().filter_map(|row| row[field].as_str().map(str::to_owned)).collect() })
 }
 
+/// Whether a node says that balancers may send it requests.
+pub async fn is_ready(shared: &Shared, node: &Place, patience: Duration) -> bool {
+    let operator = shared.map().operator(node, &shared.http);
+    let answer = try_answer(operator.request(Method::GET, "/readyz").timeout(patience)).await;
+    answer.is_ok_and(|answer| answer.status == 200)
+}
+
 /// A request of the setting up, which has to succeed; it is tried again while the cluster is still forming.
 pub async fn insist(api: &Api, method: Method, path: &str, body: &Value) -> anyhow::Result<Value> {
     const PATIENCE: Duration = Duration::from_secs(60);

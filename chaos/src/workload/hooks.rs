@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tests::receiver::{Received, Receiver, Reply};
@@ -21,11 +22,16 @@ const PASSING: &str = "/passing/";
 /// a channel.
 const SLOW: Duration = Duration::from_millis(150);
 
+/// How long all take while they are held.
+const HELD: Duration = Duration::from_millis(2500);
+
 /// How often what was recorded is forgotten.
 const FORGET: Duration = Duration::from_secs(5);
 
 pub struct Hooks {
     receiver: Receiver,
+    /// All take their time now.
+    holding: Arc<AtomicBool>,
     _forgetting: AbortOnDropHandle<()>,
 }
 
@@ -36,8 +42,10 @@ impl Hooks {
     /// When it cannot.
     pub async fn start(address: IpAddr, recorder: Arc<Recorder>) -> std::io::Result<Self> {
         let receiver = Receiver::start_on((address, 0).into()).await?;
+        let holding = Arc::new(AtomicBool::new(false));
+        let held = holding.clone();
         receiver.answer(move |received| {
-            let reply = reply(received);
+            let reply = if held.load(Ordering::Relaxed) { Reply::Slow(HELD, 200) } else { reply(received) };
             recorder.write(&Record::Webhook(request(received, &reply, &recorder)));
             reply
         });
@@ -51,7 +59,12 @@ impl Hooks {
                 }
             }
         });
-        Ok(Self { receiver, _forgetting: AbortOnDropHandle::new(forgetting) })
+        Ok(Self { receiver, holding, _forgetting: AbortOnDropHandle::new(forgetting) })
+    }
+
+    /// Has all receivers take seconds for what they get, or answer as they are made to again.
+    pub fn hold(&self, hold: bool) {
+        self.holding.store(hold, Ordering::Relaxed);
     }
 
     pub fn url(&self, hook: &str) -> String {

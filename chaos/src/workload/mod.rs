@@ -86,6 +86,11 @@ impl Workload {
         Ok(Self { shared, cast, hooks, clients })
     }
 
+    /// Has all webhook receivers take seconds for what they get, or answer as they are made to again.
+    pub fn hold_webhooks(&self, hold: bool) {
+        self.hooks.hold(hold);
+    }
+
     /// Waits until every channel is connected and a send was taken through every node, while all goes on. `since` is
     /// when the last fault had ended.
     pub async fn heal(&self, since: At, bound: Duration) -> Liveness {

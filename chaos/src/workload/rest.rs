@@ -10,7 +10,7 @@ use serde_json::Value;
 use tests::http::try_answer;
 
 use super::cast::{Cast, api};
-use super::client::Shared;
+use super::client::{Shared, is_ready};
 use super::sends::send;
 use crate::history::record::Channel;
 use crate::history::{At, LedgerRow, Liveness, Outcome};
@@ -24,18 +24,49 @@ const ACCEPTED: Duration = Duration::from_secs(60);
 /// A delivery that failed twice waits 15 s, give or take a fifth, for its third attempt, and an open circuit lets one through
 /// in 30 s. What failed more often is left waiting, and told of.
 const DELIVERED: Duration = Duration::from_secs(35);
+/// Where deliveries end one after the other, those that are left have not had their turn, however long ago that was due.
+const STANDSTILL: Duration = Duration::from_secs(3);
 
-/// Waits until every channel is connected and every node takes sends, beside each other: one that hangs holds up none.
+/// Waits until every channel is connected and takes sends, and every node is ready and takes sends, beside each other: one
+/// that hangs holds up none.
 pub async fn heal(shared: &Arc<Shared>, cast: &Cast, since: At, bound: Duration) -> Liveness {
-    let (nodes, deadline) = (shared.map().nodes, since.plus(bound));
-    let channels = cast
-        .stage
-        .channels
-        .iter()
-        .map(async |channel| (channel.id.clone(), connected(shared, cast, channel, deadline).await));
-    let through = nodes.iter().map(async |node| (node.id, takes_sends(shared, cast, node, deadline).await));
-    let (channels, through) = join!(join_all(channels), join_all(through));
-    Liveness { since, bound, channels: channels.into_iter().collect(), nodes: through.into_iter().collect() }
+    let (nodes, deadline, all) = (shared.map().nodes, since.plus(bound), &cast.stage.channels);
+    let connected =
+        all.iter().map(async |channel| (channel.id.clone(), connected(shared, cast, channel, deadline).await));
+    let sending =
+        all.iter().map(async |channel| (channel.id.clone(), sends(shared, cast, channel, &nodes, deadline).await));
+    let first = cast.channels_of(&cast.main).next();
+    let through = nodes.iter().map(async |node| {
+        let seen = match first {
+            Some(channel) => sends(shared, cast, channel, std::slice::from_ref(node), deadline).await,
+            None => None,
+        };
+        (node.id, seen)
+    });
+    let ready = nodes.iter().map(async |node| (node.id, ready(shared, node, deadline).await));
+    let (connected, sending, through, ready) =
+        join!(join_all(connected), join_all(sending), join_all(through), join_all(ready));
+    Liveness {
+        since,
+        bound,
+        channels: connected.into_iter().collect(),
+        sending: sending.into_iter().collect(),
+        nodes: through.into_iter().collect(),
+        ready: ready.into_iter().collect(),
+    }
+}
+
+/// When a node said that balancers may send it requests.
+async fn ready(shared: &Shared, node: &Place, deadline: At) -> Option<At> {
+    loop {
+        if is_ready(shared, node, PATIENCE).await {
+            return Some(shared.recorder.now());
+        }
+        if shared.recorder.now() > deadline {
+            return None;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
 }
 
 /// When a channel was seen connected, through any node.
@@ -55,11 +86,11 @@ async fn connected(shared: &Shared, cast: &Cast, channel: &Channel, deadline: At
     None
 }
 
-/// When a send was taken through a node.
-async fn takes_sends(shared: &Arc<Shared>, cast: &Cast, node: &Place, deadline: At) -> Option<At> {
-    let (client, channel) = (shared.client(&cast.main), cast.channels_of(&cast.main).next()?);
-    for again in 0_u64.. {
-        let text = format!("healed {} {again} {}", node.id, deadline.0);
+/// When a send of a channel was taken through one of these nodes, asked in turn.
+async fn sends(shared: &Arc<Shared>, cast: &Cast, channel: &Channel, nodes: &[Place], deadline: At) -> Option<At> {
+    let client = shared.client(cast.tenant(&channel.tenant));
+    for (again, node) in nodes.iter().cycle().enumerate() {
+        let text = format!("healed {} by {} of {} {again} {}", channel.id, node.id, nodes.len(), deadline.0);
         if let Outcome::Done(_) = send(&client, cast, node, channel, text).await {
             return Some(shared.recorder.now());
         }
@@ -71,7 +102,8 @@ async fn takes_sends(shared: &Arc<Shared>, cast: &Cast, node: &Place, deadline: 
     None
 }
 
-/// Waits until the network has what was promised and endpoints that take all have it, or until that has had its time.
+/// Waits until the network has what was promised and endpoints that take all have it, or until that has had its time; what is
+/// still coming in has more than `patience`.
 /// What is missing then is the judge's.
 pub async fn settle(shared: &Shared, cast: &Cast, patience: Duration) -> anyhow::Result<()> {
     let (start, simulator) = (Instant::now(), shared.simulator());
@@ -92,16 +124,22 @@ pub async fn settle(shared: &Shared, cast: &Cast, patience: Duration) -> anyhow:
     for endpoint in cast.stage.endpoints.iter().filter(|endpoint| endpoint.manner.takes_all()) {
         let tenant = cast.tenant(&endpoint.tenant);
         let path = format!("/v1/webhook-endpoints/{}/stats", endpoint.id);
-        while start.elapsed() < DELIVERED.min(patience) {
+        let (mut fewest, mut fell) = (u64::MAX, Instant::now());
+        while start.elapsed() < DELIVERED && (start.elapsed() < patience || fell.elapsed() < STANDSTILL) {
             let answer = try_answer(api(shared, tenant).request(Method::GET, &path).timeout(PATIENCE)).await;
-            let waits = |stats: Value| {
-                ["pending", "in_flight", "retrying"].iter().any(|state| stats[state].as_u64() != Some(0))
-            };
-            if answer.is_ok_and(|answer| answer.status == 200 && !waits(answer.json())) {
-                break;
+            let told = answer.ok().filter(|answer| answer.status == 200);
+            match told.and_then(|answer| unfinished(&answer.json())) {
+                Some(0) => break,
+                Some(waiting) if waiting < fewest => (fewest, fell) = (waiting, Instant::now()),
+                _ => {}
             }
             tokio::time::sleep(LOOK).await;
         }
     }
     Ok(())
+}
+
+/// How many deliveries have not ended yet.
+fn unfinished(stats: &Value) -> Option<u64> {
+    ["pending", "in_flight", "retrying"].iter().map(|state| stats[state].as_u64()).sum()
 }

@@ -12,6 +12,10 @@ use super::client::{Asked, Client, Shared, ids_in, nothing};
 use crate::history::Op;
 
 const BETWEEN: Duration = Duration::from_millis(700);
+/// Between two tries: a run of seconds is to hold each way of trying twice.
+const BETWEEN_TRIES: Duration = Duration::from_millis(200);
+/// How many ways there are of trying.
+const WAYS: usize = 8;
 
 pub fn begin(shared: &Arc<Shared>, cast: &Arc<Cast>, clients: &mut JoinSet<()>) {
     clients.spawn(trespass(shared.client(&cast.stranger), cast.clone()));
@@ -23,13 +27,16 @@ pub fn begin(shared: &Arc<Shared>, cast: &Arc<Cast>, clients: &mut JoinSet<()>) 
 async fn trespass(mut client: Client, cast: Arc<Cast>) {
     let channels: Vec<_> = cast.channels_of(&cast.main).collect();
     let endpoints: Vec<_> = cast.stage.endpoints.iter().filter(|endpoint| endpoint.tenant == cast.main.name).collect();
-    while !client.is_stopped() {
+    for turn in 0_usize.. {
+        if client.is_stopped() {
+            return;
+        }
         let channel = &channels[client.dice.random_range(0..channels.len())];
         let endpoint = &endpoints[client.dice.random_range(0..endpoints.len())];
         let (channel, endpoint) =
             (format!("/v1/channels/{}", channel.id), format!("/v1/webhook-endpoints/{}", endpoint.id));
         let text = json!({ "type": "text", "to": "490000000001", "text": "not mine" });
-        let asked = match client.dice.random_range(0..8) {
+        let asked = match turn % WAYS {
             0 => Asked::get(channel),
             1 => Asked::patch(channel, json!({ "name": "Mine" })),
             2 => Asked::delete(channel),
@@ -41,7 +48,7 @@ async fn trespass(mut client: Client, cast: Arc<Cast>) {
         };
         let node = client.any_node();
         client.call(&node, Op::Trespass { what: asked.told() }, asked, nothing).await;
-        client.pause(BETWEEN).await;
+        client.pause(BETWEEN_TRIES).await;
     }
 }
 

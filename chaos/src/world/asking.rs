@@ -18,8 +18,22 @@ const LOOK: Duration = Duration::from_millis(100);
 /// # Errors
 /// When there is none in time, or another.
 pub async fn ask(api: &Api, method: Method, path: &str, body: Option<Value>) -> anyhow::Result<Value> {
+    ask_within(api, method, path, body, ANSWER).await
+}
+
+/// As [`ask`], with so much patience.
+///
+/// # Errors
+/// As [`ask`].
+pub async fn ask_within(
+    api: &Api,
+    method: Method,
+    path: &str,
+    body: Option<Value>,
+    patience: Duration,
+) -> anyhow::Result<Value> {
     let asked = format!("{method} {}{path}", api.base());
-    let mut request = api.request(method, path).timeout(ANSWER);
+    let mut request = api.request(method, path).timeout(patience);
     if let Some(body) = body {
         request = request.json(&body);
     }

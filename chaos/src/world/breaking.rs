@@ -1,5 +1,7 @@
 //! What can be done to the nodes of a world.
 
+use std::collections::HashMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,6 +14,7 @@ use serde_json::{Value, json};
 use super::World;
 use super::asking::{ask, until};
 use super::node::Node;
+use super::relay::{Hold, Holds};
 use super::wires::{Cut, CutId, End};
 use crate::disk::{Faults, Loss};
 
@@ -111,11 +114,36 @@ impl World {
         self.wires.lock().widen(place)
     }
 
-    /// Lets all packets through again.
+    /// Holds up what a node says to its peers and what they say to it, or no more.
+    ///
+    /// # Errors
+    /// When the world was made without relays.
+    pub fn hold(&self, id: u64, hold: Hold) -> anyhow::Result<()> {
+        ensure!(self.options.relays, "this world's nodes cannot be held up");
+        let place = self.with(id, |node| Ok(node.home.place))?;
+        self.holds.lock().insert(place, hold);
+        self.tell_relays()
+    }
+
+    fn tell_relays(&self) -> anyhow::Result<()> {
+        let holds = self.holds.lock().clone();
+        let wires = self.wires.lock();
+        let peers: HashMap<IpAddr, Hold> =
+            holds.iter().map(|(place, hold)| (IpAddr::from(wires.address(*place)), *hold)).collect();
+        for (place, relay) in self.relays.lock().iter_mut() {
+            let own = holds.get(place).copied().unwrap_or_default();
+            relay.tell(&Holds { own, peers: peers.clone() }).with_context(|| format!("the relay of place {place}"))?;
+        }
+        Ok(())
+    }
+
+    /// Lets all packets through again, at once.
     ///
     /// # Errors
     /// When the system refuses.
     pub fn mend_all(&self) -> anyhow::Result<()> {
+        self.holds.lock().clear();
+        self.tell_relays()?;
         self.wires.lock().mend_all()
     }
 

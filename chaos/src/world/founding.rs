@@ -22,6 +22,7 @@ use crate::disk::FaultyDisk;
 use super::asking::{ask, get, until};
 use super::map::{Map, Place};
 use super::node::{Home, Node, spawn};
+use super::relay::Relay;
 use super::undertaker::{Undertaker, folder, name, sweep};
 use super::wires::{NEEDED, Wires};
 use super::{Options, World};
@@ -98,6 +99,8 @@ impl World {
             client: client(),
             wires: Mutex::new(wires),
             nodes: Mutex::default(),
+            relays: Mutex::default(),
+            holds: Mutex::default(),
             places: Mutex::new(0),
             map: watch::Sender::new(map),
             simulator: Mutex::new(simulator),
@@ -182,7 +185,15 @@ impl World {
             log: self.folder.join(format!("place-{place}.log")),
             clock: self.options.clocks.then(|| self.folder.join(format!("place-{place}.clock"))),
             environment: self.options.environment.clone(),
+            relayed: self.options.relays,
         };
+        if home.relayed {
+            let (listen, node) = home.relay();
+            // Not one of the logs: it says something only when it fails.
+            let said = self.folder.join(format!("place-{place}.relay"));
+            let relay = Relay::start(&wires.namespace(place), listen, node, &said)?;
+            self.relays.lock().insert(place, relay);
+        }
         if home.clock.is_some() {
             home.set_clock(0)?;
         }

@@ -50,12 +50,14 @@ impl World {
         .await
     }
 
-    /// Moves all that a node leads to others.
+    /// Moves all that a node leads to others, whoever else is away.
     ///
     /// # Errors
     /// When it is refused for too long.
     pub async fn drain(&self, id: u64) -> anyhow::Result<()> {
-        self.change(None, Method::POST, &format!("/v1/admin/nodes/{id}/drain"), Some(json!({}))).await.map(drop)
+        self.change(None, Method::POST, &format!("/v1/admin/nodes/{id}/drain"), Some(json!({ "force": true })))
+            .await
+            .map(drop)
     }
 
     /// Lets a drained node lead again.
@@ -138,13 +140,22 @@ impl World {
         Ok(())
     }
 
-    /// Puts a new node in the place of one that is lost.
+    /// Puts a new node in the place of one that is lost, and waits until the cluster could do without another one: what is
+    /// lost for good before that may be the majority of some group.
     ///
     /// # Errors
     /// When a step fails.
     pub async fn replace(&self, lost: u64) -> anyhow::Result<u64> {
         self.remove(lost).await?;
-        self.grow().await
+        let id = self.grow().await?;
+        until("any one node can be lost", MOVES, async || {
+            let (_, operator) = self.ready_operator(None, READY).await?;
+            let check = get(&operator, "/v1/admin/check").await?;
+            ensure!(check["can_lose_a_node"] == true, "{check}");
+            Ok(())
+        })
+        .await?;
+        Ok(id)
     }
 
     /// Stops and starts all nodes one after the other, as for an upgrade.

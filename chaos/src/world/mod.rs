@@ -3,6 +3,7 @@
 //! - [`map`]: where its nodes, the simulator and the receivers are; all that a workload knows of it.
 //! - [`founding`]: how a world comes to be: `gateway init`, `gateway join`, a namespace for each node.
 //! - [`wires`]: the network between the nodes, and what is cut of it.
+//! - [`relay`]: what delays what nodes say to each other.
 //! - [`node`]: a node's files and process.
 //! - [`breaking`]: what can be done to nodes. [`members`]: what an operator does to them meanwhile.
 //! - [`undertaker`]: what removes all of it, however the runner ends.
@@ -16,6 +17,7 @@ pub mod founding;
 pub mod map;
 pub mod members;
 pub mod node;
+pub mod relay;
 mod undertaker;
 pub mod wires;
 
@@ -34,6 +36,7 @@ use tokio::sync::watch;
 
 use self::map::{Map, Maps};
 use self::node::Node;
+use self::relay::{Hold, Relay};
 use self::undertaker::Undertaker;
 use self::wires::Wires;
 
@@ -48,13 +51,15 @@ pub struct Options {
     pub clocks: bool,
     /// Whether nodes live on disks that can go wrong.
     pub disks: bool,
+    /// Whether what nodes say to each other can be held up.
+    pub relays: bool,
     /// What nodes find in their environment, as `FAILPOINTS`.
     pub environment: Vec<(String, String)>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { nodes: 3, flags: Vec::new(), clocks: false, disks: false, environment: Vec::new() }
+        Self { nodes: 3, flags: Vec::new(), clocks: false, disks: false, relays: false, environment: Vec::new() }
     }
 }
 
@@ -66,6 +71,9 @@ pub struct World {
     client: Client,
     wires: Mutex<Wires>,
     nodes: Mutex<BTreeMap<u64, Node>>,
+    /// By place; and which hold is in force at a place.
+    relays: Mutex<BTreeMap<u8, Relay>>,
+    holds: Mutex<BTreeMap<u8, Hold>>,
     /// Places that were given away; none is given twice.
     places: Mutex<u8>,
     map: watch::Sender<Map>,

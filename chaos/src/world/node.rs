@@ -1,7 +1,7 @@
 //! One node of a world: where its files are, and its process, if it runs.
 
 use std::fs::File;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -16,6 +16,8 @@ use crate::disk::FaultyDisk;
 const API: u16 = 8080;
 const OPS: u16 = 8081;
 const PEER: u16 = 8082;
+/// Where the node itself listens when a relay has its peer port.
+const BEHIND_RELAY: u16 = 8083;
 
 /// Debian's faketime, for programs with threads; the loader finds the folder for the machine's architecture.
 const FAKETIME: &str = "/usr/$LIB/faketime/libfaketimeMT.so.1";
@@ -34,6 +36,8 @@ pub struct Home {
     /// How far its wall clock is from the true one, where it can be set.
     pub clock: Option<PathBuf>,
     pub environment: Vec<(String, String)>,
+    /// Whether its peers reach it through a relay.
+    pub relayed: bool,
 }
 
 impl Home {
@@ -49,6 +53,12 @@ impl Home {
         format!("{}:{PEER}", self.address)
     }
 
+    /// Where its peers connect, and where the node listens for them.
+    pub fn relay(&self) -> (SocketAddr, SocketAddr) {
+        let behind = if self.relayed { BEHIND_RELAY } else { PEER };
+        ((self.address, PEER).into(), (self.address, behind).into())
+    }
+
     /// What `gateway init` and `gateway join` are told of it.
     pub fn args(&self) -> Vec<String> {
         let listen = |port: u16| format!("{}:{port}", self.address);
@@ -56,7 +66,7 @@ impl Home {
             ("--dir", self.dir.display().to_string()),
             ("--data-dir", self.data.display().to_string()),
             ("--advertise", self.peer()),
-            ("--peer-listen", listen(PEER)),
+            ("--peer-listen", self.relay().1.to_string()),
             ("--api-listen", listen(API)),
             ("--ops-listen", listen(OPS)),
         ];

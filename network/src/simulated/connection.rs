@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -47,7 +46,7 @@ struct Roster {
 
 impl Connection {
     /// Connects, introduces the node and waits to be welcomed.
-    pub async fn make(address: SocketAddr, node: NodeId) -> io::Result<Arc<Self>> {
+    pub async fn make(address: &str, node: NodeId) -> io::Result<Arc<Self>> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         let (source, sink) = stream.into_split();

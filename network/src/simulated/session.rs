@@ -25,7 +25,7 @@ use crate::driver::{
     PairCodeError, Session, SessionError, SessionEvent, Uploaded,
 };
 use crate::fence::Fence;
-use crate::operation::Operation;
+use crate::operation::{self, Operation};
 use crate::wire::{NodeFrame, SessionFrame, SessionNumber, encode};
 
 /// How long the network may take to answer a request of a session.
@@ -138,7 +138,7 @@ impl SimulatedSession {
     pub fn hear(self: &Arc<Self>, frame: SessionFrame) {
         match frame {
             SessionFrame::Qr { raw, expires_at, sequence } => {
-                self.report(SessionEvent::Qr { raw, expires_at, sequence });
+                self.report(SessionEvent::Qr { raw: raw.into(), expires_at, sequence });
             }
             SessionFrame::QrTimeout => self.finish(Some(SessionEvent::QrTimeout)),
             SessionFrame::PairingRefused { code, text } => {
@@ -159,14 +159,18 @@ impl SimulatedSession {
                 }
                 drop(state);
                 if awaited {
-                    self.report(SessionEvent::LoggedIn(identity));
+                    self.report(SessionEvent::LoggedIn(Box::new(identity)));
                 }
             }
             SessionFrame::Accepted { id, at, recipients } => {
                 self.report(SessionEvent::Accepted { id, at, recipients });
             }
-            SessionFrame::Refused { id, code, text } => self.report(SessionEvent::Refused { id, code, text }),
-            SessionFrame::Operated { id, result } => self.report(SessionEvent::Operated { id, result }),
+            SessionFrame::Refused { id, code, text } => {
+                self.report(SessionEvent::Refused { id, refused: Box::new(operation::Refused { code, text }) });
+            }
+            SessionFrame::Operated { id, result } => {
+                self.report(SessionEvent::Operated { id, result: Box::new(result) });
+            }
             SessionFrame::Inbound(item) => self.report(SessionEvent::Inbound(item)),
             SessionFrame::Ended(reason) => self.end(reason),
             SessionFrame::Closed => self.finish(None),
@@ -320,7 +324,7 @@ impl SimulatedSession {
             linked
         };
         if let Some((identity, credentials)) = linked {
-            self.report(SessionEvent::Paired(identity));
+            self.report(SessionEvent::Paired(Box::new(identity)));
             let login = NodeFrame::Login { session: self.number, epoch: self.fence.epoch(), credentials };
             self.connection.tell(Some(self), &login);
         }

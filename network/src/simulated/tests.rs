@@ -82,7 +82,7 @@ impl World {
     }
 
     fn network(&self, node: NodeId) -> SimulatedNetwork {
-        SimulatedNetwork::new(self.simulator.network_address(), node)
+        SimulatedNetwork::new(self.simulator.network_address().to_string(), node)
     }
 
     async fn try_open(
@@ -154,7 +154,7 @@ impl Line {
 
     async fn qr(&mut self) -> String {
         match self.next().await {
-            SessionEvent::Qr { raw, .. } => raw,
+            SessionEvent::Qr { raw, .. } => raw.into(),
             other => panic!("no QR text but {other:?}"),
         }
     }

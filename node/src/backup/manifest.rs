@@ -1,8 +1,6 @@
 //! `manifest.json`: what a backup consists of, and what each part has to be.
 
-use std::fs::{self, File};
-use std::io::{self, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::io::{self, Read};
 
 use model::format::{Foreign, Format};
 use model::id::ShardId;
@@ -10,12 +8,18 @@ use model::time::Timestamp;
 use raft::backup::file::{FileError, GroupReader};
 use raft::machine::GroupId;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use super::depot::Depot;
 use crate::refusal::Refusal;
 
-const FILE: &str = "manifest.json";
+/// The part that tells of all others, and is written last.
+pub const MANIFEST: &str = "manifest.json";
+
+/// The last field of a manifest: the hash of all others.
+const SEAL: &str = "manifest_sha256";
 
 /// A backup as a whole.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -62,24 +66,30 @@ impl Manifest {
         Self { format, release, cluster_id, taken_at, shards, groups, media, media_gone: 0 }
     }
 
-    /// Reads that of a folder.
+    /// Reads that of a backup.
     ///
     /// # Errors
     /// A [`Refusal`] when there is none, or it is of another release.
-    pub fn read(folder: &Path) -> Result<Self, Refusal> {
-        let path = Self::file(folder);
-        let subject = path.display().to_string();
-        let text = fs::read(&path).map_err(|error| match error.kind() {
+    pub fn read(depot: &Depot) -> Result<Self, Refusal> {
+        let subject = depot.shown(MANIFEST);
+        let read = || -> io::Result<Vec<u8>> {
+            let mut text = Vec::new();
+            depot.open(MANIFEST)?.read_to_end(&mut text)?;
+            Ok(text)
+        };
+        let text = read().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Refusal::new(
                 &subject,
                 "is missing: this is no backup, or one that was not finished",
-                "name the folder of a backup that `gateway backup` has finished",
+                "name the place of a backup that `gateway backup` has finished",
             ),
             _ => Refusal::new(&subject, error.to_string(), "make it readable"),
         })?;
         let damaged =
             |error: serde_json::Error| Refusal::new(&subject, format!("is damaged: {error}"), "take another backup");
-        let manifest: Self = serde_json::from_slice(&text).map_err(damaged)?;
+        let manifest = unsealed(serde_json::from_slice(&text).map_err(damaged)?)
+            .map_err(|problem| Refusal::new(&subject, problem, "use another copy of this backup, or another backup"))?;
+        let manifest: Self = serde_json::from_value(manifest).map_err(damaged)?;
         if !manifest.format.is_known() {
             let problem = Foreign::Newer(manifest.format.number()).to_string();
             let remedy = format!("use release {}, which took the backup", manifest.release);
@@ -93,19 +103,45 @@ impl Manifest {
         Ok(manifest)
     }
 
-    pub fn file(folder: &Path) -> PathBuf {
-        folder.join(FILE)
+    /// As it is written: with a hash of all that it says.
+    ///
+    /// # Errors
+    /// None in practice: a manifest is plain fields.
+    pub fn sealed(&self) -> Result<Vec<u8>, serde_json::Error> {
+        let mut said = serde_json::to_value(self)?;
+        let seal = hash(&said);
+        said[SEAL] = Value::String(seal);
+        serde_json::to_vec_pretty(&said)
     }
 }
 
-/// Where the state of a group lies.
-pub fn group_file(folder: &Path, group: GroupId) -> PathBuf {
-    folder.join(format!("group-{group:04}.state"))
+/// What a manifest says, when its hash is that of it. One of before there were hashes has none.
+fn unsealed(mut said: Value) -> Result<Value, &'static str> {
+    let seal = said.as_object_mut().and_then(|fields| fields.remove(SEAL));
+    match seal {
+        Some(seal) if seal != hash(&said) => Err("is damaged: it does not have the hash that it names"),
+        _ => Ok(said),
+    }
 }
 
-/// Where bytes of media lie: as in a node's own folder of them.
-pub fn media_file(folder: &Path, sha256: &str) -> PathBuf {
-    folder.join(sha256.get(..2).unwrap_or_default()).join(sha256)
+/// Of what a manifest says, however it is laid out.
+fn hash(said: &Value) -> String {
+    hex::encode(Sha256::digest(said.to_string()))
+}
+
+/// The part that holds the state of a group.
+pub fn group_name(group: GroupId) -> String {
+    format!("group-{group:04}.state")
+}
+
+/// The part that holds bytes of media.
+pub fn media_name(sha256: &str) -> String {
+    format!("media/{}", blob_name(sha256))
+}
+
+/// Where bytes lie in a node's own folder of them.
+pub fn blob_name(sha256: &str) -> String {
+    format!("{}/{sha256}", sha256.get(..2).unwrap_or_default())
 }
 
 /// Reads the state of a group through; each pair goes to `each`. What is said of it holds once this has returned.
@@ -113,11 +149,12 @@ pub fn media_file(folder: &Path, sha256: &str) -> PathBuf {
 /// # Errors
 /// Of the file, or of `each`.
 pub fn read_group<E: From<FileError>>(
-    path: &Path,
+    depot: &Depot,
+    group: GroupId,
     mut each: impl FnMut(Vec<u8>, Vec<u8>) -> Result<(), E>,
 ) -> Result<GroupPart, E> {
-    let file = File::open(path).map_err(FileError::Io)?;
-    let mut reader = GroupReader::open(Hashing::new(BufReader::with_capacity(1 << 20, file)))?;
+    let part = depot.open(&group_name(group)).map_err(FileError::Io)?;
+    let mut reader = GroupReader::open(Hashing::new(part))?;
     while let Some((key, value)) = reader.next_pair()? {
         each(key, value)?;
     }
@@ -159,5 +196,30 @@ impl<R: Read> Read for Hashing<R> {
         self.hash.update(&into[..count]);
         self.bytes += count as u64;
         Ok(count)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_that_was_changed_is_refused_and_one_without_a_hash_is_read() {
+        let manifest = Manifest::new("0.2.0".to_owned(), Format::LATEST, Uuid::from_u128(7), 2);
+        let text = String::from_utf8(manifest.sealed().unwrap()).unwrap();
+        let read = |text: &str| unsealed(serde_json::from_str(text).unwrap());
+        let known = serde_json::to_value(&manifest).unwrap();
+        assert_eq!(read(&text).unwrap(), known);
+        assert_eq!(read(&known.to_string()).unwrap(), known, "as release 0.1.0 wrote it");
+        let other = Uuid::from_u128(8).to_string();
+        for (from, to) in [
+            (manifest.cluster_id.to_string(), other.as_str()),
+            (format!("\"taken_at\": {}", known["taken_at"]), "\"taken_at\": 0"),
+            ("\"media_gone\": 0".to_owned(), "\"media_gone\": 1"),
+        ] {
+            assert!(text.contains(&from), "{text} without {from}");
+            assert!(read(&text.replacen(&from, to, 1)).is_err(), "{from}");
+        }
     }
 }

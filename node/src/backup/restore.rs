@@ -3,30 +3,37 @@
 //! All of the backup is read and compared before anything is written. The identity of the data folder comes after its
 //! stores, and the configuration last: what was interrupted before is refused by `gateway run`, and by another restore.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
 use anyhow::Context;
 use model::format::{Foreign, Format};
-use model::seal::MasterKey;
+use model::seal::Keyring;
 use model::time::Timestamp;
 use raft::backup::file::FileError;
 use raft::backup::seed::{Seed, SeedError};
-use raft::directory::restore::{NewCluster, cluster_record};
+use raft::directory::restore::{NewCluster, cluster_record, master_of_customer};
 use raft::machine::Position;
+use serde_json::json;
 use shard::backup::restore::Restorer;
 use shard::secrets::Secrets;
 use uuid::Uuid;
 
-use super::check::{self, MEDIA, name_of};
-use super::manifest::{GroupPart, Manifest, group_file, media_file, read_group};
+use super::check::{self, name_of};
+use super::depot::{self, Depot};
+use super::is_full;
+use super::manifest::{GroupPart, Manifest, blob_name, group_name, media_name, read_group};
 use crate::cli::backup::RestoreArgs;
 use crate::cli::joining::InitArgs;
-use crate::config::{Config, validate};
+use crate::config::{Config, files};
 use crate::console::say;
 use crate::data_folder::DataFolder;
 use crate::joining::init::First;
+use crate::joining::place::MasterKeys;
+use crate::key_files::{is_empty_folder, make_private_folder};
+use crate::operator::show;
 use crate::refusal::Refusal;
 
 /// Where a node keeps bytes of media, in its data folder.
@@ -40,32 +47,55 @@ enum RestoreError {
     Seed(#[from] SeedError),
 }
 
-/// Makes the node.
+/// Makes the node. Blocks; inside a runtime, on a thread that may.
 ///
 /// # Errors
 /// A [`Refusal`] for what the caller gave; anything else when something cannot be written.
 pub fn run(args: &RestoreArgs) -> anyhow::Result<()> {
-    let manifest = Manifest::read(&args.from)?;
-    let master = master_key(&args.master_key_file)?;
-    let format = opens(&args.from, &manifest, &master)?.max(manifest.format);
+    let from = Depot::at(&args.from, |name, prefix| depot::by_flags(name, prefix, &args.bucket))?;
+    let manifest = Manifest::read(&from)?;
+    let keyring = keyring(args)?;
+    let format = opens(&from, &manifest, &keyring)?.max(manifest.format);
     for part in manifest.groups.iter().filter(|part| part.group != 0) {
-        check::group(&args.from, part)?;
+        check::group(&from, part)?;
     }
     for part in &manifest.media {
-        check::media(&args.from, &part.sha256, part.bytes)?;
+        check::media(&from, &part.sha256, part.bytes)?;
     }
-    say(check::summary(&manifest));
+    if !args.json {
+        say(check::summary(&manifest));
+    }
 
     let first =
         First::prepare(&InitArgs { node: args.node.clone(), cluster: args.cluster.clone(), shards: manifest.shards })?;
     let (folder, cluster_id, node) = (&args.node.data_dir, first.config.cluster.cluster_id, first.config.node.id);
     empty_data_folder(folder)?;
     let storage_id = Uuid::new_v4();
-    let restorer = write_states(&args.from, &manifest, &first.config, storage_id)?;
-    write_media(&args.from, &manifest, &folder.join(BLOBS))?;
+    let write = || {
+        let restorer = write_states(&from, &manifest, &first.config, storage_id)?;
+        write_media(&from, &manifest, &folder.join(BLOBS))?;
+        anyhow::Ok(restorer)
+    };
+    let restorer = write().map_err(|error| {
+        let room = if is_full(&error) { "there is no room: make some, and " } else { "" };
+        error.context(format!("{room}empty {} before you try again", folder.display()))
+    })?;
     DataFolder::found(folder, cluster_id, node, storage_id, format).with_context(|| folder.display().to_string())?;
-    let place = first.write(&format!("{}\n", hex::encode(master.as_bytes())))?;
+    let place = first.write(&MasterKeys::of(&keyring))?;
 
+    if args.json {
+        show::json(&json!({
+            "cluster_id": cluster_id,
+            "node": node,
+            "dir": args.node.dir,
+            "channels_stopped": restorer.stopped,
+            "channels_begun_anew": restorer.unpaired,
+            "media_gone": manifest.media_gone,
+            "operator_token_file": place.operator_token_file(),
+            "config_file": place.config_file(),
+        }));
+        return Ok(());
+    }
     say(format!("cluster {cluster_id}, node {node}, in {}", args.node.dir.display()));
     say(format!("  channels that wait for `connect`: {}", restorer.stopped));
     if restorer.unpaired > 0 {
@@ -81,33 +111,41 @@ pub fn run(args: &RestoreArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn master_key(path: &Path) -> Result<MasterKey, Refusal> {
-    let subject = format!("--master-key-file {}", path.display());
-    let text = fs::read_to_string(path)
-        .map_err(|error| Refusal::new(&subject, error.to_string(), "name the file of the master key"))?;
-    validate::master_key(&subject, &text)
+fn keyring(args: &RestoreArgs) -> Result<Keyring, Refusal> {
+    const PREVIOUS: &str = "--previous-master-key-file";
+    let current = files::master_key("--master-key-file", &args.master_key_file)?;
+    let previous = args.previous_master_key_file.as_deref();
+    let previous = previous.map(|path| files::master_key(PREVIOUS, path)).transpose()?;
+    if previous.as_ref().is_some_and(|previous| previous.id() == current.id()) {
+        return Err(Refusal::new(PREVIOUS, "is the same key as the present one", "leave it out"));
+    }
+    Ok(Keyring { current, previous })
 }
 
-/// Reads the directory through, and makes sure that the key opens what its cluster has sealed; the cluster's format, which
+/// Reads the directory through, and makes sure that the keys open what its cluster has sealed; the cluster's format, which
 /// may have been raised while the backup was taken.
-fn opens(from: &Path, manifest: &Manifest, master: &MasterKey) -> Result<Format, Refusal> {
-    let path = group_file(from, 0);
-    let mut record = None;
-    let found = read_group::<FileError>(&path, |key, value| {
+fn opens(from: &Depot, manifest: &Manifest, keyring: &Keyring) -> Result<Format, Refusal> {
+    let (mut record, mut masters) = (None, BTreeSet::new());
+    let found = read_group::<FileError>(from, 0, |key, value| {
         if let Some(found) = cluster_record(&key, &value)? {
             record = Some(found);
         }
+        masters.extend(master_of_customer(&key, &value)?);
         Ok(())
     });
-    let found = found.map_err(|error| check::damaged(&path, error.to_string()))?;
-    check::same(&path, &found, part_of(manifest, 0)?)?;
-    let record = record.ok_or_else(|| check::damaged(&path, "does not tell of a cluster".to_owned()))?;
+    let damaged = |problem| check::damaged(from, &group_name(0), problem);
+    let found = found.map_err(|error| damaged(error.to_string()))?;
+    check::same(from, &found, part_of(manifest, 0)?)?;
+    let record = record.ok_or_else(|| damaged("does not tell of a cluster".to_owned()))?;
     if !record.format.is_known() {
         let problem = Foreign::Newer(record.format.number()).to_string();
-        return Err(Refusal::new(path.display().to_string(), problem, record.format.remedy()));
+        return Err(Refusal::new(from.shown(&group_name(0)), problem, record.format.remedy()));
     }
-    Secrets::new(master.clone()).deployment_key(&record.deployment_key).map_err(|error| {
-        let remedy = "give the master key of the cluster that the backup is of";
+    let opened = Secrets::new(keyring.clone()).deployment_key(&record.deployment_key);
+    let opened = opened.and_then(|_| masters.into_iter().try_for_each(|master| keyring.key(master).map(drop)));
+    opened.map_err(|error| {
+        let remedy = "give the master key of the cluster that the backup is of, and the one before it with \
+                      --previous-master-key-file if the backup was taken while they were exchanged";
         Refusal::new("--master-key-file", format!("does not open what the backup holds: {error}"), remedy)
     })?;
     Ok(record.format)
@@ -122,8 +160,8 @@ fn empty_data_folder(folder: &Path) -> Result<(), Refusal> {
     let subject = format!("--data-dir {}", folder.display());
     let unusable =
         |error: io::Error| Refusal::new(&subject, error.to_string(), "name a folder that this process may write");
-    fs::create_dir_all(folder).map_err(unusable)?;
-    if fs::read_dir(folder).map_err(unusable)?.next().is_some() {
+    make_private_folder(folder).map_err(unusable)?;
+    if !is_empty_folder(folder).map_err(unusable)? {
         return Err(Refusal::new(
             &subject,
             "is not empty",
@@ -134,7 +172,7 @@ fn empty_data_folder(folder: &Path) -> Result<(), Refusal> {
 }
 
 /// Puts the states of all groups into a data folder, as they are to be in the new cluster.
-fn write_states(from: &Path, manifest: &Manifest, config: &Config, storage_id: Uuid) -> anyhow::Result<Restorer> {
+fn write_states(from: &Depot, manifest: &Manifest, config: &Config, storage_id: Uuid) -> anyhow::Result<Restorer> {
     let node = config.node.id;
     let cluster = NewCluster {
         cluster_id: config.cluster.cluster_id,
@@ -146,9 +184,8 @@ fn write_states(from: &Path, manifest: &Manifest, config: &Config, storage_id: U
     let mut restorer = Restorer::new(node, cluster.at);
     let seed = Seed::create(&config.node.data_dir, node, storage_id).context("making the data folder")?;
     for part in &manifest.groups {
-        let path = group_file(from, part.group);
         let mut group = seed.group(part.group, Position { term: part.term, index: part.index });
-        let found = read_group::<RestoreError>(&path, |key, value| {
+        let found = read_group::<RestoreError>(from, part.group, |key, value| {
             if part.group == 0 {
                 if let Some(value) = cluster.adapted(&key, value).map_err(FileError::Record)? {
                     group.put(&key, &value)?;
@@ -162,7 +199,7 @@ fn write_states(from: &Path, manifest: &Manifest, config: &Config, storage_id: U
         });
         let found = found.with_context(|| format!("restoring {}", name_of(part.group)))?;
         // It was whole a moment ago.
-        check::same(&path, &found, part)?;
+        check::same(from, &found, part)?;
         if part.group == 0 {
             for (key, value) in cluster.additions() {
                 group.put(&key, &value).context("restoring the directory")?;
@@ -174,14 +211,15 @@ fn write_states(from: &Path, manifest: &Manifest, config: &Config, storage_id: U
     Ok(restorer)
 }
 
-fn write_media(from: &Path, manifest: &Manifest, blobs: &Path) -> anyhow::Result<()> {
+fn write_media(from: &Depot, manifest: &Manifest, blobs: &Path) -> anyhow::Result<()> {
     for part in &manifest.media {
-        let (source, target) = (media_file(&from.join(MEDIA), &part.sha256), media_file(blobs, &part.sha256));
+        let target = blobs.join(blob_name(&part.sha256));
         let copy = || -> io::Result<()> {
             let folder = target.parent().unwrap_or(blobs);
             fs::create_dir_all(folder)?;
-            fs::copy(&source, &target)?;
-            File::open(&target)?.sync_all()?;
+            let mut file = File::create(&target)?;
+            io::copy(&mut from.open(&media_name(&part.sha256))?, &mut file)?;
+            file.sync_all()?;
             File::open(folder)?.sync_all()
         };
         copy().with_context(|| target.display().to_string())?;

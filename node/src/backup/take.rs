@@ -1,9 +1,8 @@
 //! `gateway backup`: reads everything out of a running cluster, through whichever node answers.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use std::{io, iter};
 
 use anyhow::Context;
 use model::format::Format;
@@ -13,11 +12,12 @@ use serde::Deserialize;
 use shard::backup::{in_order, restore};
 use uuid::Uuid;
 
-use super::check::{self, MEDIA, name_of};
-use super::manifest::{GroupPart, Manifest, MediaPart, group_file, media_file, read_group};
+use super::check::{self, name_of};
+use super::depot::Depot;
+use super::manifest::{GroupPart, MANIFEST, Manifest, MediaPart, group_name, media_name, read_group};
+use crate::cli::backup::Location;
 use crate::cli::operator::OperatorArgs;
 use crate::console::say;
-use crate::key_files::{sync_folder, write_atomically};
 use crate::operator::client::{Fetched, Operator};
 use crate::operator::{Verdict, show};
 use crate::refusal::Refusal;
@@ -41,62 +41,84 @@ struct Described {
     shards: ShardId,
 }
 
-pub async fn run(to: &Path, args: &OperatorArgs) -> anyhow::Result<Verdict> {
-    let operator = Operator::new(args)?;
-    let described: Described = operator.read(PATH).await?;
-    empty_folder(to)?;
-    let mut backup = Backup {
-        operator,
-        to,
-        tells: !args.json,
-        manifest: Manifest::new(described.version, described.format, described.cluster_id, described.shards),
-    };
-    for group in in_order(described.shards) {
-        backup.take_group(group).await?;
-    }
-    backup.finish()?;
-    let manifest = backup.manifest;
+pub async fn run(to: Depot, shown: &Location, args: &OperatorArgs) -> anyhow::Result<Verdict> {
+    let manifest = take(Operator::new(args)?, to, !args.json).await?;
     if args.json {
         show::json(&serde_json::to_value(&manifest)?);
     } else {
         say(check::summary(&manifest));
-        say(format!(
-            "  in {}; keep the master key apart from it: without it nothing sealed can be opened",
-            to.display()
-        ));
+        say(format!("  in {shown}; keep the master key apart from it: without it nothing sealed can be opened"));
     }
     Ok(Verdict::Well)
 }
 
-fn empty_folder(folder: &Path) -> Result<(), Refusal> {
-    let subject = format!("--to {}", folder.display());
-    let unusable =
-        |error: std::io::Error| Refusal::new(&subject, error.to_string(), "name a folder that this process may write");
-    fs::create_dir_all(folder).map_err(unusable)?;
-    if fs::read_dir(folder).map_err(unusable)?.next().is_some() {
-        return Err(Refusal::new(&subject, "is not empty", "name an empty folder for each backup"));
-    }
-    Ok(())
+/// Reads all of a cluster into an empty place; `tells` says how far it is. What fails leaves nothing there.
+///
+/// # Errors
+/// A [`Refusal`] for a place that cannot be used; anything else when the cluster does not answer, or writing fails.
+pub async fn take(operator: Operator, to: Depot, tells: bool) -> anyhow::Result<Manifest> {
+    let described: Described = operator.read(PATH).await?;
+    to.begin().await?;
+    let mut backup = Backup {
+        operator,
+        to,
+        tells,
+        media: BTreeSet::new(),
+        manifest: Manifest::new(described.version, described.format, described.cluster_id, described.shards),
+    };
+    let Err(error) = backup.take_all(described.shards).await else { return Ok(backup.manifest) };
+    let error = match is_full(&error) {
+        true => error.context("there is no room for the backup: make some, or name another place with --to"),
+        false => error,
+    };
+    // The manifest first: without it there is no backup.
+    let groups = in_order(described.shards).map(group_name);
+    let media = backup.media.iter().map(|sha256| media_name(sha256));
+    let written = iter::once(MANIFEST.to_owned()).chain(groups).chain(media);
+    Err(match backup.to.remove(written).await {
+        Ok(()) => error,
+        Err(left) => error.context(format!("remove by hand what was written ({left:#})")),
+    })
+}
+
+/// Whether a disk had no room.
+pub fn is_full(error: &anyhow::Error) -> bool {
+    let kinds = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind);
+    let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+    kinds.into_iter().any(|kind| full.contains(&kind))
+}
+
+/// Whether another try would end as this one.
+fn is_final(error: &anyhow::Error) -> bool {
+    error.is::<Refusal>() || is_full(error)
 }
 
 /// A backup on its way.
-struct Backup<'a> {
+struct Backup {
     operator: Operator,
-    to: &'a Path,
+    to: Depot,
     tells: bool,
+    /// Hashes of the bytes that were asked for: shards may refer to the same ones.
+    media: BTreeSet<String>,
     manifest: Manifest,
 }
 
-impl Backup<'_> {
+impl Backup {
+    async fn take_all(&mut self, shards: ShardId) -> anyhow::Result<()> {
+        for group in in_order(shards) {
+            self.take_group(group).await?;
+        }
+        self.finish().await
+    }
+
     /// Fetches the state of a group, reads it through, and fetches the bytes that it refers to.
     async fn take_group(&mut self, group: ShardId) -> anyhow::Result<()> {
-        let file = group_file(self.to, group);
         let mut tries = 0;
         let (part, bytes) = loop {
             tries += 1;
-            match self.try_group(group, &file).await {
+            match self.try_group(group).await {
                 Ok(taken) => break taken,
-                Err(error) if error.is::<Refusal>() || tries >= TRIES => {
+                Err(error) if is_final(&error) || tries >= TRIES => {
                     return Err(error.context(format!("taking {}", name_of(group))));
                 }
                 Err(error) => {
@@ -115,13 +137,14 @@ impl Backup<'_> {
         Ok(())
     }
 
-    async fn try_group(&self, group: ShardId, file: &Path) -> anyhow::Result<(GroupPart, BTreeMap<String, u64>)> {
-        let fetched = self.operator.fetch(&format!("{PATH}/groups/{group}"), file).await?;
+    async fn try_group(&self, group: ShardId) -> anyhow::Result<(GroupPart, BTreeMap<String, u64>)> {
+        let keep = async |answer| self.to.keep(&group_name(group), answer).await;
+        let fetched = self.operator.fetch(&format!("{PATH}/groups/{group}"), keep).await?;
         anyhow::ensure!(fetched == Fetched::Whole, "the cluster does not know {}", name_of(group));
-        let file = file.to_owned();
+        let to = self.to.clone();
         let reading = tokio::task::spawn_blocking(move || {
             let mut bytes = BTreeMap::new();
-            let part = read_group::<FileError>(&file, |key, value| {
+            let part = read_group::<FileError>(&to, group, |key, value| {
                 if group != 0
                     && let Some((sha256, size)) = restore::stored_bytes(&key, &value)?
                 {
@@ -137,29 +160,27 @@ impl Backup<'_> {
     }
 
     async fn take_media(&mut self, shard: ShardId, sha256: &str, size: u64) -> anyhow::Result<()> {
-        let file = media_file(&self.to.join(MEDIA), sha256);
-        // Shards may refer to the same bytes.
-        if file.exists() {
+        if !self.media.insert(sha256.to_owned()) {
             return Ok(());
-        }
-        if let Some(folder) = file.parent() {
-            fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
         }
         let path = format!("{PATH}/media/{shard}/{sha256}?size_bytes={size}");
         let mut tries = 0;
         loop {
             tries += 1;
-            match self.operator.fetch(&path, &file).await {
+            let keep = async |answer| self.to.keep(&media_name(sha256), answer).await;
+            match self.operator.fetch(&path, keep).await {
                 Ok(Fetched::Gone) => {
+                    // Another shard may still have it.
+                    self.media.remove(sha256);
                     self.manifest.media_gone += 1;
                     return Ok(());
                 }
-                Ok(Fetched::Whole) => match check::media(self.to, sha256, size) {
+                Ok(Fetched::Whole) => match self.judge_media(sha256, size).await? {
                     Ok(()) => break,
                     Err(refusal) if tries >= TRIES => return Err(refusal.into()),
                     Err(_) => {}
                 },
-                Err(error) if error.is::<Refusal>() || tries >= TRIES => {
+                Err(error) if is_final(&error) || tries >= TRIES => {
                     return Err(error.context(format!("taking media {sha256} of shard {shard}")));
                 }
                 Err(_) => {}
@@ -170,19 +191,28 @@ impl Backup<'_> {
         Ok(())
     }
 
+    async fn judge_media(&self, sha256: &str, size: u64) -> anyhow::Result<Result<(), Refusal>> {
+        let (to, sha256) = (self.to.clone(), sha256.to_owned());
+        tokio::task::spawn_blocking(move || check::media(&to, &sha256, size)).await.context("reading media")
+    }
+
     /// Makes all of it survive a power cut, and then says that it is whole.
-    fn finish(&mut self) -> anyhow::Result<()> {
-        let media = self.to.join(MEDIA);
-        if media.exists() {
-            for folder in fs::read_dir(&media).context("reading the folder of media")? {
-                sync_folder(&folder.context("reading the folder of media")?.path()).context("syncing media")?;
-            }
-            sync_folder(&media).context("syncing media")?;
-        }
-        sync_folder(self.to).context("syncing the backup")?;
-        let file = Manifest::file(self.to);
-        let text = serde_json::to_vec_pretty(&self.manifest).context("writing the manifest")?;
-        write_atomically(&file, &text, 0o600).with_context(|| file.display().to_string())?;
-        sync_folder(self.to).context("syncing the backup")
+    async fn finish(&self) -> anyhow::Result<()> {
+        let text = self.manifest.sealed().context("writing the manifest")?;
+        self.to.conclude(MANIFEST, text).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_known_below_what_was_being_done_and_ends_the_backup_at_once() {
+        let full = || anyhow::Error::from(io::Error::from(io::ErrorKind::StorageFull)).context("group-0007.state");
+        assert!(is_full(&full().context("taking shard 7")) && is_final(&full()));
+        let gone = anyhow::Error::from(io::Error::from(io::ErrorKind::ConnectionReset)).context("GET");
+        assert!(!is_full(&gone) && !is_final(&gone));
+        assert!(is_final(&Refusal::new("a", "b", "c").into()));
     }
 }

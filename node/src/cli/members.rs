@@ -1,5 +1,6 @@
 //! The words of the commands that change a cluster: tokens, nodes, the layout.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -9,11 +10,23 @@ use super::operator::{OperatorArgs, duration};
 
 #[derive(Args, Debug)]
 pub struct TokenArgs {
-    /// How long it can be used, as in 10m or 1h
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration)]
+    /// How long it can be used, as in 10m or 1h; 10s to 7d
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = life)]
     pub expires: Duration,
     #[command(flatten)]
     pub operator: OperatorArgs,
+}
+
+/// What a token may live, in seconds: as at the operator's port.
+const LIFE: RangeInclusive<u64> = 10..=7 * 24 * 3600;
+
+fn life(text: &str) -> Result<Duration, String> {
+    let life = duration(text)?;
+    if life.subsec_nanos() == 0 && LIFE.contains(&life.as_secs()) {
+        Ok(life)
+    } else {
+        Err("a time of whole seconds from 10s to 7d".to_owned())
+    }
 }
 
 /// One node of the cluster.
@@ -28,13 +41,25 @@ pub struct NodeRef {
     pub operator: OperatorArgs,
 }
 
+#[derive(Args, Debug)]
+pub struct DrainArgs {
+    #[command(flatten)]
+    pub node: NodeRef,
+    /// Although another node does not answer
+    #[arg(long)]
+    pub force: bool,
+}
+
 #[derive(Debug, Subcommand)]
 pub enum NodeCommand {
     /// Remove a node for good, dead or alive; what it holds goes elsewhere first
-    #[command(after_help = "Refused when a group would be left without a quorum that answers.\n\n\
+    #[command(
+        after_help = "Refused when a group would be left without a quorum that answers, or would wait for a node \
+            that does not. There is no way back; the answer says what is left.\n\n\
             Examples:\n  \
             gateway node remove 3 --wait     then stop it; its id is never used again\n  \
-            gateway token                    let its successor in")]
+            gateway token                    let its successor in"
+    )]
     Remove(NodeRef),
     /// Give a node another share of the shards
     #[command(after_help = "Example:\n  gateway node weigh 2 3 && gateway layout plan")]
@@ -61,7 +86,7 @@ pub enum LayoutCommand {
     #[command(after_help = "Examples:\n  \
             gateway layout plan && gateway layout apply\n  \
             gateway layout apply --at-once 4 --detach\n  \
-            gateway layout apply --number 7          only what the plan with this number showed")]
+            gateway layout apply --number 7          unless another change began since the plan with this number")]
     Apply(ApplyArgs),
     /// Show how the change that is under way goes, until it is over
     #[command(after_help = "Example:\n  gateway layout apply --detach && gateway layout watch")]
@@ -76,7 +101,7 @@ pub struct ApplyArgs {
     /// How many moves run at once
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub at_once: u16,
-    /// Only if nothing was changed since the plan with this number
+    /// Only if no other change of the layout has begun since the plan with this number
     #[arg(long, value_name = "NUMBER")]
     pub number: Option<u64>,
     /// Return when the moves have begun
@@ -89,13 +114,17 @@ pub struct ApplyArgs {
 #[derive(Debug, Subcommand)]
 pub enum ShardCommand {
     /// Move a shard to a node by hand: its lead alone, where the node has a replica
-    #[command(after_help = "Example:\n  gateway shard move 7 --to 2")]
+    #[command(
+        after_help = "It stays there until shards are dealt anew: the next gateway layout apply may want it back, and \
+            see gateway layout plan.\n\n\
+            Example:\n  gateway shard move 7 --to 2 --wait"
+    )]
     Move {
         shard: ShardId,
         /// The node that shall lead it
         #[arg(long, value_name = "NODE")]
         to: NodeId,
-        /// Return when it is done, and not when it has begun
+        /// Return when the node leads it, and not when the move has begun
         #[arg(long)]
         wait: bool,
         #[command(flatten)]

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use url::Url;
 use uuid::Uuid;
 
-use super::members::{LayoutCommand, NodeCommand, NodeRef, ShardCommand, TokenArgs};
+use super::members::{DrainArgs, LayoutCommand, NodeCommand, NodeRef, ShardCommand, TokenArgs};
 
 /// Where the cluster is, and how to show what it says; every command of an operator takes these.
 #[derive(Args, Clone, Debug, Default)]
@@ -47,9 +47,13 @@ pub enum OperatorCommand {
             gateway status --json | jq .channels")]
     Status(OperatorArgs),
     /// Check what may go wrong: can a node be lost now, are disks fast and roomy, do clocks agree
-    #[command(after_help = "Examples:\n  \
+    #[command(
+        after_help = "Ends with 0 only when nothing is wrong and any one node can be lost now; so never with fewer \
+            than three nodes, of which gateway status tells whether they are well.\n\n\
+            Examples:\n  \
             gateway check && systemctl restart gateway     only when a node can be lost\n  \
-            gateway check --json | jq '.checks[] | select(.level != \"ok\")'")]
+            gateway check --json | jq '.checks[] | select(.level != \"ok\")'"
+    )]
     Check(OperatorArgs),
     /// List the nodes of the cluster
     #[command(after_help = "Examples:\n  \
@@ -71,10 +75,13 @@ pub enum OperatorCommand {
             gateway token --expires 10m     then, on the new machine: gateway join --token ... --via ...")]
     Token(TokenArgs),
     /// Move all that a node leads to others, so that it can stop without anybody noticing
-    #[command(after_help = "Examples:\n  \
+    #[command(
+        after_help = "Refused when no other node is ready, and, without --force, while another one does not answer.\n\n\
+            Examples:\n  \
             gateway drain 2 --wait && ssh node-2 systemctl restart gateway\n  \
-            gateway undrain 2")]
-    Drain(NodeRef),
+            gateway undrain 2"
+    )]
+    Drain(DrainArgs),
     /// Let a drained node lead again
     #[command(after_help = "Example:\n  gateway undrain 2")]
     Undrain(NodeRef),
@@ -105,6 +112,34 @@ pub enum OperatorCommand {
     /// Look at the audit log
     #[command(subcommand)]
     Audit(AuditCommand),
+    /// Exchange the master key, or see what is sealed under which
+    #[command(subcommand)]
+    Secrets(SecretsCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SecretsCommand {
+    /// Seal everything under the master key that the nodes were given last; stopped, it goes on when it is run again
+    #[command(
+        after_help = "Before: make a key (openssl rand -hex 32), name it in secrets.master_key_file of every node, \
+            and the former one in secrets.previous_master_key_file; restart the nodes one after the other.\n\
+            After: when nothing is sealed under the former one, and receivers have taken over their new default secrets, \
+            leave out secrets.previous_master_key_file and restart again. Backups from before need the former key: keep \
+            it with them.\n\n\
+            Examples:\n  \
+            gateway secrets rewrap\n  \
+            gateway secrets rewrap --json | jq .exchange.old_key_may_go"
+    )]
+    Rewrap {
+        /// Return when it has begun; the cluster goes on by itself
+        #[arg(long)]
+        detach: bool,
+        #[command(flatten)]
+        operator: OperatorArgs,
+    },
+    /// Show under which master key what is sealed, and whether the former one may go
+    #[command(after_help = "Example:\n  gateway secrets status")]
+    Status(OperatorArgs),
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,9 +1,12 @@
 //! What a configuration names outside itself: certificates, keys, tokens, the data folder. Read and judged at start.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use model::seal::MasterKey;
+use model::seal::{Keyring, MasterKey};
+use model::time::Timestamp;
+use raft::transport::tls::expires_at;
 use rustls::RootCertStore;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
@@ -12,7 +15,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::sign::CertifiedKey;
 
-use super::{ApiTls, Config, Secret, validate};
+use super::{ApiTls, Config, MediaBucket, Secret, validate};
+use crate::key_files::make_private_folder;
 use crate::refusal::Refusal;
 
 /// The name that a node's certificate must carry.
@@ -20,17 +24,23 @@ pub fn node_name(id: model::id::NodeId) -> String {
     format!("node-{id}.gateway.internal")
 }
 
-/// Reads all files and probes the data folder, and keeps nothing.
+/// Reads all files and probes the data folder, and keeps nothing. Stricter than a start, which is not to fail after a
+/// certificate has expired or a file was made readable: of both, whoever checks is told.
 ///
 /// # Errors
 /// A [`Refusal`] that names the path.
 pub fn check(config: &Config) -> Result<(), Refusal> {
     operator_token(config)?;
-    master_key(config)?;
+    keyring(config)?;
     peer_identity(config)?;
     webhook_authorities(config)?;
     media_secret(config)?;
-    api_certificate(config)?;
+    if let (Some(certified), Some(tls)) = (api_certificate(config)?, &config.api.tls) {
+        lasts(&certified, &tls.cert_file)?;
+    }
+    for (key, path) in secret_files(config) {
+        kept_secret(key, path)?;
+    }
     writable(&config.node.data_dir)
 }
 
@@ -50,19 +60,43 @@ pub fn operator_token(config: &Config) -> Result<Secret, Refusal> {
     }
 }
 
-/// The master key, from the configuration or its file.
+/// The master key and the one before it, from the configuration or their files.
+///
+/// # Errors
+/// A [`Refusal`] when a file cannot be read or holds no key, and when both are the same.
+pub fn keyring(config: &Config) -> Result<Keyring, Refusal> {
+    let secrets = &config.secrets;
+    let current = match (&secrets.master_key, &secrets.master_key_file) {
+        (Some(key), _) => validate::master_key("secrets.master_key", &key.0)?,
+        (None, Some(path)) => master_key("secrets.master_key_file", path)?,
+        (None, None) => {
+            return Err(Refusal::new("secrets.master_key_file", "is missing", "set it, or secrets.master_key"));
+        }
+    };
+    let (subject, previous) = match (&secrets.previous_master_key, &secrets.previous_master_key_file) {
+        (Some(key), _) => {
+            let subject = "secrets.previous_master_key";
+            (subject, validate::master_key(subject, &key.0)?)
+        }
+        (None, Some(path)) => {
+            let subject = "secrets.previous_master_key_file";
+            (subject, master_key(subject, path)?)
+        }
+        (None, None) => return Ok(Keyring::of(current)),
+    };
+    if previous.id() == current.id() {
+        let remedy = "make a new key for secrets.master_key_file (openssl rand -hex 32), or leave this one out";
+        return Err(Refusal::new(subject, "is the same key as the present one", remedy));
+    }
+    Ok(Keyring { current, previous: Some(previous) })
+}
+
+/// A master key from a file, which the key or flag `name` names.
 ///
 /// # Errors
 /// A [`Refusal`] when the file cannot be read or holds no key.
-pub fn master_key(config: &Config) -> Result<MasterKey, Refusal> {
-    match (&config.secrets.master_key, &config.secrets.master_key_file) {
-        (Some(key), _) => validate::master_key("secrets.master_key", &key.0),
-        (None, Some(path)) => {
-            let text = read("secrets.master_key_file", path)?;
-            validate::master_key(&named("secrets.master_key_file", path), &text)
-        }
-        (None, None) => Err(Refusal::new("secrets.master_key_file", "is missing", "set it, or secrets.master_key")),
-    }
+pub fn master_key(name: &str, path: &Path) -> Result<MasterKey, Refusal> {
+    validate::master_key(&named(name, path), &read(name, path)?)
 }
 
 /// The authorities that receivers' certificates may come from beside the system's, in PEM.
@@ -79,11 +113,19 @@ pub fn webhook_authorities(config: &Config) -> Result<Option<String>, Refusal> {
 /// # Errors
 /// A [`Refusal`] when the file cannot be read.
 pub fn media_secret(config: &Config) -> Result<Option<Secret>, Refusal> {
-    let Some(s3) = config.media.bucket() else { return Ok(None) };
+    config.media.bucket().map(bucket_secret).transpose()
+}
+
+/// The secret key of a bucket.
+///
+/// # Errors
+/// A [`Refusal`] when there is none, or its file cannot be read.
+pub fn bucket_secret(s3: &MediaBucket) -> Result<Secret, Refusal> {
+    let key = "media.s3.secret_access_key_file";
     match (&s3.secret_access_key, &s3.secret_access_key_file) {
-        (Some(secret), _) => Ok(Some(secret.clone())),
-        (None, Some(path)) => Ok(Some(Secret(read("media.s3.secret_access_key_file", path)?.trim().to_owned()))),
-        (None, None) => Ok(None),
+        (Some(secret), _) => Ok(secret.clone()),
+        (None, Some(path)) => Ok(Secret(read(key, path)?.trim().to_owned())),
+        (None, None) => Err(Refusal::new(key, "is missing", "set it, or media.s3.secret_access_key")),
     }
 }
 
@@ -209,12 +251,66 @@ fn named(key: &str, path: &Path) -> String {
     format!("{key} ({})", path.display())
 }
 
-/// Makes the data folder where it is missing, and writes a probe.
-fn writable(folder: &Path) -> Result<(), Refusal> {
-    let refuse = |error: std::io::Error| {
-        Refusal::new(named("node.data_dir", folder), error.to_string(), "name a folder that this process may write")
+/// Whether the certificate of the public port still proves anything.
+fn lasts(certified: &CertifiedKey, path: &Path) -> Result<(), Refusal> {
+    let until = certified.cert.iter().filter_map(expires_at).min();
+    match until.filter(|until| *until <= Timestamp::now()) {
+        Some(until) => {
+            let problem = format!("expired at {until}");
+            Err(Refusal::new(named("api.tls.cert_file", path), problem, "renew it; no client accepts it"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The files whose content is nobody's but the node's.
+fn secret_files(config: &Config) -> impl Iterator<Item = (&'static str, &Path)> {
+    let s3 = config.media.bucket().and_then(|s3| s3.secret_access_key_file.as_deref());
+    let named = [
+        ("ops.token_file", config.ops.token_file.as_deref()),
+        ("secrets.master_key_file", config.secrets.master_key_file.as_deref()),
+        ("secrets.previous_master_key_file", config.secrets.previous_master_key_file.as_deref()),
+        ("peer.key_file", Some(config.peer.key_file.as_path())),
+        ("peer.ca_key_file", config.peer.ca_key_file.as_deref()),
+        ("api.tls.key_file", config.api.tls.as_ref().map(|tls| tls.key_file.as_path())),
+        ("media.s3.secret_access_key_file", s3),
+    ];
+    named.into_iter().filter_map(|(key, path)| path.map(|path| (key, path)))
+}
+
+/// A group may read it, as in a container that is given its files by one; everybody may not. The authority's key may be
+/// gone: it is not needed after the first start.
+fn kept_secret(key: &str, path: &Path) -> Result<(), Refusal> {
+    const OTHERS: u32 = 0o007;
+    let mode = match std::fs::metadata(path) {
+        Ok(metadata) => metadata.permissions().mode() & 0o777,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => {
+            return Err(Refusal::new(named(key, path), error.to_string(), "name a file that this process may read"));
+        }
     };
-    std::fs::create_dir_all(folder).map_err(refuse)?;
+    if mode & OTHERS == 0 {
+        return Ok(());
+    }
+    let problem = format!("is open to every user of the machine (mode {mode:04o})");
+    Err(Refusal::new(named(key, path), problem, format!("close it: chmod o= {}", path.display())))
+}
+
+/// Writes a probe into the data folder. Where that is missing, it is made for as long.
+fn writable(folder: &Path) -> Result<(), Refusal> {
+    let missing = folder.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists());
+    let missing: Vec<&Path> = missing.collect();
     let probe = folder.join(".probe");
-    std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe)).map_err(refuse)
+    let written = make_private_folder(folder)
+        .and_then(|()| std::fs::write(&probe, b""))
+        .and_then(|()| std::fs::remove_file(&probe));
+    // The deepest first. What was not made is not there to be removed.
+    let removed = missing.into_iter().try_for_each(|path| match std::fs::remove_dir(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    });
+    written.and(removed).map_err(|error| {
+        let remedy = "name a folder that this process may write, or make it for the user that runs the node";
+        Refusal::new(named("node.data_dir", folder), error.to_string(), remedy)
+    })
 }

@@ -2,11 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::fs;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use super::{Auth, Config, Driver, EXAMPLE, LogFormat, Support, Timing, files, load, validate};
+use super::{ApiTls, Auth, Config, Driver, EXAMPLE, LogFormat, Support, Timing, files, load, validate};
+use crate::key_files::write_private;
 use crate::pki::Authority;
 use crate::refusal::Refusal;
 
@@ -35,6 +37,7 @@ fn the_example_is_valid_and_shows_the_defaults() {
     // Some optional keys have no default that a file could state.
     all.peer.advertise = None;
     all.peer.ca_key_file = None;
+    all.secrets.previous_master_key_file = None;
     all.webhooks.ca_file = None;
     all.media.s3 = None;
     all.auth = Auth::default();
@@ -124,6 +127,8 @@ fn what_is_wrong_is_named_in_one_line_with_what_to_do() {
             &["cluster.timing.election_min", "three heartbeats"],
         ),
         (member, "peer = \"node-1.lan:8082\"", &["cluster.nodes[1].peer", "twice"]),
+        (member, "peer = \"0.0.0.0:8082\"", &["cluster.nodes[1].peer", "other machines"]),
+        (member, "peer = \"[::]:8082\"", &["cluster.nodes[1].peer", "other machines"]),
         (member, "peer = \"node-2.lan\"", &["cluster.nodes[1].peer", "host:port"]),
         ("id = 2", "id = 1", &["cluster.nodes[1].id", "twice"]),
         (
@@ -132,6 +137,11 @@ fn what_is_wrong_is_named_in_one_line_with_what_to_do() {
             &["secrets.master_key", "openssl rand"],
         ),
         ("master_key_file = \"/etc/gateway/master.key\"", "", &["secrets.master_key"]),
+        (
+            "# previous_master_key_file",
+            "previous_master_key = \"ab\" #",
+            &["secrets.previous_master_key", "openssl rand"],
+        ),
         ("[network]", "[network]\ndriver = \"pigeon\"", &["network.driver", "simulated"]),
         ("[network]", "[network]\nphone_suffix = \"@s\"", &["network.phone_suffix"]),
         ("[network]", "[network]\ngroup_suffix = \"lid\"", &["network.group_suffix"]),
@@ -147,6 +157,7 @@ fn what_is_wrong_is_named_in_one_line_with_what_to_do() {
         ("# retention_days = 30", "retention_days = 400 #", &["history.retention_days", "365"]),
         ("# retention_days = 30", "retention = \"366d\" #", &["history.retention", "365"]),
         ("# trim_every = ", "trim_every = \"1ms\" #", &["history.trim_every", "100 ms"]),
+        ("# buffer_bytes = ", "buffer_bytes = 1 #", &["raft.buffer_bytes", "64 KiB"]),
         ("# keep_delivered = ", "keep_delivered = \"400d\" #", &["webhooks.keep_delivered", "365"]),
         ("# format = \"text\"", "format = \"xml\" #", &["log.format"]),
         ("# filter = ", "filter = \"shard=loud\" #", &["log.filter"]),
@@ -185,7 +196,7 @@ fn complete() -> (TempDir, Config, Authority) {
     let mut config = judge("", "", &[], &[]).unwrap();
     let write = |name: &str, text: &str| {
         let path = folder.path().join(name);
-        fs::write(&path, text).unwrap();
+        write_private(&path, text).unwrap();
         path
     };
     config.node.data_dir = folder.path().join("data");
@@ -197,11 +208,32 @@ fn complete() -> (TempDir, Config, Authority) {
     (folder, config, authority)
 }
 
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// A certificate for the public port that was good until 2020.
+fn expired(config: &Config) -> ApiTls {
+    let mut params = rcgen::CertificateParams::new(vec!["gateway.example.com".to_owned()]).unwrap();
+    params.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = params.self_signed(&key).unwrap();
+    let files = ["api.pem", "api.key"].map(|name| config.peer.key_file.with_file_name(name));
+    write_private(&files[0], &certificate.pem()).unwrap();
+    write_private(&files[1], &key.serialize_pem()).unwrap();
+    let [cert_file, key_file] = files;
+    ApiTls { cert_file, key_file }
+}
+
 #[test]
 fn files_that_are_in_order_pass() {
     let (_folder, config, _) = complete();
     files::check(&config).unwrap();
-    assert_eq!(files::master_key(&config).unwrap().as_bytes(), &[0xab; 32]);
+    assert!(!config.node.data_dir.exists(), "a check leaves nothing");
+    // As Kubernetes hands secrets out, to the pod's group.
+    set_mode(&config.peer.key_file, 0o440);
+    files::check(&config).unwrap();
+    assert_eq!(files::keyring(&config).unwrap().current.as_bytes(), &[0xab; 32]);
     assert_eq!(files::operator_token(&config).unwrap().0, "0123456789abcdef");
 }
 
@@ -233,6 +265,16 @@ fn files_that_are_not_in_order_are_named() {
             |config, _| fs::write(config.secrets.master_key_file.as_ref().unwrap(), "x").unwrap(),
             &["secrets.master_key_file"],
         ),
+        (
+            |config, _| config.secrets.previous_master_key_file.clone_from(&config.secrets.master_key_file),
+            &["secrets.previous_master_key_file", "same key"],
+        ),
+        (
+            |config, _| set_mode(config.secrets.master_key_file.as_ref().unwrap(), 0o644),
+            &["master_key_file", "chmod o="],
+        ),
+        (|config, _| set_mode(&config.peer.key_file, 0o604), &["peer.key_file", "0604"]),
+        (|config, _| config.api.tls = Some(expired(config)), &["api.tls.cert_file", "expired at 2020-01-01"]),
         (|config, _| config.webhooks.ca_file = Some("/nowhere/x.pem".into()), &["webhooks.ca_file"]),
         (|config, _| config.node.data_dir = "/proc/gateway".into(), &["node.data_dir (/proc/gateway)"]),
     ];

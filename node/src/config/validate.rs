@@ -1,13 +1,16 @@
 //! What a configuration must satisfy beyond its types; touches nothing outside it.
 
 use std::collections::HashSet;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use model::seal::MasterKey;
 use shard::media::token::LONGEST_LIFE;
 use url::Url;
 
-use super::{ANY_ORIGIN, Bucket, Config, Media, MediaBucket, MediaStore, Raft, Timing, auth, support};
+use super::{
+    ANY_ORIGIN, Bucket, Config, HostPort, Media, MediaBucket, MediaStore, Node, Peer, Raft, Timing, auth, support,
+};
 use crate::refusal::Refusal;
 
 /// Shorter operator tokens could be guessed.
@@ -21,8 +24,8 @@ const HEARTBEATS_PER_ELECTION: u32 = 3;
 /// # Errors
 /// A [`Refusal`] that names the key.
 pub fn validate(config: &Config) -> Result<(), Refusal> {
-    node(config)?;
-    listeners(config)?;
+    own(&config.node, config.api.listen, config.ops.listen, &config.peer)?;
+    ports(config)?;
     cluster(config)?;
     timing(config.cluster.timing)?;
     secrets(config)?;
@@ -80,20 +83,18 @@ fn ensure(holds: bool, key: &str, problem: &str, remedy: &str) -> Result<(), Ref
     if holds { Ok(()) } else { Err(Refusal::new(key, problem, remedy)) }
 }
 
-fn node(config: &Config) -> Result<(), Refusal> {
-    let node = &config.node;
+/// Judges what is one node's alone, so that it can be before the rest is known.
+///
+/// # Errors
+/// A [`Refusal`] that names the key.
+pub fn own(node: &Node, api: SocketAddr, ops: SocketAddr, peer: &Peer) -> Result<(), Refusal> {
     ensure(node.id > 0, "node.id", "is 0", "number nodes from 1")?;
     ensure(!node.data_dir.as_os_str().is_empty(), "node.data_dir", "is empty", "name a folder")?;
     ensure(!node.zone.trim().is_empty(), "node.zone", "is empty", "name a zone or leave it out")?;
     ensure((1..=1_000).contains(&node.weight), "node.weight", "is not within 1 to 1000", "give 1 to an ordinary node")?;
-    ensure(node.max_channels > 0, "node.max_channels", "is 0", "give at least 1")
-}
-
-fn listeners(config: &Config) -> Result<(), Refusal> {
-    let all =
-        [("api.listen", config.api.listen), ("ops.listen", config.ops.listen), ("peer.listen", config.peer.listen)];
+    ensure(node.max_channels > 0, "node.max_channels", "is 0", "give at least 1")?;
     let mut seen = HashSet::new();
-    for (key, address) in all {
+    for (key, address) in [("api.listen", api), ("ops.listen", ops), ("peer.listen", peer.listen)] {
         ensure(address.port() != 0, key, "has port 0", "name a port")?;
         ensure(
             seen.insert(address.port()),
@@ -102,6 +103,20 @@ fn listeners(config: &Config) -> Result<(), Refusal> {
             "give each listener its own port",
         )?;
     }
+    peer.advertise.as_ref().map_or(Ok(()), |address| reachable("peer.advertise", address))
+}
+
+/// Others are to reach a node there.
+fn reachable(key: &str, address: &HostPort) -> Result<(), Refusal> {
+    ensure(
+        !address.is_unspecified(),
+        key,
+        "is no address that other machines reach",
+        "name this machine as they know it, as in node-1.lan:8082",
+    )
+}
+
+fn ports(config: &Config) -> Result<(), Refusal> {
     ensure(is_http_url(&config.api.base_url), "api.base_url", "is no http or https URL", "write https://host[:port]")?;
     cors_origins(&config.api.cors_origins)?;
     ensure(
@@ -144,8 +159,9 @@ fn cors_origins(origins: &[String]) -> Result<(), Refusal> {
 }
 
 fn is_http_url(text: &str) -> bool {
-    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-    rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/') && !rest.contains(char::is_whitespace))
+    let plain =
+        !text.contains(char::is_whitespace) && text.split_once("://").is_some_and(|(_, rest)| !rest.starts_with('/'));
+    plain && url::Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
 }
 
 fn cluster(config: &Config) -> Result<(), Refusal> {
@@ -169,6 +185,7 @@ fn cluster(config: &Config) -> Result<(), Refusal> {
         let key = |name: &str| format!("cluster.nodes[{index}].{name}");
         ensure(member.id > 0, &key("id"), "is 0", "number nodes from 1")?;
         ensure(ids.insert(member.id), &key("id"), "stands twice", "give every node its own id")?;
+        reachable(&key("peer"), &member.peer)?;
         ensure(peers.insert(&member.peer), &key("peer"), "stands twice", "give every node its own address")?;
         ensure(
             member.api.as_deref().is_none_or(is_http_url),
@@ -201,13 +218,23 @@ fn timing(timing: Timing) -> Result<(), Refusal> {
 }
 
 fn secrets(config: &Config) -> Result<(), Refusal> {
-    match (&config.secrets.master_key, &config.secrets.master_key_file) {
+    let secrets = &config.secrets;
+    match (&secrets.master_key, &secrets.master_key_file) {
         (Some(_), Some(_)) => {
             Err(Refusal::new("secrets.master_key_file", "is given beside secrets.master_key", "keep one of the two"))
         }
         (None, None) => Err(Refusal::new("secrets.master_key_file", "is missing", "set it, or secrets.master_key")),
         (Some(key), None) => master_key("secrets.master_key", &key.0).map(drop),
         (None, Some(_)) => Ok(()),
+    }?;
+    match (&secrets.previous_master_key, &secrets.previous_master_key_file) {
+        (Some(_), Some(_)) => Err(Refusal::new(
+            "secrets.previous_master_key_file",
+            "is given beside secrets.previous_master_key",
+            "keep one of the two",
+        )),
+        (Some(key), None) => master_key("secrets.previous_master_key", &key.0).map(drop),
+        (None, _) => Ok(()),
     }
 }
 
@@ -265,7 +292,9 @@ fn log(raft: Raft) -> Result<(), Refusal> {
     const LEAST_BYTES: u64 = 64 << 10;
     ensure(raft.keep_entries >= FEWEST, "raft.keep_entries", "is below 10", "50000 is usual")?;
     ensure(raft.snapshot_every >= FEWEST, "raft.snapshot_every", "is below 10", "10000 is usual")?;
-    ensure(raft.most_log_bytes >= LEAST_BYTES, "raft.most_log_bytes", "is below 64 KiB", "268435456 is usual")
+    ensure(raft.most_log_bytes >= LEAST_BYTES, "raft.most_log_bytes", "is below 64 KiB", "268435456 is usual")?;
+    let buffer = (64 << 10..=1 << 30).contains(&raft.buffer_bytes);
+    ensure(buffer, "raft.buffer_bytes", "is not within 64 KiB and 1 GiB", "33554432 is usual")
 }
 
 fn history(config: &Config) -> Result<(), Refusal> {
@@ -324,7 +353,11 @@ fn media(media: &Media) -> Result<(), Refusal> {
     }
 }
 
-fn bucket(s3: &MediaBucket) -> Result<(), Refusal> {
+/// Judges `[media.s3]`.
+///
+/// # Errors
+/// A [`Refusal`] that names the key.
+pub fn bucket(s3: &MediaBucket) -> Result<(), Refusal> {
     ensure(is_http_url(&s3.endpoint), "media.s3.endpoint", "is no http or https URL", "write https://host[:port]")?;
     ensure(
         s3.allow_http || s3.endpoint.starts_with("https://"),

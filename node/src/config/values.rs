@@ -1,6 +1,7 @@
 //! Values that a configuration is made of: secrets that do not show, durations and addresses as people write them.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -33,6 +34,12 @@ pub struct HostPort {
 impl HostPort {
     pub fn new(host: impl Into<String>, port: u16) -> Self {
         Self { host: host.into(), port }
+    }
+
+    /// Whether it is what one listens on to be reached at all addresses, and so the address of no machine.
+    pub fn is_unspecified(&self) -> bool {
+        let host = self.host.trim_start_matches('[').trim_end_matches(']');
+        host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified())
     }
 }
 

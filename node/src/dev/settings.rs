@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context;
+use model::format::Format;
 use model::id::NodeId;
 
 use super::folder::{Folder, Plan};
@@ -13,6 +14,7 @@ use crate::config::{
     Member, Network, Node, Ops, Peer, Raft, Secrets, Support, Timing, Traces, Webhooks,
 };
 use crate::config::{load, validate};
+use crate::data_folder::ReservedFolder;
 use crate::key_files::write_private;
 
 /// Writes the configuration files of all nodes. Flags hold for this run: a resumed folder gets them anew.
@@ -25,6 +27,10 @@ pub fn write_all(folder: &Folder, plan: Plan, args: &UpArgs) -> anyhow::Result<(
         validate::validate(&config)?;
         let text = toml::to_string(&config).context("writing a configuration")?;
         write_private(&folder.config_file(node), &text)?;
+        if config.is_alone() && !config.node.data_dir.exists() {
+            let given = ReservedFolder::unused(&config.node.data_dir)?;
+            given.claim(config.cluster.cluster_id, node, Format::FIRST)?;
+        }
     }
     Ok(())
 }
@@ -63,18 +69,19 @@ fn of_node(folder: &Folder, plan: Plan, args: &UpArgs, node: NodeId) -> Config {
             shards: 16,
             timing: Timing::Lan,
             moves_mib_per_second: Cluster::MOVES_MIB_PER_SECOND,
+            balance_leads: true,
             joined: false,
             nodes: plan.node_ids().map(|id| Member { id, peer: local(ports.peer(id)), api: Some(url(id)) }).collect(),
         },
         raft: Raft::default(),
-        secrets: Secrets { master_key: None, master_key_file: Some(folder.master_key_file()) },
+        secrets: Secrets { master_key_file: Some(folder.master_key_file()), ..Secrets::default() },
         network: Network {
             driver: Driver::Simulated,
             address: local(ports.simulator_network()),
             phone_suffix: "s.example".to_owned(),
             group_suffix: "g.example".to_owned(),
             newsletter_suffix: "n.example".to_owned(),
-            session_starts_per_second: 200,
+            session_starts_per_second: Network::SESSION_STARTS_PER_SECOND,
         },
         webhooks: Webhooks { allow_http: !args.strict, allow_loopback: !args.strict, ..Webhooks::default() },
         media: Media::default(),

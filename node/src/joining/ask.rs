@@ -1,22 +1,24 @@
 //! `gateway join`: asks a cluster to let this machine in, and writes what it is given.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use model::format::Format;
+use model::id::NodeId;
 use model::join_token::JoinToken;
 use raft::transport::stranger::{self, StrangerError};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::place::Place;
+use super::place::{MasterKeys, Place};
 use super::words::{Answer, Question, VERSION, Welcome};
 use super::{init, words};
 use crate::cli::joining::JoinArgs;
 use crate::config::files::PeerIdentity;
-use crate::config::{Config, HostPort, Member, Node, validate};
+use crate::config::{Config, HostPort, Member, Node, Peer, validate};
 use crate::console::say;
-use crate::data_folder::DataFolder;
+use crate::data_folder::ReservedFolder;
 use crate::dev::folder::{read_json, write_json};
 use crate::refusal::Refusal;
 
@@ -37,6 +39,8 @@ pub async fn run(args: &JoinArgs) -> anyhow::Result<()> {
     let token: JoinToken = args.token.parse().map_err(|error: model::join_token::NotAJoinToken| {
         Refusal::new("--token", error.to_string(), "make one with gateway token on a node of the cluster")
     })?;
+    // The token lets one node in: whatever can be wrong on this machine is found before it is used.
+    let own = Own::of(args)?;
     let place = Place::choose(&args.node.dir)?;
     let asking = match read_json::<Asking>(&place.asking_file())? {
         Some(asking) => asking,
@@ -46,18 +50,56 @@ pub async fn run(args: &JoinArgs) -> anyhow::Result<()> {
             asking
         }
     };
+    let folder = ReservedFolder::reserve(&own.node.data_dir, asking.storage_id)?;
     let welcome = ask(args, &token, asking.storage_id).await?;
     let (id, nodes) = (welcome.id, welcome.nodes.len());
-    let config = configuration(args, &welcome)?;
-    let cluster_id = config.cluster.cluster_id;
-    DataFolder::claim(&config.node.data_dir, cluster_id, id, asking.storage_id, welcome.format)?;
-    let identity = PeerIdentity { ca_pem: welcome.ca_pem, cert_pem: welcome.cert_pem, key_pem: welcome.key_pem };
-    place.write(&identity, &welcome.master_key.0, &welcome.operator_token.0, config)?;
+    settle(welcome, own, folder, &place).with_context(|| {
+        format!(
+            "the cluster has made node {id} for this machine, and it is not finished: mend what follows and run this \
+             again with the same token and --dir, or take it out with gateway node remove {id}"
+        )
+    })?;
     // The configuration stands: nobody asks again.
-    std::fs::remove_file(place.asking_file()).context("removing what was kept while asking")?;
+    std::fs::remove_file(place.asking_file()).context("removing what was kept while asking; the node is made")?;
     say(format!("node {id} of a cluster of {nodes}, in {}", args.node.dir.display()));
     say(format!("  start it with      gateway run --config {}", place.config_file().display()));
     Ok(())
+}
+
+/// Writes what this machine was given.
+fn settle(welcome: Welcome, own: Own, folder: ReservedFolder, place: &Place) -> anyhow::Result<()> {
+    let config = configuration(own, &welcome)?;
+    folder.claim(config.cluster.cluster_id, welcome.id, welcome.format)?;
+    let identity = PeerIdentity { ca_pem: welcome.ca_pem, cert_pem: welcome.cert_pem, key_pem: welcome.key_pem };
+    let keys = MasterKeys { current: welcome.master_key, previous: welcome.previous_master_key };
+    place.write(&identity, &keys, &welcome.operator_token.0, config)
+}
+
+/// What is this node's own, judged as far as it can be before the node has a number.
+struct Own {
+    node: Node,
+    api: SocketAddr,
+    ops: SocketAddr,
+    peer: Peer,
+}
+
+impl Own {
+    /// Until the cluster gives one.
+    const NUMBER: NodeId = 1;
+
+    fn of(args: &JoinArgs) -> anyhow::Result<Self> {
+        let args = &args.node;
+        let node = Node {
+            id: Self::NUMBER,
+            data_dir: std::path::absolute(&args.data_dir)?,
+            zone: args.zone.clone(),
+            weight: args.weight,
+            max_channels: args.max_channels,
+        };
+        let own = Self { node, api: args.api_listen, ops: args.ops_listen, peer: init::peer(args) };
+        validate::own(&own.node, own.api, own.ops, &own.peer)?;
+        Ok(own)
+    }
 }
 
 async fn ask(args: &JoinArgs, token: &JoinToken, storage_id: Uuid) -> anyhow::Result<Welcome> {
@@ -81,7 +123,11 @@ async fn ask(args: &JoinArgs, token: &JoinToken, storage_id: Uuid) -> anyhow::Re
             let problem = format!("is not of the cluster that the token is for: {reason}");
             Refusal::new(&subject, problem, "name the peer port of a node of the cluster that made the token")
         }
-        StrangerError::Unreachable(reason) => Refusal::new(&subject, reason, "name the peer port of a node that runs"),
+        StrangerError::Unreachable(reason) => {
+            let remedy = "name the peer port (8082) of a node that runs, with the same token and --dir as now: if the \
+                          question was answered, it is answered again";
+            Refusal::new(&subject, reason, remedy)
+        }
     })?;
     match rmp_serde::from_slice::<words::Answer>(&answer).context("reading the cluster's answer")? {
         Answer::Welcome(welcome) => Ok(*welcome),
@@ -92,9 +138,8 @@ async fn ask(args: &JoinArgs, token: &JoinToken, storage_id: Uuid) -> anyhow::Re
 }
 
 /// The configuration of the node that answered, with what is this node's own.
-fn configuration(args: &JoinArgs, welcome: &Welcome) -> anyhow::Result<Config> {
+fn configuration(own: Own, welcome: &Welcome) -> anyhow::Result<Config> {
     let theirs: Config = toml::from_str(&welcome.config.0).context("reading the cluster's configuration")?;
-    let node = &args.node;
     let nodes: Vec<Member> = welcome
         .nodes
         .iter()
@@ -104,19 +149,9 @@ fn configuration(args: &JoinArgs, welcome: &Welcome) -> anyhow::Result<Config> {
     if nodes.is_empty() {
         bail!("the cluster names no node of its own");
     }
-    let mut config = Config {
-        node: Node {
-            id: welcome.id,
-            data_dir: std::path::absolute(&node.data_dir)?,
-            zone: node.zone.clone(),
-            weight: node.weight,
-            max_channels: node.max_channels,
-        },
-        peer: init::peer(node),
-        ..theirs
-    };
-    config.api.listen = node.api_listen;
-    config.ops.listen = node.ops_listen;
+    let mut config = Config { node: Node { id: welcome.id, ..own.node }, peer: own.peer, ..theirs };
+    config.api.listen = own.api;
+    config.ops.listen = own.ops;
     (config.cluster.joined, config.cluster.nodes) = (true, nodes);
     validate::validate(&config)?;
     Ok(config)

@@ -1,6 +1,7 @@
 //! Lets new nodes in, on any node of the cluster: the directory judges the token and chooses the id, and the cluster's
 //! authority, which the directory keeps sealed, signs the certificate.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use model::format::Format;
 use model::id::NodeId;
-use model::seal::MasterKey;
+use model::seal::Keyring;
 use model::time::Timestamp;
 use raft::directory::UpdateError;
 use raft::directory::command::{Command, Reply};
@@ -20,6 +21,8 @@ use raft::transport::stranger::StrangerHandler;
 use shard::cluster::Cluster;
 use tokio_util::sync::CancellationToken;
 
+use super::audit::Asker;
+use super::place::MasterKeys;
 use super::words::{Answer, Question, VERSION, Welcome};
 use crate::config::{Config, HostPort, Secret, files};
 use crate::pki::{Authority, Pair};
@@ -34,15 +37,15 @@ const AGAIN: Duration = Duration::from_millis(100);
 pub struct Desk {
     pub cluster: Arc<Cluster>,
     pub config: Config,
-    pub master_key: MasterKey,
+    pub keyring: Keyring,
     pub operator_token: Secret,
 }
 
 #[async_trait]
 impl StrangerHandler for Desk {
-    async fn answer(&self, question: Bytes) -> Bytes {
+    async fn answer(&self, question: Bytes, from: IpAddr) -> Bytes {
         let answer = match rmp_serde::from_slice::<Question>(&question) {
-            Ok(question) if question.version == VERSION => match self.welcome(question).await {
+            Ok(question) if question.version == VERSION => match self.welcome(question, from).await {
                 Ok(welcome) => Answer::Welcome(Box::new(welcome)),
                 Err(reason) => Answer::Refused(reason),
             },
@@ -53,15 +56,19 @@ impl StrangerHandler for Desk {
 }
 
 impl Desk {
-    async fn welcome(&self, question: Question) -> Result<Welcome, String> {
+    async fn welcome(&self, question: Question, from: IpAddr) -> Result<Welcome, String> {
         let format = self.cluster.directory().format();
         fits(question.format, format)?;
         let authority = self.authority()?;
         let peer: HostPort = question.peer.parse()?;
+        if peer.is_unspecified() {
+            return Err(format!("{peer} is no address that other machines reach"));
+        }
         let limits = (1..=1_000).contains(&question.weight) && question.max_channels > 0;
         if !limits || question.zone.trim().is_empty() {
             return Err("the node's zone is empty, or its weight or max_channels out of bounds".to_owned());
         }
+        let (now, deadline) = (Timestamp::now(), Instant::now() + PATIENCE);
         let node = NodeRecord {
             id: 0,
             storage_id: question.storage_id,
@@ -69,16 +76,25 @@ impl Desk {
             zone: Some(question.zone),
             weight: question.weight,
             max_channels: question.max_channels,
-            registered_at: Timestamp::now(),
+            registered_at: now,
             state: NodeState::Joining,
             configured_weight: question.weight,
         };
         let join = Command::Members(MemberCommand::Join { token: question.token, node });
         let directory = self.cluster.directory();
-        let id = match directory.update(join, Vec::new(), Instant::now() + PATIENCE).await {
+        let address = peer.to_string();
+        let asker = Asker { from, peer: &address, storage_id: question.storage_id };
+        let id = match directory.update(join, vec![asker.joined(now)], deadline).await {
             Ok(Reply::Node(node)) => node.id,
             Ok(_) => return Err("the directory answered with another kind of record".to_owned()),
-            Err(UpdateError::Rejected(rejection)) => return Err(rejection.to_string()),
+            Err(UpdateError::Rejected(rejection)) => {
+                if let Some(entry) = asker.refused(&rejection, now)
+                    && let Err(error) = directory.update(Command::Audit, vec![entry], deadline).await
+                {
+                    tracing::warn!(%error, %from, %rejection, "a refused token could not be written to the audit log");
+                }
+                return Err(rejection.to_string());
+            }
             Err(error @ UpdateError::Format { .. }) => return Err(error.to_string()),
             Err(UpdateError::Unavailable) => return Err("the cluster has no leader right now; try again".to_owned()),
         };
@@ -86,12 +102,14 @@ impl Desk {
         let Pair { certificate, key } = authority.issue(id).map_err(|error| error.to_string())?;
         let nodes: Vec<(NodeId, String)> =
             directory.read(|state| state.nodes.values().map(|node| (node.id, node.peer.clone())).collect());
+        let keys = MasterKeys::of(&self.keyring);
         Ok(Welcome {
             id,
             ca_pem: authority.pair.certificate.clone(),
             cert_pem: certificate,
             key_pem: Secret(key),
-            master_key: Secret(format!("{}\n", hex::encode(self.master_key.as_bytes()))),
+            master_key: keys.current,
+            previous_master_key: keys.previous,
             operator_token: Secret(format!("{}\n", self.operator_token.0)),
             config: Secret(toml::to_string(&self.config).map_err(|error| error.to_string())?),
             nodes,
@@ -163,7 +181,10 @@ async fn hand_over(cluster: &Cluster, ca_pem: &str, key_file: &PathBuf) -> Resul
         anyhow::Ok(key)
     };
     let key = reading().map_err(Kept::Never)?;
-    let record = AuthorityRecord { certificate: ca_pem.to_owned(), key: cluster.secrets().seal_authority(&key) };
+    let master = cluster.directory().read(|state| state.cluster.as_ref().map(|cluster| cluster.master()));
+    let sealed = cluster.secrets().seal_authority(master.ok_or(Kept::Later)?, &key);
+    let sealed = sealed.map_err(|error| Kept::Never(error.into()))?;
+    let record = AuthorityRecord { certificate: ca_pem.to_owned(), key: sealed };
     let keep = Command::Members(MemberCommand::KeepAuthority(Box::new(record)));
     match cluster.directory().update(keep, Vec::new(), Instant::now() + PATIENCE).await {
         Ok(_) => Ok(()),

@@ -1,9 +1,11 @@
 //! `gateway init`: makes a cluster of one node, ready for `gateway run`, that can let others in.
 
 use anyhow::Context;
+use model::format::Format;
+use model::id::NodeId;
 use uuid::Uuid;
 
-use super::place::Place;
+use super::place::{MasterKeys, Place};
 use crate::cli::joining::{InitArgs, NodeArgs};
 use crate::config::files::PeerIdentity;
 use crate::config::{
@@ -11,12 +13,15 @@ use crate::config::{
     Ops, Peer, Raft, Secret, Secrets, Support, Timing, Traces, Webhooks, validate,
 };
 use crate::console::say;
+use crate::data_folder::ReservedFolder;
 use crate::key_files::{random_hex, write_private};
 use crate::pki::Authority;
 
 /// Bytes of a master key and of an operator's token.
 const MASTER_KEY_BYTES: usize = 32;
 const OPERATOR_TOKEN_BYTES: usize = 24;
+
+const FIRST_NODE: NodeId = 1;
 
 /// Makes the folder of the first node.
 ///
@@ -25,7 +30,9 @@ const OPERATOR_TOKEN_BYTES: usize = 24;
 pub fn run(args: &InitArgs) -> anyhow::Result<()> {
     let first = First::prepare(args)?;
     let cluster_id = first.config.cluster.cluster_id;
-    let place = first.write(&random_hex(MASTER_KEY_BYTES))?;
+    let folder = ReservedFolder::unused(&first.config.node.data_dir)?;
+    let place = first.write(&MasterKeys { current: Secret(random_hex(MASTER_KEY_BYTES)), previous: None })?;
+    folder.claim(cluster_id, FIRST_NODE, Format::FIRST)?;
     say(format!("cluster {cluster_id}, node 1, in {}", args.node.dir.display()));
     say(format!(
         "  keep a copy of     {} (without it nothing stored can be opened)",
@@ -59,7 +66,7 @@ impl First {
     ///
     /// # Errors
     /// When a file cannot be written.
-    pub fn write(self, master_key: &str) -> anyhow::Result<Place> {
+    pub fn write(self, keys: &MasterKeys) -> anyhow::Result<Place> {
         let Self { place, config } = self;
         let authority = Authority::create().context("making the authority")?;
         let own = authority.issue(config.node.id).context("issuing the node's certificate")?;
@@ -67,7 +74,7 @@ impl First {
         let identity =
             PeerIdentity { ca_pem: authority.pair.certificate, cert_pem: own.certificate, key_pem: Secret(own.key) };
         let config = Config { peer: Peer { ca_key_file: Some(place.ca_key_file()), ..config.peer }, ..config };
-        place.write(&identity, master_key, &random_hex(OPERATOR_TOKEN_BYTES), config)?;
+        place.write(&identity, keys, &random_hex(OPERATOR_TOKEN_BYTES), config)?;
         Ok(place)
     }
 }
@@ -76,7 +83,7 @@ fn configuration(args: &InitArgs) -> Config {
     let node = &args.node;
     Config {
         node: Node {
-            id: 1,
+            id: FIRST_NODE,
             data_dir: node.data_dir.clone(),
             zone: node.zone.clone(),
             weight: node.weight,
@@ -97,18 +104,19 @@ fn configuration(args: &InitArgs) -> Config {
             shards: args.shards,
             timing: if args.cluster.wan { Timing::Wan } else { Timing::Lan },
             moves_mib_per_second: Cluster::MOVES_MIB_PER_SECOND,
+            balance_leads: true,
             joined: false,
-            nodes: vec![Member { id: 1, peer: node.advertise.clone(), api: None }],
+            nodes: vec![Member { id: FIRST_NODE, peer: node.advertise.clone(), api: None }],
         },
         raft: Raft::default(),
-        secrets: Secrets { master_key: Some(Secret("0".repeat(64))), master_key_file: None },
+        secrets: Secrets { master_key: Some(Secret("0".repeat(64))), ..Secrets::default() },
         network: Network {
             driver: Driver::Simulated,
             address: args.cluster.network.clone(),
             phone_suffix: "s.example".to_owned(),
             group_suffix: "g.example".to_owned(),
             newsletter_suffix: "n.example".to_owned(),
-            session_starts_per_second: 200,
+            session_starts_per_second: Network::SESSION_STARTS_PER_SECOND,
         },
         webhooks: Webhooks::default(),
         media: Media::default(),

@@ -1,16 +1,29 @@
 //! Where `gateway init` and `gateway join` put a node's files: one folder, and its data in another.
 
-use std::fs;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use model::seal::{Keyring, MasterKey};
 
-use crate::config::Config;
 use crate::config::files::PeerIdentity;
-use crate::config::{Ops, Peer, Secrets};
-use crate::key_files::{sync_folder, write_atomically, write_private};
+use crate::config::{Config, Ops, Peer, Secret, Secrets};
+use crate::key_files::{make_private_folder, sync_folder, write_atomically, write_private};
 use crate::refusal::Refusal;
+
+/// Master keys as they are written into files: in hex, a line each.
+#[derive(Clone, Debug)]
+pub struct MasterKeys {
+    pub current: Secret,
+    /// The one before, while the operator exchanges the two.
+    pub previous: Option<Secret>,
+}
+
+impl MasterKeys {
+    pub fn of(keyring: &Keyring) -> Self {
+        let line = |key: &MasterKey| Secret(format!("{}\n", hex::encode(key.as_bytes())));
+        Self { current: line(&keyring.current), previous: keyring.previous.as_ref().map(line) }
+    }
+}
 
 /// The folder of a node's configuration, certificates and keys.
 #[derive(Clone, Debug)]
@@ -34,7 +47,7 @@ impl Place {
             let problem = "holds a node's configuration already (gateway.toml)";
             return Err(Refusal::new(&subject, problem, "name another folder, or remove that node's files first"));
         }
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&place.folder).map_err(unusable)?;
+        make_private_folder(&place.folder).map_err(unusable)?;
         Ok(place)
     }
 
@@ -54,6 +67,10 @@ impl Place {
         self.folder.join("master.key")
     }
 
+    pub fn previous_master_key_file(&self) -> PathBuf {
+        self.folder.join("master.previous.key")
+    }
+
     /// A file that the folder keeps while a node joins.
     pub fn asking_file(&self) -> PathBuf {
         self.folder.join("joining.json")
@@ -66,7 +83,7 @@ impl Place {
     pub fn write(
         &self,
         identity: &PeerIdentity,
-        master_key: &str,
+        keys: &MasterKeys,
         operator_token: &str,
         mut config: Config,
     ) -> anyhow::Result<()> {
@@ -82,11 +99,16 @@ impl Place {
         public(&peer.ca_file, &identity.ca_pem)?;
         public(&peer.cert_file, &identity.cert_pem)?;
         write_private(&peer.key_file, &identity.key_pem.0)?;
-        write_private(&self.master_key_file(), master_key)?;
+        write_private(&self.master_key_file(), &keys.current.0)?;
+        let mut secrets = Secrets { master_key_file: Some(self.master_key_file()), ..Secrets::default() };
+        if let Some(previous) = &keys.previous {
+            write_private(&self.previous_master_key_file(), &previous.0)?;
+            secrets.previous_master_key_file = Some(self.previous_master_key_file());
+        }
         write_private(&self.operator_token_file(), operator_token)?;
         config.peer = peer;
         config.ops = Ops { token: None, token_file: Some(self.operator_token_file()), ..config.ops };
-        config.secrets = Secrets { master_key: None, master_key_file: Some(self.master_key_file()) };
+        config.secrets = secrets;
         sync_folder(&self.folder).context("syncing the folder")?;
         write_private(&self.config_file(), &toml::to_string(&config).context("writing a configuration")?)?;
         sync_folder(&self.folder).context("syncing the folder")

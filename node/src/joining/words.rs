@@ -45,6 +45,9 @@ pub struct Welcome {
     pub key_pem: Secret,
     /// In hex.
     pub master_key: Secret,
+    /// The one before, while the operator exchanges the two.
+    #[serde(default)]
+    pub previous_master_key: Option<Secret>,
     pub operator_token: Secret,
     /// The answering node's own configuration (TOML): what is not one node's alone holds for the new one.
     pub config: Secret,
@@ -80,6 +83,7 @@ mod tests {
             cert_pem: String::new(),
             key_pem: Secret("sesame".to_owned()),
             master_key: Secret("sesame".to_owned()),
+            previous_master_key: Some(Secret("sesame".to_owned())),
             operator_token: Secret("sesame".to_owned()),
             config: Secret("sesame".to_owned()),
             nodes: vec![(1, "node-1.lan:8082".to_owned())],

@@ -32,6 +32,11 @@ enum Source {
 }
 
 impl Access {
+    /// A node of this machine, which listens there.
+    pub fn at(listen: SocketAddr, token: Secret) -> Self {
+        Self { nodes: vec![format!("http://{}", reachable(listen))], token }
+    }
+
     /// Finds the way: what is given outright goes before what a file knows.
     ///
     /// # Errors
@@ -91,8 +96,7 @@ fn source(args: &OperatorArgs) -> Source {
 
 fn of_config(path: &Path) -> Result<Access, Refusal> {
     let config = config::load::load(Some(path), std::env::vars(), &[])?;
-    let address = reachable(config.ops.listen);
-    Ok(Access { nodes: vec![format!("http://{address}")], token: config::files::operator_token(&config)? })
+    Ok(Access::at(config.ops.listen, config::files::operator_token(&config)?))
 }
 
 /// A node that listens on all addresses is reached on this machine's own.

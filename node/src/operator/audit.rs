@@ -9,9 +9,10 @@ use serde_json::Value;
 
 use super::Verdict;
 use super::client::{Operator, as_type, in_path};
-use super::show::UNKNOWN;
+use super::show::{UNKNOWN, printable};
 use crate::cli::operator::AuditTailArgs;
 use crate::console::say;
+use crate::refusal::Refusal;
 
 /// How often new entries are looked for.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -72,7 +73,12 @@ pub async fn tail(args: &AuditTailArgs) -> anyhow::Result<Verdict> {
         tokio::time::sleep(LOOK_AGAIN).await;
         let since = newest.minus(OVERLAP).to_iso();
         let path = format!("/v1/admin/audit-log?limit=100&since={since}{filters}");
-        newest = newest.max(show(args, &operator.all(&path).await?, &mut shown)?);
+        match operator.all(&path).await {
+            Ok(rows) => newest = newest.max(show(args, &rows, &mut shown)?),
+            Err(error) if error.is::<Refusal>() => return Err(error),
+            // A node restarts, or an election goes on: what is noted meanwhile is shown afterwards.
+            Err(error) => eprintln!("gateway: {error:#}; trying again"),
+        }
     }
 }
 
@@ -94,7 +100,7 @@ fn line(entry: &Entry) -> String {
     let actor = actor.map_or_else(|| entry.actor.kind.clone(), |name| format!("{} {name}", entry.actor.kind));
     let target = entry.target.as_ref().map(|target| format!("{} \"{}\"", target.kind, target.label));
     let known = |value: Option<&String>| value.map_or(UNKNOWN, String::as_str).to_owned();
-    format!(
+    let line = format!(
         "{}  {:<7}  {:<24}  by {actor}  on {}  customer {}  from {}",
         entry.created_at.to_iso(),
         entry.outcome,
@@ -102,5 +108,6 @@ fn line(entry: &Entry) -> String {
         known(target.as_ref()),
         known(entry.customer_id.as_ref()),
         known(entry.ip.as_ref()),
-    )
+    );
+    printable(&line)
 }

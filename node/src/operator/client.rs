@@ -1,28 +1,32 @@
 //! Asks the operator's port of a cluster, through whichever node answers.
 
 use std::fmt::Write;
-use std::path::Path;
-use std::time::Duration;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use reqwest::{Method, Response, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::fs::File;
-use tokio::io::AsyncWriteExt;
 
 use super::access::Access;
+use crate::backup::is_full;
 use crate::caller::Caller;
 use crate::cli::operator::OperatorArgs;
+use crate::config::Secret;
 use crate::refusal::Refusal;
 
 /// How long a node may take to answer a question while there is another one to ask: longer than its own wait for the
 /// other nodes, and for a shard without an owner.
 const ANSWER: Duration = Duration::from_secs(8);
 
-/// How long the next piece of a long answer may take.
-const PIECE: Duration = Duration::from_secs(60);
+/// How long a change waits for a node that was just started to open its operators' port.
+const STARTING: Duration = Duration::from_secs(5);
+const ASK_AGAIN: Duration = Duration::from_millis(200);
+
+/// What is to be done where somebody else answers, or nobody.
+const OPERATORS_PORT: &str = "name the operator's port (8081) of a node that runs with --ops or GATEWAY_OPS";
 
 /// What came of fetching bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +58,15 @@ impl Operator {
         Ok(Self { caller: Caller::new("", Some(&token.0))?, nodes })
     }
 
+    /// The operator at a node's own port.
+    ///
+    /// # Errors
+    /// When no HTTP client can be made.
+    pub fn at(listen: SocketAddr, token: &Secret) -> anyhow::Result<Self> {
+        let access = Access::at(listen, token.clone());
+        Ok(Self { caller: Caller::new("", Some(&access.token.0))?, nodes: access.nodes })
+    }
+
     /// Asks a question of the first node that answers it.
     ///
     /// # Errors
@@ -77,20 +90,28 @@ impl Operator {
                 Err(error) => last = Some(error),
             }
         }
-        Err(last.unwrap_or_else(|| anyhow::anyhow!("no node to ask")))
+        Err(unanswered(last))
     }
 
-    /// Writes the bytes of an answer to a file, from the first node that begins to answer.
+    /// Hands a long answer to `keep`, from the first node that begins to answer.
     ///
     /// # Errors
-    /// As [`get`](Self::get); what stands in the file is then a part of it at most.
-    pub async fn fetch(&self, path: &str, to: &Path) -> anyhow::Result<Fetched> {
+    /// As [`get`](Self::get), and those of `keep`.
+    pub async fn fetch(
+        &self,
+        path: &str,
+        keep: impl AsyncFnOnce(Response) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Fetched> {
         let mut last = None;
         for node in &self.nodes {
             match self.caller.at(node.clone()).open(path).await {
                 Ok(response) if response.status().is_success() => {
-                    write_body(response, to).await.with_context(|| format!("GET {node}{path}"))?;
-                    return Ok(Fetched::Whole);
+                    return match keep(response).await {
+                        Ok(()) => Ok(Fetched::Whole),
+                        // The node has no part in a disk that is full here.
+                        Err(error) if is_full(&error) => Err(error),
+                        Err(error) => Err(error.context(format!("GET {node}{path}"))),
+                    };
                 }
                 Ok(response) if matches!(response.status(), StatusCode::NOT_FOUND | StatusCode::GONE) => {
                     return Ok(Fetched::Gone);
@@ -106,7 +127,7 @@ impl Operator {
                 Err(error) => last = Some(error),
             }
         }
-        Err(last.unwrap_or_else(|| anyhow::anyhow!("no node to ask")))
+        Err(unanswered(last))
     }
 
     /// As [`get`](Self::get), read as what it should be.
@@ -147,17 +168,25 @@ impl Operator {
     /// # Errors
     /// As [`get`](Self::get).
     pub async fn change(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
-        let mut last = None;
-        for node in &self.nodes {
-            match self.caller.at(node.clone()).call(method.clone(), path, body).await {
-                Ok((status, answer)) => return judge(&method, node, path, status, answer),
-                Err(error) if error.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_connect) => {
-                    last = Some(error);
+        let give_up = Instant::now() + STARTING;
+        loop {
+            let mut last = None;
+            for node in &self.nodes {
+                match self.caller.at(node.clone()).call(method.clone(), path, body).await {
+                    Ok((status, answer)) => return judge(&method, node, path, status, answer),
+                    Err(error) if error.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_connect) => {
+                        last = Some(error);
+                    }
+                    Err(error) => {
+                        return Err(error.context("nobody knows whether it was done; look before you try again"));
+                    }
                 }
-                Err(error) => return Err(error.context("nobody knows whether it was done; look before you try again")),
             }
+            if Instant::now() >= give_up {
+                return Err(unanswered(last));
+            }
+            tokio::time::sleep(ASK_AGAIN).await;
         }
-        Err(last.unwrap_or_else(|| anyhow::anyhow!("no node to ask")))
     }
 
     /// As [`change`](Self::change), with `POST`.
@@ -167,18 +196,6 @@ impl Operator {
     pub async fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
         self.change(Method::POST, path, Some(body)).await
     }
-}
-
-/// Writes an answer to a file that its owner alone may read.
-async fn write_body(mut response: Response, to: &Path) -> anyhow::Result<()> {
-    let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(to).await;
-    let file = file.as_mut().map_err(|error| anyhow::anyhow!("{}: {error}", to.display()))?;
-    loop {
-        let piece = tokio::time::timeout(PIECE, response.chunk()).await;
-        let Some(piece) = piece.with_context(|| format!("nothing came for {PIECE:?}"))?? else { break };
-        file.write_all(&piece).await.with_context(|| to.display().to_string())?;
-    }
-    file.flush().await.with_context(|| to.display().to_string())
 }
 
 /// A text as a part of a path, or as a value of a query.
@@ -202,6 +219,15 @@ pub fn as_type<T: DeserializeOwned>(path: &str, answer: Value) -> anyhow::Result
     serde_json::from_value(answer).with_context(|| format!("the answer to {path} is not of this release"))
 }
 
+/// What the last node that was asked said, or that none answered.
+fn unanswered(last: Option<anyhow::Error>) -> anyhow::Error {
+    match last {
+        Some(error) if error.chain().any(|cause| cause.is::<reqwest::Error>()) => error.context(OPERATORS_PORT),
+        Some(error) => error,
+        None => anyhow::anyhow!("no node to ask"),
+    }
+}
+
 /// The body of a success, or what to do about the failure.
 fn judge(method: &Method, node: &str, path: &str, status: StatusCode, body: Value) -> anyhow::Result<Value> {
     if status.is_success() {
@@ -213,9 +239,11 @@ fn judge(method: &Method, node: &str, path: &str, status: StatusCode, body: Valu
     let message = spelt_out(&body);
     let remedy = match status {
         StatusCode::UNAUTHORIZED => "give the token of this cluster with --token-file or GATEWAY_OPERATOR_TOKEN_FILE",
+        // Every route that is asked for is one of that port.
+        StatusCode::NOT_FOUND if message.contains("no such route") => OPERATORS_PORT,
         StatusCode::NOT_FOUND => "look at what you named",
         StatusCode::CONFLICT => "look at how things are now",
-        status if status.is_client_error() => "correct it and try again",
+        status if status.is_client_error() => "nothing was changed",
         _ => bail!("{method} {node}{path}: {message} ({code})"),
     };
     Err(Refusal::new(code, message, remedy).into())
@@ -270,6 +298,8 @@ mod tests {
     fn what_the_cluster_cannot_do_is_none() {
         let busy = failure(503, json!({ "error": { "code": "worker_at_capacity", "message": "no leader" } }));
         assert!(!busy.is::<Refusal>() && busy.to_string().contains("no leader"), "{busy}");
+        let other_port = failure(404, json!({ "error": { "code": "not_found", "message": "no such route" } }));
+        assert!(other_port.is::<Refusal>() && other_port.to_string().contains("--ops"), "{other_port}");
         let proxy = failure(502, json!("<html>"));
         assert!(!proxy.is::<Refusal>() && proxy.to_string().contains("502"), "{proxy}");
     }

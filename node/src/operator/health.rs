@@ -116,7 +116,14 @@ pub async fn check(args: &OperatorArgs) -> anyhow::Result<Verdict> {
         let (can, cannot) = ("any one node can be lost now", "a node cannot be lost now");
         say(format!("\n{}: {}", check.status, if check.can_lose_a_node { can } else { cannot }));
     }
-    Ok(Verdict::of(check.status == WELL))
+    Ok(check.verdict())
+}
+
+impl Check {
+    /// Well only when a node can be stopped now, whatever else is well: scripts ask before they stop one.
+    fn verdict(&self) -> Verdict {
+        Verdict::of(self.status == WELL && self.can_lose_a_node)
+    }
 }
 
 fn findings(findings: &[Finding]) {
@@ -125,4 +132,19 @@ fn findings(findings: &[Finding]) {
         table.row([level.clone(), check.clone(), message.clone(), remedy.clone().unwrap_or_default()]);
     }
     table.print_or("nothing was checked");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_is_well_only_when_a_node_can_be_lost() {
+        let verdict = |status: &str, can_lose_a_node| {
+            Check { status: status.to_owned(), can_lose_a_node, checks: Vec::new() }.verdict()
+        };
+        assert_eq!(verdict(WELL, true), Verdict::Well);
+        assert_eq!(verdict(WELL, false), Verdict::Degraded, "one node or two are operational, and none can be lost");
+        assert_eq!(verdict("degraded", true), Verdict::Degraded);
+    }
 }

@@ -1,29 +1,31 @@
 //! `gateway layout` and `gateway shard`: where the shards lie, and how they get elsewhere.
 
 use std::io::IsTerminal;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use anyhow::bail;
 use model::id::{NodeId, ShardId};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::Verdict;
 use super::client::{Operator, as_type};
-use super::show::{self, Table, listed};
+use super::show::{self, Table, bar, listed};
 use crate::cli::members::{ApplyArgs, LayoutCommand, ShardCommand};
 use crate::cli::operator::OperatorArgs;
 use crate::console::{rewrite, say};
+use crate::refusal::Refusal;
 
 const PATH: &str = "/v1/admin/layout";
 
 /// Between two looks at how far the moves are.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
+/// How long a lead may take to go over once the placement wants it elsewhere.
+const LEAD_PATIENCE: Duration = Duration::from_secs(60);
+
 /// Said when a plan has no moves.
 const WELL_PLACED: &str = "every shard lies where the present nodes want it";
-
-/// Characters of a bar.
-const BAR: usize = 30;
 
 #[derive(Deserialize)]
 struct Layout {
@@ -66,6 +68,18 @@ struct Plan {
     number: u64,
     moves: Vec<Move>,
     cost: Cost,
+    /// Earlier releases do not say.
+    #[serde(default)]
+    nodes: Vec<Burden>,
+}
+
+#[derive(Deserialize)]
+struct Burden {
+    node_id: NodeId,
+    leads: usize,
+    leads_after: usize,
+    load: f64,
+    load_after: f64,
 }
 
 #[derive(Deserialize)]
@@ -80,6 +94,18 @@ struct Moved {
     shard: ShardId,
     from: NodeId,
     to: NodeId,
+}
+
+/// Who leads, as `GET /v1/admin/shards` has it.
+#[derive(Deserialize)]
+struct Led {
+    data: Vec<LedShard>,
+}
+
+#[derive(Deserialize)]
+struct LedShard {
+    id: ShardId,
+    leader: Option<NodeId>,
 }
 
 pub async fn run(command: LayoutCommand) -> anyhow::Result<Verdict> {
@@ -110,9 +136,46 @@ pub async fn shard(command: ShardCommand) -> anyhow::Result<Verdict> {
         show::json(&answer);
     } else {
         let moved: Moved = as_type(&path, answer)?;
-        say(format!("shard {} moves from node {} to node {}", moved.shard, moved.from, moved.to));
+        say(format!(
+            "shard {} moves from node {} to node {}; the next gateway layout apply may want it back",
+            moved.shard, moved.from, moved.to
+        ));
     }
-    if wait { follow(&operator, !args.json).await } else { Ok(Verdict::Well) }
+    if !wait {
+        return Ok(Verdict::Well);
+    }
+    // That the placement says so is not enough: its lead goes over after that.
+    let placed = follow(&operator, false).await?;
+    if placed == Verdict::Well {
+        led_from(&operator, shard, to).await?;
+    }
+    if !args.json {
+        say(match placed {
+            Verdict::Well => format!("node {to} leads shard {shard}"),
+            Verdict::Degraded => format!("the move of shard {shard} was given up: look with gateway layout show"),
+        });
+    }
+    Ok(placed)
+}
+
+/// Waits until a shard is led from a node.
+async fn led_from(operator: &Operator, shard: ShardId, node: NodeId) -> anyhow::Result<()> {
+    const PATH: &str = "/v1/admin/shards";
+    let deadline = Instant::now() + LEAD_PATIENCE;
+    loop {
+        let Led { data } = operator.read(PATH).await?;
+        let leader = data.iter().find(|row| row.id == shard).and_then(|row| row.leader);
+        if leader == Some(node) {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            let leads = leader.map_or_else(|| "nobody leads".to_owned(), |leader| format!("node {leader} still leads"));
+            bail!(
+                "{leads} shard {shard}, {LEAD_PATIENCE:?} after it was given to node {node}: look with gateway shards"
+            );
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
 }
 
 async fn show_layout(args: &OperatorArgs) -> anyhow::Result<Verdict> {
@@ -153,6 +216,16 @@ async fn plan(args: &OperatorArgs) -> anyhow::Result<Verdict> {
         table.row([each.shard.to_string(), listed(&each.from), listed(&each.to), each.leader.to_string()]);
     }
     table.print_or(WELL_PLACED);
+    let mut bears = Table::new(&["NODE", "LEADS", "THEN", "LOAD", "THEN"]);
+    for node in &plan.nodes {
+        let leads = [node.leads, node.leads_after].map(|leads| leads.to_string());
+        let loads = [node.load, node.load_after].map(|load| format!("{load:.1}"));
+        let ([leads, leads_after], [load, load_after]) = (leads, loads);
+        bears.row([node.node_id.to_string(), leads, leads_after, load, load_after]);
+    }
+    if !plan.nodes.is_empty() {
+        say(format!("\n{bears}"));
+    }
     if !plan.moves.is_empty() {
         let Cost { replicas, leads, channels } = plan.cost;
         say(format!("{replicas} replicas are copied; {leads} shards with {channels} channels are led elsewhere then"));
@@ -166,7 +239,12 @@ async fn apply(args: &ApplyArgs) -> anyhow::Result<Verdict> {
     let operator = Operator::new(&args.operator)?;
     let planned = operator.post(PLAN, &json!({})).await?;
     // Nothing to do is no failure of a script that sees to it that nothing is left to do.
-    if as_type::<Plan>(PLAN, planned.clone())?.moves.is_empty() {
+    let plan: Plan = as_type(PLAN, planned.clone())?;
+    if let Some(number) = args.number.filter(|number| *number != plan.number) {
+        let problem = format!("the layout was changed since: a plan of now has the number {}", plan.number);
+        return Err(Refusal::new(format!("--number {number}"), problem, "look at gateway layout plan again").into());
+    }
+    if plan.moves.is_empty() {
         if args.operator.json {
             show::json(&planned);
         } else {
@@ -179,31 +257,36 @@ async fn apply(args: &ApplyArgs) -> anyhow::Result<Verdict> {
         body["number"] = json!(number);
     }
     let answer = operator.post("/v1/admin/layout/apply", &body).await?;
-    if args.operator.json {
-        show::json(&answer);
-    }
     if args.detach {
+        if args.operator.json {
+            show::json(&answer);
+        }
         return Ok(Verdict::Well);
     }
-    follow(&operator, !args.operator.json).await
+    follow(&operator, args.operator.json).await
 }
 
 async fn watch(args: &OperatorArgs) -> anyhow::Result<Verdict> {
-    follow(&Operator::new(args)?, !args.json).await
+    follow(&Operator::new(args)?, args.json).await
 }
 
-/// Shows how the change goes until it is over. Well when every move was done.
-async fn follow(operator: &Operator, shown: bool) -> anyhow::Result<Verdict> {
+/// Shows how the change goes until it is over, or as JSON what became of it. Well when every move was done.
+async fn follow(operator: &Operator, json: bool) -> anyhow::Result<Verdict> {
     let on_terminal = std::io::stdout().is_terminal();
     let mut last = String::new();
     loop {
-        let Layout { change, .. } = operator.read(PATH).await?;
+        let answer = operator.get(PATH).await?;
+        let Layout { change, .. } = as_type(PATH, answer.clone())?;
         let Some(change) = change else {
-            say("the layout was never changed");
+            if json {
+                show::json(&answer["change"]);
+            } else {
+                say("the layout was never changed");
+            }
             return Ok(Verdict::Well);
         };
         let line = progress(&change);
-        if shown && line != last {
+        if !json && line != last {
             if on_terminal {
                 rewrite(&line, last.chars().count())
             } else {
@@ -212,7 +295,9 @@ async fn follow(operator: &Operator, shown: bool) -> anyhow::Result<Verdict> {
             last = line;
         }
         if change.state != "running" {
-            if shown && on_terminal {
+            if json {
+                show::json(&answer["change"]);
+            } else if on_terminal {
                 say("");
             }
             return Ok(Verdict::of(change.done == change.total));
@@ -224,12 +309,11 @@ async fn follow(operator: &Operator, shown: bool) -> anyhow::Result<Verdict> {
 /// One line: a bar, how many moves are over, and which run.
 fn progress(change: &Change) -> String {
     let over = change.done + change.cancelled;
-    let full = (over * BAR).checked_div(change.total).unwrap_or(BAR);
     let running = change.moves.iter().filter(|each| each.state == "running");
     let running: Vec<String> =
         running.map(|each| format!("{}: {} -> {}", each.shard, listed(&each.from), listed(&each.to))).collect();
     let what = if running.is_empty() { change.state.clone() } else { running.join("; ") };
-    format!("[{}{}] {over}/{} {what}", "#".repeat(full), ".".repeat(BAR - full), change.total)
+    format!("{} {over}/{} {what}", bar(over, change.total), change.total)
 }
 
 #[cfg(test)]

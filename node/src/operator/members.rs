@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use super::Verdict;
 use super::client::{Operator, as_type};
-use super::show;
-use crate::cli::members::{NodeCommand, NodeRef, TokenArgs};
+use super::show::{self, listed};
+use crate::cli::members::{DrainArgs, NodeCommand, NodeRef, TokenArgs};
 use crate::cli::operator::OperatorArgs;
 use crate::console::say;
 
@@ -21,6 +21,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// How long a drain may take: a hand-over of each shard, one after the other.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(300);
+
+/// How long one replica of a node that leaves may take to get elsewhere: it may be large, and moves slowly.
+const MOVE_PATIENCE: Duration = Duration::from_secs(1800);
 
 #[derive(Deserialize)]
 struct Token {
@@ -45,6 +48,42 @@ struct Nodes {
     data: Vec<Node>,
 }
 
+/// What of the answer to a removal matters here.
+#[derive(Deserialize)]
+struct Removal {
+    /// Earlier releases do not say.
+    left: Option<Left>,
+}
+
+/// What stands once a node has left.
+#[derive(Deserialize)]
+struct Left {
+    nodes: usize,
+    away: Vec<NodeId>,
+    can_lose_a_node: bool,
+}
+
+impl Left {
+    fn in_words(&self) -> String {
+        let nodes = match self.nodes {
+            1 => "1 node is left".to_owned(),
+            several => format!("{several} nodes are left"),
+        };
+        let away = match self.away.as_slice() {
+            [] => String::new(),
+            [one] => format!(", of which node {one} does not answer"),
+            several => format!(", of which nodes {} do not answer", listed(several)),
+        };
+        let then = match self.can_lose_a_node {
+            true => "any one can be lost then",
+            false => {
+                "then none can be lost: let another one in (gateway token, gateway join), or start those that are away"
+            }
+        };
+        format!("{nodes}{away}: {then}")
+    }
+}
+
 pub async fn token(args: &TokenArgs) -> anyhow::Result<Verdict> {
     const PATH: &str = "/v1/admin/tokens";
     let operator = Operator::new(&args.operator)?;
@@ -62,9 +101,10 @@ pub async fn token(args: &TokenArgs) -> anyhow::Result<Verdict> {
     Ok(Verdict::Well)
 }
 
-pub async fn drain(args: &NodeRef) -> anyhow::Result<Verdict> {
+pub async fn drain(args: &DrainArgs) -> anyhow::Result<Verdict> {
+    let DrainArgs { node: args, force } = args;
     let (operator, node) = (Operator::new(&args.operator)?, args.node);
-    let answer = operator.post(&format!("/v1/admin/nodes/{node}/drain"), &json!({})).await?;
+    let answer = operator.post(&format!("/v1/admin/nodes/{node}/drain"), &json!({ "force": force })).await?;
     if args.wait {
         let deadline = Instant::now() + DRAIN_PATIENCE;
         while one(&operator, node).await?.is_some_and(|node| node.owns.is_some_and(|owns| !owns.is_empty())) {
@@ -82,7 +122,11 @@ pub async fn drain(args: &NodeRef) -> anyhow::Result<Verdict> {
 pub async fn undrain(args: &NodeRef) -> anyhow::Result<Verdict> {
     let (operator, node) = (Operator::new(&args.operator)?, args.node);
     let answer = operator.post(&format!("/v1/admin/nodes/{node}/undrain"), &json!({})).await?;
+    let deadline = Instant::now() + DRAIN_PATIENCE;
     while args.wait && one(&operator, node).await?.is_some_and(|node| node.state == "draining") {
+        if Instant::now() > deadline {
+            bail!("node {node} still drains after {DRAIN_PATIENCE:?}: look with gateway nodes");
+        }
         tokio::time::sleep(LOOK_AGAIN).await;
     }
     told(&args.operator, &answer, &format!("node {node} may lead again"));
@@ -105,13 +149,29 @@ pub async fn node(command: NodeCommand) -> anyhow::Result<Verdict> {
 
 async fn remove(args: &NodeRef) -> anyhow::Result<Verdict> {
     let (operator, node) = (Operator::new(&args.operator)?, args.node);
-    let answer = operator.change(Method::DELETE, &format!("/v1/admin/nodes/{node}"), None).await?;
-    let mut left = usize::MAX;
+    let path = format!("/v1/admin/nodes/{node}");
+    let answer = operator.change(Method::DELETE, &path, None).await?;
+    if let Removal { left: Some(left) } = as_type(&path, answer.clone())?
+        && !args.operator.json
+    {
+        say(left.in_words());
+    }
+    let (mut left, mut moved_at) = (usize::MAX, Instant::now());
     while args.wait
         && let Some(row) = one(&operator, node).await?
     {
         if row.replicas != left && !args.operator.json {
             say(format!("node {node} is {}, {} replicas left", row.member, row.replicas));
+        }
+        if row.replicas != left {
+            moved_at = Instant::now();
+        }
+        if moved_at.elapsed() > MOVE_PATIENCE {
+            bail!(
+                "node {node} has kept {} replicas for {MOVE_PATIENCE:?}: look with gateway layout show; it leaves as soon as \
+                 they have gone",
+                row.replicas
+            );
         }
         left = row.replicas;
         tokio::time::sleep(LOOK_AGAIN).await;
@@ -135,4 +195,20 @@ async fn nodes(operator: &Operator) -> anyhow::Result<Vec<Node>> {
 
 async fn one(operator: &Operator, id: NodeId) -> anyhow::Result<Option<Node>> {
     Ok(nodes(operator).await?.into_iter().find(|node| node.id == id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_said_with_who_is_away_and_whether_one_can_be_lost() {
+        let words =
+            |nodes, away: &[NodeId], can_lose_a_node| Left { nodes, away: away.to_vec(), can_lose_a_node }.in_words();
+        assert_eq!(words(3, &[], true), "3 nodes are left: any one can be lost then");
+        assert!(words(1, &[], false).starts_with("1 node is left: then none can be lost"));
+        let away = words(4, &[13], false);
+        assert!(away.starts_with("4 nodes are left, of which node 13 does not answer: then none"), "{away}");
+        assert!(words(5, &[2, 3], false).contains("of which nodes 2,3 do not answer"));
+    }
 }

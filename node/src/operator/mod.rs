@@ -15,6 +15,7 @@ mod layout;
 mod members;
 mod message;
 mod nodes;
+mod secrets;
 mod shards;
 pub mod show;
 mod webhooks;
@@ -65,6 +66,7 @@ pub async fn run(command: OperatorCommand) -> anyhow::Result<Verdict> {
         OperatorCommand::Message(MessageCommand::Trace(args)) => message::trace(&args).await,
         OperatorCommand::Webhooks(WebhooksCommand::Stuck(args)) => webhooks::stuck(&args).await,
         OperatorCommand::Keys(args) => keys::run(&args).await,
+        OperatorCommand::Secrets(command) => secrets::run(command).await,
         OperatorCommand::Audit(AuditCommand::Tail(args)) => audit::tail(&args).await,
     }
 }

@@ -32,7 +32,7 @@ impl Table {
     /// Adds a row with a cell for each heading; an empty cell shows that nothing is known.
     pub fn row<const N: usize>(&mut self, cells: [String; N]) {
         debug_assert_eq!(N, self.heads.len(), "a cell for each heading");
-        let shown = cells.into_iter().map(|cell| if cell.is_empty() { UNKNOWN.to_owned() } else { cell });
+        let shown = cells.into_iter().map(|cell| if cell.is_empty() { UNKNOWN.to_owned() } else { printable(&cell) });
         self.rows.push(shown.collect());
     }
 
@@ -68,6 +68,21 @@ impl fmt::Display for Table {
     }
 }
 
+/// A text that customers chose, on one line: nothing in it moves the cursor, or turns the line around.
+pub fn printable(text: &str) -> String {
+    const TURNS: [char; 9] =
+        ['\u{202a}', '\u{202b}', '\u{202c}', '\u{202d}', '\u{202e}', '\u{2066}', '\u{2067}', '\u{2068}', '\u{2069}'];
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if letter.is_control() || TURNS.contains(&letter) {
+            shown.extend(letter.escape_unicode());
+        } else {
+            shown.push(letter);
+        }
+    }
+    shown
+}
+
 /// A cell of what may be unknown.
 pub fn cell<T: fmt::Display>(value: Option<T>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
@@ -76,6 +91,14 @@ pub fn cell<T: fmt::Display>(value: Option<T>) -> String {
 /// Numbers with commas; short enough for a cell.
 pub fn listed<T: fmt::Display>(items: impl IntoIterator<Item = T>) -> String {
     items.into_iter().map(|item| item.to_string()).collect::<Vec<_>>().join(",")
+}
+
+/// A bar that fills with what is done of a whole.
+pub fn bar(done: usize, whole: usize) -> String {
+    /// Its characters.
+    const LENGTH: usize = 30;
+    let full = (done * LENGTH).checked_div(whole).unwrap_or(LENGTH).min(LENGTH);
+    format!("[{}{}]", "#".repeat(full), ".".repeat(LENGTH - full))
 }
 
 /// `1.5 GiB`.
@@ -119,6 +142,14 @@ mod tests {
         table.row(["1".to_owned(), "ready".to_owned()]);
         table.row(["12345".to_owned(), String::new()]);
         assert_eq!(table.to_string(), "NODE   STATE\n1      ready\n12345  -");
+    }
+
+    #[test]
+    fn a_name_that_a_customer_chose_does_not_take_the_terminal_over() {
+        let mut table = Table::new(&["NAME", "STATE"]);
+        table.row(["\u{1b}[2J\n1  ready".to_owned(), "Grüße, ✨".to_owned()]);
+        assert_eq!(table.to_string().lines().count(), 2);
+        assert!(table.to_string().contains("\\u{1b}[2J\\u{a}1  ready  Grüße, ✨"), "{table}");
     }
 
     #[test]

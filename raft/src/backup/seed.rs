@@ -16,7 +16,7 @@ use crate::folder::StoreFolder;
 use crate::host::StartError;
 use crate::log::disk::{self, Disk};
 use crate::machine::{GroupId, Position};
-use crate::state::disk::{StateDisk, state_key};
+use crate::state::disk::{Fnv, StateDisk, state_end, state_key};
 use crate::types::{Membership, Vote, log_id};
 
 /// How much higher a group's log begins. Groups refer to positions in each other's logs (what has been gathered of a
@@ -38,6 +38,25 @@ pub enum SeedError {
     Folder(#[from] StartError),
     #[error("cannot be written: {0}")]
     Disk(#[from] io::Error),
+    #[error("does not hold what was written: {found} of {put} rows, or others")]
+    Differs { put: u64, found: u64 },
+}
+
+/// Pairs without their order: what was put has to be what is there.
+#[derive(Default, PartialEq, Eq)]
+struct Tally {
+    pairs: u64,
+    sum: u64,
+}
+
+impl Tally {
+    fn add(&mut self, key: &[u8], value: &[u8]) {
+        let mut hash = Fnv::default();
+        hash.add(key);
+        hash.add(value);
+        self.pairs += 1;
+        self.sum = self.sum.wrapping_add(hash.finish());
+    }
 }
 
 /// A data folder that is being made. Blocks on disk.
@@ -65,7 +84,7 @@ impl Seed {
 
     /// Begins a group whose state showed its log up to there.
     pub fn group(&self, group: GroupId, at: Position) -> SeedGroup<'_> {
-        SeedGroup { seed: self, group, at, batch: WriteBatch::default() }
+        SeedGroup { seed: self, group, at, batch: WriteBatch::default(), put: Tally::default() }
     }
 
     /// Makes all of it survive a power cut.
@@ -83,6 +102,7 @@ pub struct SeedGroup<'a> {
     group: GroupId,
     at: Position,
     batch: WriteBatch,
+    put: Tally,
 }
 
 impl SeedGroup<'_> {
@@ -91,17 +111,19 @@ impl SeedGroup<'_> {
     /// # Errors
     /// When the disk fails.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), SeedError> {
-        self.batch.put_cf(self.seed.state.state(), state_key(self.group, key), value);
+        let key = state_key(self.group, key);
+        self.put.add(&key, value);
+        self.batch.put_cf(self.seed.state.state(), key, value);
         if self.batch.size_in_bytes() >= BATCH_BYTES {
             self.seed.state.write(std::mem::take(&mut self.batch))?;
         }
         Ok(())
     }
 
-    /// Makes the node the group's one voter, with a log that begins behind the state.
+    /// Makes the node the group's one voter, with a log that begins behind the state; and reads the state again.
     ///
     /// # Errors
-    /// When the disk fails.
+    /// When the disk fails, or gives back something else than what was put. A key must have been put once.
     pub fn finish(mut self) -> Result<(), SeedError> {
         let Seed { node, logs, state, .. } = self.seed;
         let last = log_id(self.at.term, self.at.index + INDEX_LEAP);
@@ -117,6 +139,18 @@ impl SeedGroup<'_> {
         logs.write_synced(log)?;
         state.put_membership(&mut self.batch, self.group, &membership);
         state.put_applied(&mut self.batch, self.group, &last, last.index);
-        Ok(state.write_synced(self.batch)?)
+        state.write_synced(self.batch)?;
+        let mut found = Tally::default();
+        let mut pairs = state.iterate(state_key(self.group, &[]), state_end(self.group));
+        pairs.seek_to_first();
+        while let Some((key, value)) = pairs.item() {
+            found.add(key, value);
+            pairs.next();
+        }
+        pairs.status().map_err(io::Error::other)?;
+        if found != self.put {
+            return Err(SeedError::Differs { put: self.put.pairs, found: found.pairs });
+        }
+        Ok(())
     }
 }

@@ -5,6 +5,7 @@ use model::field::Change;
 use model::format::{Foreign, Format};
 use model::id::{ChannelId, CustomerId, EndpointId, KeyId, NodeId, ShardId};
 use model::payload::ChatTypeFilter;
+use model::seal::MasterKeyId;
 use model::time::Timestamp;
 use model::webhook::EventFilter;
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,7 @@ use super::records::{
     AuditEntry, ChannelRecord, ClusterRecord, CustomerRecord, DisabledReason, EndpointRecord, KeyRecord, NodeRecord,
     PlacementRecord,
 };
+use super::secrets::SecretsCommand;
 use super::support::{TicketCommand, TicketRecord};
 use super::users::{SessionRecord, UserCommand, UserRecord};
 
@@ -71,6 +73,8 @@ pub enum Command {
         sealed: Vec<NodeId>,
     },
     ShardFormed(ShardId),
+    /// The exchange of the master key.
+    Secrets(SecretsCommand),
 
     CreateCustomer {
         customer: CustomerRecord,
@@ -161,6 +165,7 @@ impl Command {
         match self {
             // Release 0.1.0 knows all others; this one is proposed once every node has said that it understands it.
             Self::RaiseFormat { .. } => Format::FIRST,
+            Self::Secrets(_) => Format::SECOND,
             _ => Format::FIRST,
         }
     }
@@ -230,7 +235,7 @@ pub enum Rejection {
     NodeRemoved(NodeId),
     #[error("node {0} is the last one that can hold replicas")]
     LastNode(NodeId),
-    #[error("node {node} is {state:?}")]
+    #[error("node {node} {}", .state.in_words())]
     NodeState { node: NodeId, state: NodeState },
     #[error("a cluster has at most {limit} nodes")]
     NodeLimit { limit: u32 },
@@ -248,6 +253,12 @@ pub enum Rejection {
     LayoutStale,
     #[error("the change of the layout is over")]
     LayoutOver,
+    #[error("it is sealed under another master key than the cluster's, {0}")]
+    OtherMasterKey(MasterKeyId),
+    #[error("an exchange of the master key is under way: data keys are still sealed under the one before")]
+    ExchangeRuns,
+    #[error("no exchange of the master key is under way")]
+    ExchangeOver,
     #[error("no such customer")]
     CustomerNotFound,
     #[error("the customer is not deleted")]

@@ -6,6 +6,8 @@ use model::time::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::records::PlacementRecord;
+
 /// A change of the placement, under way or over. The cluster keeps the last one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayoutRecord {
@@ -14,7 +16,8 @@ pub struct LayoutRecord {
     pub moves: Vec<MoveRecord>,
     /// How many moves run at once.
     pub at_once: u16,
-    /// Made by the cluster itself, to have as many replicas as there should be.
+    /// Made by the cluster itself, to have as many replicas as there should be, or because one node had much more to do than
+    /// the others.
     pub automatic: bool,
     pub began_at: Timestamp,
     /// Set when no move waits or runs any more.
@@ -36,6 +39,19 @@ pub struct MoveRecord {
 }
 
 impl MoveRecord {
+    /// A way from where a shard is that nobody has begun.
+    pub fn waiting(place: &PlacementRecord, to: Vec<NodeId>, leader: NodeId) -> Self {
+        Self {
+            shard: place.shard,
+            from: place.replicas.clone(),
+            to,
+            leader,
+            state: MoveState::Waiting,
+            began_at: None,
+            ended_at: None,
+        }
+    }
+
     /// Whether replicas change, and not the lead alone.
     pub fn changes_replicas(&self) -> bool {
         !same_nodes(&self.from, &self.to)

@@ -2,6 +2,7 @@
 //!
 //! - [`records`]: what it holds. [`users`]: of it, members and their sessions. [`command`]: what can be asked of it.
 //! - [`health`]: of it, how endpoints answer. [`support`]: of it, support tickets.
+//! - [`secrets`]: of it, the exchange of the master key.
 //! - [`members`]: of it, the lives of nodes. [`layout`]: of it, changes of the placement.
 //! - [`state`]: the pure function from state and command to reply; `machine` puts it behind Raft.
 //! - [`Directory`]: the handle that the rest of the node uses: reads from memory, updates through the leader, and
@@ -18,6 +19,7 @@ pub mod members;
 pub mod records;
 pub mod restore;
 mod retention;
+pub mod secrets;
 #[cfg(feature = "simulation")]
 pub mod simulated;
 pub mod state;

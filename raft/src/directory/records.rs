@@ -7,7 +7,7 @@ use model::customer::{Limits, Plan};
 use model::format::Format;
 use model::id::{AuditId, ChannelId, CustomerId, EndpointId, KeyId, NodeId, SLOT_COUNT, ShardId, Slot};
 use model::payload::ChatTypeFilter;
-use model::seal::WrappedKey;
+use model::seal::{MasterKeyId, WrappedKey};
 use model::time::Timestamp;
 use model::webhook::EventFilter;
 use schemars::JsonSchema;
@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use super::health::EndpointHealth;
 use super::members::NodeState;
+use super::secrets::MasterExchange;
 
 /// The cluster itself; written when it is formed, and when its format is raised.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,9 +31,17 @@ pub struct ClusterRecord {
     /// What its nodes may store and propose. Not written while a release that does not know of it may be a member.
     #[serde(default, skip_serializing_if = "Format::is_first")]
     pub format: Format,
+    /// The last exchange of the master key. Not written before there was one, as for [`Self::format`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exchange: Option<MasterExchange>,
 }
 
 impl ClusterRecord {
+    /// The master key that all is to be sealed under: the one that the deployment's own key is.
+    pub fn master(&self) -> MasterKeyId {
+        self.deployment_key.wrapped_by.master
+    }
+
     /// Slots dealt to the shards in turn, so that each gets the same number, give or take one.
     pub fn even_slots(shard_count: u16) -> Vec<ShardId> {
         (0..SLOT_COUNT).map(|slot| slot % shard_count + 1).collect()
@@ -208,7 +217,7 @@ pub struct AuditEntry {
     pub details: BTreeMap<String, String>,
 }
 
-/// Who acted. `kind` is `api_key`, `operator`, `system` or `unknown`.
+/// Who acted. `kind` is `api_key`, `session`, `operator`, `join_token`, `system` or `unknown`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditActor {
     #[serde(rename = "type")]

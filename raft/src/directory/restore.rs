@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 
 use model::format::Foreign;
 use model::id::AuditId;
+use model::seal::MasterKeyId;
 use model::time::Timestamp;
 use uuid::Uuid;
 
 use super::keys;
-use super::records::{AuditActor, AuditEntry, AuditTarget, ClusterRecord, NodeRecord, PlacementRecord};
+use super::records::{AuditActor, AuditEntry, AuditTarget, ClusterRecord, CustomerRecord, NodeRecord, PlacementRecord};
 use crate::backup::file::Pair;
 use crate::record::{encode, read};
 
@@ -81,4 +82,14 @@ impl NewCluster {
 /// [`Foreign`] for a record that this release cannot read.
 pub fn cluster_record(key: &[u8], value: &[u8]) -> Result<Option<ClusterRecord>, Foreign> {
     (key == keys::cluster()).then(|| read(value)).transpose()
+}
+
+/// The master key that a customer's data key is sealed under, when the pair is its record.
+///
+/// # Errors
+/// [`Foreign`] for a record that this release cannot read.
+pub fn master_of_customer(key: &[u8], value: &[u8]) -> Result<Option<MasterKeyId>, Foreign> {
+    let customer: Option<CustomerRecord> =
+        key.starts_with(&keys::CUSTOMERS.range().0).then(|| read(value)).transpose()?;
+    Ok(customer.map(|customer| customer.data_key.master))
 }

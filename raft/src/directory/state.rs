@@ -4,6 +4,7 @@ mod layout;
 mod members;
 mod purge;
 mod retention;
+mod secrets;
 mod support;
 mod users;
 
@@ -13,6 +14,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use model::id::{ChannelId, CustomerId, EndpointId, KeyId, NodeId, SLOT_COUNT, SessionId, ShardId, Slot, UserId};
+use model::seal::MasterKeyId;
 use model::time::Timestamp;
 use model::webhook::MOST_ENDPOINTS;
 use serde::de::DeserializeOwned;
@@ -47,6 +49,8 @@ pub struct DirectoryState {
     pub authority: Option<Arc<AuthorityRecord>>,
     tokens: BTreeMap<[u8; 32], Arc<JoinToken>>,
     pub customers: HashMap<CustomerId, Arc<CustomerRecord>>,
+    /// How many customers' data keys are sealed under which master key.
+    data_keys_under: BTreeMap<MasterKeyId, usize>,
     pub keys: HashMap<KeyId, Arc<KeyRecord>>,
     pub endpoints: HashMap<EndpointId, Arc<EndpointRecord>>,
     pub channels: HashMap<ChannelId, Arc<ChannelRecord>>,
@@ -97,7 +101,7 @@ impl DirectoryState {
             state.placement.insert(placement.shard, Arc::new(placement));
         });
         each(view, keys::CUSTOMERS, |customer: CustomerRecord| {
-            state.customers.insert(customer.id, Arc::new(customer));
+            state.index_customer(customer);
         });
         each(view, keys::API_KEYS, |key| state.index_key(key));
         each(view, keys::ENDPOINTS, |endpoint| state.index_endpoint(endpoint));
@@ -199,8 +203,7 @@ impl DirectoryState {
                 if self.cluster.is_some() {
                     return Err(Rejection::AlreadyFormed);
                 }
-                store.put(&keys::cluster(), &encode(&cluster));
-                self.cluster = Some(Arc::new(cluster));
+                self.put_cluster(cluster, store);
                 placement.into_iter().for_each(|place| self.put_placement(place, store));
                 changes.push(Change::Everything);
                 Ok(Reply::Done)
@@ -218,8 +221,7 @@ impl DirectoryState {
                     return Err(Rejection::NotSealed(*other));
                 }
                 let raised = ClusterRecord { format: format.max(known.format), ..(**known).clone() };
-                store.put(&keys::cluster(), &encode(&raised));
-                self.cluster = Some(Arc::new(raised));
+                self.put_cluster(raised, store);
                 changes.push(Change::Layout);
                 Ok(Reply::Done)
             }
@@ -231,7 +233,10 @@ impl DirectoryState {
                 Ok(Reply::Done)
             }
 
+            Command::Secrets(command) => self.run_secrets(command, at, store, changes),
+
             Command::CreateCustomer { customer, key } => {
+                self.is_under_master(&customer.data_key)?;
                 changes.extend([Change::Customer(customer.id), Change::Key(key.id)]);
                 self.put_customer(customer.clone(), store);
                 self.put_key(key, store);
@@ -470,7 +475,7 @@ impl DirectoryState {
 
     fn put_customer(&mut self, customer: CustomerRecord, store: &mut dyn State) {
         store.put(&keys::CUSTOMERS.key(customer.id.as_bytes()), &encode(&customer));
-        self.customers.insert(customer.id, Arc::new(customer));
+        self.index_customer(customer);
     }
 
     fn put_key(&mut self, key: KeyRecord, store: &mut dyn State) {
@@ -492,6 +497,13 @@ impl DirectoryState {
     fn put_channel(&mut self, channel: ChannelRecord, store: &mut dyn State) {
         store.put(&keys::CHANNELS.key(channel.id.as_bytes()), &encode(&channel));
         self.index_channel(channel);
+    }
+
+    fn index_customer(&mut self, customer: CustomerRecord) {
+        *self.data_keys_under.entry(customer.data_key.master).or_default() += 1;
+        if let Some(former) = self.customers.insert(customer.id, Arc::new(customer)) {
+            self.forget_data_key(&former);
+        }
     }
 
     fn index_key(&mut self, key: KeyRecord) {

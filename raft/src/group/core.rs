@@ -11,16 +11,18 @@ use openraft::async_runtime::WatchReceiver;
 use openraft::error::{ClientWriteError, LinearizableReadError, RaftError};
 use openraft::raft::ClientWriteResult;
 use openraft::type_config::alias::WatchReceiverOf;
-use openraft::{Instant as _, LinearizerOption, ServerState};
+use openraft::{LinearizerOption, ServerState};
 use parking_lot::RwLock;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
+use super::meter::Meter;
 use super::reads::Rounds;
 use super::reverted::Reverted;
 use super::{Leadership, Members, ProposeError, ReadError};
 use crate::codec;
+use crate::contacts::Contacts;
 use crate::fatal::Fatal;
 use crate::log::store::GroupLog;
 use crate::machine::{GroupId, Position};
@@ -56,9 +58,12 @@ pub(crate) struct Core {
     running: RwLock<Option<Running>>,
     pub(crate) leadership: watch::Sender<Leadership>,
     pub(crate) position: watch::Sender<Position>,
+    /// Goes on over a rebuild.
+    pub(crate) meter: Arc<Meter>,
     reads: Rounds,
     /// Reads that wait for a heartbeat right now: heartbeats then go out at once.
     pub(crate) reading: Arc<AtomicUsize>,
+    pub(crate) contacts: Arc<Contacts<Instant>>,
     /// Work on the group that has not ended yet.
     work: TaskTracker,
     reverted: Reverted,
@@ -83,8 +88,10 @@ impl Core {
             running: RwLock::new(None),
             leadership: watch::Sender::new(Leadership::default()),
             position: watch::Sender::new(Position::default()),
+            meter: Arc::new(Meter::new(Instant::now())),
             reads: Rounds::default(),
             reading: Arc::default(),
+            contacts: Arc::default(),
             work: TaskTracker::new(),
             reverted: Reverted::default(),
             fatal,
@@ -157,7 +164,7 @@ impl Core {
         self.leadership.borrow().leader
     }
 
-    pub(super) fn members(&self) -> Members {
+    pub(crate) fn members(&self) -> Members {
         self.metrics().map_or_else(Members::default, |metrics| Members::of(&metrics.borrow_watched().membership_config))
     }
 
@@ -165,17 +172,7 @@ impl Core {
     pub(super) fn quorum_contact(&self) -> Option<Instant> {
         let metrics = self.metrics()?;
         let metrics = metrics.borrow_watched();
-        if metrics.state != ServerState::Leader || metrics.current_leader != Some(self.node) {
-            return None;
-        }
-        let mut voters = metrics.membership_config.voter_ids();
-        if voters.next() == Some(self.node) && voters.next().is_none() {
-            // Nobody else can be elected.
-            return Some(Instant::now());
-        }
-        // openraft's instants cannot be opened, only measured: taking our own first errs on the early side.
-        let now = Instant::now();
-        now.checked_sub(metrics.last_quorum_acked?.elapsed())
+        quorum_contact(&metrics, self.node, &self.contacts, Instant::now())
     }
 
     /// An index for reads, on this node as the leader.
@@ -191,7 +188,10 @@ impl Core {
         for voter in self.members().voters {
             self.peers.nudge(voter, Class::Control);
         }
-        confirm_leader(&raft, self.round_timeout).await
+        let began = Instant::now();
+        let confirmed =
+            confirm_leader(&raft, self.round_timeout, &self.contacts, || self.quorum_contact() >= Some(began));
+        tokio::time::timeout(self.round_timeout, confirmed).await.unwrap_or(Err(ReadError::NoLeader))
     }
 
     /// An index for reads, from whoever leads.
@@ -271,8 +271,28 @@ impl Members {
     }
 }
 
-/// An index for reads, once a quorum has confirmed that this node leads.
-pub(crate) async fn confirm_leader<C, SM>(raft: &openraft::Raft<C, SM>, patience: Duration) -> Result<u64, ReadError>
+/// When this node had last asked, as the leader, what a quorum has answered since; `None` when it does not lead.
+pub(crate) fn quorum_contact<C: GatewayTypes, I: Copy + Ord>(
+    metrics: &openraft::RaftMetrics<C>,
+    node: NodeId,
+    contacts: &Contacts<I>,
+    now: I,
+) -> Option<I> {
+    if metrics.state != ServerState::Leader || metrics.current_leader != Some(node) {
+        return None;
+    }
+    let voters = metrics.membership_config.membership().get_joint_config();
+    contacts.quorum(node, metrics.current_term, voters, now)
+}
+
+/// An index for reads, once a quorum has confirmed that this node leads. What openraft takes for a confirmation may be an answer
+/// from before the read (see [`Contacts`]), so it has to be `confirmed` besides; that may never be.
+pub(crate) async fn confirm_leader<C, SM, I: Copy + Ord>(
+    raft: &openraft::Raft<C, SM>,
+    patience: Duration,
+    contacts: &Contacts<I>,
+    confirmed: impl Fn() -> bool,
+) -> Result<u64, ReadError>
 where
     C: GatewayTypes,
     SM: openraft::storage::RaftStateMachine<C>,
@@ -280,7 +300,10 @@ where
     // Zero: a fresh round of heartbeats, never a lease.
     let option = LinearizerOption::new(Some(Duration::ZERO), true).with_wait_timeout(patience);
     match raft.get_read_log_id(option).await {
-        Ok((index, _)) => Ok(index.log_id().index),
+        Ok((index, _)) => {
+            contacts.until(confirmed).await;
+            Ok(index.log_id().index)
+        }
         Err(RaftError::APIError(
             LinearizableReadError::ForwardToLeader(_) | LinearizableReadError::QuorumNotEnough(_),
         )) => Err(ReadError::NoLeader),

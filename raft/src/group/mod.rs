@@ -1,6 +1,7 @@
 //! One Raft group, as its users see it.
 
 mod core;
+pub(crate) mod meter;
 mod reads;
 mod reverted;
 
@@ -23,7 +24,7 @@ use tokio::sync::{oneshot, watch};
 
 pub(crate) use self::core::{Core, Raft, Running};
 #[cfg(feature = "simulation")]
-pub(crate) use self::core::{confirm_leader, outcome};
+pub(crate) use self::core::{confirm_leader, outcome, quorum_contact};
 use crate::machine::GroupId;
 use crate::state::disk::StateDisk;
 pub use crate::state::reader::StateReader;
@@ -205,6 +206,12 @@ impl Group {
     /// The index of the last entry whose effects are written here.
     pub fn applied(&self) -> u64 {
         self.core.position.borrow().index
+    }
+
+    /// What this node applied of the group in a second of late, on whichever side it stands: entries, and each KiB of them as
+    /// one more. Weighted towards the last minute.
+    pub fn applied_per_second(&self) -> f64 {
+        self.core.meter.per_second(Instant::now())
     }
 
     pub fn members(&self) -> Members {

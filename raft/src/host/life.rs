@@ -101,9 +101,10 @@ impl Life {
         self.shared.writer.written(|done| Write::Barrier { done }).await.map_err(|error| text(&error))?;
         let (disk, state, machine) = (self.shared.logs.clone(), self.shared.state.clone(), (self.factory)());
         let position = self.core.position.clone();
+        let meter = self.core.meter.clone();
         let opened = tokio::task::spawn_blocking(move || {
             let log = GroupLog::open(id, disk)?;
-            let applier = Applier::open(state, log.clone(), machine, position, right)?;
+            let applier = Applier::open(state, log.clone(), machine, position, meter, right)?;
             Ok::<_, std::io::Error>((log, applier))
         });
         let (log, applier) = opened.await.map_err(|error| text(&error))?.map_err(|error| text(&error))?;
@@ -112,6 +113,7 @@ impl Life {
             group: id,
             timeouts: self.shared.timeouts(),
             reads: self.core.reading.clone(),
+            contacts: self.core.contacts.clone(),
             pace: self.shared.pace.clone(),
         };
         // Who never had a vote or an entry has promised nothing.

@@ -4,6 +4,7 @@ pub mod facts;
 mod life;
 #[cfg(test)]
 mod tests;
+mod witness;
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use self::life::Life;
+use self::witness::{Listener, Witness};
 use crate::fatal;
 pub use crate::fatal::Fatal;
 use crate::folder::StoreFolder;
@@ -26,7 +28,7 @@ use crate::group::{Core, Group};
 use crate::log::disk::Disk;
 use crate::log::writer::{Write, Writer};
 use crate::machine::{GroupId, Machine};
-use crate::network::Timeouts;
+use crate::network::{Timeouts, service};
 use crate::pace::Pace;
 use crate::services;
 use crate::state::disk::StateDisk;
@@ -85,6 +87,9 @@ pub struct HostConfig {
     pub log: LogLimits,
     /// Of snapshots to other nodes, those of all groups together.
     pub snapshot_bytes_per_second: u64,
+    /// Bytes of rows and of log that gather in memory, and in files to be replayed, before a table is written; what is usual
+    /// when `None`.
+    pub buffer: Option<usize>,
     pub peers: Arc<Peers>,
     /// `None`: log the reason and exit with code 3.
     pub fatal: Option<Fatal>,
@@ -212,10 +217,12 @@ pub struct Host {
     changing: tokio::sync::Mutex<bool>,
     writer: Mutex<Option<std::thread::JoinHandle<()>>>,
     folder: StoreFolder,
+    /// Tells the peers how far the log is synced.
+    telling: JoinHandle<()>,
 }
 
 impl Host {
-    /// Opens the data folder; no group runs yet.
+    /// Opens the data folder and asks the other nodes whether it is the newest; no group runs yet.
     pub async fn start(host: HostConfig) -> Result<Self, StartError> {
         telemetry::describe();
         config(&host.timing, &host.log, "check".into())
@@ -225,11 +232,16 @@ impl Host {
         let fatal = host.fatal.unwrap_or_else(fatal::exit);
         let opening = {
             let (logs, state, installs, fatal) = (folder.logs(), folder.state(), folder.installs(), fatal.clone());
+            let buffer = host.buffer;
             host.peers.runtime().spawn_blocking(move || {
                 let log_disk = Disk::open(&logs, fatal.clone())
-                    .map_err(|error| StartError::Folder { path: logs, reason: error.to_string() })?;
+                    .map_err(|error| StartError::Folder { path: logs.clone(), reason: error.to_string() })?;
                 let state_disk = StateDisk::open(&state, installs.clone(), fatal)
                     .map_err(|error| StartError::Folder { path: state, reason: error.to_string() })?;
+                if let Some(bytes) = buffer {
+                    let limited = log_disk.set_buffer(bytes).and_then(|()| state_disk.set_buffer(bytes));
+                    limited.map_err(|error| StartError::Folder { path: logs.clone(), reason: error.to_string() })?;
+                }
                 snapshot::clean(&state_disk)
                     .map_err(|error| StartError::Folder { path: installs, reason: error.to_string() })?;
                 Ok((log_disk, state_disk))
@@ -251,9 +263,25 @@ impl Host {
             dead: Mutex::default(),
             pace: Arc::new(Pace::new(host.snapshot_bytes_per_second)),
         });
+        let witness = Self::witness(&folder, &shared).await?;
         let inner = Arc::new(Inner { shared, groups: RwLock::default() });
         services::register(&host.peers, Arc::downgrade(&inner));
-        Ok(Self { inner, changing: tokio::sync::Mutex::new(false), writer: Mutex::new(Some(thread)), folder })
+        let telling = host.peers.runtime().spawn(witness.tell(Arc::downgrade(&inner)));
+        Ok(Self { inner, changing: tokio::sync::Mutex::new(false), writer: Mutex::new(Some(thread)), folder, telling })
+    }
+
+    /// Returns when the other nodes know nothing of this one that its log has not.
+    async fn witness(folder: &StoreFolder, shared: &Shared) -> Result<Arc<Witness>, StartError> {
+        let failed = |error: std::io::Error| StartError::Folder { path: folder.heard(), reason: error.to_string() };
+        let storage_id = shared.peers.identity().storage_id;
+        let witness =
+            Witness::open(folder.heard(), storage_id, shared.logs.clone(), shared.fatal.clone()).map_err(failed)?;
+        // Peers that start at the same time ask, too: each answers before it takes part in anything.
+        let listener = Listener { witness: witness.clone(), runtime: shared.peers.runtime().clone() };
+        shared.peers.serve_raft(service::WITNESS, Arc::new(listener));
+        let members = shared.state.applied(witness::ALL_NODES).map_err(failed)?.members();
+        witness.ask(&shared.peers, &members).await;
+        Ok(witness)
     }
 
     /// Starts a group of this node; it takes part as soon as its members know it. Returns when its state is restored.
@@ -355,8 +383,10 @@ impl Host {
         *stopped = true;
         let open: Vec<_> = self.inner.groups.read().keys().copied().collect();
         futures::future::join_all(open.into_iter().map(|id| self.close(id))).await;
+        self.telling.abort();
         let shared = &self.inner.shared;
         services::unregister(&shared.peers);
+        shared.peers.unserve(service::WITNESS);
         let state = shared.state.clone();
         match shared.peers.runtime().spawn_blocking(move || state.sync()).await {
             Ok(Ok(())) => {}
@@ -390,6 +420,7 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
+        self.telling.abort();
         // Groups that were not closed end with the runtime, and the writer's thread with the last of them.
         for (_, open) in self.inner.groups.write().drain() {
             open.stop.cancel();

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod backup;
+mod witness;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -55,6 +56,7 @@ struct Node {
 }
 
 struct Cluster {
+    group: GroupId,
     authority: Authority,
     addresses: Addresses,
     folders: HashMap<NodeId, TempDir>,
@@ -70,7 +72,12 @@ fn soon() -> Instant {
 
 impl Cluster {
     async fn start(nodes: &[NodeId], limits: LogLimits) -> Self {
+        Self::start_group(GROUP, nodes, limits).await
+    }
+
+    async fn start_group(group: GroupId, nodes: &[NodeId], limits: LogLimits) -> Self {
         let mut cluster = Self {
+            group,
             authority: Authority::new(),
             addresses: Addresses::default(),
             folders: HashMap::new(),
@@ -84,7 +91,7 @@ impl Cluster {
         cluster
     }
 
-    async fn run(&mut self, id: NodeId) {
+    async fn peers(&self, id: NodeId) -> Arc<Peers> {
         let known = self.addresses.clone();
         let config = PeersConfig {
             lookup: Arc::new(move |node| known.lock().get(&node).cloned()),
@@ -92,12 +99,17 @@ impl Cluster {
         };
         let peers = Peers::start(config).await.unwrap();
         self.addresses.lock().insert(id, peers.local_addr().to_string());
+        peers
+    }
+
+    async fn run(&mut self, id: NodeId) {
+        let peers = self.peers(id).await;
         let folder = self.folders.entry(id).or_insert_with(|| tempfile::tempdir().unwrap());
         let host = start_host(folder.path(), &peers, self.limits).await.unwrap();
         let panic = Arc::new(AtomicBool::new(false));
         let armed = panic.clone();
         let factory: Factory = Box::new(move || Box::new(Toy { count: 0, panic: armed.clone() }));
-        let group = host.open_group(GROUP, factory).await.unwrap();
+        let group = host.open_group(self.group, factory).await.unwrap();
         self.nodes.insert(id, Node { peers, host, group, panic });
     }
 
@@ -169,13 +181,17 @@ impl Cluster {
 }
 
 async fn start_host(path: &Path, peers: &Arc<Peers>, limits: LogLimits) -> Result<Host, StartError> {
-    let fatal: Fatal = Arc::new(|reason| eprintln!("fatal: {reason}"));
+    start_host_with(path, peers, limits, Arc::new(|reason| eprintln!("fatal: {reason}"))).await
+}
+
+async fn start_host_with(path: &Path, peers: &Arc<Peers>, limits: LogLimits, fatal: Fatal) -> Result<Host, StartError> {
     let config = HostConfig {
         node: peers.node(),
         data_dir: path.to_owned(),
         timing: Timing::LAN,
         log: limits,
         snapshot_bytes_per_second: 64 << 20,
+        buffer: None,
         peers: peers.clone(),
         fatal: Some(fatal),
     };

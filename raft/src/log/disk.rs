@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -68,6 +69,8 @@ pub(crate) struct Disk {
     db: DB,
     /// Only the writer's thread takes it.
     mark: Mutex<Mark>,
+    /// The number of the last write that is synced.
+    synced: AtomicU64,
     fatal: Fatal,
 }
 
@@ -94,7 +97,7 @@ impl Disk {
         if found < noted {
             return Err(lost(&last_replayed(path), noted - found));
         }
-        Ok(Arc::new(Self { db, mark: Mutex::new(mark), fatal }))
+        Ok(Arc::new(Self { db, mark: Mutex::new(mark), synced: AtomicU64::new(noted), fatal }))
     }
 
     fn open_db(path: &Path) -> Result<DB, rocksdb::Error> {
@@ -124,8 +127,33 @@ impl Disk {
         let mut synced = WriteOptions::default();
         synced.set_sync(!failpoint::has(Bug::SkipFsync));
         let written = self.db.write_opt(batch, &synced).map_err(io_error);
-        let noted = written.and_then(|()| self.mark.lock().note(self.db.latest_sequence_number()));
+        let noted = written.and_then(|()| {
+            let number = self.written();
+            self.mark.lock().note(number)?;
+            self.synced.store(number, Ordering::Release);
+            Ok(())
+        });
         noted.inspect_err(|error| self.fail("write", error))
+    }
+
+    /// Has a table written each time that so many bytes have gathered.
+    pub(crate) fn set_buffer(&self, bytes: usize) -> io::Result<()> {
+        let bytes = bytes.to_string();
+        self.db.set_options_cf(self.log(), &[("write_buffer_size", bytes.as_str())]).map_err(io_error)
+    }
+
+    /// The number of the last write, synced or not.
+    pub(crate) fn written(&self) -> u64 {
+        self.db.latest_sequence_number()
+    }
+
+    /// The number of the last write that was synced.
+    pub(crate) fn synced(&self) -> u64 {
+        self.synced.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.db.path()
     }
 
     /// Reports a read or write that failed; does not return unless the host replaced what happens then.

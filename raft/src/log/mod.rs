@@ -6,7 +6,7 @@
 
 pub(crate) mod cache;
 pub(crate) mod disk;
-mod mark;
+pub(crate) mod mark;
 pub(crate) mod store;
 pub(crate) mod syncs;
 pub(crate) mod writer;

@@ -7,7 +7,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt;
 use model::id::NodeId;
-use openraft::ServerState;
 use openraft::async_runtime::WatchReceiver;
 use openraft::error::{InitializeError, RaftError};
 use openraft::metrics::RaftMetrics;
@@ -17,7 +16,7 @@ use super::clock::{self, Instant};
 use super::router::{Life, Unanswered};
 use super::types::{Raft, SimulatedTypes};
 use super::world::Shared;
-use crate::group::{ChangeError, Leadership, Members, ProposeError, ReadError, changed, confirm_leader, outcome};
+use crate::group::{ChangeError, Leadership, Members, ProposeError, ReadError, changed, outcome};
 use crate::machine::{GroupId, Position, View};
 use crate::types::{Command, Waiter};
 
@@ -110,17 +109,7 @@ impl SimulatedGroup {
 
     /// See [`crate::group::Group::quorum_contact`].
     pub fn quorum_contact(&self) -> Option<Instant> {
-        let contact = self.metrics(|metrics| {
-            if metrics.state != ServerState::Leader || metrics.current_leader != Some(self.life.node) {
-                return None;
-            }
-            let mut voters = metrics.membership_config.voter_ids();
-            if voters.next() == Some(self.life.node) && voters.next().is_none() {
-                return Some(clock::now());
-            }
-            metrics.last_quorum_acked.map(|acked| *acked)
-        });
-        contact.flatten()
+        self.shared.quorum_contact(self.life, self.id)
     }
 
     /// On the leader: the last index that each other member is known to hold.
@@ -144,8 +133,7 @@ impl SimulatedGroup {
             let index = match self.leadership().leader {
                 None => None,
                 Some(leader) if leader == self.life.node => {
-                    let raft = self.raft().ok_or(ReadError::Stopped)?;
-                    confirm_leader(&raft, round).await.ok()
+                    self.shared.read_index(self.life, self.id, round).await.ok()
                 }
                 Some(leader) => self.ask_read_index(leader, round).await.ok(),
             };
@@ -159,8 +147,8 @@ impl SimulatedGroup {
     async fn ask_read_index(&self, leader: NodeId, patience: Duration) -> Result<u64, Unanswered> {
         let (shared, id) = (self.shared.clone(), self.id);
         let asked = self.shared.router.call(self.life, leader, patience, move |there| {
-            let raft = shared.raft(there, id);
-            async move { confirm_leader(&raft?, patience).await.ok() }
+            let shared = shared.clone();
+            async move { shared.read_index(there, id, patience).await.ok() }
         });
         asked.await
     }

@@ -17,9 +17,11 @@ use openraft::raft::{
 use openraft::{OptionalSend, RPCTypes};
 
 use super::applier::SnapshotData;
+use super::clock::{self, Instant};
 use super::router::{Life, Unanswered};
 use super::types::{Raft, SimulatedTypes};
 use super::world::{Flaw, Shared};
+use crate::contacts::{Contacts, is_loyal};
 use crate::machine::GroupId;
 use crate::network::{Timeouts, pipelined};
 use crate::types::{Snapshot, Vote};
@@ -34,6 +36,7 @@ pub(super) struct Factory {
     pub(super) shared: Arc<Shared>,
     pub(super) life: Life,
     pub(super) group: GroupId,
+    pub(super) contacts: Arc<Contacts<Instant>>,
 }
 
 impl RaftNetworkFactory<SimulatedTypes> for Factory {
@@ -41,7 +44,8 @@ impl RaftNetworkFactory<SimulatedTypes> for Factory {
 
     async fn new_client(&mut self, target: NodeId, _node: &()) -> Network {
         let timeouts = Timeouts::of(&self.shared.config.timing);
-        Network { shared: self.shared.clone(), life: self.life, group: self.group, target, timeouts }
+        let (shared, contacts) = (self.shared.clone(), self.contacts.clone());
+        Network { shared, life: self.life, group: self.group, target, timeouts, contacts }
     }
 }
 
@@ -52,6 +56,7 @@ pub(super) struct Network {
     group: GroupId,
     target: NodeId,
     timeouts: Timeouts,
+    contacts: Arc<Contacts<Instant>>,
 }
 
 impl Network {
@@ -85,10 +90,19 @@ impl Network {
         &self,
         request: AppendEntriesRequest<SimulatedTypes>,
     ) -> impl Future<Output = Result<AppendEntriesResponse<SimulatedTypes>, Error>> + Send + use<> {
-        self.ask(RPCTypes::AppendEntries, Shared::raft, self.timeouts.append, move |raft| {
+        let (contacts, term, target, sent) =
+            (self.contacts.clone(), request.vote.leader_id.term, self.target, clock::now());
+        let answer = self.ask(RPCTypes::AppendEntries, Shared::raft, self.timeouts.append, move |raft| {
             let request = request.clone();
             async move { raft.append_entries(request).await.ok() }
-        })
+        });
+        async move {
+            let answer = answer.await?;
+            if is_loyal(&answer) {
+                contacts.answered(term, target, sent);
+            }
+            Ok(answer)
+        }
     }
 }
 

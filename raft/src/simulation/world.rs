@@ -18,6 +18,8 @@ use super::log::LogStore;
 use super::network::Factory as NetworkFactory;
 use super::router::{Life, Router};
 use super::types::Raft;
+use crate::contacts::Contacts;
+use crate::group::{ReadError, confirm_leader, quorum_contact};
 use crate::host::{LogLimits, Timing, config};
 use crate::machine::{GroupId, Machine, Position};
 
@@ -75,6 +77,7 @@ struct Running {
     raft: Raft,
     /// Until then it gives nobody its vote; see [`crate::group::Running`].
     votes_from: Instant,
+    contacts: Arc<Contacts<Instant>>,
     slot: Arc<Mutex<StateSlot>>,
 }
 
@@ -96,6 +99,28 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn raft(&self, life: Life, group: GroupId) -> Option<Raft> {
         self.running(life, group, |running| running.raft.clone())
+    }
+
+    /// The group, and what its followers have answered.
+    pub(super) fn leading(&self, life: Life, group: GroupId) -> Option<(Raft, Arc<Contacts<Instant>>)> {
+        self.running(life, group, |running| (running.raft.clone(), running.contacts.clone()))
+    }
+
+    /// When the group had last asked, as its leader, what a quorum has answered since.
+    pub(super) fn quorum_contact(&self, life: Life, group: GroupId) -> Option<Instant> {
+        let (raft, contacts) = self.leading(life, group)?;
+        let metrics = raft.metrics();
+        let metrics = metrics.borrow_watched();
+        quorum_contact(&metrics, life.node, &contacts, clock::now())
+    }
+
+    /// An index for reads, from the leader that this node is.
+    pub(super) async fn read_index(&self, life: Life, group: GroupId, patience: Duration) -> Result<u64, ReadError> {
+        let (raft, contacts) = self.leading(life, group).ok_or(ReadError::Stopped)?;
+        let began = clock::now();
+        let is_confirmed = || self.quorum_contact(life, group) >= Some(began);
+        let confirmed = confirm_leader(&raft, patience, &contacts, is_confirmed);
+        clock::within(patience, confirmed).await.unwrap_or(Err(ReadError::NoLeader))
     }
 
     /// The group, to be asked for its vote.
@@ -140,13 +165,14 @@ impl Shared {
             .map_err(|error| error.to_string())?;
         let slot = applier.slot();
         let store = LogStore::open(group, disk, life.start, self.config.flaw);
-        let network = NetworkFactory { shared: self.clone(), life, group };
+        let contacts: Arc<Contacts<Instant>> = Arc::default();
+        let network = NetworkFactory { shared: self.clone(), life, group, contacts: contacts.clone() };
         let settings = config(&self.config.timing, &self.config.limits, format!("group {group}"));
         let raft = Raft::new(life.node, Arc::new(settings), network, store, applier).await;
         let raft = raft.map_err(|error| error.to_string())?;
         let alive = self.router.lives(life);
         if let Some(node) = self.nodes.lock().get_mut(&life.node).filter(|_| alive) {
-            node.groups.insert(group, Running { raft: raft.clone(), votes_from, slot });
+            node.groups.insert(group, Running { raft: raft.clone(), votes_from, contacts, slot });
         }
         Ok(raft)
     }

@@ -19,6 +19,7 @@ use super::overlay::Overlay;
 use super::reader::StateReader;
 use super::snapshot::{self, SnapshotData};
 use crate::failpoint::{self, Point};
+use crate::group::meter::Meter;
 use crate::log::store::GroupLog;
 use crate::machine::{GroupId, Machine, Position};
 use crate::telemetry;
@@ -43,6 +44,9 @@ pub(crate) struct Applier {
     membership: Membership,
     membership_moved: bool,
     position: watch::Sender<Position>,
+    meter: Arc<Meter>,
+    /// Bytes of the commands of the batch that is being applied.
+    bytes: usize,
     _right: OwnedMutexGuard<()>,
 }
 
@@ -57,6 +61,7 @@ impl Applier {
         log: Arc<GroupLog>,
         mut machine: Box<dyn Machine>,
         position: watch::Sender<Position>,
+        meter: Arc<Meter>,
         right: OwnedMutexGuard<()>,
     ) -> io::Result<Self> {
         let group = log.id();
@@ -78,6 +83,8 @@ impl Applier {
             membership: applied.membership,
             membership_moved: false,
             position,
+            meter,
+            bytes: 0,
             _right: right,
         })
     }
@@ -86,6 +93,7 @@ impl Applier {
         let reply = match payload {
             EntryPayload::Blank => Bytes::new(),
             EntryPayload::Normal(command) => {
+                self.bytes += command.0.len();
                 let machine = self.machine.get_mut();
                 let overlay = &mut self.overlay;
                 let position = position_of(Some(&at));
@@ -139,6 +147,13 @@ impl Applier {
         }
         Ok(())
     }
+
+    /// Notes what a batch was.
+    fn applied(&mut self, started: Instant, entries: usize) {
+        let now = Instant::now();
+        self.meter.note(entries, std::mem::take(&mut self.bytes), now);
+        telemetry::applied(now.saturating_duration_since(started), entries);
+    }
 }
 
 fn restore(machine: &mut dyn Machine, reader: &StateReader) -> io::Result<()> {
@@ -187,7 +202,7 @@ impl RaftStateMachine<TypeConfig> for Applier {
                     Some(next) => next?,
                     None => {
                         self.commit(&mut answers)?;
-                        telemetry::applied(started.elapsed(), std::mem::take(&mut count));
+                        self.applied(started, std::mem::take(&mut count));
                         continue;
                     }
                 }
@@ -203,12 +218,12 @@ impl RaftStateMachine<TypeConfig> for Applier {
             count += 1;
             if count >= BATCH_ENTRIES || self.overlay.bytes() >= BATCH_BYTES {
                 self.commit(&mut answers)?;
-                telemetry::applied(started.elapsed(), std::mem::take(&mut count));
+                self.applied(started, std::mem::take(&mut count));
             }
         }
         if count > 0 {
             self.commit(&mut answers)?;
-            telemetry::applied(started.elapsed(), count);
+            self.applied(started, count);
         }
         Ok(())
     }
@@ -300,7 +315,8 @@ mod tests {
         disk.put_applied(&mut batch, 1, &log_id(1, 9), durable);
         disk.write(batch).unwrap();
         let right = Arc::new(tokio::sync::Mutex::new(())).lock_owned().await;
-        Applier::open(disk, log, Box::new(Idle), watch::Sender::new(Position::default()), right)
+        let meter = Arc::new(Meter::new(Instant::now()));
+        Applier::open(disk, log, Box::new(Idle), watch::Sender::new(Position::default()), meter, right)
     }
 
     #[tokio::test]

@@ -1,11 +1,13 @@
 //! The database under `data/`: its keys, and what it knows of each group's position.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::{Buf, BufMut, Bytes};
+use model::id::NodeId;
 use rocksdb::{ColumnFamily, DB, DBRawIterator, Options, ReadOptions, Snapshot, WriteBatch, WriteOptions};
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
@@ -72,6 +74,13 @@ pub(crate) struct Applied {
     pub(crate) durable: u64,
 }
 
+impl Applied {
+    /// All that belong to the group, with a vote or without.
+    pub(crate) fn members(&self) -> BTreeSet<NodeId> {
+        self.membership.nodes().map(|(node, ())| *node).collect()
+    }
+}
+
 /// The database, and what to do when it fails.
 pub(crate) struct StateDisk {
     db: DB,
@@ -124,6 +133,12 @@ impl StateDisk {
         options.add_compact_on_deletion_collector_factory(DELETION_WINDOW, DELETION_WINDOW / 2, 0.5);
         options.set_compression_type(rocksdb::DBCompressionType::Lz4);
         options
+    }
+
+    /// Has a table written each time that so many bytes have gathered.
+    pub(crate) fn set_buffer(&self, bytes: usize) -> io::Result<()> {
+        let bytes = bytes.to_string();
+        self.db.set_options_cf(self.state(), &[("write_buffer_size", bytes.as_str())]).map_err(io::Error::other)
     }
 
     pub(crate) fn db(&self) -> &DB {

@@ -98,8 +98,10 @@ fn read_chunks(
     let mut iterator = snapshot.raw_iterator_cf_opt(disk.state(), options);
     iterator.seek_to_first();
     let mut chunk = BytesMut::with_capacity(CHUNK_BYTES);
+    let mut tail = 0;
     while let Some((key, value)) = iterator.item() {
         let key = &key[2..];
+        tail = chunk.len();
         chunk.put_u32(key.len() as u32);
         chunk.put_u32(value.len() as u32);
         chunk.put_slice(key);
@@ -110,7 +112,10 @@ fn read_chunks(
         iterator.next();
     }
     iterator.status().map_err(io::Error::other)?;
-    if !chunk.is_empty() && !failpoint::has(Bug::ForgetSnapshotTail) {
+    if failpoint::has(Bug::ForgetSnapshotTail) {
+        chunk.truncate(tail);
+    }
+    if !chunk.is_empty() {
         // Nobody reads any more: nothing to report to.
         let _ = out.blocking_send(Ok(chunk.freeze()));
     }
@@ -211,8 +216,15 @@ fn write_files(folder: PathBuf, group: GroupId, mut incoming: mpsc::Receiver<Byt
     if let Some(mut writer) = open {
         writer.finish().map_err(io::Error::other)?;
     }
-    fs::File::open(&folder.path)?.sync_all()?;
+    sync_above(&folder.path)?;
     Ok(Received { folder, files })
+}
+
+/// Syncs a transfer's folder and those that it lies in, up to the node's own: once a marker speaks of its files, one that
+/// is missing counts as being in place.
+fn sync_above(folder: &Path) -> io::Result<()> {
+    const TRANSFER_GROUP_INSTALLS_NODE: usize = 4;
+    folder.ancestors().take(TRANSFER_GROUP_INSTALLS_NODE).try_for_each(|folder| fs::File::open(folder)?.sync_all())
 }
 
 /// Says that the files of a folder are being put in place of a group's state.
@@ -221,18 +233,20 @@ struct Marker {
     folder: PathBuf,
     files: Vec<PathBuf>,
     meta: SnapshotMeta,
+    /// The files stay until the marker is gone: one that is missing was lost. Release 0.1.0 gave them away as it put them in
+    /// place, and its markers do not say this.
+    #[serde(default)]
+    files_stay: bool,
 }
 
 /// Puts a received snapshot in place of a group's state. Blocks on disk.
 pub(crate) fn install(disk: &StateDisk, group: GroupId, meta: &SnapshotMeta, mut received: Received) -> io::Result<()> {
-    // Once the marker stands, a missing file means that it is in place already.
-    if let Some(missing) = received.files.iter().find(|file| !file.exists()) {
-        return Err(io::Error::new(io::ErrorKind::NotFound, format!("{} is gone", missing.display())));
-    }
+    all_there(&received.files)?;
     failpoint::reach(Point::SnapshotReceived);
     // From here on the files are the marker's: if this fails, the next start needs them.
     received.folder.kept = true;
-    let marker = Marker { folder: received.folder.path.clone(), files: received.files.clone(), meta: meta.clone() };
+    let (folder, files) = (received.folder.path.clone(), received.files.clone());
+    let marker = Marker { folder, files, meta: meta.clone(), files_stay: true };
     let mut batch = WriteBatch::default();
     disk.put_installing(&mut batch, group, &codec::encode(&marker));
     disk.write_synced(batch)?;
@@ -240,9 +254,18 @@ pub(crate) fn install(disk: &StateDisk, group: GroupId, meta: &SnapshotMeta, mut
     finish(disk, group, &marker)
 }
 
-/// Brings an install to its end, from whatever point it had reached.
+fn all_there(files: &[PathBuf]) -> io::Result<()> {
+    match files.iter().find(|file| !file.exists()) {
+        Some(missing) => Err(io::Error::new(io::ErrorKind::NotFound, format!("{} is gone", missing.display()))),
+        None => Ok(()),
+    }
+}
+
+/// Brings an install to its end, from whatever point it had reached: what was done before is done again.
 fn finish(disk: &StateDisk, group: GroupId, marker: &Marker) -> io::Result<()> {
-    // All files go in as one step, and are removed only after it: if one is missing, they are in place already.
+    if marker.files_stay {
+        all_there(&marker.files)?;
+    }
     if marker.files.iter().all(|file| file.exists()) {
         let mut batch = WriteBatch::default();
         batch.delete_range_cf(disk.state(), state_key(group, &[]), state_end(group));
@@ -250,9 +273,9 @@ fn finish(disk: &StateDisk, group: GroupId, marker: &Marker) -> io::Result<()> {
         if !marker.files.is_empty() {
             let mut options = IngestExternalFileOptions::default();
             options.set_move_files(true);
-            disk.db()
-                .ingest_external_file_cf_opts(disk.state(), &options, marker.files.clone())
-                .map_err(io::Error::other)?;
+            // All files go in as one step, and under other names: the store takes away what it is given.
+            let given = marker.files.iter().map(|file| second_name(file)).collect::<io::Result<Vec<PathBuf>>>()?;
+            disk.db().ingest_external_file_cf_opts(disk.state(), &options, given).map_err(io::Error::other)?;
         }
     }
     failpoint::reach(Point::SnapshotInPlace);
@@ -264,6 +287,21 @@ fn finish(disk: &StateDisk, group: GroupId, marker: &Marker) -> io::Result<()> {
     disk.delete_installing(&mut batch, group);
     disk.write_synced(batch)?;
     remove_folder(&marker.folder)
+}
+
+/// Gives a file another name beside its own.
+fn second_name(file: &Path) -> io::Result<PathBuf> {
+    let mut name = file.as_os_str().to_owned();
+    // What is said of the one names the other.
+    name.push(".given");
+    let name = PathBuf::from(name);
+    // Of an install that did not come to its end.
+    match fs::remove_file(&name) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    fs::hard_link(file, &name)?;
+    Ok(name)
 }
 
 fn remove_folder(folder: &Path) -> io::Result<()> {
@@ -372,21 +410,58 @@ mod tests {
         let (_, mut received) = transfer(&from, &to, 1).await;
         received.folder.kept = true;
         let (folder, files) = (received.folder.path.clone(), received.files.clone());
-        let marker = Marker { folder, files, meta: meta.clone() };
-        let mut batch = WriteBatch::default();
-        to.put_installing(&mut batch, 1, &codec::encode(&marker));
-        to.write_synced(batch).unwrap();
+        let mut marker = Marker { folder, files, meta: meta.clone(), files_stay: true };
+        mark(&to, &marker);
         clean(&to).unwrap();
+        // Twice, as after a death just before the marker went.
+        let kept = right.path().join("kept");
+        fs::create_dir(&kept).unwrap();
+        let again: Vec<PathBuf> = marker.files.iter().map(|file| kept.join(file.file_name().unwrap())).collect();
+        marker.files.iter().zip(&again).for_each(|(file, again)| {
+            fs::copy(file, again).unwrap();
+        });
         recover(&to, 1).unwrap();
         assert_eq!(keys(&to, 1)[1], b"new");
-
-        // After the files are in place: finished without them.
-        let mut batch = WriteBatch::default();
-        to.put_installing(&mut batch, 1, &codec::encode(&marker));
-        to.write_synced(batch).unwrap();
+        assert!(to.installing(1).unwrap().is_none() && !marker.files[0].exists());
+        (marker.folder, marker.files) = (kept, again);
+        mark(&to, &marker);
         recover(&to, 1).unwrap();
         assert_eq!(keys(&to, 1)[1], b"new");
         assert!(to.installing(1).unwrap().is_none());
+
+        // Files that are gone although the marker stands were lost, but for a release that gave them away.
+        mark(&to, &marker);
+        let refused = recover(&to, 1).unwrap_err().to_string();
+        assert!(refused.contains(&marker.files[0].display().to_string()) && refused.contains("is gone"), "{refused}");
+        marker.files_stay = false;
+        mark(&to, &marker);
+        recover(&to, 1).unwrap();
+        assert_eq!(keys(&to, 1)[1], b"new");
+        assert!(to.installing(1).unwrap().is_none());
+    }
+
+    fn mark(disk: &StateDisk, marker: &Marker) {
+        let mut batch = WriteBatch::default();
+        disk.put_installing(&mut batch, 1, &codec::encode(marker));
+        disk.write_synced(batch).unwrap();
+    }
+
+    #[tokio::test]
+    async fn files_that_were_damaged_before_they_were_in_place_are_refused_by_name() {
+        let (left, right) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (from, to) = (open(left.path()), open(right.path()));
+        for index in 0..1000_u32 {
+            put(&from, 1, &index.to_be_bytes(), &[7; 1000]);
+        }
+        let (meta, received) = transfer(&from, &to, 1).await;
+        let file = received.files[0].clone();
+        let length = fs::metadata(&file).unwrap().len();
+        fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(length / 2).unwrap();
+        let refused = install(&to, 1, &meta, received).unwrap_err().to_string();
+        assert!(refused.contains(&file.display().to_string()), "{refused}");
+        // The marker stands: the next start tries again, and says the same.
+        let refused = recover(&to, 1).unwrap_err().to_string();
+        assert!(refused.contains(&file.display().to_string()), "{refused}");
     }
 
     #[tokio::test]

@@ -93,9 +93,12 @@ pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), buffer: &mut Byt
         } else if buffer.capacity() - buffer.len() < ROOM {
             buffer.reserve(BUFFER);
         }
-        if stream.read_buf(buffer).await? == 0 {
-            return Err(FrameError::Closed);
-        }
+        match stream.read_buf(buffer).await {
+            Ok(0) => return Err(FrameError::Closed),
+            // A process that ends says no goodbye in TLS; what it cut short is not passed on either way.
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Err(FrameError::Closed),
+            read => read?,
+        };
     }
 }
 

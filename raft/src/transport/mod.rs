@@ -273,6 +273,11 @@ impl Peers {
         self.shared.identity
     }
 
+    /// Whether an address of a node is known.
+    pub(crate) fn knows_way_to(&self, node: NodeId) -> bool {
+        (self.shared.lookup)(node).is_some()
+    }
+
     /// The address that is listened on (its port, if 0 was asked for).
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr

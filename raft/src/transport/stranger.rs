@@ -1,6 +1,7 @@
 //! A node that has no certificate yet asks to be let in: one question and one answer over TLS that proves the cluster's
 //! side alone. The asker knows the cluster's authority by its hash, which stands in its token.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,7 +34,8 @@ pub(super) const AT_ONCE: usize = 8;
 /// Answers strangers. What they say proves nothing but what the answerer finds proven in it.
 #[async_trait]
 pub trait StrangerHandler: Send + Sync + 'static {
-    async fn answer(&self, question: Bytes) -> Bytes;
+    /// `from` is where the question came from.
+    async fn answer(&self, question: Bytes, from: IpAddr) -> Bytes;
 }
 
 /// Why a stranger has no answer.
@@ -89,8 +91,9 @@ pub async fn ask(
 
 /// Reads a stranger's question and answers it.
 pub(super) async fn serve(stream: &mut TlsStream<TcpStream>, handler: &dyn StrangerHandler) -> std::io::Result<()> {
+    let from = stream.get_ref().0.peer_addr()?.ip();
     let question = read(stream).await?;
-    write(stream, &handler.answer(question).await).await?;
+    write(stream, &handler.answer(question, from).await).await?;
     stream.shutdown().await
 }
 

@@ -157,7 +157,7 @@ struct Gate;
 
 #[async_trait::async_trait]
 impl StrangerHandler for Gate {
-    async fn answer(&self, question: Bytes) -> Bytes {
+    async fn answer(&self, question: Bytes, _: std::net::IpAddr) -> Bytes {
         Bytes::from([b"asked: ", &question[..]].concat())
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use model::id::NodeId;
+use model::time::Timestamp;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
@@ -73,6 +74,12 @@ impl Tls {
             .map_err(|error| fail("this node's certificate and key", &error))?;
         Ok(Self { acceptor: TlsAcceptor::from(Arc::new(server)), connector: TlsConnector::from(Arc::new(client)) })
     }
+}
+
+/// Until when a certificate proves anything; `None` when it is none.
+pub fn expires_at(certificate: &CertificateDer<'_>) -> Option<Timestamp> {
+    let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+    Some(Timestamp::from_unix_seconds(certificate.validity().not_after.timestamp()))
 }
 
 /// What a node must prove when we connect to it.

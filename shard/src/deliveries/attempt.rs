@@ -164,7 +164,7 @@ async fn outcome_of(means: &Means, owner: &Owner, delivery: &DeliveryRow) -> (Op
     let Some(event) = owner.reader.get(&keys::event(delivery.event_id.as_str())) else {
         return (None, Next::Exhausted);
     };
-    let Ok(material) = Material::open(&owner.node.directory, &owner.node.secrets, &endpoint) else {
+    let Ok(material) = Material::open(&owner.node.directory, &owner.node.secrets, &endpoint, now) else {
         let attempt =
             unmade(delivery, now, Outcome::Blocked, "the endpoint's secrets cannot be opened with the master key");
         return (Some(attempt), retry(schedule, delivery, None));
@@ -177,7 +177,7 @@ async fn outcome_of(means: &Means, owner: &Owner, delivery: &DeliveryRow) -> (Op
         delivery_id: Some(delivery.id),
         attempt: delivery.attempt_count + 1,
         correlation_id: delivery.correlation_id.clone(),
-        secrets: vec![material.secret],
+        secrets: material.secrets,
         headers: material.headers,
         now,
     };

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use model::id::NodeId;
+use model::id::{NodeId, ShardId};
 use model::time::Timestamp;
 use raft::directory::command::Command;
 use raft::directory::layout::{LayoutCommand, LayoutRecord, MoveRecord, MoveState};
@@ -15,6 +15,7 @@ use raft::directory::state::DirectoryState;
 use raft::directory::{Directory, UpdateError};
 use tokio_util::sync::CancellationToken;
 
+use super::evenness::{Evenness, Rules};
 use super::plan;
 use super::silence::Silence;
 use crate::router::Router;
@@ -28,30 +29,41 @@ const UPDATE_PATIENCE: Duration = Duration::from_secs(10);
 /// How many moves run at once when nobody says otherwise: each copies a shard's state, and sends must not feel it.
 pub const AT_ONCE: u16 = 2;
 
+/// How many leads move at once that nobody asked to be moved: it is the busy shards that move.
+const LEADS_AT_ONCE: u16 = 1;
+
 /// What is to be done next.
 #[derive(Debug, PartialEq)]
 enum Step {
     Start(u64, Vec<u16>),
     Retarget(LayoutCommand),
     Repair(LayoutRecord),
+    EvenOut(LayoutRecord),
     Remove(NodeId),
 }
 
 /// Drives changes of the placement until cancelled.
-pub async fn run(directory: Arc<Directory>, router: Arc<Router>, stop: CancellationToken) {
+pub async fn run(directory: Arc<Directory>, router: Arc<Router>, rules: Rules, stop: CancellationToken) {
     let mut silence = Silence::default();
+    let mut evenness = Evenness::new(rules);
     let mut ticks = tokio::time::interval(LOOK_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
         if directory.group().leadership().borrow().ready_epoch.is_none() {
             // Who leads now has looked by itself.
             silence = Silence::default();
+            evenness = Evenness::new(rules);
             continue;
         }
         silence.look(directory.read(awaited), &router).await;
-        let dead = silence.dead(Instant::now());
+        if evenness.is_due(Instant::now()) {
+            let vitals = router.vitals().await;
+            directory.read(|state| evenness.look(state, &vitals, Instant::now(), Timestamp::now()));
+        }
+        let away = Away { silent: silence.silent(), dead: silence.dead(Instant::now()) };
         let voters = directory.group().members().voters;
-        let look = |state: &DirectoryState| next(state, |node| voters.contains(&node), &dead, Timestamp::now());
+        let look =
+            |state: &DirectoryState| next(state, |node| voters.contains(&node), &away, &evenness, Timestamp::now());
         let Some(step) = directory.read(look) else { continue };
         if let Err(error) = take(&directory, step).await {
             tracing::warn!(%error, "the layout could not be changed yet");
@@ -78,6 +90,11 @@ async fn take(directory: &Directory, step: Step) -> Result<(), UpdateError> {
             tracing::info!(moves = layout.moves.len(), "shards are given the replicas that they lack");
             update(Command::Layout(LayoutCommand::Begin(layout))).await
         }
+        Step::EvenOut(layout) => {
+            let leads: Vec<_> = layout.moves.iter().map(|each| (each.shard, each.leader)).collect();
+            tracing::info!(?leads, "a node has borne much more than its share for a while: leads move");
+            update(Command::Layout(LayoutCommand::Begin(layout))).await
+        }
         Step::Remove(node) => {
             tracing::info!(node, "nothing is placed on a leaving node any more: it is removed");
             update(Command::Members(MemberCommand::Remove(node))).await
@@ -85,8 +102,23 @@ async fn take(directory: &Directory, step: Step) -> Result<(), UpdateError> {
     }
 }
 
-/// The nodes that get a replica by moves that run or wait.
+/// Who does not answer.
+#[derive(Debug, Default)]
+struct Away {
+    /// At the last look: nobody begins to give them replicas.
+    silent: BTreeSet<NodeId>,
+    /// For so long that nobody waits for them any more.
+    dead: BTreeSet<NodeId>,
+}
+
+/// The nodes that get a replica by moves that run or wait, and those that could get one where replicas are missing.
 fn awaited(state: &DirectoryState) -> BTreeSet<NodeId> {
+    let holders = holders(state);
+    if state.layout.as_ref().is_none_or(|layout| !layout.is_running())
+        && state.placement.values().any(|place| !plan::is_whole(place, &holders))
+    {
+        return holders.into_iter().map(|node| node.id).collect();
+    }
     let open = |each: &&MoveRecord| matches!(each.state, MoveState::Running | MoveState::Waiting);
     let moves = state.layout.iter().filter(|layout| layout.is_running()).flat_map(|layout| layout.moves.iter());
     moves.filter(open).flat_map(|each| each.to.iter().filter(|node| !each.from.contains(node)).copied()).collect()
@@ -95,12 +127,13 @@ fn awaited(state: &DirectoryState) -> BTreeSet<NodeId> {
 fn next(
     state: &DirectoryState,
     votes: impl Fn(NodeId) -> bool,
-    dead: &BTreeSet<NodeId>,
+    away: &Away,
+    evenness: &Evenness,
     now: Timestamp,
 ) -> Option<Step> {
     state.cluster.as_ref()?;
     if let Some(layout) = state.layout.as_ref().filter(|layout| layout.is_running()) {
-        if let Some(command) = retarget(state, layout, dead) {
+        if let Some(command) = retarget(state, layout, &away.dead) {
             return Some(Step::Retarget(command));
         }
         let shards = due(layout);
@@ -110,9 +143,11 @@ fn next(
     if present.iter().any(|place| !place.formed || !place.settled) {
         return None;
     }
-    let mut moves = plan::repair(&present, &holders(state));
-    // They would only be led elsewhere again.
-    moves.retain(|each| !each.to.iter().any(|node| dead.contains(node) && !each.from.contains(node)));
+    let mut moves = plan::repair(&present, &holders(state), &away.silent, evenness.loads());
+    // All moves of a shard or none: each begins where the one before it ends.
+    let waits = |each: &&MoveRecord| each.to.iter().any(|node| away.silent.contains(node) && !each.from.contains(node));
+    let waiting: BTreeSet<ShardId> = moves.iter().filter(waits).map(|each| each.shard).collect();
+    moves.retain(|each| !waiting.contains(&each.shard));
     if !moves.is_empty() {
         return Some(Step::Repair(begin(state, moves, AT_ONCE, true, now)));
     }
@@ -120,7 +155,14 @@ fn next(
     let empty = leaving
         .map(|node| node.id)
         .find(|id| !votes(*id) && present.iter().all(|place| place.settled && !place.replicas.contains(id)));
-    empty.map(Step::Remove)
+    if let Some(empty) = empty {
+        return Some(Step::Remove(empty));
+    }
+    if !evenness.wants_moves(state, now) {
+        return None;
+    }
+    let moves = plan::even_out(&present, &holders(state), evenness.loads(), evenness.rules().most_moves);
+    (!moves.is_empty()).then(|| Step::EvenOut(begin(state, moves, LEADS_AT_ONCE, true, now)))
 }
 
 /// The first move that runs towards a node that leaves, or is dead. One that has its replica already is waited for: it has
@@ -167,14 +209,14 @@ pub fn begin(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use model::format::Format;
     use raft::directory::records::{ClusterRecord, SealedKey};
 
     use super::super::{place, tests::node};
     use super::*;
 
-    fn state(nodes: &[NodeRecord], placed: Vec<PlacementRecord>) -> DirectoryState {
+    pub(in super::super) fn state(nodes: &[NodeRecord], placed: Vec<PlacementRecord>) -> DirectoryState {
         let key = model::seal::DataKey::new([1; 32]);
         let nobody = model::id::CustomerId(uuid::Uuid::nil());
         let wrapped_by = model::seal::MasterKey::new([2; 32]).wrap(&key, nobody, [3; 24]);
@@ -185,6 +227,7 @@ mod tests {
             deployment_key: SealedKey { wrapped_by, sealed: Vec::new() },
             formed_at: Timestamp(0),
             format: Format::LATEST,
+            exchange: None,
         };
         let mut state = DirectoryState::default();
         state.cluster = Some(Arc::new(cluster));
@@ -196,11 +239,15 @@ mod tests {
         state
     }
 
-    fn none() -> BTreeSet<NodeId> {
-        BTreeSet::new()
+    fn idle() -> Evenness {
+        Evenness::new(Rules::new(true))
     }
 
-    fn three() -> Vec<NodeRecord> {
+    fn none() -> Away {
+        Away::default()
+    }
+
+    pub(in super::super) fn three() -> Vec<NodeRecord> {
         (1..=3).map(|id| node(id, "a", 1)).collect()
     }
 
@@ -210,29 +257,29 @@ mod tests {
 
     #[test]
     fn a_cluster_that_is_as_it_should_be_is_left_alone() {
-        assert_eq!(next(&state(&three(), place(16, &three())), |_| true, &none(), Timestamp(1)), None);
+        assert_eq!(next(&state(&three(), place(16, &three())), |_| true, &none(), &idle(), Timestamp(1)), None);
     }
 
     #[test]
     fn moves_begin_a_few_at_a_time_and_go_elsewhere_when_their_target_leaves() {
         let mut state = state(&three(), place(16, &three()[..1]));
-        let Some(Step::Repair(layout)) = next(&state, |_| true, &none(), Timestamp(1)) else {
+        let Some(Step::Repair(layout)) = next(&state, |_| true, &none(), &idle(), Timestamp(1)) else {
             panic!("nothing to repair")
         };
         assert_eq!((layout.moves.len(), layout.number, layout.automatic), (16, 1, true));
         let mut begun = layout.clone();
         state.layout = Some(Arc::new(layout));
-        assert_eq!(next(&state, |_| true, &none(), Timestamp(1)), Some(Step::Start(1, vec![1, 2])));
+        assert_eq!(next(&state, |_| true, &none(), &idle(), Timestamp(1)), Some(Step::Start(1, vec![1, 2])));
 
         begun.moves[0].state = MoveState::Running;
         let to =
             PlacementRecord { replicas: begun.moves[0].to.clone(), settled: false, ..(*state.placement[&1]).clone() };
         state.placement.insert(1, Arc::new(to));
         state.layout = Some(Arc::new(begun));
-        assert_eq!(next(&state, |_| true, &none(), Timestamp(1)), Some(Step::Start(1, vec![2])));
+        assert_eq!(next(&state, |_| true, &none(), &idle(), Timestamp(1)), Some(Step::Start(1, vec![2])));
         state.nodes.insert(3, Arc::new(leaving(3)));
         let Some(Step::Retarget(LayoutCommand::Retarget { shard: 1, to, .. })) =
-            next(&state, |_| true, &none(), Timestamp(1))
+            next(&state, |_| true, &none(), &idle(), Timestamp(1))
         else {
             panic!("a move goes on to a node that leaves")
         };
@@ -244,15 +291,21 @@ mod tests {
         let mut nodes = three();
         nodes.push(leaving(4));
         let state = state(&nodes, place(16, &three()));
-        assert_eq!(next(&state, |node| node == 4, &none(), Timestamp(1)), None);
-        assert_eq!(next(&state, |_| false, &none(), Timestamp(1)), Some(Step::Remove(4)));
+        assert_eq!(next(&state, |node| node == 4, &none(), &idle(), Timestamp(1)), None);
+        assert_eq!(next(&state, |_| false, &none(), &idle(), Timestamp(1)), Some(Step::Remove(4)));
     }
 
     #[test]
     fn a_move_to_a_node_that_died_is_given_up_and_not_begun_again_while_it_is_dead() {
         let (mut state, dead) = (state(&three(), place(16, &three()[..2])), BTreeSet::from([3]));
-        let Some(Step::Repair(layout)) = next(&state, |_| true, &none(), Timestamp(1)) else { panic!("no repair") };
-        assert_eq!(next(&state, |_| true, &dead, Timestamp(1)), None);
+        assert_eq!(awaited(&state), BTreeSet::from([1, 2, 3]), "all are asked before it begins");
+        let silent = Away { silent: dead.clone(), dead: none().dead };
+        let away = Away { silent: dead.clone(), dead: dead.clone() };
+        let Some(Step::Repair(layout)) = next(&state, |_| true, &none(), &idle(), Timestamp(1)) else {
+            panic!("no repair")
+        };
+        assert_eq!(next(&state, |_| true, &silent, &idle(), Timestamp(1)), None);
+        assert_eq!(next(&state, |_| true, &away, &idle(), Timestamp(1)), None);
         let mut begun = layout;
         begun.moves[0].state = MoveState::Running;
         let to =
@@ -261,7 +314,7 @@ mod tests {
         state.layout = Some(Arc::new(begun));
         assert_eq!(awaited(&state), dead);
         let Some(Step::Retarget(LayoutCommand::Retarget { shard: 1, to, leader, .. })) =
-            next(&state, |_| true, &dead, Timestamp(1))
+            next(&state, |_| true, &away, &idle(), Timestamp(1))
         else {
             panic!("a move waits for a dead node")
         };

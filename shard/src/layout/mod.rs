@@ -3,9 +3,13 @@
 //! Pure: nodes in, placement out. The result is stored in the directory; the ring itself is not. [`plan`] says which
 //! moves lead from one placement to another, and [`driver`] has them done.
 
+mod deal;
 pub mod driver;
+pub mod evenness;
+pub mod load;
 pub mod plan;
 pub mod removal;
+pub mod service;
 mod silence;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +17,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use consistent_hash::{DefaultHash, Node, StaticHashRing};
 use model::id::{NodeId, ShardId};
 use raft::directory::records::{NodeRecord, PlacementRecord};
+
+use self::deal::deal;
+use self::load::Loads;
 
 /// How many replicas a shard has, when there are as many nodes.
 pub const REPLICAS: usize = 3;
@@ -24,7 +31,7 @@ const POINTS_PER_WEIGHT: usize = 64;
 pub fn place(shard_count: u16, nodes: &[NodeRecord]) -> Vec<PlacementRecord> {
     let ring = Ring::of(nodes);
     let placed: Vec<(ShardId, Vec<NodeId>)> = (1..=shard_count).map(|shard| (shard, ring.replicas(shard))).collect();
-    let leads = deal_leads(&placed, &BTreeMap::new(), nodes);
+    let leads = deal(&placed, &BTreeMap::new(), nodes, &Loads::default());
     let records = placed.into_iter().filter_map(|(shard, replicas)| {
         let leader = *leads.get(&shard)?;
         Some(PlacementRecord { shard, replicas, leader, formed: false, settled: true })
@@ -47,13 +54,13 @@ impl<'a> Ring<'a> {
 
     /// The nodes that should hold a shard.
     pub(crate) fn replicas(&self, shard: ShardId) -> Vec<NodeId> {
-        self.replicas_beside(shard, &[])
+        self.replicas_beside(shard, &[], &BTreeSet::new())
     }
 
-    /// As many nodes as a shard should have, those first that hold it already.
-    pub(crate) fn replicas_beside(&self, shard: ShardId, held: &[NodeId]) -> Vec<NodeId> {
+    /// As many nodes as a shard should have, those first that hold it already, and none beside those that is away.
+    pub(crate) fn replicas_beside(&self, shard: ShardId, held: &[NodeId], away: &BTreeSet<NodeId>) -> Vec<NodeId> {
         let candidates = self.ring.calc_candidates(&shard).map(|node| node.key);
-        let others = candidates.filter(|id| !held.contains(id));
+        let others = candidates.filter(|id| !held.contains(id) && !away.contains(id));
         let ordered: Vec<NodeId> = held.iter().copied().chain(others).collect();
         spread_over_zones(held.len(), &ordered, &self.nodes)
     }
@@ -70,57 +77,10 @@ fn spread_over_zones(held: usize, candidates: &[NodeId], nodes: &BTreeMap<NodeId
     held.iter().copied().chain(first_of_zone).chain(rest).take(REPLICAS).collect()
 }
 
-/// Deals the leads by weight. Whoever leads a shard goes on with it where it can; a lead moves only when that makes the
-/// loads more equal, so what was dealt once is dealt the same again.
-pub(crate) fn deal_leads(
-    placed: &[(ShardId, Vec<NodeId>)],
-    leaders: &BTreeMap<ShardId, NodeId>,
-    nodes: &[NodeRecord],
-) -> BTreeMap<ShardId, NodeId> {
-    let weights: BTreeMap<NodeId, u64> = nodes.iter().map(|node| (node.id, u64::from(node.weight.max(1)))).collect();
-    let weight = |id: &NodeId| weights.get(id).copied().unwrap_or(1);
-    let mut held: BTreeMap<NodeId, u64> = BTreeMap::new();
-    let mut dealt: BTreeMap<ShardId, NodeId> = BTreeMap::new();
-    for (shard, replicas) in placed {
-        if let Some(leader) = leaders.get(shard).filter(|leader| replicas.contains(leader)) {
-            *held.entry(*leader).or_default() += 1;
-            dealt.insert(*shard, *leader);
-        }
-    }
-    for (shard, replicas) in placed {
-        // Leads in thousandths of the weight, so that whole numbers compare.
-        let load = |id: &NodeId| (held.get(id).copied().unwrap_or(0) + 1) * 1000 / weight(id);
-        if !dealt.contains_key(shard)
-            && let Some(leader) = replicas.iter().copied().min_by_key(load)
-        {
-            *held.entry(leader).or_default() += 1;
-            dealt.insert(*shard, leader);
-        }
-    }
-    // The sum of the squares of leads, each by its weight, falls with every step, so this ends.
-    while let Some((shard, to)) = better_lead(placed, &dealt, &held, weight) {
-        if let Some(from) = dealt.insert(shard, to) {
-            *held.entry(from).or_default() -= 1;
-            *held.entry(to).or_default() += 1;
-        }
-    }
-    dealt
-}
-
-/// The first lead that would be better off at another replica, and that replica.
-fn better_lead(
-    placed: &[(ShardId, Vec<NodeId>)],
-    dealt: &BTreeMap<ShardId, NodeId>,
-    held: &BTreeMap<NodeId, u64>,
-    weight: impl Fn(&NodeId) -> u64,
-) -> Option<(ShardId, NodeId)> {
-    let leads = |id: &NodeId| held.get(id).copied().unwrap_or(0);
-    placed.iter().find_map(|(shard, replicas)| {
-        let from = dealt.get(shard)?;
-        let gains = |to: &&NodeId| (2 * leads(from) - 1) * weight(to) > (2 * leads(to) + 1) * weight(from);
-        let to = replicas.iter().filter(gains).min_by_key(|to| leads(to) * 1000 / weight(to))?;
-        Some((*shard, *to))
-    })
+/// Nodes in an error: `node 1, 2`.
+fn names(nodes: &BTreeSet<NodeId>) -> String {
+    let ids: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+    if ids.is_empty() { "none".to_owned() } else { format!("node {}", ids.join(", ")) }
 }
 
 #[cfg(test)]

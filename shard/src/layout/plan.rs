@@ -2,50 +2,77 @@
 //!
 //! - [`balance`]: the ring's own placement, for an operator who asks for it.
 //! - [`repair`]: as few moves as give every shard its replicas, for the cluster itself.
+//! - [`even_out`]: leads alone, for the cluster itself, when its nodes bear unlike loads.
 //! - [`to_node`]: one shard to one node, by hand.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::id::{NodeId, ShardId};
-use raft::directory::layout::{MoveRecord, MoveState, same_nodes};
+use raft::directory::layout::{MoveRecord, same_nodes};
 use raft::directory::records::{NodeRecord, PlacementRecord};
 
-use super::{REPLICAS, Ring, deal_leads};
+use super::deal::{self, deal};
+use super::load::Loads;
+use super::{REPLICAS, Ring};
 
 /// Moves to where the ring of these nodes wants the shards. A shard that has to leave several of its nodes does so one
 /// by one, so that whatever it is made of is on a quorum of its old replicas throughout.
-pub fn balance(present: &[&PlacementRecord], nodes: &[NodeRecord]) -> Vec<MoveRecord> {
+pub fn balance(present: &[&PlacementRecord], nodes: &[NodeRecord], loads: &Loads) -> Vec<MoveRecord> {
     let ring = Ring::of(nodes);
-    moves(present, nodes, |place| {
+    moves(present, nodes, loads, |place| {
         let wanted = ring.replicas(place.shard);
         if same_nodes(&wanted, &place.replicas) { place.replicas.clone() } else { wanted }
     })
 }
 
 /// Moves of those shards alone that have replicas on nodes that hold none any more, or fewer replicas than they could.
-/// Leads move only where that is so.
-pub fn repair(present: &[&PlacementRecord], nodes: &[NodeRecord]) -> Vec<MoveRecord> {
-    let holds = |id: &NodeId| nodes.iter().any(|node| node.id == *id);
-    let full = REPLICAS.min(nodes.len());
-    let is_whole = |place: &PlacementRecord| place.replicas.len() >= full && place.replicas.iter().all(holds);
-    if nodes.is_empty() || present.iter().all(|place| is_whole(place)) {
+/// Leads move only where that is so. Nodes that are `away` get replicas only where there is no other to get them.
+pub fn repair(
+    present: &[&PlacementRecord],
+    nodes: &[NodeRecord],
+    away: &BTreeSet<NodeId>,
+    loads: &Loads,
+) -> Vec<MoveRecord> {
+    if nodes.is_empty() || present.iter().all(|place| is_whole(place, nodes)) {
         return Vec::new();
     }
     let ring = Ring::of(nodes);
-    moves(present, nodes, |place| {
-        if is_whole(place) {
+    moves(present, nodes, loads, |place| {
+        if is_whole(place, nodes) {
             return place.replicas.clone();
         }
+        let holds = |id: &NodeId| nodes.iter().any(|node| node.id == *id);
         let held: Vec<NodeId> = place.replicas.iter().copied().filter(holds).collect();
-        ring.replicas_beside(place.shard, &held)
+        let beside = ring.replicas_beside(place.shard, &held, away);
+        let is_full = beside.len() >= REPLICAS.min(nodes.len());
+        if is_full { beside } else { ring.replicas_beside(place.shard, &held, &BTreeSet::new()) }
     })
+}
+
+/// Whether a shard has as many replicas as it could, and all of them on nodes that hold any.
+pub fn is_whole(place: &PlacementRecord, nodes: &[NodeRecord]) -> bool {
+    let holds = |id: &NodeId| nodes.iter().any(|node| node.id == *id);
+    place.replicas.len() >= REPLICAS.min(nodes.len()) && place.replicas.iter().all(holds)
+}
+
+/// Moves of leads alone, at most so many, that even out what the nodes bear.
+pub fn even_out(present: &[&PlacementRecord], nodes: &[NodeRecord], loads: &Loads, most: usize) -> Vec<MoveRecord> {
+    let placed: Vec<(ShardId, Vec<NodeId>)> =
+        present.iter().map(|place| (place.shard, place.replicas.clone())).collect();
+    let leaders = present.iter().map(|place| (place.shard, place.leader)).collect();
+    let leads = deal::even_out(&placed, &leaders, nodes, loads, most);
+    let led_elsewhere = |place: &&PlacementRecord| {
+        let leader = leads.get(&place.shard).copied().filter(|leader| *leader != place.leader)?;
+        Some(MoveRecord::waiting(place, place.replicas.clone(), leader))
+    };
+    present.iter().filter_map(led_elsewhere).collect()
 }
 
 /// Where a shard should go instead when it was to go to nodes that hold no replicas any more.
 pub fn elsewhere(place: &PlacementRecord, nodes: &[NodeRecord]) -> Option<(Vec<NodeId>, NodeId)> {
     let held: Vec<NodeId> =
         place.replicas.iter().copied().filter(|id| nodes.iter().any(|node| node.id == *id)).collect();
-    let to = Ring::of(nodes).replicas_beside(place.shard, &held);
+    let to = Ring::of(nodes).replicas_beside(place.shard, &held, &BTreeSet::new());
     let leader = Some(place.leader).filter(|leader| to.contains(leader)).or(to.first().copied())?;
     Some((to, leader))
 }
@@ -63,17 +90,18 @@ pub fn to_node(place: &PlacementRecord, node: NodeId, nodes: &[NodeRecord]) -> O
         }
         to.push(node);
     }
-    Some(waiting(place, to, node))
+    Some(MoveRecord::waiting(place, to, node))
 }
 
 fn moves(
     present: &[&PlacementRecord],
     nodes: &[NodeRecord],
+    loads: &Loads,
     wanted: impl Fn(&PlacementRecord) -> Vec<NodeId>,
 ) -> Vec<MoveRecord> {
     let placed: Vec<(ShardId, Vec<NodeId>)> = present.iter().map(|place| (place.shard, wanted(place))).collect();
     let leaders: BTreeMap<ShardId, NodeId> = present.iter().map(|place| (place.shard, place.leader)).collect();
-    let leads = deal_leads(&placed, &leaders, nodes);
+    let leads = deal(&placed, &leaders, nodes, loads);
     let mut moves = Vec::new();
     for (place, (shard, to)) in present.iter().zip(&placed) {
         let Some(leader) = leads.get(shard).copied() else { continue };
@@ -99,32 +127,18 @@ fn steps(place: &PlacementRecord, to: &[NodeId], leader: NodeId) -> Vec<MoveReco
             continue;
         }
         let lead = [leader, at.leader].into_iter().find(|node| next.contains(node)).unwrap_or(next[0]);
-        steps.push(waiting(&at, next.clone(), lead));
+        steps.push(MoveRecord::waiting(&at, next.clone(), lead));
         (at.replicas, at.leader) = (next, lead);
     }
     let rest: Vec<NodeId> = at.replicas.iter().copied().chain(coming).collect();
     if !same_nodes(&rest, &at.replicas) || at.leader != leader {
-        steps.push(waiting(&at, rest, leader));
+        steps.push(MoveRecord::waiting(&at, rest, leader));
     }
     steps
 }
 
-fn waiting(place: &PlacementRecord, to: Vec<NodeId>, leader: NodeId) -> MoveRecord {
-    MoveRecord {
-        shard: place.shard,
-        from: place.replicas.clone(),
-        to,
-        leader,
-        state: MoveState::Waiting,
-        began_at: None,
-        ended_at: None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use proptest::prelude::*;
 
     use super::super::{place, tests::node};
@@ -158,8 +172,8 @@ mod tests {
         for count in 1..=6 {
             let nodes = nodes(1..=count);
             let placed = place(16, &nodes);
-            assert_eq!(repair(&refs(&placed), &nodes), []);
-            assert_eq!(balance(&refs(&placed), &nodes), []);
+            assert_eq!(repair(&refs(&placed), &nodes, &BTreeSet::new(), &Loads::default()), []);
+            assert_eq!(balance(&refs(&placed), &nodes, &Loads::default()), []);
         }
     }
 
@@ -168,14 +182,18 @@ mod tests {
         let mut placed = place(16, &nodes([1]));
         for count in 2..=3 {
             let nodes = nodes(1..=count);
-            placed = after(&placed, &repair(&refs(&placed), &nodes));
+            placed = after(&placed, &repair(&refs(&placed), &nodes, &BTreeSet::new(), &Loads::default()));
             assert!(placed.iter().all(|place| place.replicas.len() as u64 == count));
             for id in 1..=count {
                 let leads = placed.iter().filter(|place| place.leader == id).count() as u64;
                 assert!((16 / count..=16_u64.div_ceil(count)).contains(&leads), "{leads} leads at {id} of {count}");
             }
         }
-        assert_eq!(repair(&refs(&placed), &nodes(1..=4)), [], "a fourth node waits for its operator");
+        assert_eq!(
+            repair(&refs(&placed), &nodes(1..=4), &BTreeSet::new(), &Loads::default()),
+            [],
+            "a fourth node waits for its operator"
+        );
     }
 
     #[test]
@@ -183,11 +201,22 @@ mod tests {
         let all = nodes(1..=4);
         let placed = place(16, &all);
         let rest = nodes([1, 2, 4]);
-        let moves = repair(&refs(&placed), &rest);
+        let moves = repair(&refs(&placed), &rest, &BTreeSet::new(), &Loads::default());
         let gone = placed.iter().filter(|place| place.replicas.contains(&3)).count();
         assert_eq!(replicas_moved(&moves), gone);
         let moved = after(&placed, &moves);
         assert!(moved.iter().all(|place| place.replicas.len() == 3 && !place.replicas.contains(&3)));
+    }
+
+    #[test]
+    fn a_node_that_is_away_gets_replicas_only_where_there_is_no_other() {
+        let placed = place(16, &nodes(1..=5));
+        let away = BTreeSet::from([3]);
+        let gets = |moves: &[MoveRecord]| moves.iter().any(|each| each.to.contains(&3) && !each.from.contains(&3));
+        let others = repair(&refs(&placed), &nodes([1, 2, 3, 4]), &away, &Loads::default());
+        assert!(!others.is_empty() && !gets(&others), "{others:?}");
+        let none = repair(&refs(&placed), &nodes([1, 2, 3]), &away, &Loads::default());
+        assert!(gets(&none), "{none:?}");
     }
 
     #[test]
@@ -206,10 +235,12 @@ mod tests {
         fn any_change_of_nodes_ends_at_the_ring_and_moves_no_more_than_it_wants(
             before in proptest::collection::btree_set(1_u64..9, 1..7),
             now in proptest::collection::btree_set(1_u64..9, 1..7),
+            traffic in proptest::collection::vec(0_u64..20_000, 0..16),
         ) {
             let placed = place(16, &nodes(before));
             let now: Vec<NodeRecord> = nodes(now);
-            let moves = balance(&refs(&placed), &now);
+            let loads = Loads::of_traffic((1..).zip(traffic));
+            let moves = balance(&refs(&placed), &now, &loads);
             let moved = after(&placed, &moves);
             let ring = place(16, &now);
             let mut least = 0;
@@ -225,7 +256,7 @@ mod tests {
                 prop_assert!(!each.to.is_empty() && each.to.contains(&each.leader));
                 prop_assert!(each.from.iter().filter(|node| !each.to.contains(node)).count() <= 1);
             }
-            prop_assert_eq!(balance(&refs(&moved), &now), []);
+            prop_assert_eq!(balance(&refs(&moved), &now, &loads), []);
         }
     }
 }

@@ -1,11 +1,12 @@
-//! Whether a node can be removed without a group losing its quorum.
+//! Whether a node can be removed without a group losing its quorum, and what is left then.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::id::{NodeId, ShardId};
 use raft::directory::records::{NodeRecord, PlacementRecord};
 
-use super::plan;
+use super::load::Loads;
+use super::{REPLICAS, names, plan};
 
 /// What would go wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -18,34 +19,62 @@ pub enum Risk {
          first"
     )]
     WouldLoseQuorum { group: String, voters: String, alive: String },
+    /// The removal would wait for it, however long that takes.
+    #[error("{group} would be given a replica on {away}, which does not answer; start it, or remove it first")]
+    WouldWait { group: String, away: String },
 }
 
-/// Judges the removal of `node`, with the nodes that `alive` answer now.
+/// What stands when a node has gone and all that it held lies elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rest {
+    pub nodes: usize,
+    /// Those of them that do not answer.
+    pub away: BTreeSet<NodeId>,
+    /// Whether any one of those that answer could be lost then.
+    pub can_lose_a_node: bool,
+}
+
+/// Judges the removal of `node`, with the nodes that are `alive`, which answer now.
 ///
 /// # Errors
-/// The first group that would stand without a quorum, or stands so already.
+/// The first group that would stand without a quorum, or stands so already, or would wait for a node that is away.
 pub fn judge(
     node: NodeId,
     placement: &[&PlacementRecord],
     directory_voters: &BTreeSet<NodeId>,
     nodes: &[NodeRecord],
     alive: &BTreeSet<NodeId>,
-) -> Result<(), Risk> {
+) -> Result<Rest, Risk> {
     let rest: Vec<NodeRecord> = nodes.iter().filter(|other| other.id != node).cloned().collect();
+    let away: BTreeSet<NodeId> = rest.iter().map(|other| other.id).filter(|id| !alive.contains(id)).collect();
     let mut wanted: BTreeMap<ShardId, Vec<NodeId>> =
         placement.iter().map(|place| (place.shard, place.replicas.clone())).collect();
-    wanted.extend(plan::repair(placement, &rest).into_iter().map(|each| (each.shard, each.to)));
-    for place in placement.iter().filter(|place| place.replicas.contains(&node)) {
+    let moves = plan::repair(placement, &rest, &away, &Loads::default());
+    wanted.extend(moves.into_iter().map(|each| (each.shard, each.to)));
+    let mut survives = true;
+    for place in placement {
         let group = format!("shard {}", place.shard);
+        let before: BTreeSet<NodeId> = place.replicas.iter().copied().collect();
         let after: BTreeSet<NodeId> = wanted.get(&place.shard).into_iter().flatten().copied().collect();
-        check(&group, &place.replicas.iter().copied().collect(), &after, alive)?;
+        survives &= survives_a_loss(&after, alive);
+        if !before.contains(&node) {
+            continue;
+        }
+        check(&group, &before, &after, alive)?;
+        let waits_for = &(&after - &before) & &away;
+        if !waits_for.is_empty() {
+            return Err(Risk::WouldWait { group, away: names(&waits_for) });
+        }
     }
+    let mut after: BTreeSet<NodeId> = directory_voters.iter().copied().filter(|voter| *voter != node).collect();
     if directory_voters.contains(&node) {
-        let after: BTreeSet<NodeId> = directory_voters.iter().copied().filter(|voter| *voter != node).collect();
-        // Another node may take its place as a voter, but only if it answers.
         check("the directory", directory_voters, &after, alive)?;
     }
-    Ok(())
+    // Another node takes its place as a voter, but only if it answers.
+    let successors = rest.iter().map(|other| other.id).filter(|id| alive.contains(id) && !after.contains(id));
+    let successors: Vec<NodeId> = successors.take(REPLICAS.saturating_sub(after.len())).collect();
+    after.extend(successors);
+    Ok(Rest { nodes: rest.len(), away, can_lose_a_node: survives && survives_a_loss(&after, alive) })
 }
 
 fn check(
@@ -64,13 +93,13 @@ fn check(
     Ok(())
 }
 
-fn has_quorum(voters: &BTreeSet<NodeId>, alive: &BTreeSet<NodeId>) -> bool {
+pub(super) fn has_quorum(voters: &BTreeSet<NodeId>, alive: &BTreeSet<NodeId>) -> bool {
     (voters & alive).len() > voters.len() / 2
 }
 
-fn names(nodes: &BTreeSet<NodeId>) -> String {
-    let ids: Vec<String> = nodes.iter().map(ToString::to_string).collect();
-    if ids.is_empty() { "none".to_owned() } else { format!("node {}", ids.join(", ")) }
+/// Whether a quorum answers without any one of those that do.
+fn survives_a_loss(voters: &BTreeSet<NodeId>, alive: &BTreeSet<NodeId>) -> bool {
+    (voters & alive).len() > voters.len() / 2 + 1
 }
 
 #[cfg(test)]
@@ -78,7 +107,7 @@ mod tests {
     use super::super::{place, tests::node};
     use super::*;
 
-    fn judged(nodes: u64, alive: &[NodeId], removed: NodeId) -> Result<(), Risk> {
+    fn judged(nodes: u64, alive: &[NodeId], removed: NodeId) -> Result<Rest, Risk> {
         let nodes: Vec<NodeRecord> = (1..=nodes).map(|id| node(id, "a", 1)).collect();
         let placed = place(16, &nodes);
         let voters = nodes.iter().map(|node| node.id).take(3).collect();
@@ -88,10 +117,22 @@ mod tests {
 
     #[test]
     fn a_dead_node_and_a_live_one_can_go_while_the_others_are_well() {
-        assert_eq!(judged(3, &[1, 2], 3), Ok(()));
-        assert_eq!(judged(3, &[1, 2, 3], 3), Ok(()));
-        assert_eq!(judged(4, &[1, 2, 3, 4], 4), Ok(()));
-        assert_eq!(judged(2, &[1, 2], 2), Ok(()));
+        let rest = |nodes, can_lose_a_node| Ok(Rest { nodes, away: BTreeSet::new(), can_lose_a_node });
+        assert_eq!(judged(3, &[1, 2], 3), rest(2, false), "two cannot lose one");
+        assert_eq!(judged(3, &[1, 2, 3], 3), rest(2, false));
+        assert_eq!(judged(4, &[1, 2, 3, 4], 4), rest(3, true));
+        assert_eq!(judged(4, &[1, 2, 3], 4), rest(3, true), "the dead one goes");
+        assert_eq!(judged(2, &[1, 2], 2), rest(1, false));
+    }
+
+    #[test]
+    fn a_dead_node_takes_no_replicas_of_one_that_goes() {
+        let waits = judged(4, &[1, 2, 4], 4);
+        assert!(matches!(&waits, Err(Risk::WouldWait { away, .. }) if away == "node 3"), "{waits:?}");
+        assert!(waits.is_err_and(|risk| risk.to_string().contains("remove it first")));
+        // With a fifth node there is another one to take them.
+        let rest = judged(5, &[1, 2, 4, 5], 5);
+        assert!(matches!(&rest, Ok(Rest { nodes: 4, away, can_lose_a_node: false }) if away.contains(&3)), "{rest:?}");
     }
 
     #[test]

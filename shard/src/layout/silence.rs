@@ -42,6 +42,11 @@ impl Silence {
         }
     }
 
+    /// Those of which nothing was heard when they were asked last.
+    pub fn silent(&self) -> BTreeSet<NodeId> {
+        self.since.keys().copied().collect()
+    }
+
     /// Those that are taken for dead.
     pub fn dead(&self, now: Instant) -> BTreeSet<NodeId> {
         let silent = self.since.iter().filter(|(_, since)| now.duration_since(**since) >= DEAD_AFTER);
@@ -60,6 +65,7 @@ mod tests {
         silence.note(5, false, now);
         silence.note(4, false, now + DEAD_AFTER / 2);
         silence.note(5, true, now + DEAD_AFTER / 2);
+        assert_eq!(silence.silent(), BTreeSet::from([4]));
         silence.note(5, false, now + DEAD_AFTER / 2);
         assert!(silence.dead(now + DEAD_AFTER / 2).is_empty());
         assert_eq!(silence.dead(now + DEAD_AFTER), BTreeSet::from([4]));

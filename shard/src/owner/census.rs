@@ -24,8 +24,4 @@ impl Census {
     pub fn count(&self, status: Status) -> u64 {
         self.of(status).load(Ordering::Relaxed)
     }
-
-    pub fn clear(&self) {
-        self.0.iter().for_each(|count| count.store(0, Ordering::Relaxed));
-    }
 }

@@ -16,7 +16,7 @@ use model::id::{ChannelId, CustomerId, MediaId, MessageId, RequestId};
 use model::status::{Status, Trigger};
 use model::time::Timestamp;
 use network::driver::{ItemId, Outbound, Session, SessionError, SessionEvent};
-use network::operation::{Operation, Refused};
+use network::operation::Operation;
 use raft::failpoint::{self, Bug, Point};
 use raft::machine::View;
 use tokio::sync::{mpsc, oneshot};
@@ -368,9 +368,7 @@ impl Channel {
                 SessionEvent::Accepted { id, at, recipients } => {
                     self.settle_accepted(&mut turn, &id, at, recipients);
                 }
-                SessionEvent::Refused { id, code, text } => {
-                    self.settle_refused(&mut turn, &id, Refused { code, text });
-                }
+                SessionEvent::Refused { id, refused } => self.settle_refused(&mut turn, &id, *refused),
                 SessionEvent::Inbound(item) => self.take_or_hold(&mut turn, *item),
                 other => {
                     // What came before it takes effect before it.

@@ -40,8 +40,12 @@ const BARRIER_PATIENCE: Duration = Duration::from_secs(5);
 const PLACE_CHECK: Duration = Duration::from_secs(1);
 const SETTLED_CHECKS: u32 = 5;
 
-/// How long a lead that should move stays for the sake of a pairing: as long as one can take.
-const PAIRING_PATIENCE: Duration = Duration::from_secs(180);
+/// How long a lead that should move stays for the sake of a pairing, as long as one can take, and while the wanted node warms
+/// up.
+const HOLD_PATIENCE: Duration = Duration::from_secs(180);
+
+/// How long the wanted node may take to say how it is.
+const VITALS_PATIENCE: Duration = Duration::from_millis(250);
 
 /// How long a hand-over may take in all.
 const HAND_OVER_PATIENCE: Duration = Duration::from_secs(5);
@@ -99,8 +103,9 @@ impl Hosting {
     async fn own(&self, epoch: Epoch, leadership: &mut tokio::sync::watch::Receiver<raft::group::Leadership>) {
         let began = Instant::now();
         let Some(owner) = self.begin(epoch).await else { return };
-        self.owners.live.write().insert(self.shard, owner.clone());
+        // Before any call can reach it: one would start a task for its channel, and the claim a second one beside it.
         let claimed = owner.claim_channels();
+        self.owners.live.write().insert(self.shard, owner.clone());
         metrics::histogram!("gateway_failover_seconds").record(began.elapsed().as_secs_f64());
         tracing::info!(shard = self.shard, epoch, claimed, "this node owns the shard");
         for upkeep in [
@@ -173,6 +178,7 @@ impl Hosting {
             node: self.context.clone(),
             shard: self.shard,
             epoch,
+            since: Instant::now(),
             fence,
             group: self.group.clone(),
             reader: self.group.reader(),
@@ -235,16 +241,30 @@ async fn keep_lead_placed(owner: Arc<Owner>) {
         if seen_ready >= SETTLED_CHECKS || (at_once && seen_ready > 0) {
             // Somebody may be looking at a code that the next owner would not know.
             let held = *held_since.get_or_insert_with(Instant::now);
-            if !at_once && owner.census.count(Status::Qr) > 0 && held.elapsed() < PAIRING_PATIENCE {
+            if !at_once && owner.census.count(Status::Qr) > 0 && held.elapsed() < HOLD_PATIENCE {
                 continue;
             }
-            // One after the other: a node that has just come back warms up, and callers wait for one shard at a time.
+            // One after the other: callers wait for one shard at a time.
             let Ok(_turn) = owner.node.handing_over.acquire().await else { return };
+            if !at_once && !takes_one_more(&owner, target, held.elapsed() >= HOLD_PATIENCE).await {
+                continue;
+            }
             seen_ready = 0;
             held_since = None;
+            if !at_once {
+                tracing::info!(shard = owner.shard, target, "the lead goes where it should be");
+            }
             hand_over_lead(&owner, target).await;
         }
     }
+}
+
+/// Whether a node that should lead may be given a lead now. One that has just come back has nothing in its memory and may have
+/// to log in thousands of channels: it gets its leads a few at a time, from all nodes together, each when it has warmed up
+/// from the one before. A node that is never done with that (`waited_enough`) gets them all the same.
+async fn takes_one_more(owner: &Owner, target: NodeId, waited_enough: bool) -> bool {
+    let vitals = owner.node.router.vitals_of(target, Instant::now() + VITALS_PATIENCE).await;
+    vitals.is_some_and(|vitals| vitals.ready && (!vitals.warming_up || waited_enough))
 }
 
 /// Who should lead a shard that this node leads.
@@ -263,6 +283,10 @@ async fn wished_leader(owner: &Owner) -> Option<Wish> {
         (place, able, leads(&own))
     });
     let place = place?;
+    if !own_leads && place.replicas.contains(&own) && !owner.node.router.is_drained_of_callers() {
+        // Balancers have to hear first that this node takes no more.
+        return None;
+    }
     let must_go = !place.replicas.contains(&own) || !own_leads;
     let wanted = Some(place.leader).filter(|leader| able.contains(leader));
     if !must_go && wanted.is_none_or(|wanted| wanted == own) {
@@ -290,7 +314,8 @@ pub async fn hand_over_lead(owner: &Arc<Owner>, target: NodeId) {
         && !owner.lost.is_cancelled()
     {
         tracing::warn!(shard = owner.shard, target, %error, "the lead was not taken");
-        owner.keep();
+        // The ownership begins anew, once all that belonged to this one has ended.
+        owner.lost.cancel();
     }
 }
 

@@ -9,7 +9,6 @@ use model::payload::{ChannelConnected, ChannelDisconnected, ChannelStatus, Paylo
 use model::status::{self, Move as Step, OnPairing, Reason, Refusal, Status, Trigger};
 use model::time::Timestamp;
 use network::driver::{EndReason, Identity, OpenError, OpenSession, Purpose, SessionEvent};
-use network::operation::Refused;
 use raft::machine::View;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
@@ -243,9 +242,7 @@ impl Channel {
         while let Ok(event) = running.events.try_recv() {
             match event {
                 SessionEvent::Accepted { id, at, recipients } => self.settle_accepted(&mut turn, &id, at, recipients),
-                SessionEvent::Refused { id, code, text } => {
-                    self.settle_refused(&mut turn, &id, Refused { code, text });
-                }
+                SessionEvent::Refused { id, refused } => self.settle_refused(&mut turn, &id, *refused),
                 // What came in and was not acknowledged comes again.
                 _ => {}
             }
@@ -362,7 +359,7 @@ impl Channel {
     pub async fn session_event(&mut self, event: SessionEvent) -> Result<(), Lost> {
         match event {
             SessionEvent::Qr { raw, expires_at, sequence } => {
-                let code = crate::call::QrCode { raw, expires_at, sequence };
+                let code = crate::call::QrCode { raw: raw.into(), expires_at, sequence };
                 for waiter in self.qr_waiters.drain(..) {
                     let _ = waiter.send(code.clone());
                 }
@@ -373,7 +370,7 @@ impl Channel {
             SessionEvent::Paired(identity) => {
                 self.row.credentials = true;
                 self.forget_sync().await?;
-                let extra = Extra { identity: Some(identity), ..Extra::default() };
+                let extra = Extra { identity: Some(*identity), ..Extra::default() };
                 let _ = self.go(Trigger::Paired, Some(extra)).await?;
                 if let Some(running) = &mut self.running {
                     running.opened_at = Instant::now();
@@ -387,7 +384,7 @@ impl Channel {
                 if let Some(running) = &mut self.running {
                     running.logged_in = true;
                 }
-                let extra = Extra { identity: Some(identity), ..Extra::default() };
+                let extra = Extra { identity: Some(*identity), ..Extra::default() };
                 let _ = self.go(Trigger::LoginOk, Some(extra)).await?;
                 self.show_settled_presence().await;
                 self.take_up_downloads();
@@ -395,7 +392,7 @@ impl Channel {
             }
             SessionEvent::Ended(reason) => self.session_ended(reason).await?,
             // Taken in turns by the caller.
-            SessionEvent::Operated { id, result } => self.operated(id, result).await?,
+            SessionEvent::Operated { id, result } => self.operated(id, *result).await?,
             SessionEvent::Accepted { .. } | SessionEvent::Refused { .. } | SessionEvent::Inbound(_) => {}
         }
         Ok(())

@@ -88,7 +88,7 @@ pub struct NodeContext {
     pub network: Arc<dyn Network>,
     pub secrets: Arc<Secrets>,
     pub suffixes: Suffixes,
-    pub pacer: Pacer,
+    pub pacer: Arc<Pacer>,
     pub slots: Arc<Slots>,
     pub deliveries: Deliveries,
     pub media: Arc<MediaStore>,
@@ -107,6 +107,7 @@ pub struct Owner {
     pub node: Arc<NodeContext>,
     pub shard: ShardId,
     pub epoch: Epoch,
+    pub since: Instant,
     pub fence: Fence,
     pub group: Group,
     pub reader: StateReader,
@@ -285,7 +286,7 @@ impl Owner {
         message: ToChannel,
     ) -> Result<(), NotOwner> {
         let mut message = message;
-        // A task that retires just now gives the message back; the next one takes it.
+        // A task that ends just now gives the message back; the next one takes it.
         for _ in 0..3 {
             if !self.serves() {
                 return Err(NotOwner);
@@ -319,16 +320,16 @@ impl Owner {
         mailbox
     }
 
-    /// Lets an idle channel's task end, unless work came in meanwhile. Holding the lock, nobody can hand out its
-    /// mailbox; one who has it already finds it closed and asks again.
-    fn retire(&self, id: ChannelId, mailbox: &mut mpsc::Receiver<ToChannel>) -> bool {
+    /// Lets an idle channel's task end, unless work came in meanwhile, or may be about to: whoever holds the mailbox can
+    /// still send to this task, and holding the lock, nobody else is given it.
+    fn retire(&self, id: ChannelId, mailbox: &mpsc::Receiver<ToChannel>) -> bool {
         let mut channels = self.channels.lock();
-        if !mailbox.is_empty() {
-            return false;
+        let only_the_map_holds_it = mailbox.sender_strong_count() <= 1;
+        let retires = only_the_map_holds_it && mailbox.is_empty();
+        if retires {
+            channels.remove(&id);
         }
-        mailbox.close();
-        channels.remove(&id);
-        mailbox.is_empty()
+        retires
     }
 
     /// Takes over what an earlier owner left: starts the tasks of the channels that run or should.
@@ -382,13 +383,5 @@ impl Owner {
         if tokio::time::timeout_at(deadline.into(), all).await.is_err() {
             tracing::warn!(shard = self.shard, "not all channels were handed over in time");
         }
-    }
-
-    /// The hand-over came to nothing: serve again.
-    pub(super) fn keep(self: &Arc<Self>) {
-        self.channels.lock().clear();
-        self.census.clear();
-        self.handing_over.store(false, Ordering::Release);
-        self.claim_channels();
     }
 }

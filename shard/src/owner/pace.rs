@@ -29,6 +29,11 @@ impl Pacer {
         *next = booked + self.gap;
         booked.max(now)
     }
+
+    /// How long it takes until all starts that are booked have happened.
+    pub fn backlog(&self) -> Duration {
+        self.next.lock().saturating_duration_since(Instant::now())
+    }
 }
 
 /// The sessions that a node may hold.
@@ -119,7 +124,9 @@ mod tests {
     fn starts_are_spread_after_the_burst() {
         let pacer = Pacer::new(100);
         let now = Instant::now();
+        assert_eq!(pacer.backlog(), Duration::ZERO);
         let last = (0..=200).map(|_| pacer.book()).last().unwrap_or(now);
         assert!(last >= now + Duration::from_millis(1700), "{:?}", last - now);
+        assert!(pacer.backlog() > Duration::from_secs(1), "{:?}", pacer.backlog());
     }
 }

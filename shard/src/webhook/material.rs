@@ -1,6 +1,8 @@
 //! What of an endpoint is sealed and goes with each request to it: its signing secret and its own headers.
 
+use model::id::CustomerId;
 use model::seal::SealError;
+use model::time::Timestamp;
 use model::webhook::StaticHeaders;
 use raft::directory::Directory;
 use raft::directory::records::EndpointRecord;
@@ -9,7 +11,8 @@ use crate::secrets::{Secrets, headers_purpose, secret_purpose};
 
 /// Opened for one attempt, so that a change acts on the next one.
 pub struct Material {
-    pub secret: String,
+    /// One, or two while the operator exchanges the master key and the default secret signs.
+    pub secrets: Vec<String>,
     pub headers: StaticHeaders,
 }
 
@@ -18,6 +21,8 @@ pub struct Material {
 pub enum MaterialError {
     #[error("the customer is gone")]
     NoCustomer,
+    #[error("the cluster is not formed yet")]
+    NotFormed,
     #[error(transparent)]
     Seal(#[from] SealError),
     #[error("what was sealed is not readable")]
@@ -25,21 +30,42 @@ pub enum MaterialError {
 }
 
 impl Material {
+    /// What signs at a time for a URL that belongs to no endpoint, or to one without a secret of its own.
+    ///
+    /// # Errors
+    /// When this node lacks the cluster's master key.
+    pub fn by_default(
+        directory: &Directory,
+        secrets: &Secrets,
+        customer: CustomerId,
+        now: Timestamp,
+    ) -> Result<Self, MaterialError> {
+        let cluster = directory.read(|state| state.cluster.clone()).ok_or(MaterialError::NotFormed)?;
+        Ok(Self { secrets: secrets.default_webhook_secrets(&cluster, customer, now)?, headers: Vec::new() })
+    }
+
+    /// What goes with an attempt that begins at a time.
+    ///
     /// # Errors
     /// When it was sealed under another master key, or is damaged.
-    pub fn open(directory: &Directory, secrets: &Secrets, endpoint: &EndpointRecord) -> Result<Self, MaterialError> {
+    pub fn open(
+        directory: &Directory,
+        secrets: &Secrets,
+        endpoint: &EndpointRecord,
+        now: Timestamp,
+    ) -> Result<Self, MaterialError> {
+        let by_default = || Self::by_default(directory, secrets, endpoint.customer_id, now);
         if endpoint.secret.is_none() && endpoint.sealed_headers.is_none() {
-            let secret = secrets.default_webhook_secret(endpoint.customer_id);
-            return Ok(Self { secret, headers: Vec::new() });
+            return by_default();
         }
         let customer = directory.read(|state| state.customers.get(&endpoint.customer_id).cloned());
         let customer = customer.ok_or(MaterialError::NoCustomer)?;
-        let secret = match &endpoint.secret {
+        let signing = match &endpoint.secret {
             Some(sealed) => {
                 let opened = secrets.open(&customer, &secret_purpose(endpoint.id), sealed)?;
-                String::from_utf8(opened).map_err(|_| MaterialError::Unreadable)?
+                vec![String::from_utf8(opened).map_err(|_| MaterialError::Unreadable)?]
             }
-            None => secrets.default_webhook_secret(endpoint.customer_id),
+            None => by_default()?.secrets,
         };
         let headers = match &endpoint.sealed_headers {
             Some(sealed) => {
@@ -48,6 +74,6 @@ impl Material {
             }
             None => Vec::new(),
         };
-        Ok(Self { secret, headers })
+        Ok(Self { secrets: signing, headers })
     }
 }

@@ -14,15 +14,24 @@ use model::error::{ApiError, ErrorCode};
 use model::id::KeyId;
 use raft::directory::state::DirectoryState;
 use salvo::http::header::AUTHORIZATION;
+use salvo::http::{HeaderName, HeaderValue};
 use subtle::ConstantTimeEq;
 
 use crate::audit::Suspect;
 use crate::caller::Caller;
 use crate::exchange::Exchange;
 use crate::failure;
+use crate::reply::Reply;
+use crate::route::Rules;
 
 /// How long a request waits for a copy of the directory that is fresh enough to judge keys by.
 const REFRESH_PATIENCE: Duration = Duration::from_secs(3);
+
+/// The same for an operator who is answered in any case: longer than an election takes.
+const LOOK_PATIENCE: Duration = Duration::from_millis(1500);
+
+/// Says to an operator that an answer rests on an old copy of the directory.
+const DIRECTORY_OLD: HeaderName = HeaderName::from_static("x-directory-old");
 
 /// The longest session token that is looked at. Those of most issuers have one or two KiB.
 const LONGEST_TOKEN: usize = 8 * 1024;
@@ -140,17 +149,40 @@ pub async fn fresh_directory(exchange: &Exchange) -> Result<(), ApiError> {
     refreshed.map_err(|_| ApiError::auth_backend_unavailable())
 }
 
-/// Authenticates by the operator's token, and sees to it that what the operator reads is not old.
+/// How old that is which an operator's answer rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DirectoryAge {
+    Fresh,
+    /// Nobody confirmed it: a majority of the directory's voters is not there, or not to be reached from here.
+    Old,
+}
+
+impl DirectoryAge {
+    /// Says so in a header, where it is old.
+    pub fn mark(self, reply: Reply) -> Reply {
+        match self {
+            Self::Fresh => reply,
+            Self::Old => reply.with(DIRECTORY_OLD, HeaderValue::from_static("true")),
+        }
+    }
+}
+
+/// Authenticates by the operator's token, and sees to it that what the operator reads is not old, or is known to be.
 ///
 /// # Errors
-/// `auth_missing`, `auth_malformed` or `auth_invalid`; 503 while the directory has no leader.
-pub async fn operator(exchange: &Exchange) -> Result<(), ApiError> {
+/// `auth_missing`, `auth_malformed` or `auth_invalid`; 503 while the directory has no leader, for routes that need one.
+pub async fn operator(exchange: &Exchange, rules: &Rules) -> Result<DirectoryAge, ApiError> {
     check_operator_token(exchange)?;
     let directory = exchange.cluster().directory();
     if directory.is_fresh() {
-        return Ok(());
+        return Ok(DirectoryAge::Fresh);
     }
-    directory.refresh(Instant::now() + REFRESH_PATIENCE).await.map_err(failure::of_update)
+    let patience = if rules.old_directory { LOOK_PATIENCE } else { REFRESH_PATIENCE };
+    match directory.refresh(Instant::now() + patience).await {
+        Ok(()) => Ok(DirectoryAge::Fresh),
+        Err(_) if rules.old_directory => Ok(DirectoryAge::Old),
+        Err(error) => Err(failure::of_update(error)),
+    }
 }
 
 fn check_operator_token(exchange: &Exchange) -> Result<(), ApiError> {

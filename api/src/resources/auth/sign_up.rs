@@ -75,7 +75,7 @@ pub async fn sign_up(exchange: &mut Exchange) -> Outcome {
         timezone: "UTC".to_owned(),
         plan: Plan::default(),
         limits: Limits::default(),
-        data_key: exchange.cluster().secrets().new_data_key(id),
+        data_key: exchange.cluster().new_data_key(id)?,
         created_at: exchange.now,
         deleted_at: None,
     };

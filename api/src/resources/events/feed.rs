@@ -71,10 +71,12 @@ impl Feed {
     /// Lives until the stream has ended and its place is free again.
     pub async fn run(self) {
         metrics::gauge!("gateway_sse_streams").increment(1.0);
+        let mut drains = self.app.cluster.drains();
         let ending = tokio::select! {
             biased;
             () = self.queue.gone() => Ending::Gone,
             () = self.app.event_streams.closing() => Ending::Closing("drain"),
+            Ok(()) = drains.changed() => Ending::Closing("drain"),
             reason = self.right_ends() => Ending::Closing(reason),
             () = tokio::time::sleep(self.app.config.events.max_age) => Ending::Closing("max_age"),
             ending = self.pull() => ending,

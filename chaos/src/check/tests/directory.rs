@@ -1,11 +1,13 @@
 //! I8.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use super::play::{CHANNEL, MAIN, Play, done, made, refused, unknown};
 use super::{breaks, holds};
 use crate::check::Invariant::{I6, I8};
-use crate::check::judge_one;
+use crate::check::{Finding, judge_one};
 use crate::history::{Answer, At, Call, Op, Outcome, Record};
 
 const ID: &str = "x";
@@ -105,6 +107,65 @@ fn an_update_under_way_shows_at_one_node_first_and_stays() {
     assert!(play(2, 3).holds());
     assert_eq!(play(2, 3).notes.len(), 1);
     assert!(!play(2, 2).holds());
+}
+
+/// Reads of two nodes in turn, so far apart, after a rename of which nobody knows whether it came to be.
+fn turns(apart: Duration, reads: &[(u64, &str)]) -> Finding {
+    let mut play = Play::empty();
+    play.call(MAIN, create(), made(ID));
+    play.call(MAIN, rename("1"), unknown());
+    for (node, name) in reads {
+        play.wait(apart);
+        play.call_at(*node, MAIN, read(), named(name));
+    }
+    judge_one(I8, &play.run)
+}
+
+#[test]
+fn nodes_do_not_differ_for_longer_than_a_copy_may_be_old() {
+    let split = turns(Duration::from_secs(15), &[(1, "1"), (2, "0"), (1, "1"), (2, "0")]);
+    assert!(!split.holds(), "{split:?}");
+    assert!(split.violations[0].what.contains("copies"), "{split:?}");
+    // Once is enough.
+    assert!(!turns(Duration::from_secs(3), &[(1, "1"), (2, "0")]).holds());
+    // A copy of the age that it may have.
+    let aged = turns(Duration::from_secs(1), &[(1, "1"), (2, "0"), (2, "1")]);
+    assert!(aged.holds(), "{aged:?}");
+    assert_eq!(aged.notes.len(), 1, "{aged:?}");
+    // It came late.
+    let late = turns(Duration::from_secs(15), &[(1, "0"), (2, "0"), (1, "1"), (2, "1")]);
+    assert!(late.holds() && late.notes.is_empty(), "{late:?}");
+}
+
+#[test]
+fn an_old_copy_excuses_no_read_after_an_update_was_answered() {
+    let mut play = Play::empty();
+    play.call(MAIN, create(), made(ID));
+    play.call(MAIN, rename("1"), done());
+    play.call_at(1, MAIN, read(), named("1"));
+    // Half a second old.
+    play.call_at(2, MAIN, read(), named("0"));
+    assert!(!judge_one(I8, &play.run).holds());
+}
+
+#[test]
+fn many_reads_beside_many_changes_of_unknown_outcome_are_judged_at_once() {
+    let mut play = Play::empty();
+    play.call(MAIN, create(), made(ID));
+    for name in 1..=10 {
+        play.call(MAIN, rename(&name.to_string()), unknown());
+    }
+    for round in 1..=10 {
+        play.wait(Duration::from_secs(3));
+        for node in [1, 2, 3, 1, 2, 3] {
+            play.call_at(node, MAIN, read(), named(&round.to_string()));
+        }
+    }
+    assert!(judge_one(I8, &play.run).holds());
+    // Back to what it was a while ago, at a node that had shown nothing yet.
+    play.wait(Duration::from_secs(3));
+    play.call_at(4, MAIN, read(), named("9"));
+    assert!(!judge_one(I8, &play.run).holds());
 }
 
 /// What a client does to the one object, through which node, when, and whether it hears the answer.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::play::{CHANNEL, HOOK, MAIN, done};
 use super::{breaks, holds};
 use crate::check::Invariant::{I5, I6, I8, I12};
-use crate::history::{Answer, FaultKind, Op, Outcome, Record};
+use crate::history::{Answer, At, FaultKind, Lead, Op, Outcome, Record, Request};
 
 #[test]
 fn a_second_event_for_one_message_is_found() {
@@ -84,6 +84,48 @@ fn a_success_that_was_forgotten_in_a_crash_is_tried_again_and_otherwise_not_for_
         play.fault(FaultKind::Crash);
     });
     breaks(&[I5], |play| again(play, 10));
+}
+
+#[test]
+fn a_success_is_told_again_once_for_want_of_an_answer_and_not_twice() {
+    let again = |play: &mut super::Play, times: u64| {
+        let first = play.last_hook("message.received").clone();
+        for time in 1..=times {
+            let request = Request { at: first.at.plus(Duration::from_secs(5 * time)), ..first.clone() };
+            play.run.records.push(Record::Webhook(request));
+        }
+        first.at
+    };
+    holds(|play| _ = again(play, 1));
+    breaks(&[I5], |play| _ = again(play, 2));
+    // The network is not who delivers.
+    breaks(&[I5], |play| {
+        again(play, 2);
+        play.fault(FaultKind::LoseAcceptances);
+    });
+    // Long over by then.
+    breaks(&[I5], |play| {
+        play.wait(Duration::from_secs(60));
+        play.inbound("much later");
+        let first = again(play, 2);
+        play.fault_within(FaultKind::Crash, At::default(), first.minus(Duration::from_secs(40)));
+    });
+    // The owner's lead went elsewhere, and what it had heard with it.
+    let lead = |at: At, term: u64| {
+        let asked = at.minus(Duration::from_millis(50));
+        Record::Lead(Lead { asked, at, group: 5, leader: Some(2), term })
+    };
+    holds(|play| {
+        let first = again(play, 2);
+        let seen = [first.minus(Duration::from_secs(1)), first.plus(Duration::from_secs(3))];
+        play.run.records.extend([lead(seen[0], 7), lead(seen[1], 8)]);
+    });
+    // Nobody followed it.
+    breaks(&[I5], |play| {
+        let first = again(play, 2);
+        let seen = [first.minus(Duration::from_secs(1)), first.plus(Duration::from_secs(3))];
+        play.run.records.extend([lead(seen[0], 7), lead(seen[1], 7)]);
+    });
 }
 
 #[test]

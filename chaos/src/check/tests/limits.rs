@@ -28,6 +28,7 @@ fn a_new_term_gives_one_burst_and_not_two() {
     let bursts = |count: usize| {
         let mut play = Play::empty();
         play.lead(7);
+        play.wait(Duration::from_secs(1));
         play.draws(12);
         for _ in 1..count {
             play.draws(12);
@@ -43,6 +44,7 @@ fn a_new_term_gives_one_burst_and_not_two() {
 fn a_node_that_the_harness_saw_lead_all_the_time_gives_nothing_more() {
     let mut play = Play::empty();
     play.lead(7);
+    play.wait(Duration::from_secs(1));
     play.draws(12);
     play.draws(12);
     play.lead(7);
@@ -55,6 +57,7 @@ fn an_empty_bucket_gives_one_burst_in_a_fail_over_and_not_two() {
     let after_a_refusal = |admitted: usize| {
         let mut play = Play::empty();
         play.lead(7);
+        play.wait(Duration::from_secs(1));
         play.draws(12);
         // Long enough that a full bucket's burst and what came back since would excuse a second one.
         for _ in 0..20 {
@@ -69,6 +72,33 @@ fn an_empty_bucket_gives_one_burst_in_a_fail_over_and_not_two() {
     };
     assert!(after_a_refusal(10).holds(), "{:?}", after_a_refusal(10));
     assert!(!after_a_refusal(20).holds());
+}
+
+#[test]
+fn a_home_that_has_just_been_deposed_may_answer_once_more() {
+    let mut play = Play::empty();
+    play.lead(7);
+    play.wait(Duration::from_secs(1));
+    play.lead(8);
+    // The first of them at the former home.
+    play.draws(1 + BURST as usize);
+    play.lead(8);
+    assert!(judge_one(I7, &play.run).holds());
+}
+
+#[test]
+fn a_lead_that_moves_before_there_was_a_fault_counts_from_the_first_look() {
+    let moved_to = |term: u64| {
+        let mut play = Play::empty();
+        play.draws(1 + BURST as usize);
+        play.lead(7);
+        play.wait(Duration::from_millis(500));
+        play.draws(BURST as usize);
+        play.lead(term);
+        judge_one(I7, &play.run)
+    };
+    assert!(moved_to(8).holds(), "{:?}", moved_to(8));
+    assert!(!moved_to(7).holds());
 }
 
 /// What a true bucket answers to calls that take effect at some moment between begin and end.

@@ -89,8 +89,10 @@ impl Play {
         play.run.evidence.liveness = Some(Liveness {
             since: play.now,
             bound: Duration::from_secs(30),
-            channels: [(CHANNEL.to_owned(), healed)].into(),
+            channels: [CHANNEL, OTHERS_CHANNEL].map(|channel| (channel.to_owned(), healed)).into(),
+            sending: [CHANNEL, OTHERS_CHANNEL].map(|channel| (channel.to_owned(), healed)).into(),
             nodes: [(1, healed), (2, healed), (3, healed)].into(),
+            ready: [(1, healed), (2, healed), (3, healed)].into(),
         });
         play
     }
@@ -302,9 +304,11 @@ impl Play {
 
     /// A fault that was in force all day.
     pub fn fault(&mut self, kind: FaultKind) {
-        let what = format!("{kind:?}");
-        let fault =
-            Fault { from: At::default(), to: self.now.plus(Duration::from_secs(60)), kind, nodes: Vec::new(), what };
+        self.fault_within(kind, At::default(), self.now.plus(Duration::from_secs(60)));
+    }
+
+    pub fn fault_within(&mut self, kind: FaultKind, from: At, to: At) {
+        let fault = Fault { from, to, kind, nodes: Vec::new(), what: format!("{kind:?}") };
         self.run.records.push(Record::Fault(fault));
     }
 

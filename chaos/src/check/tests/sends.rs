@@ -1,9 +1,11 @@
 //! I1 to I4.
 
+use std::time::Duration;
+
 use super::play::{CHANNEL, MAIN, NUMBER, RECIPIENT, refused, unknown};
 use super::{breaks, holds};
 use crate::check::Invariant::{I1, I2, I3, I4, I5};
-use crate::history::{FaultKind, Op};
+use crate::history::{FaultKind, InboxRow, Op};
 
 #[test]
 fn a_send_that_was_promised_and_never_accepted_is_lost() {
@@ -20,6 +22,89 @@ fn a_send_may_end_failed_where_the_network_refuses_and_nowhere_else() {
     holds(|play| {
         fail(play);
         play.fault(FaultKind::Refuse);
+    });
+}
+
+#[test]
+fn a_refusal_excuses_what_failed_while_it_was_in_force_and_nothing_else() {
+    let fail = |play: &mut super::Play, code: &str| {
+        let message = play.take("refused");
+        let begin = play.calls(|call| call.taken() == Some(&message))[0].begin;
+        play.wait(Duration::from_secs(5));
+        play.hook("message.status", &message);
+        play.last_hook("message.status").status = Some("failed".to_owned());
+        let told = play.last_hook("message.status").at;
+        play.run.evidence.failed.insert(message, code.to_owned());
+        (begin, told)
+    };
+    let moment = Duration::from_millis(1);
+    holds(|play| {
+        let (begin, _) = fail(play, "other");
+        play.fault_within(FaultKind::Refuse, begin.minus(Duration::from_secs(2)), begin.plus(moment));
+    });
+    breaks(&[I1], |play| {
+        let (begin, _) = fail(play, "other");
+        play.fault_within(FaultKind::Refuse, begin.minus(Duration::from_secs(2)), begin.minus(moment));
+    });
+    breaks(&[I1], |play| {
+        let (_, told) = fail(play, "other");
+        play.fault_within(FaultKind::Refuse, told.plus(moment), told.plus(Duration::from_secs(2)));
+    });
+    // Of a failure that nobody was told of, the time is not known.
+    holds(|play| {
+        let (_, told) = fail(play, "other");
+        play.last_hook("message.status").status = Some("delivered".to_owned());
+        play.fault_within(FaultKind::Refuse, told.plus(moment), told.plus(Duration::from_secs(2)));
+    });
+    // What the queue gave up was not refused.
+    breaks(&[I1], |play| {
+        fail(play, "expired_in_queue");
+        play.fault(FaultKind::Refuse);
+    });
+}
+
+#[test]
+fn a_send_goes_from_its_channels_number_to_its_recipient_and_nowhere_else() {
+    breaks(&[I1], |play| play.run.evidence.ledger[0].to = "494@s.example".to_owned());
+    breaks(&[I1], |play| play.run.evidence.ledger[0].from = "777@s.example".to_owned());
+    // The phone of another has it, too, or alone.
+    let stray = |play: &mut super::Play| {
+        let row = play.run.evidence.inboxes[RECIPIENT][0].clone();
+        play.run.evidence.inboxes.insert("494".to_owned(), vec![row]);
+    };
+    breaks(&[I2], stray);
+    breaks(&[I1, I2], |play| {
+        stray(play);
+        play.run.evidence.inboxes.get_mut(RECIPIENT).expect("it got something").remove(0);
+    });
+    breaks(&[I1, I2], |play| {
+        play.run.evidence.inboxes.get_mut(RECIPIENT).expect("it got something")[0].from = "493@s.example".to_owned();
+    });
+}
+
+#[test]
+fn a_send_reaches_its_recipient_and_whole() {
+    breaks(&[I1], |play| {
+        play.run.evidence.inboxes.get_mut(RECIPIENT).expect("it got something").remove(0);
+    });
+    breaks(&[I1], |play| {
+        play.run.evidence.inboxes.get_mut(RECIPIENT).expect("it got something")[2].text = "thr".to_owned();
+    });
+}
+
+#[test]
+fn what_no_client_sent_has_no_effect() {
+    breaks(&[I2], |play| play.accept("sent by nobody", "an id"));
+    // Also where it went to somebody whose phone nobody looked at.
+    breaks(&[I2], |play| {
+        play.accept("sent by nobody", "an id");
+        play.run.evidence.inboxes.get_mut(RECIPIENT).expect("it got something").pop();
+        play.run.evidence.ledger.last_mut().expect("it has rows").to = "494@s.example".to_owned();
+    });
+    // What phones write to each other is not the gateway's.
+    holds(|play| {
+        let row = InboxRow { id: "b".to_owned(), from: "777@s.example".to_owned(), text: "hi".to_owned(), copies: 1 };
+        play.run.evidence.inboxes.get_mut(RECIPIENT).expect("it got something").push(row);
     });
 }
 
@@ -84,7 +169,7 @@ fn raw_copies_need_a_login_or_a_silence_of_the_network() {
     });
     holds(|play| {
         again(play);
-        play.wait(std::time::Duration::from_secs(20));
+        play.wait(Duration::from_secs(20));
         play.send("later");
         play.fault(FaultKind::LoseAcceptances);
     });
@@ -95,6 +180,39 @@ fn an_older_epoch_after_a_newer_one_is_no_owner() {
     breaks(&[I3], |play| {
         play.login(2, 6);
         play.login(1, 5);
+    });
+}
+
+#[test]
+fn a_late_write_that_the_network_accepts_is_found() {
+    // The owner of epoch 5 has been followed by that of epoch 6, and a send of it is accepted all the same.
+    let follow = |play: &mut super::Play, epochs: [(u64, u64); 2]| {
+        play.login(2, 6);
+        let (first, second) = (play.send("from the one"), play.send("from the other"));
+        for (message, (node, epoch)) in [first, second].iter().zip(epochs) {
+            let rows = &mut play.run.evidence.ledger;
+            let row = rows.iter_mut().find(|row| row.id == *message).expect("it was accepted");
+            (row.node, row.epoch) = (node, epoch);
+        }
+    };
+    // What had reached the network before the new owner came is judged first.
+    holds(|play| follow(play, [(1, 5), (2, 6)]));
+    breaks(&[I3], |play| follow(play, [(2, 6), (1, 5)]));
+    // One of an epoch that nobody logged in with, and of a node that did so with another.
+    breaks(&[I3], |play| follow(play, [(2, 6), (2, 7)]));
+    breaks(&[I3], |play| follow(play, [(2, 6), (3, 6)]));
+}
+
+#[test]
+fn nobody_writes_to_a_session_that_it_has_ended_itself() {
+    let late = |play: &mut super::Play| play.run.evidence.stats.late_writes = 3;
+    breaks(&[I3], late);
+    // It could not know that the network had let another take over.
+    holds(|play| {
+        late(play);
+        play.login(2, 6);
+        play.run.evidence.logins.get_mut(NUMBER).expect("it logged in")[0].end = Some("fenced".to_owned());
+        play.fault(FaultKind::Pause);
     });
 }
 
@@ -113,7 +231,7 @@ fn sessions_of_one_channel_do_not_overlap() {
     breaks(&[I3], |play| {
         play.login(2, 6);
         let rows = play.run.evidence.logins.get_mut(NUMBER).expect("it logged in");
-        rows[0].ended_at = rows[0].ended_at.map(|at| at.plus(std::time::Duration::from_millis(5)));
+        rows[0].ended_at = rows[0].ended_at.map(|at| at.plus(Duration::from_millis(5)));
     });
 }
 

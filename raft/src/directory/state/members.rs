@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use model::format::Format;
 use model::id::NodeId;
 use model::time::Timestamp;
 
@@ -26,6 +27,7 @@ impl DirectoryState {
         self.cluster.as_ref().ok_or(Rejection::NotFormed)?;
         let reply = match command {
             MemberCommand::KeepAuthority(authority) => {
+                self.is_under_master(&authority.key.wrapped_by)?;
                 if self.authority.is_none() {
                     self.put_authority(*authority, store);
                 }
@@ -67,6 +69,7 @@ impl DirectoryState {
                 return Err(Rejection::ForeignStorage { node: node.id, known: known.storage_id });
             }
             Some(known) => {
+                self.may_be_reached_at(known, &node.peer)?;
                 let state = if known.state == NodeState::Joining { NodeState::Active } else { known.state };
                 // The weight that an operator gave by hand holds until its file says another.
                 let weight = if known.configured_weight == node.weight { known.weight } else { node.weight };
@@ -90,8 +93,9 @@ impl DirectoryState {
         match token.used_by {
             // Its answer was lost on the way.
             Some(user) if user == node.storage_id => {
-                let known = self.nodes.values().find(|known| known.storage_id == user);
-                return known.map(|known| (**known).clone()).ok_or(Rejection::TokenUsed);
+                let known = self.nodes.values().find(|known| known.storage_id == user).ok_or(Rejection::TokenUsed)?;
+                self.may_be_reached_at(known, &node.peer)?;
+                return Ok((**known).clone());
             }
             Some(_) => return Err(Rejection::TokenUsed),
             None if token.expires_at <= at => return Err(Rejection::TokenExpired(token.expires_at)),
@@ -100,15 +104,25 @@ impl DirectoryState {
         if self.nodes.len() >= MAX_NODES as usize {
             return Err(Rejection::NodeLimit { limit: MAX_NODES });
         }
-        if let Some(other) = self.nodes.values().find(|known| known.peer == node.peer) {
-            return Err(Rejection::AddressTaken { node: other.id, address: node.peer });
-        }
+        self.is_free(&node.peer)?;
         let id = self.next_node_id();
         let configured_weight = node.weight;
         let node = NodeRecord { id, state: NodeState::Joining, registered_at: at, configured_weight, ..node };
         self.put_node(node.clone(), store);
         self.put_token(JoinToken { used_by: Some(node.storage_id), ..(*token).clone() }, at, store);
         Ok(node)
+    }
+
+    fn is_free(&self, address: &str) -> Result<(), Rejection> {
+        let other = self.nodes.values().find(|known| known.peer == address);
+        other.map_or(Ok(()), |other| Err(Rejection::AddressTaken { node: other.id, address: address.to_owned() }))
+    }
+
+    /// Whether a member may give another address than it had: not that of another, whose messages it would get. Release
+    /// 0.1.0 does not ask, so that nobody does before the second format.
+    fn may_be_reached_at(&self, known: &NodeRecord, address: &str) -> Result<(), Rejection> {
+        let asks = self.cluster.as_ref().is_some_and(|cluster| cluster.format >= Format::SECOND);
+        if asks && known.peer != address { self.is_free(address) } else { Ok(()) }
     }
 
     /// Above every id that was ever given.
@@ -147,7 +161,7 @@ impl DirectoryState {
         Ok(Reply::Done)
     }
 
-    fn put_authority(&mut self, authority: AuthorityRecord, store: &mut dyn State) {
+    pub(super) fn put_authority(&mut self, authority: AuthorityRecord, store: &mut dyn State) {
         store.put(&keys::authority(), &encode(&authority));
         self.authority = Some(Arc::new(authority));
     }

@@ -37,7 +37,9 @@ impl DirectoryState {
         left -= self.forget_channels(id, left, store, changes);
         if left > 0 {
             store.delete(&keys::CUSTOMERS.key(id.as_bytes()));
-            self.customers.remove(&id);
+            if let Some(former) = self.customers.remove(&id) {
+                self.forget_data_key(&former);
+            }
             changes.push(Change::Customer(id));
         }
         Ok(Reply::Trimmed { more: left == 0 })

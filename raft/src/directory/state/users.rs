@@ -160,6 +160,7 @@ impl DirectoryState {
     ) -> Result<Reply, Rejection> {
         match command {
             UserCommand::SignUp { customer, key, user, session } => {
+                self.is_under_master(&customer.data_key)?;
                 self.require_free(&user.email)?;
                 changes.extend([Change::Customer(customer.id), Change::Key(key.id), Change::Session(session.id)]);
                 self.put_customer((*customer).clone(), store);

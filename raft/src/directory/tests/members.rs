@@ -31,11 +31,11 @@ fn place(shard: u16, replicas: &[NodeId]) -> PlacementRecord {
 }
 
 /// A cluster of one node with two shards.
-fn formed() -> Rig {
+pub fn formed() -> Rig {
     let mut rig = Rig::new();
     rig.run(Command::RegisterNode(node(1))).unwrap();
     let key = model::seal::DataKey::new([1; 32]);
-    let master = model::seal::MasterKey::new([2; 32]);
+    let master = model::seal::MasterKey::new([1; 32]);
     let wrapped_by = master.wrap(&key, model::id::CustomerId(Uuid::nil()), [3; 24]);
     let cluster = ClusterRecord {
         cluster_id: Uuid::from_u128(9),
@@ -44,6 +44,7 @@ fn formed() -> Rig {
         deployment_key: SealedKey { wrapped_by, sealed: Vec::new() },
         formed_at: Timestamp(1),
         format: Format::LATEST,
+        exchange: None,
     };
     rig.run(Command::Form { cluster, placement: vec![place(1, &[1]), place(2, &[1])] }).unwrap();
     rig
@@ -106,6 +107,28 @@ fn a_token_lets_one_node_in_once_and_answers_the_same_folder_again() {
     let taken =
         members(&mut rig, MemberCommand::Join { token: [9; 32], node: NodeRecord { peer: node(50).peer, ..node(51) } });
     assert!(matches!(taken, Err(Rejection::AddressTaken { node: 2, .. })), "{taken:?}");
+}
+
+#[test]
+fn a_member_does_not_take_the_address_of_another_and_may_take_a_free_one() {
+    let mut rig = formed();
+    members(&mut rig, MemberCommand::IssueToken(token(7, 9_000))).unwrap();
+    join(&mut rig, 7, 50).unwrap();
+    let of_first = || NodeRecord { peer: node(1).peer, ..node(50) };
+    let taken = Rejection::AddressTaken { node: 1, address: node(1).peer };
+    let again = members(&mut rig, MemberCommand::Join { token: [7; 32], node: of_first() });
+    assert_eq!(again.unwrap_err(), taken);
+    let register = |rig: &mut Rig, node| rig.run(Command::RegisterNode(NodeRecord { id: 2, ..node }));
+    assert_eq!(register(&mut rig, of_first()).unwrap_err(), taken);
+    assert_eq!(rig.shared.state.read().nodes[&2].peer, node(50).peer);
+    register(&mut rig, NodeRecord { peer: node(60).peer, ..node(50) }).unwrap();
+    assert_eq!(rig.shared.state.read().nodes[&2].peer, node(60).peer);
+
+    // As long as release 0.1.0 may be in the cluster, all releases answer what it answers.
+    let first =
+        ClusterRecord { format: Format::FIRST, ..(**rig.shared.state.read().cluster.as_ref().unwrap()).clone() };
+    rig.shared.state.write().cluster = Some(std::sync::Arc::new(first));
+    register(&mut rig, of_first()).unwrap();
 }
 
 #[test]

@@ -27,10 +27,9 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use self::bucket::Bucket;
 use self::local::Local;
 use super::spool::{MOST_SPOOLS, Spool, SpoolError, Spooled};
-pub use bucket::BucketConfig;
+use crate::bucket::{Bucket, BucketConfig};
 
 /// How long bytes look for a quorum of replicas that take them.
 const KEEP_PATIENCE: Duration = Duration::from_secs(20);
@@ -138,7 +137,7 @@ impl Blobs {
         let local = blocking(move || Local::open(folder)).await?;
         let bucket = match &config.place {
             Place::Replicas => None,
-            Place::Bucket(bucket) => Some(Bucket::new(bucket)?),
+            Place::Bucket(bucket) => Some(Bucket::open(bucket)?),
         };
         let blobs = Arc::new(Self {
             node: peers.node(),
@@ -184,7 +183,7 @@ impl Blobs {
     pub async fn keep(self: &Arc<Self>, shard: ShardId, spooled: Spooled) -> Result<Sha256Hex, BlobError> {
         let sha256 = spooled.sha256.clone();
         if let Some(bucket) = &self.bucket {
-            bucket.put(shard, &spooled).await?;
+            bucket::put(bucket, shard, &spooled).await?;
             return Ok(sha256);
         }
         let size = spooled.size;
@@ -258,7 +257,7 @@ impl Blobs {
             return Ok(futures::stream::empty().boxed());
         }
         if let Some(bucket) = &self.bucket {
-            return bucket.open(shard, sha256, range).await;
+            return bucket::open(bucket, shard, sha256, range).await;
         }
         let (local, at, from) = (self.local.clone(), sha256.clone(), range.clone());
         match blocking(move || local.stream(&at, from)).await {

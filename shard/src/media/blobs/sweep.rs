@@ -10,7 +10,7 @@ use raft::group::{Group, StateReader};
 use raft::machine::View;
 use raft::record::decode;
 
-use super::{BlobError, Blobs, blocking};
+use super::{BlobError, Blobs, blocking, bucket};
 use crate::keys;
 use crate::media::record::MediaRow;
 
@@ -97,8 +97,10 @@ impl Blobs {
             // A replica may lag behind; the leader does not.
             let led = self.shards_here().into_iter().filter(|(_, group)| group.leader() == Some(self.node));
             for (shard, group) in led {
-                for sha256 in bucket.old(shard, grace, MOST_IN_BUCKET).await? {
-                    if !is_referred_to(&group.reader(), &sha256) && bucket.remove_old(shard, &sha256, grace).await? {
+                for sha256 in bucket::old(bucket, shard, grace, MOST_IN_BUCKET).await? {
+                    if !is_referred_to(&group.reader(), &sha256)
+                        && bucket::remove_old(bucket, shard, &sha256, grace).await?
+                    {
                         metrics::counter!("gateway_media_removed_total").increment(1);
                     }
                 }

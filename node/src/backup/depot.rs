@@ -1,0 +1,302 @@
+//! Where a backup lies: a folder, or a prefix in a bucket. Its parts are written and read as streams.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use bytes::{Buf, Bytes};
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
+use reqwest::Response;
+use shard::bucket::{Bucket, BucketConfig, BucketError};
+use tokio::io::AsyncWriteExt;
+use tokio::runtime::Handle;
+use url::Url;
+
+use crate::cli::backup::{BucketArgs, Location};
+use crate::config::{Media, files, validate};
+use crate::key_files::{is_empty_folder, sync_folder, write_atomically};
+use crate::refusal::Refusal;
+
+/// How long the next piece of a part may take.
+const PIECE: Duration = Duration::from_secs(60);
+
+/// Bytes of an object that are asked for at once.
+const RANGE: u64 = 8 << 20;
+
+/// The place of one backup.
+#[derive(Clone)]
+pub struct Depot {
+    place: Place,
+    /// As it was named.
+    location: Location,
+}
+
+#[derive(Clone)]
+enum Place {
+    Folder(PathBuf),
+    Bucket(Bucket),
+}
+
+impl Depot {
+    /// A place. Whether it can be used is seen when it is; `settings` are those of a bucket and a prefix in it.
+    ///
+    /// # Errors
+    /// A [`Refusal`] when a bucket's settings are missing or make no sense.
+    pub fn at(
+        location: &Location,
+        settings: impl FnOnce(&str, &str) -> Result<BucketConfig, Refusal>,
+    ) -> Result<Self, Refusal> {
+        let place = match location {
+            Location::Folder(folder) => Place::Folder(folder.clone()),
+            Location::Bucket { bucket, prefix } => {
+                let config = settings(bucket, prefix)?;
+                let opened = Bucket::open(&config).map_err(|error| {
+                    Refusal::new("--s3-endpoint", error.to_string(), "correct the bucket's settings")
+                })?;
+                Place::Bucket(opened)
+            }
+        };
+        Ok(Self { place, location: location.clone() })
+    }
+
+    /// How people find a part.
+    pub fn shown(&self, name: &str) -> String {
+        match &self.place {
+            Place::Folder(folder) => folder.join(name).display().to_string(),
+            Place::Bucket(_) => format!("{}/{name}", self.location),
+        }
+    }
+
+    /// Makes sure that nothing lies there; a folder is made.
+    ///
+    /// # Errors
+    /// A [`Refusal`] otherwise, or when it cannot be used.
+    pub async fn begin(&self) -> Result<(), Refusal> {
+        let subject = format!("--to {}", self.location);
+        let is_empty = match &self.place {
+            Place::Folder(folder) => fs::create_dir_all(folder).and_then(|()| is_empty_folder(folder)),
+            Place::Bucket(bucket) => {
+                bucket.list("").next().await.transpose().map(|found| found.is_none()).map_err(io::Error::from)
+            }
+        };
+        match is_empty {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Refusal::new(&subject, "is not empty", "name an empty place for each backup")),
+            Err(error) => Err(Refusal::new(&subject, error.to_string(), "name a place that this process may write")),
+        }
+    }
+
+    /// Writes the body of an answer as a part, in the place of what was there.
+    ///
+    /// # Errors
+    /// When it does not come to its end, or cannot be written; what stands there is then a part of it at most.
+    pub async fn keep(&self, name: &str, answer: Response) -> anyhow::Result<()> {
+        let mut pieces = bounded(answer);
+        match &self.place {
+            Place::Folder(folder) => write_file(&folder.join(name), pieces).await,
+            Place::Bucket(bucket) => bucket.put(name, &mut pieces).await.map_err(anyhow::Error::from),
+        }
+        .with_context(|| self.shown(name))
+    }
+
+    /// Removes these parts, as far as they are there, and the folders that were made for them.
+    ///
+    /// # Errors
+    /// When one stays.
+    pub async fn remove(&self, names: impl Iterator<Item = String>) -> anyhow::Result<()> {
+        for name in names {
+            match &self.place {
+                Place::Folder(folder) => remove_file(folder, &name).with_context(|| self.shown(&name))?,
+                Place::Bucket(bucket) => match bucket.delete(&name).await {
+                    Ok(()) | Err(BucketError::Missing) => {}
+                    Err(error) => return Err(error).with_context(|| self.shown(&name)),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes all that was kept survive a power cut, and then writes the part that says that it is whole.
+    ///
+    /// # Errors
+    /// When something cannot be written.
+    pub async fn conclude(&self, name: &str, text: Vec<u8>) -> anyhow::Result<()> {
+        match &self.place {
+            Place::Folder(folder) => {
+                sync_all(folder).context("syncing the backup")?;
+                write_atomically(&folder.join(name), &text, 0o600).with_context(|| self.shown(name))?;
+                sync_folder(folder).context("syncing the backup")
+            }
+            Place::Bucket(bucket) => {
+                let whole = stream::iter([Ok(Bytes::from(text))]);
+                bucket.put(name, whole).await.with_context(|| self.shown(name))
+            }
+        }
+    }
+
+    /// Reads a part. Blocks; that of a bucket needs a runtime around it, on a thread that may block.
+    ///
+    /// # Errors
+    /// When it is not there, or cannot be read.
+    pub fn open(&self, name: &str) -> io::Result<Box<dyn Read + Send>> {
+        match &self.place {
+            Place::Folder(folder) => Ok(Box::new(BufReader::with_capacity(1 << 20, File::open(folder.join(name))?))),
+            Place::Bucket(bucket) => {
+                let runtime = Handle::current();
+                let size = runtime.block_on(bucket.size(name))?;
+                let (bucket, name) = (bucket.clone(), name.to_owned());
+                Ok(Box::new(Object { runtime, bucket, name, read_up_to: 0, size, left: Bytes::new() }))
+            }
+        }
+    }
+}
+
+/// A bucket at the service that flags describe.
+///
+/// # Errors
+/// A [`Refusal`] that names the flag.
+pub fn by_flags(bucket: &str, prefix: &str, args: &BucketArgs) -> Result<BucketConfig, Refusal> {
+    let given = |flag: &str, value: &Option<String>| {
+        value.clone().ok_or_else(|| Refusal::new(flag, "is missing", "give it, or set its variable (see --help)"))
+    };
+    let endpoint = given("--s3-endpoint", &args.s3_endpoint)?;
+    let url = Url::parse(&endpoint)
+        .map_err(|error| Refusal::new("--s3-endpoint", error.to_string(), "give an http or https URL"))?;
+    if url.scheme() != "https" && !(url.scheme() == "http" && args.s3_allow_http) {
+        return Err(Refusal::new("--s3-endpoint", "is not https", "use https, or give --s3-allow-http"));
+    }
+    let flag = "--s3-secret-access-key-file";
+    let path = args.s3_secret_access_key_file.as_deref();
+    let path = path.ok_or_else(|| Refusal::new(flag, "is missing", "give it, or set its variable (see --help)"))?;
+    let secret = fs::read_to_string(path).map_err(|error| {
+        Refusal::new(format!("{flag} {}", path.display()), error.to_string(), "name a file that this process may read")
+    })?;
+    Ok(BucketConfig {
+        endpoint,
+        bucket: bucket.to_owned(),
+        region: args.s3_region.clone(),
+        access_key_id: given("--s3-access-key-id", &args.s3_access_key_id)?,
+        secret_access_key: secret.trim().to_owned(),
+        prefix: prefix.to_owned(),
+        path_style: !args.s3_virtual_hosts,
+        allow_http: args.s3_allow_http,
+    })
+}
+
+/// A bucket at the service that a node's media lie at, or could.
+///
+/// # Errors
+/// A [`Refusal`] that names the key.
+pub fn by_config(bucket: &str, prefix: &str, media: &Media) -> Result<BucketConfig, Refusal> {
+    let remedy = "describe the service there, also where media do not lie in it";
+    let s3 = media.s3.as_ref().ok_or_else(|| Refusal::new("media.s3", "is missing", remedy))?;
+    validate::bucket(s3)?;
+    Ok(BucketConfig {
+        endpoint: s3.endpoint.clone(),
+        bucket: bucket.to_owned(),
+        region: s3.region.clone(),
+        access_key_id: s3.access_key_id.clone(),
+        secret_access_key: files::bucket_secret(s3)?.0,
+        prefix: prefix.to_owned(),
+        path_style: s3.path_style,
+        allow_http: s3.allow_http,
+    })
+}
+
+/// The pieces of an answer, each of which comes in time or ends it.
+fn bounded(answer: Response) -> BoxStream<'static, io::Result<Bytes>> {
+    let next = |mut answer: Response| async move {
+        match tokio::time::timeout(PIECE, answer.chunk()).await {
+            Ok(Ok(piece)) => Ok(piece.map(|piece| (piece, answer))),
+            Ok(Err(error)) => Err(io::Error::other(error)),
+            Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, format!("nothing came for {PIECE:?}"))),
+        }
+    };
+    stream::try_unfold(answer, next).boxed()
+}
+
+/// Writes a file that its owner alone may read.
+async fn write_file(path: &Path, mut pieces: BoxStream<'static, io::Result<Bytes>>) -> anyhow::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let mut options = tokio::fs::File::options();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path).await?;
+    while let Some(piece) = pieces.try_next().await? {
+        file.write_all(&piece).await?;
+    }
+    Ok(file.flush().await?)
+}
+
+/// Removes a file, and the folders between it and `root` that are empty then.
+fn remove_file(root: &Path, name: &str) -> io::Result<()> {
+    match fs::remove_file(root.join(name)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        removed => removed?,
+    }
+    for folder in Path::new(name).ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty()) {
+        match fs::remove_dir(root.join(folder)) {
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty) => {}
+            removed => removed?,
+        }
+    }
+    Ok(())
+}
+
+/// Syncs the files of a folder and of those within it.
+fn sync_all(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            sync_all(&path)?;
+        }
+    }
+    sync_folder(folder)
+}
+
+/// An object that is read from its beginning to its end, a range at a time.
+struct Object {
+    runtime: Handle,
+    bucket: Bucket,
+    name: String,
+    read_up_to: u64,
+    size: u64,
+    left: Bytes,
+}
+
+impl Read for Object {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.left.is_empty() && self.read_up_to < self.size {
+            let to = (self.read_up_to + RANGE).min(self.size);
+            let read = self.runtime.block_on(self.bucket.read(&self.name, self.read_up_to..to));
+            self.left = read.map_err(|error: BucketError| io::Error::from(error))?;
+            self.read_up_to = to;
+        }
+        let count = into.len().min(self.left.len());
+        self.left.copy_to_slice(&mut into[..count]);
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_written_is_removed_with_its_folders_and_nothing_else() {
+        let root = tempfile::tempdir().unwrap();
+        let depot = Depot { place: Place::Folder(root.path().into()), location: Location::Folder(root.path().into()) };
+        fs::create_dir_all(root.path().join("media/ab")).unwrap();
+        for name in ["group-0001.state", "media/ab/abcd", "notes.txt"] {
+            fs::write(root.path().join(name), "x").unwrap();
+        }
+        let names = ["group-0000.state", "group-0001.state", "media/ab/abcd", "media/cd/cdef"];
+        depot.remove(names.into_iter().map(str::to_owned)).await.unwrap();
+        let left: Vec<_> = fs::read_dir(root.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["notes.txt"]);
+    }
+}

@@ -1,0 +1,82 @@
+//! Backups that a node takes when its operator asks it to (supplement 28.6): the same as `gateway backup` against its own
+//! port. A job ends with its node; what it has written by then has no manifest, and so is no backup.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use api::{BackupJob, BackupState, Backups};
+use model::time::Timestamp;
+use parking_lot::Mutex;
+use uuid::Uuid;
+
+use super::depot::{Depot, by_config};
+use super::take;
+use crate::cli::backup::Location;
+use crate::config::Media;
+use crate::operator::client::Operator;
+
+/// Jobs that are remembered; the oldest goes.
+const MOST: usize = 100;
+
+/// The jobs of a node.
+pub struct Jobs {
+    operator: Operator,
+    media: Media,
+    jobs: Arc<Mutex<VecDeque<BackupJob>>>,
+}
+
+impl Jobs {
+    /// Of a node whose operator's port that is.
+    pub fn new(operator: Operator, media: Media) -> Self {
+        Self { operator, media, jobs: Arc::default() }
+    }
+}
+
+impl Backups for Jobs {
+    fn begin(&self, to: &str) -> Result<BackupJob, String> {
+        let location: Location = to.parse()?;
+        if let Location::Folder(folder) = &location
+            && !folder.is_absolute()
+        {
+            return Err("a folder of the node is named from its root".to_owned());
+        }
+        let depot = Depot::at(&location, |bucket, prefix| by_config(bucket, prefix, &self.media));
+        let depot = depot.map_err(|refusal| refusal.to_string())?;
+        let job = BackupJob {
+            job_id: Uuid::now_v7(),
+            to: location.to_string(),
+            state: BackupState::Running,
+            began_at: Timestamp::now(),
+            ended_at: None,
+            problem: None,
+        };
+        {
+            let mut jobs = self.jobs.lock();
+            if let Some(other) = jobs.iter().find(|job| job.state == BackupState::Running) {
+                return Err(format!("job {} of this node is under way", other.job_id));
+            }
+            if jobs.len() == MOST {
+                jobs.pop_front();
+            }
+            jobs.push_back(job.clone());
+        }
+        let (operator, jobs, id) = (self.operator.clone(), self.jobs.clone(), job.job_id);
+        tokio::spawn(async move {
+            let taken = take::take(operator, depot, false).await;
+            let problem = taken.err().map(|error| format!("{error:#}"));
+            match &problem {
+                None => tracing::info!(job = %id, "a backup is taken"),
+                Some(problem) => tracing::error!(job = %id, problem, "a backup was not taken"),
+            }
+            if let Some(job) = jobs.lock().iter_mut().find(|job| job.job_id == id) {
+                job.state = if problem.is_none() { BackupState::Done } else { BackupState::Failed };
+                (job.ended_at, job.problem) = (Some(Timestamp::now()), problem);
+            }
+        });
+        Ok(job)
+    }
+
+    fn job(&self, id: Uuid) -> Option<BackupJob> {
+        self.jobs.lock().iter().find(|job| job.job_id == id).cloned()
+    }
+}

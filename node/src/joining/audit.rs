@@ -1,0 +1,100 @@
+//! What the audit log says of those who ask to be let in: whoever is gets the cluster's keys.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use model::id::AuditId;
+use model::time::Timestamp;
+use raft::directory::command::Rejection;
+use raft::directory::records::{AuditActor, AuditEntry, AuditTarget};
+use uuid::Uuid;
+
+const MINUTE_MILLIS: i64 = 60_000;
+
+/// Somebody with a token, and the machine that it is to let in.
+#[derive(Clone, Copy, Debug)]
+pub struct Asker<'a> {
+    /// Where the question came from.
+    pub from: IpAddr,
+    /// `host:port` that the new node is to be reached at.
+    pub peer: &'a str,
+    pub storage_id: Uuid,
+}
+
+impl Asker<'_> {
+    /// That it was given a certificate and keys; each time, when it asks again.
+    pub fn joined(&self, at: Timestamp) -> AuditEntry {
+        let details = BTreeMap::from([("storage_id".to_owned(), self.storage_id.to_string())]);
+        self.entry(AuditId::new(), "node.joined", "join_token", true, at, details)
+    }
+
+    /// That its token did not let it in; `None` when something else was in the way. Folded as failed authentications are
+    /// (supplement 21.6): one entry for each address, reason and minute, whatever node was asked.
+    pub fn refused(&self, rejection: &Rejection, at: Timestamp) -> Option<AuditEntry> {
+        let code = match rejection {
+            Rejection::TokenUnknown => "join_token_unknown",
+            Rejection::TokenUsed => "join_token_used",
+            Rejection::TokenExpired(_) => "join_token_expired",
+            _ => return None,
+        };
+        let minute = at.0 - at.0.rem_euclid(MINUTE_MILLIS);
+        let name = format!("auth.failed|{code}|{}|{minute}", self.from);
+        let id = AuditId(Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes()));
+        let details = BTreeMap::from([("code".to_owned(), code.to_owned())]);
+        Some(self.entry(id, "auth.failed", "unknown", false, at, details))
+    }
+
+    fn entry(
+        &self,
+        id: AuditId,
+        action: &str,
+        actor: &str,
+        success: bool,
+        created_at: Timestamp,
+        details: BTreeMap<String, String>,
+    ) -> AuditEntry {
+        AuditEntry {
+            id,
+            customer_id: None,
+            action: action.to_owned(),
+            actor: AuditActor { kind: actor.to_owned(), id: None, prefix: None, email: None },
+            target: Some(AuditTarget {
+                kind: "node".to_owned(),
+                id: self.peer.to_owned(),
+                label: self.peer.to_owned(),
+            }),
+            ip: Some(self.from.to_string()),
+            user_agent: None,
+            request_id: None,
+            success,
+            created_at,
+            details,
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_tokens_fold_by_minute_address_and_reason_and_other_refusals_leave_no_entry() {
+        let asker = |from: &str| Asker { from: from.parse().unwrap(), peer: "b:8082", storage_id: Uuid::from_u128(1) };
+        let refused = |from, rejection, at| asker(from).refused(&rejection, Timestamp(at)).unwrap();
+        let first = refused("10.0.0.1", Rejection::TokenUsed, 60_000);
+        assert_eq!((first.action.as_str(), first.success), ("auth.failed", false));
+        assert_eq!(first.details["code"], "join_token_used");
+        assert_eq!(refused("10.0.0.1", Rejection::TokenUsed, 119_999).id, first.id);
+        for other in [
+            refused("10.0.0.1", Rejection::TokenUsed, 120_000),
+            refused("10.0.0.2", Rejection::TokenUsed, 60_000),
+            refused("10.0.0.1", Rejection::TokenUnknown, 60_000),
+        ] {
+            assert_ne!(other.id, first.id, "{other:?}");
+        }
+        assert!(asker("10.0.0.1").refused(&Rejection::NodeLimit { limit: 9 }, Timestamp(0)).is_none());
+        let joined = asker("10.0.0.1").joined(Timestamp(1));
+        assert_eq!((joined.action.as_str(), joined.ip.as_deref()), ("node.joined", Some("10.0.0.1")));
+    }
+}

@@ -1,0 +1,231 @@
+//! `gateway secrets`: under which master key what is sealed, and the exchange of the master key.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use model::id::NodeId;
+use model::time::Timestamp;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::Verdict;
+use super::client::{Operator, as_type};
+use super::show::{self, Table, bar, listed};
+use crate::cli::operator::{OperatorArgs, SecretsCommand};
+use crate::console::{rewrite, say};
+
+const PATH: &str = "/v1/admin/secrets";
+
+/// Between two looks at how far it is.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// What of `GET /v1/admin/secrets` is shown.
+#[derive(Deserialize)]
+struct Secrets {
+    master_key: String,
+    state: String,
+    data_keys: usize,
+    sealed_under: BTreeMap<String, usize>,
+    remaining: usize,
+    exchange: Option<Exchange>,
+    nodes: Vec<Node>,
+}
+
+#[derive(Deserialize)]
+struct Exchange {
+    from: String,
+    old_key_may_go: bool,
+    signs_with_both_until: Timestamp,
+}
+
+#[derive(Deserialize)]
+struct Node {
+    node_id: NodeId,
+    master_keys: Option<Vec<String>>,
+    error: Option<String>,
+}
+
+pub async fn run(command: SecretsCommand) -> anyhow::Result<Verdict> {
+    match command {
+        SecretsCommand::Status(args) => status(&args).await,
+        SecretsCommand::Rewrap { detach, operator } => rewrap(&operator, detach).await,
+    }
+}
+
+async fn status(args: &OperatorArgs) -> anyhow::Result<Verdict> {
+    let answer = Operator::new(args)?.get(PATH).await?;
+    let secrets: Secrets = as_type(PATH, answer.clone())?;
+    if args.json {
+        show::json(&answer);
+        return Ok(verdict(&secrets));
+    }
+    let mut table = Table::new(&["MASTER KEY", "DATA KEYS", "NODES"]);
+    for (master, count) in &secrets.sealed_under {
+        let has = |node: &&Node| node.master_keys.iter().flatten().any(|key| key == master);
+        let nodes = secrets.nodes.iter().filter(has).map(|node| node.node_id);
+        table.row([master.clone(), count.to_string(), listed(nodes)]);
+    }
+    table.print_or("nothing is sealed yet");
+    for node in &secrets.nodes {
+        if let Some(error) = &node.error {
+            say(format!("node {} does not say which keys it has: {error}", node.node_id));
+        }
+    }
+    say(conclusion(&secrets));
+    Ok(verdict(&secrets))
+}
+
+/// Nothing is left to be done under the former key, and every node says which it has.
+fn verdict(secrets: &Secrets) -> Verdict {
+    Verdict::of(secrets.remaining == 0 && secrets.nodes.iter().all(|node| node.master_keys.is_some()))
+}
+
+async fn rewrap(args: &OperatorArgs, detach: bool) -> anyhow::Result<Verdict> {
+    let operator = Operator::new(args)?;
+    let mut answer = operator.get(PATH).await?;
+    if answer["state"] == "waiting" {
+        answer = operator.post("/v1/admin/keys/rotate", &json!({})).await?;
+    }
+    if !detach {
+        answer = follow(&operator, !args.json).await?;
+    }
+    if args.json {
+        show::json(&answer);
+    } else {
+        say(conclusion(&as_type(PATH, answer)?));
+    }
+    Ok(Verdict::Well)
+}
+
+/// Shows how it goes until everything is sealed anew.
+async fn follow(operator: &Operator, shown: bool) -> anyhow::Result<Value> {
+    let on_terminal = std::io::stdout().is_terminal();
+    let mut last = String::new();
+    loop {
+        let answer = operator.get(PATH).await?;
+        let secrets: Secrets = as_type(PATH, answer.clone())?;
+        let line = progress(&secrets);
+        if shown && line != last {
+            if on_terminal {
+                rewrite(&line, last.chars().count())
+            } else {
+                say(&line)
+            }
+            last = line;
+        }
+        if secrets.state != "rewrapping" {
+            if shown && on_terminal {
+                say("");
+            }
+            return Ok(answer);
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+fn progress(secrets: &Secrets) -> String {
+    let done = secrets.data_keys - secrets.remaining;
+    format!("{} {done}/{} data keys under {}", bar(done, secrets.data_keys), secrets.data_keys, secrets.master_key)
+}
+
+/// What there is to do next, in one line.
+fn conclusion(secrets: &Secrets) -> String {
+    match (&secrets.exchange, secrets.state.as_str()) {
+        (_, "waiting") => waiting(secrets),
+        (_, "rewrapping") => format!("{} data keys are still to be sealed anew", secrets.remaining),
+        (None, _) => format!("everything is sealed under {}, which was never exchanged", secrets.master_key),
+        (Some(exchange), _) if !exchange.old_key_may_go => "an exchange is about to end".to_owned(),
+        (Some(Exchange { from, signs_with_both_until, .. }), _) => {
+            let may_go = format!("nothing is sealed under the old key {from}: it may go");
+            if *signs_with_both_until > Timestamp::now() {
+                format!(
+                    "{may_go}; until {signs_with_both_until} nodes that keep it sign with the old default secrets too, \
+                     for receivers that have not taken over the new ones"
+                )
+            } else {
+                may_go
+            }
+        }
+    }
+}
+
+/// Whether all nodes have the key for the future, and which do not.
+fn waiting(secrets: &Secrets) -> String {
+    let first = |node: &Node| node.master_keys.as_ref().and_then(|keys| keys.first().cloned());
+    let wanted: BTreeSet<String> =
+        secrets.nodes.iter().filter_map(first).filter(|key| *key != secrets.master_key).collect();
+    match wanted.iter().collect::<Vec<_>>()[..] {
+        [key] => {
+            let lacks = |node: &&Node| first(node).as_ref() != Some(key);
+            let lacking = listed(secrets.nodes.iter().filter(lacks).map(|node| node.node_id));
+            if lacking.is_empty() {
+                return format!("all nodes have the master key {key}: gateway secrets rewrap");
+            }
+            format!(
+                "nodes {lacking} were not given the master key {key} yet, or do not say: set secrets.master_key_file and \
+                 secrets.previous_master_key_file there and restart them; then gateway secrets rewrap"
+            )
+        }
+        _ => format!(
+            "nodes were given different master keys ({}): give all of them the same one, then gateway secrets rewrap",
+            listed(&wanted)
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secrets(state: &str, remaining: usize, exchange: Option<Exchange>) -> Secrets {
+        Secrets {
+            master_key: "new0".to_owned(),
+            state: state.to_owned(),
+            data_keys: 10,
+            sealed_under: BTreeMap::new(),
+            remaining,
+            exchange,
+            nodes: vec![Node { node_id: 1, master_keys: Some(Vec::new()), error: None }],
+        }
+    }
+
+    #[test]
+    fn the_old_key_may_go_when_nothing_is_sealed_under_it() {
+        let exchange = |old_key_may_go, until| {
+            Some(Exchange { from: "old0".to_owned(), old_key_may_go, signs_with_both_until: until })
+        };
+        let running = secrets("rewrapping", 4, exchange(false, Timestamp(0)));
+        assert!(!conclusion(&running).contains("may go"));
+        assert_eq!(progress(&running), format!("[{}{}] 6/10 data keys under new0", "#".repeat(18), ".".repeat(12)));
+        assert_eq!(verdict(&running), Verdict::Degraded);
+        let over = secrets("settled", 0, exchange(true, Timestamp(0)));
+        assert_eq!(conclusion(&over), "nothing is sealed under the old key old0: it may go");
+        assert_eq!(verdict(&over), Verdict::Well);
+        let of_today = secrets("settled", 0, exchange(true, Timestamp(Timestamp::now().0 + 60_000)));
+        assert!(conclusion(&of_today).contains("default secrets too"));
+        assert!(!conclusion(&secrets("settled", 0, None)).contains("may go"));
+    }
+
+    #[test]
+    fn who_waits_is_told_which_nodes_lack_the_new_key_and_of_the_exchange_when_none_does() {
+        let with = |keys: &[Option<&[&str]>]| {
+            let nodes = keys.iter().zip(1..).map(|(keys, node_id)| Node {
+                node_id,
+                master_keys: keys.map(|keys| keys.iter().map(|key| (*key).to_owned()).collect()),
+                error: keys.is_none().then(|| "is down".to_owned()),
+            });
+            conclusion(&Secrets {
+                master_key: "old0".to_owned(),
+                nodes: nodes.collect(),
+                ..secrets("waiting", 0, None)
+            })
+        };
+        let both: Option<&[&str]> = Some(&["new0", "old0"]);
+        assert_eq!(with(&[both, both]), "all nodes have the master key new0: gateway secrets rewrap");
+        let some = with(&[Some(&["old0"]), both, None]);
+        assert!(some.starts_with("nodes 1,3 were not given the master key new0"), "{some}");
+        let several = with(&[both, Some(&["new1", "old0"])]);
+        assert!(several.contains("different master keys (new0,new1)"), "{several}");
+    }
+}

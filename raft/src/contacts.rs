@@ -1,0 +1,162 @@
+//! When a leader last heard from its followers, counted from the moment at which it had asked them.
+//!
+//! openraft keeps such times, too, and takes an answer to one append for an answer to all younger ones that end at the same entry
+//! (`InflightAppendQueue::drain_acked` of 0.10.0-alpha.37): an answer that comes late makes its follower seem younger than it is,
+//! and whoever reckons with it believes for too long that nobody else can have been elected.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::id::NodeId;
+use openraft::raft::AppendEntriesResponse;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::types::GatewayTypes;
+
+/// What the followers of one group have answered to this node, in the latest term in which it asked them anything.
+#[derive(Debug)]
+pub(crate) struct Contacts<I> {
+    inner: Mutex<Inner<I>>,
+    heard: Notify,
+}
+
+#[derive(Debug)]
+struct Inner<I> {
+    term: u64,
+    /// When the youngest request was sent that each has answered.
+    asked: BTreeMap<NodeId, I>,
+}
+
+impl<I> Default for Contacts<I> {
+    fn default() -> Self {
+        Self { inner: Mutex::new(Inner { term: 0, asked: BTreeMap::new() }), heard: Notify::new() }
+    }
+}
+
+/// Whether an answer says that the follower has taken the sender for its leader, and so elects no other for a while.
+pub(crate) fn is_loyal<C: GatewayTypes>(answer: &AppendEntriesResponse<C>) -> bool {
+    match answer {
+        // A log that does not fit changes nothing of it.
+        AppendEntriesResponse::Success | AppendEntriesResponse::PartialSuccess(_) | AppendEntriesResponse::Conflict => {
+            true
+        }
+        AppendEntriesResponse::HigherVote(_) => false,
+    }
+}
+
+impl<I: Copy + Ord> Contacts<I> {
+    /// Notes that a follower has answered, as a loyal one, what was sent at this time as the leader of this term.
+    pub(crate) fn answered(&self, term: u64, follower: NodeId, sent: I) {
+        let mut inner = self.inner.lock();
+        if inner.term < term {
+            *inner = Inner { term, asked: BTreeMap::new() };
+        }
+        if inner.term == term {
+            let asked = inner.asked.entry(follower).or_insert(sent);
+            *asked = sent.max(*asked);
+        }
+        drop(inner);
+        self.heard.notify_waiters();
+    }
+
+    /// Waits until this holds; it is looked at whenever a follower has answered.
+    pub(crate) async fn until(&self, holds: impl Fn() -> bool) {
+        loop {
+            let mut heard = std::pin::pin!(self.heard.notified());
+            // An answer between the look and the wait is not to be missed.
+            heard.as_mut().enable();
+            if holds() {
+                return;
+            }
+            heard.await;
+        }
+    }
+
+    /// When the leader of this term had last asked what a quorum of each of these sets of voters has answered since. It hears
+    /// itself `now`.
+    pub(crate) fn quorum<'v>(
+        &self,
+        leader: NodeId,
+        term: u64,
+        voters: impl IntoIterator<Item = &'v BTreeSet<NodeId>>,
+        now: I,
+    ) -> Option<I> {
+        let inner = self.inner.lock();
+        let heard = |node: &NodeId| match *node == leader {
+            true => Some(now),
+            false => inner.asked.get(node).copied().filter(|_| inner.term == term),
+        };
+        let of = |set: &'v BTreeSet<NodeId>| {
+            let mut times: Vec<I> = set.iter().filter_map(heard).collect();
+            times.sort_unstable_by(|a, b| b.cmp(a));
+            times.get(set.len() / 2).copied()
+        };
+        // All of them: a change of members may still end at either of two sets, and whoever comes next then needs that one alone.
+        voters.into_iter().map(of).reduce(Option::min).flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LEADER: NodeId = 1;
+
+    fn contacts(term: u64, answers: &[(NodeId, u64)]) -> Contacts<u64> {
+        let contacts = Contacts::default();
+        for (node, sent) in answers {
+            contacts.answered(term, *node, *sent);
+        }
+        contacts
+    }
+
+    #[test]
+    fn a_leader_counts_from_what_its_majority_has_answered() {
+        let (three, five) = (BTreeSet::from([1, 2, 3]), BTreeSet::from([1, 2, 3, 4, 5]));
+        let heard = contacts(4, &[(2, 10), (3, 30), (9, 99), (2, 5)]);
+        assert_eq!(heard.quorum(LEADER, 4, [&three], 100), Some(30));
+        assert_eq!(heard.quorum(LEADER, 4, [&five], 100), Some(10));
+        assert_eq!(heard.quorum(LEADER, 4, [&three, &five], 100), Some(10));
+        assert_eq!(heard.quorum(LEADER, 4, [&BTreeSet::from([LEADER])], 100), Some(100));
+        // It leads, and has no vote.
+        assert_eq!(heard.quorum(LEADER, 4, [&BTreeSet::from([2, 3])], 100), Some(10));
+        assert_eq!(heard.quorum(LEADER, 4, [&BTreeSet::from([4, 5, 6])], 100), None);
+        assert_eq!(heard.quorum(LEADER, 4, [], 100), None);
+    }
+
+    #[test]
+    fn what_was_answered_in_one_term_says_nothing_in_another() {
+        let three = BTreeSet::from([1, 2, 3]);
+        let heard = contacts(4, &[(2, 10)]);
+        assert_eq!(heard.quorum(LEADER, 5, [&three], 100), None);
+        heard.answered(5, 3, 20);
+        assert_eq!(heard.quorum(LEADER, 5, [&three], 100), Some(20));
+        // An answer that was under way all the time.
+        heard.answered(4, 2, 15);
+        assert_eq!(heard.quorum(LEADER, 5, [&three], 100), Some(20));
+        assert_eq!(heard.quorum(LEADER, 4, [&three], 100), None);
+    }
+
+    proptest! {
+        /// Whoever is elected later needs a majority, and in each there is one that had answered no earlier request.
+        #[test]
+        fn every_majority_holds_one_that_was_asked_no_earlier(
+            answers in proptest::collection::vec((1_u64..=5, 0_u64..50), 0..20),
+            size in 1_u64..=5,
+        ) {
+            let voters: BTreeSet<NodeId> = (1..=size).collect();
+            let heard = contacts(1, &answers);
+            let latest = |node: NodeId| match node {
+                LEADER => Some(100),
+                _ => answers.iter().filter(|(of, _)| *of == node).map(|(_, sent)| *sent).max(),
+            };
+            let contact = heard.quorum(LEADER, 1, [&voters], 100);
+            let loyal = voters.iter().filter(|node| latest(**node) >= contact && contact.is_some()).count();
+            prop_assert_eq!(contact.is_some(), loyal > voters.len() / 2);
+            let later = voters.iter().filter(|node| latest(**node) > contact).count();
+            prop_assert!(later <= voters.len() / 2, "a later one was to be had");
+        }
+    }
+}

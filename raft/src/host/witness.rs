@@ -1,0 +1,292 @@
+//! Nodes are each other's witnesses of how far their logs were synced, so that a data folder that was put back from an
+//! older copy is refused before it votes.
+//!
+//! The writes of a node's log are numbered for as long as its folder lives, and a number that was synced never goes away.
+//! Each node tells its peers once a second how far it has synced, and keeps what it hears of theirs in files of its own,
+//! not synced, like the log's own mark: they outlive the process, and are at most behind. Whoever is told of more than its
+//! log has is not the node that it was: it has forgotten votes and entries that others count on, and stops.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::{BoxFuture, join_all};
+use model::id::NodeId;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::Inner;
+use crate::codec;
+use crate::fatal::Fatal;
+use crate::log::disk::Disk;
+use crate::log::mark::Mark;
+use crate::machine::GroupId;
+use crate::network::service;
+use crate::transport::{Class, PeerError, Peers, RaftService};
+
+/// Every node is a member of this group.
+pub(super) const ALL_NODES: GroupId = 0;
+/// Between two words to a peer. What was synced within it may be put back unnoticed.
+const EVERY: Duration = Duration::from_secs(1);
+/// For one word and its answer.
+const ANSWER: Duration = Duration::from_secs(1);
+/// How long a node that starts waits for the peers that do not answer. They may be down; without an end to this, a cluster
+/// could not lose a node and start again.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Between two tries to reach one of them.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// How far a folder's log is known to be synced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Synced {
+    folder: Uuid,
+    number: u64,
+}
+
+/// What a node says to another.
+#[derive(Debug, Serialize, Deserialize)]
+struct Word {
+    /// Its own log.
+    own: Synced,
+    /// What it has heard of the other's.
+    yours: Option<Synced>,
+}
+
+struct Heard {
+    synced: Synced,
+    mark: Mark,
+}
+
+pub(super) struct Witness {
+    folder: PathBuf,
+    storage_id: Uuid,
+    logs: Arc<Disk>,
+    heard: Mutex<HashMap<NodeId, Heard>>,
+    fatal: Fatal,
+}
+
+impl Witness {
+    /// Reads what was heard until now.
+    ///
+    /// # Errors
+    /// When the folder cannot be read or made.
+    pub(super) fn open(folder: PathBuf, storage_id: Uuid, logs: Arc<Disk>, fatal: Fatal) -> io::Result<Arc<Self>> {
+        fs::create_dir_all(&folder)?;
+        let mut heard = HashMap::new();
+        for entry in fs::read_dir(&folder)? {
+            let path = entry?.path();
+            let Some((node, storage)) = path.file_name().and_then(|name| parse(name.to_str()?)) else { continue };
+            match Mark::open(&path) {
+                Ok((mark, number)) => {
+                    heard.insert(node, Heard { synced: Synced { folder: storage, number }, mark });
+                }
+                // Nothing is promised by it but help.
+                Err(error) => {
+                    tracing::warn!(path = %path.display(), %error, "what was heard of a peer's log is lost");
+                    fs::remove_file(&path)?;
+                }
+            }
+        }
+        Ok(Arc::new(Self { folder, storage_id, logs, heard: Mutex::new(heard), fatal }))
+    }
+
+    fn word_to(&self, peer: NodeId) -> Word {
+        let own = Synced { folder: self.storage_id, number: self.logs.synced() };
+        Word { own, yours: self.heard.lock().get(&peer).map(|heard| heard.synced) }
+    }
+
+    /// Takes a peer's word; the text is why this node must not go on.
+    fn take(&self, from: NodeId, word: &Word) -> Result<(), String> {
+        if let Err(error) = self.note(from, word.own) {
+            tracing::warn!(%from, %error, "cannot keep what was heard of a peer's log");
+        }
+        let Some(known) = word.yours.filter(|known| known.folder == self.storage_id) else { return Ok(()) };
+        let found = self.logs.written();
+        if known.number <= found {
+            return Ok(());
+        }
+        Err(format!(
+            "the log in {} ends at write {found}, and node {from} knows that this node had synced {}: the data folder was put \
+             back from an older copy, or its disk lost data; take this node out of the cluster and join it again with an \
+             empty data folder",
+            self.logs.path().display(),
+            known.number
+        ))
+    }
+
+    fn note(&self, peer: NodeId, synced: Synced) -> io::Result<()> {
+        let mut all = self.heard.lock();
+        if let Some(heard) = all.get_mut(&peer).filter(|heard| heard.synced.folder == synced.folder) {
+            if synced.number > heard.synced.number {
+                heard.mark.note(synced.number)?;
+                heard.synced = synced;
+            }
+            return Ok(());
+        }
+        let mut mark = Mark::create(&self.folder.join(format!("{peer}-{}", synced.folder)))?;
+        mark.note(synced.number)?;
+        // A node that came back under its id with another folder has left the former one for good.
+        if let Some(former) = all.insert(peer, Heard { synced, mark }) {
+            fs::remove_file(self.folder.join(format!("{peer}-{}", former.synced.folder)))?;
+        }
+        Ok(())
+    }
+
+    async fn exchange(self: &Arc<Self>, peers: &Peers, peer: NodeId) -> Result<(), Silent> {
+        let word = codec::encode(&self.word_to(peer));
+        match peers.call(peer, Class::Control, service::WITNESS, word, Instant::now() + ANSWER).await {
+            Ok(answer) => {
+                let answer = codec::decode(answer).map_err(|_| Silent)?;
+                self.clone().heard_from(peers, peer, answer).await;
+                Ok(())
+            }
+            // One of a release that keeps no such notes.
+            Err(PeerError::Refused(_)) => Ok(()),
+            Err(_) => Err(Silent),
+        }
+    }
+
+    /// Takes a word where blocking is allowed, and ends the node when it must not go on.
+    async fn heard_from(self: Arc<Self>, peers: &Peers, peer: NodeId, word: Word) {
+        let taking = peers.runtime().spawn_blocking(move || {
+            if let Err(reason) = self.take(peer, &word) {
+                (self.fatal)(reason);
+            }
+        });
+        // A panic in it is reported where it happens.
+        let _ = taking.await;
+    }
+
+    /// Before this node takes part in anything: asks these nodes what they have heard of it, and ends it when that is more
+    /// than it has. Those that do not answer are waited for no longer than [`PATIENCE`].
+    pub(super) async fn ask(self: &Arc<Self>, peers: &Peers, members: &BTreeSet<NodeId>) {
+        let others = members.iter().filter(|peer| **peer != peers.node() && peers.knows_way_to(**peer));
+        let asking = others.map(|peer| async move {
+            while self.exchange(peers, *peer).await.is_err() {
+                tokio::time::sleep(AGAIN).await;
+            }
+        });
+        if tokio::time::timeout(PATIENCE, join_all(asking)).await.is_err() {
+            tracing::info!("not all peers could be asked how far this node's log had been synced");
+        }
+    }
+
+    /// Tells the peers, once a second, for as long as the host lives.
+    pub(super) async fn tell(self: Arc<Self>, host: Weak<Inner>) {
+        let mut ticks = tokio::time::interval(EVERY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let Some(inner) = host.upgrade() else { return };
+            let peers = inner.shared.peers.clone();
+            let members = inner.core(ALL_NODES).map(|core| core.members()).unwrap_or_default();
+            drop(inner);
+            let others = members.voters.union(&members.learners).filter(|peer| **peer != peers.node());
+            // A peer that is down hears it another time.
+            let _ = join_all(others.map(|peer| self.exchange(&peers, *peer))).await;
+        }
+    }
+}
+
+/// The peer has not answered.
+struct Silent;
+
+/// Node and data folder, from the name of a file.
+fn parse(name: &str) -> Option<(NodeId, Uuid)> {
+    let (node, folder) = name.split_once('-')?;
+    Some((node.parse().ok()?, folder.parse().ok()?))
+}
+
+/// Answers the words of peers.
+pub(super) struct Listener {
+    pub(super) witness: Arc<Witness>,
+    pub(super) runtime: tokio::runtime::Handle,
+}
+
+impl RaftService for Listener {
+    fn handle(&self, from: NodeId, body: Bytes) -> BoxFuture<'static, Bytes> {
+        let witness = self.witness.clone();
+        let taken = self.runtime.spawn_blocking(move || {
+            let answer = codec::encode(&witness.word_to(from));
+            match codec::decode(body).map_err(|error| error.to_string()) {
+                Ok(word) => {
+                    if let Err(reason) = witness.take(from, &word) {
+                        (witness.fatal)(reason);
+                    }
+                }
+                Err(error) => tracing::warn!(%from, error, "a peer's word on its log is damaged"),
+            }
+            answer
+        });
+        async move { taken.await.unwrap_or_default() }.boxed()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    const OWN: Uuid = Uuid::from_u128(1);
+    const PEER: Uuid = Uuid::from_u128(2);
+
+    fn open(path: &Path) -> Arc<Witness> {
+        let fatal: Fatal = Arc::new(|reason| panic!("{reason}"));
+        let logs = Disk::open(&path.join("raft"), fatal.clone()).unwrap();
+        Witness::open(path.join("heard"), OWN, logs, fatal).unwrap()
+    }
+
+    fn word(own: u64, yours: Option<Synced>) -> Word {
+        Word { own: Synced { folder: PEER, number: own }, yours }
+    }
+
+    #[test]
+    fn the_most_that_was_heard_of_a_folder_is_told_after_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let witness = open(folder.path());
+        assert_eq!(witness.word_to(2).yours, None);
+        for number in [7, 9, 8] {
+            witness.take(2, &word(number, None)).unwrap();
+        }
+        drop(witness);
+        let witness = open(folder.path());
+        assert_eq!(witness.word_to(2).yours, Some(Synced { folder: PEER, number: 9 }));
+        assert_eq!(witness.word_to(3).yours, None);
+        // Its disk was exchanged.
+        let another = Word { own: Synced { folder: Uuid::from_u128(3), number: 1 }, yours: None };
+        witness.take(2, &another).unwrap();
+        drop(witness);
+        assert_eq!(open(folder.path()).word_to(2).yours, Some(another.own));
+    }
+
+    #[test]
+    fn a_log_that_has_less_than_a_peer_has_heard_of_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let witness = open(folder.path());
+        let own = |number| Some(Synced { folder: OWN, number });
+        witness.take(2, &word(1, own(witness.logs.written()))).unwrap();
+        // Another folder's numbers say nothing of this one.
+        witness.take(2, &word(1, Some(Synced { folder: PEER, number: 1000 }))).unwrap();
+        let refused = witness.take(2, &word(1, own(1000))).unwrap_err();
+        assert!(refused.contains("older copy") && refused.contains("write 0"), "{refused}");
+    }
+
+    #[test]
+    fn what_was_heard_and_cannot_be_read_is_heard_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        open(folder.path()).take(2, &word(7, None)).unwrap();
+        fs::write(folder.path().join("heard").join(format!("2-{PEER}")), [0xff; 2000]).unwrap();
+        let witness = open(folder.path());
+        assert_eq!(witness.word_to(2).yours, None);
+        witness.take(2, &word(8, None)).unwrap();
+        assert_eq!(witness.word_to(2).yours, Some(Synced { folder: PEER, number: 8 }));
+    }
+}

@@ -1,0 +1,127 @@
+//! How much the shards have to do, for dealing their leads.
+//!
+//! What a shard has to do is measured as the work that its log brings ([`raft::group::Group::applied_per_second`]), by each
+//! of its replicas; it is whoever leads that has the rest of it, the sessions and the deliveries.
+
+use std::collections::BTreeMap;
+
+use model::id::{NodeId, ShardId};
+
+use crate::router::Vitals;
+
+/// The load of a shard that has nothing to do: a quiet shard counts, too. Loads are whole numbers of thousandths of it.
+pub const QUIET: u64 = 1_000;
+
+/// So much work in a second counts for one quiet shard more.
+const WORK_OF_A_SHARD: u64 = 200;
+
+/// A cluster that has less work in a second for each of its nodes is quiet: its shards all count alike, as the little
+/// that they differ by comes and goes.
+const QUIET_WORK: u64 = 200;
+
+/// The loads of all shards at one moment. By default all are quiet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Loads {
+    traffic: BTreeMap<ShardId, u64>,
+    /// What a shard counts for of which nobody told.
+    usual: u64,
+}
+
+impl Loads {
+    /// What the nodes said that answered. A shard of which none of them told counts as the mean of the others.
+    pub fn told(vitals: &BTreeMap<NodeId, Vitals>) -> Self {
+        let mut said: BTreeMap<ShardId, Vec<u64>> = BTreeMap::new();
+        for (shard, work) in vitals.values().flat_map(|vitals| &vitals.work) {
+            said.entry(*shard).or_default().push(*work);
+        }
+        let work: BTreeMap<ShardId, u64> = said.into_iter().map(|(shard, said)| (shard, middle(said))).collect();
+        if work.values().sum::<u64>() < QUIET_WORK * vitals.len() as u64 {
+            return Self::default();
+        }
+        Self::of_traffic(work.into_iter().map(|(shard, work)| (shard, work * QUIET / WORK_OF_A_SHARD)))
+    }
+
+    /// With what each shard counts for beyond a quiet one.
+    pub fn of_traffic(traffic: impl IntoIterator<Item = (ShardId, u64)>) -> Self {
+        let traffic: BTreeMap<ShardId, u64> = traffic.into_iter().collect();
+        let usual = traffic.values().sum::<u64>().checked_div(traffic.len() as u64).unwrap_or(0);
+        Self { traffic, usual }
+    }
+
+    /// What a shard counts for because of what it has to do.
+    pub fn traffic(&self, shard: ShardId) -> u64 {
+        self.traffic.get(&shard).copied().unwrap_or(self.usual)
+    }
+
+    /// What a shard counts for in all.
+    pub fn of(&self, shard: ShardId) -> u64 {
+        QUIET + self.traffic(shard)
+    }
+
+    /// What nodes have to bear with these leads.
+    pub fn by_node(&self, leads: impl IntoIterator<Item = (ShardId, NodeId)>) -> BTreeMap<NodeId, Burden> {
+        let mut nodes: BTreeMap<NodeId, Burden> = BTreeMap::new();
+        for (shard, node) in leads {
+            nodes.entry(node).or_default().add(shard, self);
+        }
+        nodes
+    }
+}
+
+/// What a node has to bear.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Burden {
+    pub leads: usize,
+    /// The loads of the shards that it leads.
+    pub load: u64,
+    /// What of it is more than quiet shards would be.
+    pub traffic: u64,
+}
+
+impl Burden {
+    pub(super) fn add(&mut self, shard: ShardId, loads: &Loads) {
+        self.leads += 1;
+        self.load += loads.of(shard);
+        self.traffic += loads.traffic(shard);
+    }
+
+    pub(super) fn take(&mut self, shard: ShardId, loads: &Loads) {
+        self.leads -= 1;
+        self.load -= loads.of(shard);
+        self.traffic -= loads.traffic(shard);
+    }
+}
+
+/// The lower middle: a replica that was away has either applied nothing yet, or much at once.
+fn middle(mut said: Vec<u64>) -> u64 {
+    said.sort_unstable();
+    said.get(said.len().saturating_sub(1) / 2).copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::router::tests::vitals;
+
+    fn told(work: &[&[(ShardId, u64)]]) -> Loads {
+        let said =
+            (1..).zip(work).map(|(node, work)| (node, Vitals { work: work.iter().copied().collect(), ..vitals() }));
+        Loads::told(&said.collect())
+    }
+
+    #[test]
+    fn a_quiet_cluster_has_shards_that_count_alike() {
+        assert_eq!(told(&[]), Loads::default());
+        let loads = told(&[&[(1, 150), (2, 10)], &[(1, 150), (2, 10)]]);
+        assert_eq!((loads.of(1), loads.of(2), loads.of(3)), (QUIET, QUIET, QUIET));
+    }
+
+    #[test]
+    fn a_shard_has_the_work_that_the_middle_one_of_its_replicas_tells_and_an_unknown_one_the_mean() {
+        let loads = told(&[&[(1, 1_000), (2, 200)], &[(1, 1_100)], &[(1, 90_000), (2, 250)]]);
+        assert_eq!((loads.traffic(1), loads.traffic(2)), (5_500, 1_000));
+        assert_eq!(loads.of(3), QUIET + 3_250);
+        let bears = loads.by_node([(1, 7), (2, 7), (3, 8)]);
+        assert_eq!(bears[&7], Burden { leads: 2, load: 2 * QUIET + 6_500, traffic: 6_500 });
+    }
+}

@@ -1,0 +1,99 @@
+//! Whether a node can be taken out of service without leaving customers nobody to ask.
+
+use std::collections::BTreeSet;
+
+use model::id::NodeId;
+use raft::directory::records::NodeRecord;
+
+use super::{names, removal::has_quorum};
+
+/// Why a node should go on leading.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Obstacle {
+    /// Balancers ask nodes that are ready, and a drained one is not.
+    #[error(
+        "no other node is ready to lead: with node {node} drained, balancers would find nobody; undrain or start another \
+         one first. Where there is no other, stop this one without a drain"
+    )]
+    LastReady { node: NodeId },
+    #[error(
+        "{away} should be there and did not answer: if node {node} stops as well, groups may lose their quorum; start it first, \
+         or remove it, or drain with force"
+    )]
+    OthersAway { node: NodeId, away: String },
+}
+
+/// Judges the drain of `node`, with the nodes that `answer` now and those of them that are `ready`. With `force` the absence
+/// of others is no obstacle.
+///
+/// # Errors
+/// Why not. A node that does not lead anyway is none the worse for it, and where the directory has no quorum nothing can be
+/// drained: what was asked says so itself, and may be asked again.
+pub fn judge(
+    node: NodeId,
+    nodes: &[NodeRecord],
+    directory_voters: &BTreeSet<NodeId>,
+    answer: &BTreeSet<NodeId>,
+    ready: &BTreeSet<NodeId>,
+    force: bool,
+) -> Result<(), Obstacle> {
+    let leads = nodes.iter().any(|known| known.id == node && known.state.leads());
+    if !leads || !has_quorum(directory_voters, answer) {
+        return Ok(());
+    }
+    let others = || nodes.iter().filter(|other| other.id != node);
+    if !others().any(|other| other.state.leads() && ready.contains(&other.id)) {
+        return Err(Obstacle::LastReady { node });
+    }
+    let away: BTreeSet<NodeId> = others()
+        .filter(|other| other.state.holds_replicas() && !answer.contains(&other.id))
+        .map(|other| other.id)
+        .collect();
+    if !force && !away.is_empty() {
+        return Err(Obstacle::OthersAway { node, away: names(&away) });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use raft::directory::members::NodeState;
+
+    use super::super::tests::node;
+    use super::*;
+
+    /// Judges the drain of node 1 of three, of which some are drained and some answer.
+    fn judged(drained: &[NodeId], answer: &[NodeId], force: bool) -> Result<(), Obstacle> {
+        let state = |id| if drained.contains(&id) { NodeState::Draining } else { NodeState::Active };
+        let nodes: Vec<NodeRecord> = (1..=3).map(|id| NodeRecord { state: state(id), ..node(id, "a", 1) }).collect();
+        let answer: BTreeSet<NodeId> = answer.iter().copied().collect();
+        let ready = answer.iter().copied().filter(|id| !drained.contains(id)).collect();
+        judge(1, &nodes, &BTreeSet::from([1, 2, 3]), &answer, &ready, force)
+    }
+
+    #[test]
+    fn a_node_is_drained_while_all_answer_and_another_one_is_ready() {
+        assert_eq!(judged(&[], &[1, 2, 3], false), Ok(()));
+        assert_eq!(judged(&[2], &[1, 2, 3], false), Ok(()));
+        assert_eq!(judged(&[1, 2, 3], &[1, 2, 3], false), Ok(()), "it is drained already");
+        assert_eq!(judged(&[], &[2, 3], false), Ok(()), "a dead one leads nothing");
+    }
+
+    #[test]
+    fn the_last_one_that_is_ready_is_not_drained_even_by_force() {
+        for force in [false, true] {
+            assert_eq!(judged(&[2, 3], &[1, 2, 3], force), Err(Obstacle::LastReady { node: 1 }));
+            assert_eq!(judged(&[2], &[1, 2], force), Err(Obstacle::LastReady { node: 1 }));
+            assert_eq!(judged(&[], &[1], force), Ok(()), "without a quorum the directory refuses it itself");
+        }
+    }
+
+    #[test]
+    fn while_another_one_is_away_only_force_drains() {
+        for drained in [&[][..], &[3]] {
+            let refused = judged(drained, &[1, 2], false);
+            assert!(matches!(&refused, Err(Obstacle::OthersAway { away, .. }) if away == "node 3"), "{refused:?}");
+            assert_eq!(judged(drained, &[1, 2], true), Ok(()));
+        }
+    }
+}

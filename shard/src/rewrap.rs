@@ -1,0 +1,93 @@
+//! Has every data key come under the cluster's master key, a few at a time, while this node leads the directory. What is
+//! left to do stands in the directory, so that whoever leads next goes on where this one ended.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use model::id::AuditId;
+use model::seal::SealError;
+use model::time::Timestamp;
+use raft::directory::command::Command;
+use raft::directory::records::{AuditActor, AuditEntry, AuditTarget};
+use raft::directory::secrets::{Rewrapped, SecretsCommand};
+use raft::directory::state::DirectoryState;
+use raft::directory::{Directory, UpdateError};
+use tokio_util::sync::CancellationToken;
+
+use crate::secrets::Secrets;
+
+/// Between two steps: every node applies each of them, and requests must not feel it.
+const STEP_EVERY: Duration = Duration::from_millis(100);
+
+/// Data keys in one step. With the pause between steps a million customers take an hour.
+const STEP: usize = 32;
+
+/// How long one step may take; what fails is tried again.
+const STEP_PATIENCE: Duration = Duration::from_secs(10);
+
+#[derive(Debug, thiserror::Error)]
+enum StepError {
+    #[error("a data key cannot be sealed anew: {0}")]
+    Seal(#[from] SealError),
+    #[error(transparent)]
+    Update(#[from] UpdateError),
+}
+
+/// Seals anew what an exchange of the master key has left to do, until cancelled.
+pub async fn run(directory: Arc<Directory>, secrets: Arc<Secrets>, stop: CancellationToken) {
+    let mut ticks = tokio::time::interval(STEP_EVERY);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+        if directory.group().leadership().borrow().ready_epoch.is_none() {
+            continue;
+        }
+        match directory.read(|state| next(state, &secrets)) {
+            Ok(None) => {}
+            Ok(Some(command)) => {
+                if let Err(error) = take(&directory, command).await {
+                    tracing::warn!(%error, "data keys could not be sealed anew yet");
+                }
+            }
+            Err(error) => tracing::error!(%error, "data keys cannot be sealed anew"),
+        }
+    }
+}
+
+async fn take(directory: &Directory, command: SecretsCommand) -> Result<(), StepError> {
+    let audit = if command == SecretsCommand::End { vec![ended()] } else { Vec::new() };
+    directory.update(Command::Secrets(command), audit, Instant::now() + STEP_PATIENCE).await?;
+    Ok(())
+}
+
+/// The next step; `None` when everything is sealed under the cluster's master key.
+fn next(state: &DirectoryState, secrets: &Secrets) -> Result<Option<SecretsCommand>, StepError> {
+    let Some(cluster) = &state.cluster else { return Ok(None) };
+    let master = cluster.master();
+    if state.sealed_under_others() == 0 {
+        let runs = cluster.exchange.is_some_and(|exchange| exchange.ended_at.is_none());
+        return Ok(runs.then_some(SecretsCommand::End));
+    }
+    let authority = state.authority.as_ref().filter(|authority| authority.key.wrapped_by.master != master);
+    let authority = authority.map(|authority| secrets.rewrap_for_all(&authority.key, master)).transpose()?;
+    let customers = state.customers_not_under(master, STEP).into_iter().map(|customer| {
+        secrets.rewrap(&customer.data_key, customer.id, master).map(|key| Rewrapped { customer: customer.id, key })
+    });
+    Ok(Some(SecretsCommand::Rewrap { authority, customers: customers.collect::<Result<_, _>>()? }))
+}
+
+/// For the audit log.
+fn ended() -> AuditEntry {
+    AuditEntry {
+        id: AuditId::new(),
+        customer_id: None,
+        action: "secrets.rewrapped".to_owned(),
+        actor: AuditActor { kind: "system".to_owned(), id: None, prefix: None, email: None },
+        target: Some(AuditTarget { kind: "master_key".to_owned(), id: String::new(), label: "master key".to_owned() }),
+        ip: None,
+        user_agent: None,
+        request_id: None,
+        success: true,
+        created_at: Timestamp::now(),
+        details: Default::default(),
+    }
+}
