@@ -67,8 +67,7 @@ fn the_same_seed_is_the_same_run() {
 
 #[test]
 fn a_sync_that_is_skipped_is_found() {
-    // One in a hundred shows it.
-    assert!([59, 94].into_iter().any(|seed| !run(seed, Some(Bug::SkipSync), false).held()));
+    found_within(Bug::SkipSync, 40);
 }
 
 /// Runs seeds from 0 until one shows the bug.

@@ -5,9 +5,13 @@
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Why words were lost, the first time; never for want of a reader.
 static LOST: OnceLock<io::Error> = OnceLock::new();
+
+/// Whether the reader has gone away.
+static UNREAD: AtomicBool = AtomicBool::new(false);
 
 /// A line on standard output.
 pub fn say(line: impl Display) {
@@ -34,11 +38,16 @@ pub fn all_said() -> Result<(), &'static io::Error> {
     LOST.get().map_or(Ok(()), Err)
 }
 
+/// Whether somebody may still read what is said: for a command that has nothing else to do.
+pub fn is_read() -> bool {
+    !UNREAD.load(Ordering::Relaxed)
+}
+
 fn note(written: io::Result<()>) {
-    if let Err(error) = written
-        && error.kind() != ErrorKind::BrokenPipe
-    {
+    match written {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => UNREAD.store(true, Ordering::Relaxed),
         // The first one is kept.
-        let _ = LOST.set(error);
+        Err(error) => drop(LOST.set(error)),
     }
 }

@@ -311,7 +311,10 @@ pub struct Undertaker {
 
 impl Undertaker {
     fn new(data: &Path, folder: Option<&Path>) -> Self {
-        let script = r#"cat; [ -d "$2" ] && "$1" dev down --data "$2"; [ -z "$3" ] || rm -rf "$3""#;
+        // Disks that fail may be mounted below it.
+        let script = r#"cat; [ -d "$2" ] && "$1" dev down --data "$2"
+for m in $(cut -d' ' -f2 /proc/self/mounts | grep "^$2/"); do umount -l "$m"; done
+[ -z "$3" ] || rm -rf "$3""#;
         let mut command = Command::new("sh");
         command.args(["-c", script, "sh"]).arg(binary::gateway()).arg(data).args(folder);
         Self::start(command)

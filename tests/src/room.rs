@@ -18,6 +18,9 @@ const BLOCK: u16 = 300;
 const FIRST_BASE: u16 = 12_000;
 const BLOCKS: u16 = 68;
 
+/// After what time it says that it waits.
+const PATIENT: Duration = Duration::from_secs(3);
+
 /// How long a test waits until another cluster is gone.
 const PATIENCE: Duration = Duration::from_secs(900);
 
@@ -33,11 +36,16 @@ impl Room {
     /// Waits for room. Blocks the thread.
     pub fn take() -> Self {
         let start = Instant::now();
+        let mut told = false;
         let cluster = loop {
             if let Some(file) = (0..CLUSTERS).find_map(|n| lock(&format!("cluster-{n}"))) {
                 break file;
             }
             assert!(start.elapsed() < PATIENCE, "no room for a cluster within {PATIENCE:?}");
+            if !told && start.elapsed() > PATIENT {
+                eprintln!("waiting until one of the {CLUSTERS} clusters that run on this machine has gone");
+                told = true;
+            }
             std::thread::sleep(Duration::from_millis(50));
         };
         // A random start spreads programs over the blocks, so that a port of a cluster that is still going down is

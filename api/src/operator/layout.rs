@@ -381,8 +381,11 @@ async fn move_to(call: &OperatorCall, shard: ShardId, node: Option<NodeId>) -> O
         if !heard.contains(&to) {
             return Err(ApiError::bad_request(format!("node {to} does not answer: start it, or name another")));
         }
-        let each = plan::to_node(place, to, &driver::holders(state))
-            .ok_or_else(|| ApiError::no_op("the shard is led there already"))?;
+        let each = plan::to_node(place, to, &driver::holders(state)).ok_or_else(|| {
+            ApiError::no_op(format!(
+                "node {to} is to lead shard {shard} already; it does as soon as it can: see gateway shards"
+            ))
+        })?;
         Ok((driver::begin(state, vec![each], 1, false, call.now), place.leader, to))
     })?;
     begin(call, layout, "shard.moved").await?;

@@ -17,6 +17,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 use shard::layout::removal::Rest;
+use shard::router::Vitals;
 
 use super::survey::ClusterView;
 use crate::audit::Target;
@@ -70,6 +71,8 @@ struct NodeView {
     understands: Option<Format>,
     #[schemars(extend("enum" = ["ready", "draining", "down"]))]
     state: &'static str,
+    /// Whether it serves callers, as its own `/readyz` says.
+    serves: bool,
     /// Where it is in its life; a node that is `leaving` is removed as soon as nothing is placed on it.
     member: NodeState,
     /// Whether it votes in the directory.
@@ -155,6 +158,7 @@ async fn views(call: &OperatorCall, nodes: Vec<NodeRecord>) -> Vec<NodeView> {
                     Some(vitals) if vitals.draining => "draining",
                     Some(_) => "ready",
                 },
+                serves: vitals.is_some_and(Vitals::is_ready),
                 member: node.state,
                 votes: voters.contains(&node.id),
                 zone: node.zone.clone(),

@@ -1,6 +1,7 @@
 //! `POST /v1/admin/tokens`: what lets one node in (`gateway join`).
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use model::error::{ApiError, ErrorCode};
 use model::field::{Body, Fields, rule};
@@ -8,7 +9,7 @@ use model::issue::Issues;
 use model::join_token::JoinToken;
 use model::time::Timestamp;
 use raft::directory::command::Command;
-use raft::directory::members::{JoinToken as KeptToken, MemberCommand};
+use raft::directory::members::{AuthorityRecord, JoinToken as KeptToken, MemberCommand};
 use raft::transport::stranger::authority_hash;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -26,6 +27,10 @@ const LIFE: u64 = 3600;
 
 /// The longest life of a token: a week.
 const LONGEST_LIFE: u64 = 7 * 24 * 3600;
+
+/// How soon a node that has the authority's key has brought it, and between two looks for it.
+const BROUGHT: Duration = Duration::from_secs(5);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 pub fn routes() -> Vec<Route> {
     vec![
@@ -53,12 +58,26 @@ fn parse_life(body: &Body) -> Result<Duration, ApiError> {
     issues.finish(|| Some(Duration::from_secs(life.unwrap_or(LIFE))))
 }
 
+/// The authority's certificate and key. The first node of a cluster brings them a moment after its start.
+async fn authority(call: &OperatorCall) -> Result<Arc<AuthorityRecord>, ApiError> {
+    let deadline = Instant::now() + BROUGHT;
+    loop {
+        if let Some(authority) = call.cluster().directory().read(|state| state.authority.clone()) {
+            return Ok(authority);
+        }
+        if Instant::now() >= deadline {
+            return Err(ApiError::bad_request(
+                "the cluster does not have its authority's key: set peer.ca_key_file on one of its nodes",
+            ));
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
 async fn issue(call: &mut OperatorCall) -> Outcome {
     let body = call.optional_object().await?;
     let expires_at = call.now.plus(parse_life(&body)?);
-    let authority = call.cluster().directory().read(|state| state.authority.clone()).ok_or_else(|| {
-        ApiError::bad_request("the cluster does not have its authority's key: set peer.ca_key_file on one of its nodes")
-    })?;
+    let authority = authority(call).await?;
     let hash = authority_hash(&authority.certificate)
         .map_err(|error| failure::internal("the authority's certificate cannot be read", &error))?;
     let token = JoinToken::new(rand::random(), hash);

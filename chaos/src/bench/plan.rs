@@ -69,10 +69,11 @@ impl Sides {
     /// # Errors
     /// When either does not come up.
     pub async fn start(plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Self> {
+        // First: it is the one that may not be installed.
+        let etcd = Etcd::start().await?;
         let target = Target::start(3).await;
         tell(&format!("pairing {} channels", plan.channels));
         let channels = target.channels(plan.channels, false).await?;
-        let etcd = Etcd::start().await?;
         let level = sends::measure(&target, &channels, 32, plan.length).await?;
         let committed = level.log_bytes_per_send.context("the nodes do not tell how much they log")?;
         let value_bytes = committed.ceil() as usize;

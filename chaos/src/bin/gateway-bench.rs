@@ -12,6 +12,7 @@ use chaos::bench::plan::Plan;
 use chaos::bench::suite::{self, Alone, Benchmark, Beside};
 use chaos::bench::target::Target;
 use chaos::bench::{day, report, sends, waiting};
+use chaos::console;
 use clap::builder::RangedU64ValueParser;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, value_parser};
@@ -233,7 +234,7 @@ async fn run_suite(benchmarks: &[Benchmark], args: &PlanArgs, json: bool) -> any
         }
     }
     if json {
-        println!("{whole}");
+        console::say(whole);
     }
     ensure!(results.failures.is_empty(), "{} of {} benchmarks failed", results.failures.len(), benchmarks.len());
     Ok(())
@@ -257,7 +258,7 @@ async fn run_sends(args: SendsArgs, json: bool) -> anyhow::Result<()> {
         levels.push(level);
     }
     if json {
-        println!("{}", serde_json::to_string_pretty(&levels)?);
+        console::say(serde_json::to_string_pretty(&levels)?);
     }
     Ok(())
 }
@@ -273,7 +274,7 @@ async fn run_waiting(args: WaitingArgs, json: bool) -> anyhow::Result<()> {
         say(json, &report::phase(phase));
     }
     if json {
-        println!("{}", serde_json::to_string_pretty(&phases)?);
+        console::say(serde_json::to_string_pretty(&phases)?);
     }
     Ok(())
 }
@@ -290,7 +291,7 @@ async fn run_day(args: DayArgs, json: bool) -> anyhow::Result<()> {
     let (most, bound) = day.bound()?;
     say(json, &format!("the second half took {most:.1} MiB at most, and may take {bound:.1}"));
     if json {
-        println!("{}", serde_json::to_string_pretty(&day)?);
+        console::say(serde_json::to_string_pretty(&day)?);
     }
     ensure!(most <= bound, "the folders grow");
     Ok(())
@@ -306,7 +307,7 @@ fn say(json: bool, line: &str) {
     if json {
         eprintln!("{line}");
     } else {
-        println!("{line}");
+        console::say(line);
     }
 }
 

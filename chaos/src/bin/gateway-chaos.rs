@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::ensure;
+use chaos::console::say;
 use chaos::prove::table::{ProveArgs, prove};
 use chaos::report::Report;
 use chaos::run::{self, Setup};
@@ -104,38 +105,50 @@ async fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Schedule(args) => {
             let schedule = Schedule::of(args.seed(), &args.profile());
-            println!("seed {}", schedule.seed);
+            say(format_args!("seed {}", schedule.seed));
             for step in &schedule.steps {
-                println!("{:>7.1} s to {:>6.1} s  {}", step.at.as_secs_f64(), step.end().as_secs_f64(), step.fault);
+                say(format_args!(
+                    "{:>7.1} s to {:>6.1} s  {}",
+                    step.at.as_secs_f64(),
+                    step.end().as_secs_f64(),
+                    step.fault
+                ));
             }
             ExitCode::SUCCESS
         }
-        Command::Prove(args) => exit(prove(&args).await),
-        Command::Run(args) => tokio::select! {
-            report = run(&args) => judged(report),
-            // The world is taken down before this returns.
-            Ok(()) = tokio::signal::ctrl_c() => {
-                eprintln!("gateway-chaos: interrupted: nothing was judged");
-                ExitCode::from(130)
-            }
-        },
+        Command::Prove(args) => unless_interrupted(async { exit(prove(&args).await) }).await,
+        Command::Run(args) => unless_interrupted(async { judged(run(&args).await) }).await,
         Command::Check { folder } => judged(run::judge_again(&folder)),
         Command::Relay { listen, node } => exit(relay::run(listen, node).await.map(|()| true)),
     }
+}
+
+/// Does it, or what Ctrl-C wants. The world is taken down before this returns.
+async fn unless_interrupted(work: impl Future<Output = ExitCode>) -> ExitCode {
+    let interrupted = tokio::select! {
+        code = work => return code,
+        interrupted = tokio::signal::ctrl_c() => interrupted,
+    };
+    match interrupted {
+        Ok(()) => eprintln!("gateway-chaos: interrupted: nothing was judged"),
+        Err(error) => eprintln!("gateway-chaos: interruptions are not heard, so it does not begin: {error}"),
+    }
+    // A thread that waits for room, or makes a world, is not waited for: its undertaker sees to that.
+    std::process::exit(130)
 }
 
 async fn run(args: &RunArgs) -> anyhow::Result<Report> {
     let (seed, profile) = (args.seed(), args.profile());
     let named = || PathBuf::from(format!("chaos-{seed}-{}", chrono::Utc::now().format("%H%M%S")));
     let folder = args.report.clone().unwrap_or_else(named);
-    println!("seed {seed}, profile {}, kept in {}", profile.name, folder.display());
-    run::run(&Setup::new(seed, profile, folder), |line| println!("{line}")).await
+    say(format_args!("seed {seed}, profile {}, kept in {}", profile.name, folder.display()));
+    run::run(&Setup::new(seed, profile, folder), |line| say(line)).await
 }
 
 /// Prints what was found, and says whether all held.
 fn judged(report: anyhow::Result<Report>) -> ExitCode {
     exit(report.and_then(|report| {
-        print!("{}", report.verdict);
+        say(report.verdict.to_string().trim_end());
         for undone in report.undone() {
             eprintln!("not done: {undone}");
         }

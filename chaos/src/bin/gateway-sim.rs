@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+use chaos::console::say;
 use chaos::simulation::corpus::{self, Kept};
 use chaos::simulation::{Bug, Counts, Outcome, run};
 use clap::builder::RangedU64ValueParser;
@@ -87,15 +88,15 @@ fn kept(corpus: Result<Vec<Kept>, String>) -> Result<Vec<u64>> {
 
 fn one(seed: u64, bug: Option<Bug>, traced: bool) -> bool {
     let outcome = run(seed, bug, traced);
-    outcome.lines.iter().for_each(|line| println!("{line}"));
-    println!("seed {seed}: hash {:016x}, {:?}", outcome.hash, outcome.counts);
+    outcome.lines.iter().for_each(|line| say(line));
+    say(format_args!("seed {seed}: hash {:016x}, {:?}", outcome.hash, outcome.counts));
     show(&outcome);
     !outcome.held()
 }
 
 fn show(outcome: &Outcome) {
     for violation in &outcome.violations {
-        println!("seed {}: {violation}", outcome.seed);
+        say(format_args!("seed {}: {violation}", outcome.seed));
     }
 }
 
@@ -118,13 +119,13 @@ fn many(seeds: impl Iterator<Item = u64> + Send, bug: Option<Bug>, threads: Opti
         }
     });
     let Totals { seeds, counts, failed, first } = totals.into_inner();
-    println!("{seeds} seeds in {:.1?}: {counts:?}", began.elapsed());
+    say(format_args!("{seeds} seeds in {:.1?}: {counts:?}", began.elapsed()));
     if failed == 0 {
-        println!("all held");
+        say("all held");
     } else {
         let more = if failed > first.len() as u64 { ", and more" } else { "" };
-        println!("not held in {failed}: {first:?}{more}; look with gateway-sim run --seed N --trace");
-        println!("once it is mended, keep each with its reason in chaos/simulation-corpus.txt");
+        say(format_args!("not held in {failed}: {first:?}{more}; look with gateway-sim run --seed N --trace"));
+        say("once it is mended, keep each with its reason in chaos/simulation-corpus.txt");
     }
     failed > 0
 }

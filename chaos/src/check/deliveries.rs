@@ -15,6 +15,9 @@ const FORGOTTEN: Duration = Duration::from_secs(30);
 /// next one waits for longer, and what goes on being delivered has not been ended by its success.
 const REPEATS: usize = 1;
 
+/// Answers that are lost on their way in a whole run; of many, one in a hundred.
+const SELDOM: usize = 5;
+
 /// How long before it was seen a group may have had its new leader: nodes are asked once a second, some in vain.
 const SEEN: Duration = Duration::from_secs(10);
 
@@ -196,7 +199,13 @@ fn no_repeats(run: &Collected, finding: &mut Finding) {
         }
     }
     finding.count(format!("{} delivered again after a success", figure(again)));
-    if unexplained > 0 {
+    let most = SELDOM.max(successes.len() / 100);
+    if unexplained > most {
+        finding.violated(
+            format!("{unexplained} deliveries were made again after a success with no fault near"),
+            [format!("at most {most} of {} can have lost their answer", successes.len())],
+        );
+    } else if unexplained > 0 {
         finding.note(format!("{} of them with no fault near", figure(unexplained)));
     }
 }

@@ -83,7 +83,7 @@ impl Harm {
                 recorder.fault(from, FaultKind::Slow, &[], "the network was not there");
             }
             Self::DeafNode => {
-                let node = ground.busiest().await?;
+                let node = ground.busiest(self).await?;
                 ground.arm(&[node], Wire::Peers.name(), "return").await?;
                 tokio::time::sleep(DEAF).await;
                 ground.disarm(&[node], Wire::Peers.name()).await?;
@@ -91,7 +91,7 @@ impl Harm {
                 recorder.fault(from, FaultKind::Failpoint, &[node], format!("node {node} and its peers were apart"));
             }
             Self::DeathOfOwner => {
-                let node = ground.busiest().await?;
+                let node = ground.busiest(self).await?;
                 let slow = format!("sleep({})", COMMIT.as_millis());
                 simulator.faults(json!({ "accept_delay_ms": ACCEPT.as_millis() as u64 })).await;
                 ground.arm(&[node], Point::CommitBefore.name(), &slow).await?;
@@ -104,7 +104,7 @@ impl Harm {
                 recorder.fault(from, FaultKind::Crash, &[node], what);
             }
             Self::DeathAmidDeliveries => {
-                let node = ground.busiest().await?;
+                let node = ground.busiest(self).await?;
                 workload.hold_webhooks(true);
                 tokio::time::sleep(HOLD).await;
                 cluster.kill(node);
@@ -115,10 +115,13 @@ impl Harm {
                 recorder.fault(from, FaultKind::Crash, &[node], what);
             }
             Self::LonelyDeath => {
-                let node = ground.busiest().await?;
+                let node = ground.busiest(self).await?;
+                // What goes through another node hangs, and its client with it: too few would ask the one that matters.
+                workload.draw_to(Some(node));
                 ground.arm(&[node], Wire::Peers.name(), "return").await?;
                 tokio::time::sleep(APART).await;
                 cluster.kill(node);
+                workload.draw_to(None);
                 tokio::time::sleep(AWAY).await;
                 cluster.restart(&[node]).await;
                 let what = format!("kill -9 of node {node}, which had been apart from its peers");
@@ -140,7 +143,7 @@ impl Harm {
                 );
             }
             Self::LongAway => {
-                let node = ground.busiest().await?;
+                let node = ground.busiest(self).await?;
                 cluster.kill(node);
                 tokio::time::sleep(LONG_AWAY).await;
                 cluster.restart(&[node]).await;

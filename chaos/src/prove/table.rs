@@ -7,6 +7,7 @@ use clap::{Args, value_parser};
 
 use super::{Ground, Harm, PROOFS, Proof};
 use crate::check::Invariant;
+use crate::console::say;
 
 #[derive(Debug, Args)]
 pub struct ProveArgs {
@@ -103,10 +104,10 @@ pub async fn prove(args: &ProveArgs) -> anyhow::Result<bool> {
         ground = ground.ready_for(harm).await?;
         for seed in args.seeds(proofs().map(|proof| args.most(proof)).max().unwrap_or_default()) {
             let verdict = ground.run(harm, &[], seed).await?;
-            println!("{harm:?} with seed {seed}: {}", if verdict.holds() { "holds" } else { "violated" });
+            say(format_args!("{harm:?} with seed {seed}: {}", if verdict.holds() { "holds" } else { "violated" }));
             if !verdict.holds() {
                 all_well = false;
-                println!("{verdict}");
+                say(verdict);
             }
         }
         for proof in proofs() {
@@ -116,26 +117,26 @@ pub async fn prove(args: &ProveArgs) -> anyhow::Result<bool> {
                 ground = ground.ready_for(harm).await?;
                 let verdict = ground.run(harm, &[proof.bug], seed).await?;
                 let found = row.note(verdict.violated());
-                println!("{} with seed {seed}: {}", proof.bug.name(), if found { "found" } else { "missed" });
+                say(format_args!("{} with seed {seed}: {}", proof.bug.name(), if found { "found" } else { "missed" }));
                 if !found {
-                    println!("{verdict}");
+                    say(verdict);
                 }
                 // More runs show how often it is found: for whoever asked for so many.
                 if found && args.runs.is_none() {
                     break;
                 }
             }
-            println!("{}: {}", proof.bug.name(), row.in_words());
+            say(format_args!("{}: {}", proof.bug.name(), row.in_words()));
             all_well &= row.is_proven();
             rows.push(row);
         }
     }
-    println!("| fault | found by | harm | found | broke besides |\n|---|---|---|---|---|");
+    say("| fault | found by | harm | found | broke besides |\n|---|---|---|---|---|");
     for row in &rows {
         let besides: Vec<String> = row.besides.iter().map(Invariant::to_string).collect();
         let (name, proof) = (row.proof.bug.name(), row.proof);
         let (found, besides) = (row.in_words(), besides.join(", "));
-        println!("| `{name}` | {} | {:?} | {found} | {besides} |", proof.invariant, proof.harm);
+        say(format_args!("| `{name}` | {} | {:?} | {found} | {besides} |", proof.invariant, proof.harm));
     }
     Ok(all_well)
 }

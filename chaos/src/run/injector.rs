@@ -8,7 +8,7 @@ use anyhow::Context;
 use raft::failpoint::Point;
 use serde_json::{Value, json};
 
-use crate::disk::{Faults, Files};
+use crate::disk::{Faults, Files, Loss};
 use crate::schedule::fault::{Damage, DiskFault, Fault, NetworkFault, Rank, Who};
 use crate::world::World;
 use crate::world::asking::{get, until};
@@ -101,9 +101,9 @@ pub async fn begin(world: &World, fault: Fault) -> anyhow::Result<Begun> {
             world.kill(&victims)?;
             Begun::among(victims.clone(), Undo::Launch(victims))
         }
-        Fault::PowerCut(who) => {
+        Fault::PowerCut { who, torn } => {
             let victims = victims(world, who, &nodes).await?;
-            world.cut_power(&victims)?;
+            world.cut_power(&victims, torn.map_or(Loss::Everything, |seed| Loss::SomePages { seed: seed.into() }))?;
             Begun::among(victims.clone(), Undo::Launch(victims))
         }
         Fault::Pause(who) => {
@@ -284,6 +284,7 @@ fn disk(fault: DiskFault) -> Faults {
         DiskFault::Slow(ms) => Faults { sync_delay: Duration::from_millis(ms.into()), ..Faults::default() },
         DiskFault::Full(kib) => Faults { free: Some(u64::from(kib) * 1_024), ..Faults::default() },
         DiskFault::FailSyncs => Faults { failing_syncs: Some(Files::all()), ..Faults::default() },
+        DiskFault::FailWrites => Faults { failing_writes: Some(Files::all()), ..Faults::default() },
     }
 }
 
@@ -305,7 +306,8 @@ async fn damage(world: &World, id: u64, how: Damage) -> anyhow::Result<Option<St
         Ok(())
     });
     Ok(match ended.await {
-        Ok(()) => Some(world.last_line(id)),
+        // A process that fell over something else has refused nothing.
+        Ok(()) => Some(world.last_line(id)).filter(|line| line.contains(&data.display().to_string())),
         Err(_) => {
             world.kill(&[id])?;
             None

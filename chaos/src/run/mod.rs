@@ -40,7 +40,8 @@ pub struct Setup {
 
 impl Setup {
     pub fn new(seed: u64, profile: Profile, folder: PathBuf) -> Self {
-        Self { seed, profile, pace: Pace::default(), environment: Vec::new(), folder }
+        let pace = Pace { channels: profile.channels, ..Pace::default() };
+        Self { seed, profile, pace, environment: Vec::new(), folder }
     }
 }
 
@@ -63,8 +64,9 @@ pub async fn run(setup: &Setup, tell: impl Fn(&str)) -> anyhow::Result<Report> {
         relays: profile.needs_relays(),
         environment: environment.clone(),
     };
-    let world = World::found(options).await?;
     std::fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+    // Nothing is known of a run that had no world.
+    let world = World::found(options).await.inspect_err(|_| drop(std::fs::remove_dir(folder)))?;
     tell(&format!("{} nodes are ready after {:.1?}", profile.nodes, start.elapsed()));
     let played = play(&world, &schedule, *seed, *pace, folder, &tell).await;
     // Also of a run that came to no end: they say why.

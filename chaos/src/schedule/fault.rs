@@ -49,8 +49,9 @@ pub enum Fault {
     Clock { node: Rank, seconds: i32 },
     /// A node's disk goes wrong; where the node ends for it, it is started again at the end.
     Disk { node: Rank, how: DiskFault },
-    /// The machines of these nodes lose power: what was not synced is lost. Started again at the end.
-    PowerCut(Who),
+    /// The machines of these nodes lose power: what was not synced is lost, or some pages of it, by this seed. Started again at
+    /// the end.
+    PowerCut { who: Who, torn: Option<u16> },
     /// A node dies, or waits for a moment, at one of the places of [`Point::ALL`]; started again at the end.
     Failpoint { node: Rank, point: u8, dies: bool },
     /// The messaging network misbehaves.
@@ -99,6 +100,8 @@ pub enum DiskFault {
     Full(u16),
     /// Syncs fail.
     FailSyncs,
+    /// Writes fail.
+    FailWrites,
 }
 
 /// What happens to files.
@@ -109,7 +112,7 @@ pub enum Damage {
     FlippedBit,
     /// A bit of each table of the state is flipped.
     FlippedTables,
-    /// The largest file of the log loses its second half.
+    /// The largest file of the log loses all but its first bytes.
     Truncated,
     /// The folder is empty.
     Wiped,
@@ -176,7 +179,7 @@ impl Fault {
     /// How many of `nodes` nodes it may put out of work.
     pub fn breaks(self, nodes: usize) -> usize {
         match self {
-            Self::Kill(who) | Self::Pause(who) | Self::PowerCut(who) => match who {
+            Self::Kill(who) | Self::Pause(who) | Self::PowerCut { who, .. } => match who {
                 Who::One(_) | Who::BusiestOwner => 1,
                 Who::Majority(_) => nodes / 2 + 1,
                 Who::All => nodes,
@@ -212,7 +215,7 @@ impl Fault {
     /// What judges have to allow for.
     pub fn kind(self) -> FaultKind {
         match self {
-            Self::Kill(_) | Self::PowerCut(_) => FaultKind::Crash,
+            Self::Kill(_) | Self::PowerCut { .. } => FaultKind::Crash,
             Self::Pause(_) => FaultKind::Pause,
             Self::Isolate(_)
             | Self::Mute(_)
@@ -263,7 +266,8 @@ impl std::fmt::Display for Fault {
             }
             Self::Clock { node, seconds } => write!(f, "clock of node #{} {seconds:+} s", nth(node)),
             Self::Disk { node, how } => write!(f, "disk of node #{}: {how}", nth(node)),
-            Self::PowerCut(who) => write!(f, "power cut of {who}"),
+            Self::PowerCut { who, torn: None } => write!(f, "power cut of {who}"),
+            Self::PowerCut { who, torn: Some(_) } => write!(f, "power cut of {who}, amid writes"),
             Self::Failpoint { node, point, dies } => {
                 let name = Point::ALL.get(usize::from(point)).map_or("nowhere", |point| point.name());
                 write!(f, "node #{} {} at {name}", nth(node), if dies { "dies" } else { "waits" })
@@ -310,6 +314,7 @@ impl std::fmt::Display for DiskFault {
             Self::Slow(ms) => write!(f, "syncs take {ms} ms more"),
             Self::Full(kib) => write!(f, "{kib} KiB are left"),
             Self::FailSyncs => f.write_str("syncs fail"),
+            Self::FailWrites => f.write_str("writes fail"),
         }
     }
 }
@@ -319,7 +324,7 @@ impl std::fmt::Display for Damage {
         f.write_str(match self {
             Self::FlippedBit => "damaged (a bit of the log flipped)",
             Self::FlippedTables => "damaged (a bit of each table flipped)",
-            Self::Truncated => "damaged (the log cut in half)",
+            Self::Truncated => "damaged (the log cut off)",
             Self::Wiped => "wiped",
         })
     }

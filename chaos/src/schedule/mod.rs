@@ -124,7 +124,10 @@ fn draw(kind: Kind, nodes: u8, rng: &mut StdRng) -> Fault {
             Fault::Clock { node, seconds: if rng.random() { seconds } else { -seconds } }
         }
         Kind::Disk => Fault::Disk { node, how: draw_disk(rng) },
-        Kind::PowerCut => Fault::PowerCut(if rng.random() { Who::All } else { Who::One(node) }),
+        Kind::PowerCut => {
+            let who = if rng.random() { Who::All } else { Who::One(node) };
+            Fault::PowerCut { who, torn: rng.random::<bool>().then(|| rng.random()) }
+        }
         Kind::Failpoint => {
             let point = rng.random_range(0..u8::try_from(Point::ALL.len()).unwrap_or(u8::MAX));
             Fault::Failpoint { node, point, dies: rng.random_bool(0.8) }
@@ -143,10 +146,11 @@ fn draw(kind: Kind, nodes: u8, rng: &mut StdRng) -> Fault {
 }
 
 fn draw_disk(rng: &mut StdRng) -> DiskFault {
-    match rng.random_range(0..3) {
+    match rng.random_range(0..4) {
         0 => DiskFault::Slow(rng.random_range(20..=500)),
         1 => DiskFault::Full(rng.random_range(16..=1_024)),
-        _ => DiskFault::FailSyncs,
+        2 => DiskFault::FailSyncs,
+        _ => DiskFault::FailWrites,
     }
 }
 

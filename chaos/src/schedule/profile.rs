@@ -14,6 +14,8 @@ pub struct Profile {
     /// From the first fault to the end of the last.
     pub length: Duration,
     pub nodes: u8,
+    /// Connected channels of the workload.
+    pub channels: usize,
     /// Nodes that may be out of work at the same time.
     pub most_broken: usize,
     /// Each kind is drawn once before one is drawn again; a kind that stands here twice comes twice as often.
@@ -38,6 +40,7 @@ impl Profile {
             arguments: "--profile quick".to_owned(),
             length: Duration::from_secs(180),
             nodes: 3,
+            channels: 8,
             most_broken: 3,
             kinds: vec![
                 K::Kill,
@@ -73,6 +76,7 @@ impl Profile {
             name: "hour".to_owned(),
             arguments: "--profile hour".to_owned(),
             length: Duration::from_secs(3_600),
+            channels: 24,
             kinds: Kind::value_variants().to_vec(),
             pace: |lane| match lane {
                 Lane::Nodes => Pace { lasts: 1_000..=30_000, pause: 5_000..=20_000 },

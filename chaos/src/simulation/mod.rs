@@ -57,7 +57,7 @@ impl Outcome {
 /// Runs one seed, with a bug put back if one is named.
 pub fn run(seed: u64, bug: Option<Bug>, traced: bool) -> Outcome {
     clock::run(seed, async move {
-        let scene = Scene::new(Plan::of(seed), bug, traced);
+        let scene = Scene::new(Plan::of(seed).for_bug(bug), bug, traced);
         if node::form(&scene, FORM_PATIENCE).await {
             client::start(&scene);
             faults::run(&scene).await;

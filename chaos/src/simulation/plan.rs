@@ -7,6 +7,8 @@ use model::id::NodeId;
 use raft::host::LogLimits;
 use raft::simulation::{Chance, Weather};
 
+use super::bug::Bug;
+
 /// How long things go wrong.
 const FAULTS: Range<Duration> = Duration::from_secs(6)..Duration::from_secs(14);
 
@@ -53,6 +55,16 @@ impl Plan {
             faults_last: chance.time(&FAULTS),
             between_faults: ms(100)..ms(chance.among(400..2_500)),
             between_calls: ms(5)..ms(chance.among(40..200)),
+        }
+    }
+
+    /// What a bug needs to show in more than one run of a hundred.
+    pub fn for_bug(self, bug: Option<Bug>) -> Self {
+        let ms = Duration::from_millis;
+        match bug {
+            // What is not synced is lost only within the time that a sync takes.
+            Some(Bug::SkipSync | Bug::ForgetVote) => Self { sync: ms(40)..ms(160), ..self },
+            _ => self,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
+use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use reqwest::Method;
@@ -27,17 +28,23 @@ pub struct Shared {
     /// No call begins after it.
     pub stop: CancellationToken,
     pub seed: u64,
+    /// Where all calls go that may go anywhere, while there is such a node.
+    drawn_to: Mutex<Option<u64>>,
     clients: AtomicU32,
 }
 
 impl Shared {
     pub fn new(maps: Maps, recorder: Arc<Recorder>, seed: u64) -> Self {
         let (http, stop) = (http::client(), CancellationToken::new());
-        Self { maps, http, recorder, stop, seed, clients: AtomicU32::new(0) }
+        Self { maps, http, recorder, stop, seed, drawn_to: Mutex::new(None), clients: AtomicU32::new(0) }
     }
 
     pub fn map(&self) -> Map {
         self.maps.borrow().clone()
+    }
+
+    pub fn draw_to(&self, node: Option<u64>) {
+        *self.drawn_to.lock() = node;
     }
 
     pub fn simulator(&self) -> Simulator {
@@ -113,10 +120,11 @@ impl Client {
         self.shared.stop.is_cancelled()
     }
 
-    /// Any member of the cluster, as a balancer without health checks would choose it.
+    /// Any member of the cluster, as a balancer without health checks would choose it; or the one that all are drawn to.
     pub fn any_node(&mut self) -> Place {
-        let nodes = self.nodes();
-        nodes[self.dice.random_range(0..nodes.len())].clone()
+        let (nodes, drawn_to) = (self.nodes(), *self.shared.drawn_to.lock());
+        let chosen = self.dice.random_range(0..nodes.len());
+        nodes.iter().find(|node| Some(node.id) == drawn_to).unwrap_or(&nodes[chosen]).clone()
     }
 
     pub fn nodes(&self) -> Vec<Place> {

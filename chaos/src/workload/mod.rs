@@ -86,6 +86,11 @@ impl Workload {
         Ok(Self { shared, cast, hooks, clients })
     }
 
+    /// Has all clients that may ask any node ask this one, or any again.
+    pub fn draw_to(&self, node: Option<u64>) {
+        self.shared.draw_to(node);
+    }
+
     /// Has all webhook receivers take seconds for what they get, or answer as they are made to again.
     pub fn hold_webhooks(&self, hold: bool) {
         self.hooks.hold(hold);

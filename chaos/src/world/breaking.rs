@@ -166,13 +166,13 @@ impl World {
         })
     }
 
-    /// The machines of these nodes lose power: their processes end, and what they have not synced is lost.
+    /// The machines of these nodes lose power: their processes end, and what they have not synced is lost, or some of it.
     ///
     /// # Errors
     /// When the world was made without such disks.
-    pub fn cut_power(&self, ids: &[u64]) -> anyhow::Result<()> {
+    pub fn cut_power(&self, ids: &[u64], loss: Loss) -> anyhow::Result<()> {
         self.kill(ids)?;
-        ids.iter().try_for_each(|id| self.with(*id, |node| node.disk()?.crash(Loss::Everything).map(drop)))
+        ids.iter().try_for_each(|id| self.with(*id, |node| node.disk()?.crash(loss).map(drop)))
     }
 
     /// Arms a failpoint of a node, or disarms it (`off`).

@@ -21,7 +21,7 @@ use crate::disk::FaultyDisk;
 
 use super::asking::{ask, get, until};
 use super::map::{Map, Place};
-use super::node::{Home, Node, spawn};
+use super::node::{Home, Node, has_faketime, spawn};
 use super::relay::Relay;
 use super::undertaker::{Undertaker, folder, name, sweep};
 use super::wires::{NEEDED, Wires};
@@ -42,14 +42,17 @@ const PORTS: u16 = 300;
 
 /// What every node is told besides. Nothing but what a customer's plan says shall throttle a workload; attempts at a
 /// delivery come so close that a run sees many of them, and are given up later than any fault lasts, so that a good
-/// receiver gets everything in the end; nobody else shares the load of a node that drains.
-const FLAGS: [&str; 7] = [
+/// receiver gets everything in the end; nobody else shares the load of a node that drains; logs are so short that a node
+/// that was away for a while is given snapshots.
+const FLAGS: [&str; 9] = [
     "limits.ip={ burst = 1000000, refill_per_second = 1000000 }",
     "limits.customer={ burst = 1000000, refill_per_second = 1000000 }",
     "limits.channel={ burst = 1000000, refill_per_second = 1000000 }",
     "webhooks.allow_http=true",
     r#"webhooks.schedule=["0s", "1s", "2s", "3s", "5s", "8s", "15s", "30s", "60s"]"#,
     "drain.initial_wait=0s",
+    "raft.keep_entries=50",
+    "raft.snapshot_every=50",
     "log.filter=info,openraft=error,salvo_core=warn",
 ];
 
@@ -69,6 +72,9 @@ impl World {
     /// The simulator and the network; no node yet.
     fn prepare(name: &str, options: Options) -> anyhow::Result<Self> {
         sweep().context(NEEDED)?;
+        if options.clocks {
+            has_faketime()?;
+        }
         let room = Room::take();
         let folder = folder(name);
         let undertaker = Undertaker::start(name, std::env::var_os("GATEWAY_KEEP").is_some())?;

@@ -107,6 +107,17 @@ impl Home {
     }
 }
 
+/// Makes sure that clocks can be set: the loader of a program says nothing of a library that is not there.
+///
+/// # Errors
+/// When they cannot.
+pub fn has_faketime() -> anyhow::Result<()> {
+    let loaded = Command::new("true").env("LD_PRELOAD", FAKETIME).stderr(Stdio::piped()).output()?;
+    let said = String::from_utf8_lossy(&loaded.stderr);
+    ensure!(said.trim().is_empty(), "clocks cannot be set: {}; install faketime", said.trim());
+    Ok(())
+}
+
 /// Starts a process whose output is appended to a log, in the folder of the log.
 ///
 /// # Errors

@@ -20,7 +20,7 @@ for f in "$1"/*.pid; do p=$(cat "$f") && [ "$(readlink "/proc/$p/cwd")" = "$1" ]
 for n in $(mine "$2"); do ip netns del "$n"; done
 ip link del "$2"
 for m in $(cut -d' ' -f2 /proc/self/mounts | grep "^$1/"); do umount -l "$m"; done
-[ -n "$3" ] || rm -rf "$1""#;
+if [ -n "$3" ]; then touch "$1/kept"; else rm -rf "$1"; fi"#;
 
 /// The name of a runner's world.
 pub fn name(world: u8) -> String {
@@ -72,6 +72,9 @@ pub fn sweep() -> anyhow::Result<()> {
     let named = said("ip", &["netns", "list"])? + &said("ip", &["-brief", "link", "show", "type", "bridge"])?;
     let mut names: BTreeSet<String> = named.lines().filter_map(world_of).collect();
     for entry in std::fs::read_dir(std::env::temp_dir())?.flatten() {
+        if entry.path().join("kept").exists() {
+            continue;
+        }
         names.extend(entry.file_name().to_str().and_then(|found| world_of(found.strip_prefix("gateway-chaos-")?)));
     }
     for name in names.into_iter().filter(|name| !is_alive(name)) {

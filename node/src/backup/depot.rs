@@ -77,7 +77,7 @@ impl Depot {
     pub async fn begin(&self) -> Result<(), Refusal> {
         let subject = format!("--to {}", self.location);
         let is_empty = match &self.place {
-            Place::Folder(folder) => fs::create_dir_all(folder).and_then(|()| is_empty_folder(folder)),
+            Place::Folder(folder) => usable(folder),
             Place::Bucket(bucket) => {
                 bucket.list("").next().await.transpose().map(|found| found.is_none()).map_err(io::Error::from)
             }
@@ -279,6 +279,17 @@ impl Read for Object {
         self.left.copy_to_slice(&mut into[..count]);
         Ok(count)
     }
+}
+
+/// Makes a folder, and says whether nothing lies in it; one that cannot be written is found now, and not after its first file.
+fn usable(folder: &Path) -> io::Result<bool> {
+    fs::create_dir_all(folder)?;
+    let is_empty = is_empty_folder(folder)?;
+    if is_empty {
+        let probe = folder.join(".probe");
+        fs::write(&probe, b"").and_then(|()| fs::remove_file(&probe))?;
+    }
+    Ok(is_empty)
 }
 
 #[cfg(test)]

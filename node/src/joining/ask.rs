@@ -69,9 +69,10 @@ pub async fn run(args: &JoinArgs) -> anyhow::Result<()> {
 /// Writes what this machine was given.
 fn settle(welcome: Welcome, own: Own, folder: ReservedFolder, place: &Place) -> anyhow::Result<()> {
     let config = configuration(own, &welcome)?;
+    let keys = MasterKeys { current: welcome.master_key, previous: welcome.previous_master_key };
+    place.accepts(&keys)?;
     folder.claim(config.cluster.cluster_id, welcome.id, welcome.format)?;
     let identity = PeerIdentity { ca_pem: welcome.ca_pem, cert_pem: welcome.cert_pem, key_pem: welcome.key_pem };
-    let keys = MasterKeys { current: welcome.master_key, previous: welcome.previous_master_key };
     place.write(&identity, &keys, &welcome.operator_token.0, config)
 }
 

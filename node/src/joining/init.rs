@@ -57,7 +57,9 @@ impl First {
     /// A [`Refusal`](crate::refusal::Refusal).
     pub fn prepare(args: &InitArgs) -> anyhow::Result<Self> {
         let place = Place::choose(&args.node.dir)?;
-        let config = configuration(args);
+        let mut config = configuration(args);
+        // It may be started from another folder.
+        config.node.data_dir = std::path::absolute(&args.node.data_dir)?;
         validate::validate(&config)?;
         Ok(Self { place, config })
     }
@@ -68,6 +70,7 @@ impl First {
     /// When a file cannot be written.
     pub fn write(self, keys: &MasterKeys) -> anyhow::Result<Place> {
         let Self { place, config } = self;
+        place.accepts(keys)?;
         let authority = Authority::create().context("making the authority")?;
         let own = authority.issue(config.node.id).context("issuing the node's certificate")?;
         write_private(&place.ca_key_file(), &authority.pair.key)?;

@@ -76,6 +76,24 @@ impl Place {
         self.folder.join("joining.json")
     }
 
+    /// Makes sure that no other master key lies in the folder: it may be the only copy.
+    ///
+    /// # Errors
+    /// A [`Refusal`] when one does, or cannot be read.
+    pub fn accepts(&self, keys: &MasterKeys) -> Result<(), Refusal> {
+        let file = self.master_key_file();
+        let subject = file.display().to_string();
+        match std::fs::read_to_string(&file) {
+            Ok(kept) if kept.trim() == keys.current.0.trim() => Ok(()),
+            Ok(_) => {
+                let problem = "is another cluster's master key, perhaps the only copy";
+                Err(Refusal::new(subject, problem, "move it away, or name another folder with --dir"))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(Refusal::new(subject, error.to_string(), "name another folder with --dir")),
+        }
+    }
+
     /// Writes what a node needs, its configuration last: where that stands, all else does.
     ///
     /// # Errors

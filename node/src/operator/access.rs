@@ -46,7 +46,7 @@ impl Access {
         if let (Some(token), false) = (&given_token, args.ops.is_empty()) {
             return Ok(Self { nodes: args.ops.clone(), token: token.clone() });
         }
-        let known = match source(args) {
+        let known = match source(args)? {
             Source::Config(path) => of_config(&path)?,
             Source::Dev(folder) => of_dev(&folder)?,
             Source::Nothing if args.ops.is_empty() => {
@@ -79,19 +79,28 @@ fn given_token(args: &OperatorArgs) -> Result<Option<Secret>, Refusal> {
 }
 
 /// What is named goes before what happens to be there, and a development cluster in this folder before the machine's.
-fn source(args: &OperatorArgs) -> Source {
+fn source(args: &OperatorArgs) -> Result<Source, Refusal> {
     if let Some(folder) = &args.data {
-        return Source::Dev(folder.clone());
+        return Ok(Source::Dev(folder.clone()));
     }
     if let Some(path) = &args.config {
-        return Source::Config(path.clone());
+        return Ok(Source::Config(path.clone()));
     }
     let usual = Path::new(USUAL_DEV);
     if Description::file_in(usual).exists() {
-        return Source::Dev(usual.to_owned());
+        return Ok(Source::Dev(usual.to_owned()));
     }
     let usual = Path::new(USUAL_CONFIG);
-    if usual.exists() { Source::Config(usual.to_owned()) } else { Source::Nothing }
+    match usual.try_exists() {
+        Ok(true) => Ok(Source::Config(usual.to_owned())),
+        Ok(false) => Ok(Source::Nothing),
+        // Whoever names a node and brings a token needs no file.
+        Err(_) if !args.ops.is_empty() => Ok(Source::Nothing),
+        Err(error) => {
+            let remedy = "ask as a user who may read it, or name a node with --ops and a token with --token-file";
+            Err(Refusal::new(usual.display().to_string(), error.to_string(), remedy))
+        }
+    }
 }
 
 fn of_config(path: &Path) -> Result<Access, Refusal> {

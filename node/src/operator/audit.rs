@@ -11,7 +11,7 @@ use super::Verdict;
 use super::client::{Operator, as_type, in_path};
 use super::show::{UNKNOWN, printable};
 use crate::cli::operator::AuditTailArgs;
-use crate::console::say;
+use crate::console::{is_read, say, warn};
 use crate::refusal::Refusal;
 
 /// How often new entries are looked for.
@@ -60,26 +60,30 @@ pub async fn tail(args: &AuditTailArgs) -> anyhow::Result<Verdict> {
     if let Some(customer) = args.customer {
         filters.push_str(&format!("&customer_id={customer}"));
     }
+    let recent =
+        |newest: Timestamp| format!("/v1/admin/audit-log?limit=100&since={}{filters}", newest.minus(OVERLAP).to_iso());
+    // What is older than the lines that are asked for is not to come after them.
     let mut shown = HashSet::new();
-    let mut newest = show(
-        args,
-        &operator.at_most(&format!("/v1/admin/audit-log?limit=100{filters}"), args.lines).await?,
-        &mut shown,
-    )?;
+    if args.follow {
+        let rows = operator.all(&recent(Timestamp::now())).await?;
+        shown.extend(rows.iter().filter_map(|row| row["id"].as_str()).map(str::to_owned));
+    }
+    let last = operator.at_most(&format!("/v1/admin/audit-log?limit=100{filters}"), args.lines).await?;
+    let mut newest = show(args, &last, &mut HashSet::new())?;
+    shown.extend(last.iter().filter_map(|row| row["id"].as_str()).map(str::to_owned));
     if !args.follow {
         return Ok(Verdict::Well);
     }
-    loop {
+    while is_read() {
         tokio::time::sleep(LOOK_AGAIN).await;
-        let since = newest.minus(OVERLAP).to_iso();
-        let path = format!("/v1/admin/audit-log?limit=100&since={since}{filters}");
-        match operator.all(&path).await {
+        match operator.all(&recent(newest)).await {
             Ok(rows) => newest = newest.max(show(args, &rows, &mut shown)?),
             Err(error) if error.is::<Refusal>() => return Err(error),
             // A node restarts, or an election goes on: what is noted meanwhile is shown afterwards.
-            Err(error) => eprintln!("gateway: {error:#}; trying again"),
+            Err(error) => warn(format!("gateway: {error:#}; trying again")),
         }
     }
+    Ok(Verdict::Well)
 }
 
 /// Shows the rows that were not shown yet, the oldest first, and gives the time of the newest.

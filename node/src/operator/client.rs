@@ -25,6 +25,9 @@ const ANSWER: Duration = Duration::from_secs(8);
 const STARTING: Duration = Duration::from_secs(5);
 const ASK_AGAIN: Duration = Duration::from_millis(200);
 
+/// For how long whoever follows something bears that no node answers.
+const SILENCE: Duration = Duration::from_secs(30);
+
 /// What is to be done where somebody else answers, or nobody.
 const OPERATORS_PORT: &str = "name the operator's port (8081) of a node that runs with --ops or GATEWAY_OPS";
 
@@ -91,6 +94,26 @@ impl Operator {
             }
         }
         Err(unanswered(last))
+    }
+
+    /// As [`get`](Self::get), asked again while no node answers: for what goes on by itself while somebody looks.
+    ///
+    /// # Errors
+    /// Those, once none has answered for half a minute.
+    pub async fn get_patiently(&self, path: &str) -> anyhow::Result<Value> {
+        let give_up = Instant::now() + SILENCE;
+        loop {
+            match self.get(path).await {
+                Err(error) if !error.is::<Refusal>() && Instant::now() < give_up => {
+                    tracing::debug!(%error, path, "asking again");
+                    tokio::time::sleep(ASK_AGAIN).await;
+                }
+                Err(error) if !error.is::<Refusal>() => {
+                    return Err(error.context("what was begun goes on by itself; look again later"));
+                }
+                answered => return answered,
+            }
+        }
     }
 
     /// Hands a long answer to `keep`, from the first node that begins to answer.

@@ -24,6 +24,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// How long a lead may take to go over once the placement wants it elsewhere.
 const LEAD_PATIENCE: Duration = Duration::from_secs(60);
 
+/// The state of a change that is not over.
+const RUNS: &str = "running";
+
 /// Said when a plan has no moves.
 const WELL_PLACED: &str = "every shard lies where the present nodes want it";
 
@@ -145,7 +148,7 @@ pub async fn shard(command: ShardCommand) -> anyhow::Result<Verdict> {
         return Ok(Verdict::Well);
     }
     // That the placement says so is not enough: its lead goes over after that.
-    let placed = follow(&operator, false).await?;
+    let placed = follow(&operator, if args.json { Tells::Nothing } else { Tells::Progress }).await?;
     if placed == Verdict::Well {
         led_from(&operator, shard, to).await?;
     }
@@ -163,7 +166,7 @@ async fn led_from(operator: &Operator, shard: ShardId, node: NodeId) -> anyhow::
     const PATH: &str = "/v1/admin/shards";
     let deadline = Instant::now() + LEAD_PATIENCE;
     loop {
-        let Led { data } = operator.read(PATH).await?;
+        let Led { data } = as_type(PATH, operator.get_patiently(PATH).await?)?;
         let leader = data.iter().find(|row| row.id == shard).and_then(|row| row.leader);
         if leader == Some(node) {
             return Ok(());
@@ -205,7 +208,8 @@ async fn show_layout(args: &OperatorArgs) -> anyhow::Result<Verdict> {
 
 async fn plan(args: &OperatorArgs) -> anyhow::Result<Verdict> {
     let path = "/v1/admin/layout/plan";
-    let answer = Operator::new(args)?.post(path, &json!({})).await?;
+    let operator = Operator::new(args)?;
+    let answer = operator.post(path, &json!({})).await?;
     if args.json {
         show::json(&answer);
         return Ok(Verdict::Well);
@@ -215,7 +219,11 @@ async fn plan(args: &OperatorArgs) -> anyhow::Result<Verdict> {
     for each in &plan.moves {
         table.row([each.shard.to_string(), listed(&each.from), listed(&each.to), each.leader.to_string()]);
     }
-    table.print_or(WELL_PLACED);
+    let change = running(&operator).await?;
+    table.print_or(if change.is_some() { "nothing is to be moved beside what moves already" } else { WELL_PLACED });
+    if let Some(change) = change {
+        say(format!("change {} is under way: see it with gateway layout watch", change.number));
+    }
     let mut bears = Table::new(&["NODE", "LEADS", "THEN", "LOAD", "THEN"]);
     for node in &plan.nodes {
         let leads = [node.leads, node.leads_after].map(|leads| leads.to_string());
@@ -237,6 +245,16 @@ async fn plan(args: &OperatorArgs) -> anyhow::Result<Verdict> {
 async fn apply(args: &ApplyArgs) -> anyhow::Result<Verdict> {
     const PLAN: &str = "/v1/admin/layout/plan";
     let operator = Operator::new(&args.operator)?;
+    // Begun by an apply that was ended since, or by the cluster itself: it goes on by itself, and has to end first.
+    if let Some(change) = running(&operator).await?
+        && args.number.is_none()
+        && !args.detach
+    {
+        if !args.operator.json {
+            say(format!("change {} is under way and goes on", change.number));
+        }
+        follow(&operator, if args.operator.json { Tells::Nothing } else { Tells::Progress }).await?;
+    }
     let planned = operator.post(PLAN, &json!({})).await?;
     // Nothing to do is no failure of a script that sees to it that nothing is left to do.
     let plan: Plan = as_type(PLAN, planned.clone())?;
@@ -263,30 +281,54 @@ async fn apply(args: &ApplyArgs) -> anyhow::Result<Verdict> {
         }
         return Ok(Verdict::Well);
     }
-    follow(&operator, args.operator.json).await
+    follow(&operator, Tells::of(&args.operator)).await
+}
+
+/// The change that is under way.
+async fn running(operator: &Operator) -> anyhow::Result<Option<Change>> {
+    let Layout { change, .. } = operator.read(PATH).await?;
+    Ok(change.filter(|change| change.state == RUNS))
 }
 
 async fn watch(args: &OperatorArgs) -> anyhow::Result<Verdict> {
-    follow(&Operator::new(args)?, args.json).await
+    follow(&Operator::new(args)?, Tells::of(args)).await
 }
 
-/// Shows how the change goes until it is over, or as JSON what became of it. Well when every move was done.
-async fn follow(operator: &Operator, json: bool) -> anyhow::Result<Verdict> {
+/// What is said of a change while it goes on, and at its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tells {
+    /// How it goes.
+    Progress,
+    /// What became of it, as JSON.
+    End,
+    Nothing,
+}
+
+impl Tells {
+    fn of(args: &OperatorArgs) -> Self {
+        if args.json { Self::End } else { Self::Progress }
+    }
+}
+
+/// Waits until the change is over. Well when every move was done.
+async fn follow(operator: &Operator, tells: Tells) -> anyhow::Result<Verdict> {
     let on_terminal = std::io::stdout().is_terminal();
     let mut last = String::new();
     loop {
-        let answer = operator.get(PATH).await?;
+        let answer = operator.get_patiently(PATH).await?;
         let Layout { change, .. } = as_type(PATH, answer.clone())?;
+        let over = change.as_ref().is_none_or(|change| change.state != RUNS);
+        if over && tells == Tells::End {
+            show::json(&answer["change"]);
+        }
         let Some(change) = change else {
-            if json {
-                show::json(&answer["change"]);
-            } else {
+            if tells == Tells::Progress {
                 say("the layout was never changed");
             }
             return Ok(Verdict::Well);
         };
         let line = progress(&change);
-        if !json && line != last {
+        if tells == Tells::Progress && line != last {
             if on_terminal {
                 rewrite(&line, last.chars().count())
             } else {
@@ -294,10 +336,8 @@ async fn follow(operator: &Operator, json: bool) -> anyhow::Result<Verdict> {
             }
             last = line;
         }
-        if change.state != "running" {
-            if json {
-                show::json(&answer["change"]);
-            } else if on_terminal {
+        if over {
+            if tells == Tells::Progress && on_terminal {
                 say("");
             }
             return Ok(Verdict::of(change.done == change.total));

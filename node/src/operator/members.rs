@@ -16,6 +16,11 @@ use crate::cli::members::{DrainArgs, NodeCommand, NodeRef, TokenArgs};
 use crate::cli::operator::OperatorArgs;
 use crate::console::say;
 
+const NODES: &str = "/v1/admin/nodes";
+
+/// The state of a node that runs and is not drained.
+const READY: &str = "ready";
+
 /// Between two looks at how far it is.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
@@ -41,6 +46,17 @@ struct Node {
     replicas: usize,
     weight: u32,
     owns: Option<Vec<u16>>,
+}
+
+/// Who leads a group, of a row of `GET /v1/admin/shards`.
+#[derive(Deserialize)]
+struct Group {
+    leader: Option<NodeId>,
+}
+
+#[derive(Deserialize)]
+struct Shards {
+    data: Vec<Group>,
 }
 
 #[derive(Deserialize)]
@@ -93,7 +109,7 @@ pub async fn token(args: &TokenArgs) -> anyhow::Result<Verdict> {
         return Ok(Verdict::Well);
     }
     let Token { token, expires_at } = as_type(PATH, answer)?;
-    let via = nodes(&operator).await?.into_iter().find(|node| node.state == "ready").map(|node| node.address);
+    let via = nodes(&operator).await?.into_iter().find(|node| node.state == READY).map(|node| node.address);
     say(&token);
     say(format!("lets one node in until {}; on its machine:", expires_at.to_iso()));
     let via = via.as_deref().unwrap_or("HOST:PORT");
@@ -107,7 +123,7 @@ pub async fn drain(args: &DrainArgs) -> anyhow::Result<Verdict> {
     let answer = operator.post(&format!("/v1/admin/nodes/{node}/drain"), &json!({ "force": force })).await?;
     if args.wait {
         let deadline = Instant::now() + DRAIN_PATIENCE;
-        while one(&operator, node).await?.is_some_and(|node| node.owns.is_some_and(|owns| !owns.is_empty())) {
+        while owns_something(&operator, node).await? {
             if Instant::now() > deadline {
                 bail!("node {node} still owns shards after {DRAIN_PATIENCE:?}: look with gateway shards");
             }
@@ -123,9 +139,11 @@ pub async fn undrain(args: &NodeRef) -> anyhow::Result<Verdict> {
     let (operator, node) = (Operator::new(&args.operator)?, args.node);
     let answer = operator.post(&format!("/v1/admin/nodes/{node}/undrain"), &json!({})).await?;
     let deadline = Instant::now() + DRAIN_PATIENCE;
-    while args.wait && one(&operator, node).await?.is_some_and(|node| node.state == "draining") {
+    while args.wait
+        && let Some(row) = one(&operator, node).await?.filter(|row| row.state != READY)
+    {
         if Instant::now() > deadline {
-            bail!("node {node} still drains after {DRAIN_PATIENCE:?}: look with gateway nodes");
+            bail!("node {node} is {} after {DRAIN_PATIENCE:?}: look with gateway nodes", row.state);
         }
         tokio::time::sleep(LOOK_AGAIN).await;
     }
@@ -190,11 +208,25 @@ fn told(args: &OperatorArgs, answer: &Value, words: &str) {
 }
 
 async fn nodes(operator: &Operator) -> anyhow::Result<Vec<Node>> {
-    Ok(operator.read::<Nodes>("/v1/admin/nodes").await?.data)
+    Ok(operator.read::<Nodes>(NODES).await?.data)
 }
 
 async fn one(operator: &Operator, id: NodeId) -> anyhow::Result<Option<Node>> {
-    Ok(nodes(operator).await?.into_iter().find(|node| node.id == id))
+    let Nodes { data } = as_type(NODES, operator.get_patiently(NODES).await?)?;
+    Ok(data.into_iter().find(|node| node.id == id))
+}
+
+/// Whether a node owns a shard, as it says itself, or, when it does not answer, as the others know.
+async fn owns_something(operator: &Operator, id: NodeId) -> anyhow::Result<bool> {
+    const SHARDS: &str = "/v1/admin/shards";
+    match one(operator, id).await? {
+        None => Ok(false),
+        Some(Node { owns: Some(owns), .. }) => Ok(!owns.is_empty()),
+        Some(Node { owns: None, .. }) => {
+            let Shards { data } = as_type(SHARDS, operator.get_patiently(SHARDS).await?)?;
+            Ok(data.into_iter().any(|group| group.leader == Some(id)))
+        }
+    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,9 @@ use super::show::{self, Table, cell, listed};
 use crate::cli::operator::OperatorArgs;
 use crate::console::say;
 
+/// The state of a node that runs and is not drained.
+const READY: &str = "ready";
+
 /// What of `GET /v1/admin/nodes` is shown.
 #[derive(Deserialize)]
 struct Nodes {
@@ -22,6 +25,8 @@ struct Node {
     address: String,
     version: Option<String>,
     state: String,
+    /// Earlier releases do not say.
+    serves: Option<bool>,
     zone: Option<String>,
     slots: u32,
     used: Option<u64>,
@@ -46,7 +51,18 @@ pub async fn run(args: &OperatorArgs) -> anyhow::Result<Verdict> {
     if !args.json {
         print(&data);
     }
-    Ok(Verdict::of(data.iter().all(|node| node.state == "ready")))
+    Ok(Verdict::of(data.iter().all(Node::is_well)))
+}
+
+impl Node {
+    fn is_well(&self) -> bool {
+        self.state == READY && self.serves != Some(false)
+    }
+
+    /// It may have lost the others, or catch up.
+    fn state_in_words(&self) -> String {
+        if self.state == READY && !self.is_well() { "up, not serving".to_owned() } else { self.state.clone() }
+    }
 }
 
 fn print(nodes: &[Node]) {
@@ -69,7 +85,7 @@ fn print(nodes: &[Node]) {
     for node in nodes {
         table.row([
             node.id.to_string(),
-            node.state.clone(),
+            node.state_in_words(),
             node.address.clone(),
             cell(node.zone.as_ref()),
             node.replicas.to_string(),

@@ -239,7 +239,9 @@ pub enum Rejection {
     NodeState { node: NodeId, state: NodeState },
     #[error("a cluster has at most {limit} nodes")]
     NodeLimit { limit: u32 },
-    #[error("node {node} has the address {address}")]
+    #[error(
+        "node {node} has the address {address}; one that leaves has it until it is gone (gateway node remove --wait)"
+    )]
     AddressTaken { node: NodeId, address: String },
     #[error("the token is not known")]
     TokenUnknown,
@@ -247,7 +249,9 @@ pub enum Rejection {
     TokenUsed,
     #[error("the token expired at {0}")]
     TokenExpired(Timestamp),
-    #[error("a change of the layout is under way")]
+    #[error(
+        "a change of the layout is under way: see it through with gateway layout watch, or drop what waits with gateway layout cancel"
+    )]
     LayoutRuns,
     #[error("the layout has changed since")]
     LayoutStale,

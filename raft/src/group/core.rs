@@ -188,9 +188,7 @@ impl Core {
         for voter in self.members().voters {
             self.peers.nudge(voter, Class::Control);
         }
-        let began = Instant::now();
-        let confirmed =
-            confirm_leader(&raft, self.round_timeout, &self.contacts, || self.quorum_contact() >= Some(began));
+        let confirmed = confirm_leader(&raft, self.node, self.round_timeout, &self.contacts, Instant::now);
         tokio::time::timeout(self.round_timeout, confirmed).await.unwrap_or(Err(ReadError::NoLeader))
     }
 
@@ -286,22 +284,25 @@ pub(crate) fn quorum_contact<C: GatewayTypes, I: Copy + Ord>(
 }
 
 /// An index for reads, once a quorum has confirmed that this node leads. What openraft takes for a confirmation may be an answer
-/// from before the read (see [`Contacts`]), so it has to be `confirmed` besides; that may never be.
+/// from before the read, so a quorum has to have answered what this node has asked since, too; that may never be (see
+/// [`Contacts`]).
 pub(crate) async fn confirm_leader<C, SM, I: Copy + Ord>(
     raft: &openraft::Raft<C, SM>,
+    node: NodeId,
     patience: Duration,
     contacts: &Contacts<I>,
-    confirmed: impl Fn() -> bool,
+    now: impl Fn() -> I,
 ) -> Result<u64, ReadError>
 where
     C: GatewayTypes,
     SM: openraft::storage::RaftStateMachine<C>,
 {
+    let (began, metrics) = (now(), raft.metrics());
     // Zero: a fresh round of heartbeats, never a lease.
     let option = LinearizerOption::new(Some(Duration::ZERO), true).with_wait_timeout(patience);
     match raft.get_read_log_id(option).await {
         Ok((index, _)) => {
-            contacts.until(confirmed).await;
+            contacts.until(|| quorum_contact(&metrics.borrow_watched(), node, contacts, now()) >= Some(began)).await;
             Ok(index.log_id().index)
         }
         Err(RaftError::APIError(

@@ -117,9 +117,7 @@ impl Shared {
     /// An index for reads, from the leader that this node is.
     pub(super) async fn read_index(&self, life: Life, group: GroupId, patience: Duration) -> Result<u64, ReadError> {
         let (raft, contacts) = self.leading(life, group).ok_or(ReadError::Stopped)?;
-        let began = clock::now();
-        let is_confirmed = || self.quorum_contact(life, group) >= Some(began);
-        let confirmed = confirm_leader(&raft, patience, &contacts, is_confirmed);
+        let confirmed = confirm_leader(&raft, life.node, patience, &contacts, clock::now);
         clock::within(patience, confirmed).await.unwrap_or(Err(ReadError::NoLeader))
     }
 

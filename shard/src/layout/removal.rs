@@ -12,6 +12,10 @@ use super::{REPLICAS, names, plan};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Risk {
     /// The group cannot agree to anything, this removal included.
+    #[error(
+        "node {0} is the only one: without it there is no cluster; let another one in first (gateway token, gateway join)"
+    )]
+    LastNode(NodeId),
     #[error("{group} has no quorum: of its voters {voters} only {alive} answer; start those that do not first")]
     NoQuorum { group: String, voters: String, alive: String },
     #[error(
@@ -46,6 +50,9 @@ pub fn judge(
     alive: &BTreeSet<NodeId>,
 ) -> Result<Rest, Risk> {
     let rest: Vec<NodeRecord> = nodes.iter().filter(|other| other.id != node).cloned().collect();
+    if rest.is_empty() {
+        return Err(Risk::LastNode(node));
+    }
     let away: BTreeSet<NodeId> = rest.iter().map(|other| other.id).filter(|id| !alive.contains(id)).collect();
     let mut wanted: BTreeMap<ShardId, Vec<NodeId>> =
         placement.iter().map(|place| (place.shard, place.replicas.clone())).collect();
