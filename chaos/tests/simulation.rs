@@ -6,7 +6,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use chaos::simulation::{Bug, corpus, run};
+use chaos::simulation::plan::Plan;
+use chaos::simulation::{Bug, corpus, run, run_plan};
 
 /// The seeds of every test beside those that are kept: as many of them as there is time for, but the first `LEAST` at any
 /// rate. No more than two processors run in that time, so that a faster machine judges the code by the same seeds.
@@ -67,13 +68,25 @@ fn the_same_seed_is_the_same_run() {
 
 #[test]
 fn a_sync_that_is_skipped_is_found() {
-    found_within(Bug::SkipSync, 40);
+    found_within(Bug::SkipSync, 100);
 }
 
-/// Runs seeds from 0 until one shows the bug.
+/// Runs seeds from 0 until one shows the bug; without it, the same plan holds.
 fn found_within(bug: Bug, most: u64) {
     let found = (0..most).find(|seed| !run(*seed, Some(bug), false).held());
-    assert!(found.is_some(), "{bug:?} was put back, and none of {most} seeds has shown it");
+    let seed = found.unwrap_or_else(|| panic!("{bug:?} was put back, and none of {most} seeds has shown it"));
+    let without = run_plan(Plan::of(seed).for_bug(Some(bug)), None, false);
+    assert!(without.held(), "seed {seed} does not hold without {bug:?}: {:#?}", without.violations);
+}
+
+#[test]
+fn a_vote_that_is_forgotten_is_found() {
+    found_within(Bug::ForgetVote, 400);
+}
+
+#[test]
+fn an_update_that_is_applied_as_often_as_it_arrives_is_found() {
+    found_within(Bug::NoRepeatCheck, 100);
 }
 
 #[test]

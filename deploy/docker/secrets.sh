@@ -7,7 +7,8 @@ cd "$(dirname "$0")"
 umask 077
 mkdir secrets && cd secrets
 curve=(-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes)
-openssl req -x509 "${curve[@]}" -days 3650 -subj "/CN=gateway peers" -keyout ca.key -out ca.pem 2>/dev/null
+# The name under which nodes sign, once the cluster holds the key.
+openssl req -x509 "${curve[@]}" -days 3650 -subj "/CN=gateway cluster authority" -keyout ca.key -out ca.pem 2>/dev/null
 for node in 1 2 3; do
   openssl req "${curve[@]}" -subj "/CN=node-$node" -keyout "node-$node.key" -out "node-$node.csr" 2>/dev/null
   openssl x509 -req -in "node-$node.csr" -CA ca.pem -CAkey ca.key -CAcreateserial -days 3650 -out "node-$node.pem" -extfile \

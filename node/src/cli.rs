@@ -35,8 +35,8 @@ const LONG_VERSION: &str = if raft::failpoint::COMPILED {
         gateway config check --config gateway.toml   judge it before it runs\n  \
         gateway run --config gateway.toml            one node\n  \
         gateway nodes                                how the nodes of a running cluster are\n\n\
-        Exit codes: 0; 1 when something did not work, or the cluster that was looked at is degraded; 2 for wrong use; 3 when a \
-        node gives up because its disk fails."
+        Exit codes: 0; 1 when something did not work, or the cluster that was looked at is degraded; 2 for wrong use, \
+        and for what the cluster refuses as it stands; 3 when a node gives up because its disk fails."
 )]
 pub struct Cli {
     #[command(subcommand)]

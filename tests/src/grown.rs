@@ -137,13 +137,7 @@ impl Grown {
 
     /// A token, made through the operator's port of a node.
     pub async fn token(&self, node: u64) -> String {
-        // A node that has just made the cluster needs a moment to hand over what signs certificates.
-        let made = eventually("a token is made", seconds(20), async || {
-            let answer = self.operator(node).post("/v1/admin/tokens", json!({})).await;
-            check(answer.status == 201, answer.text())?;
-            Ok(answer.json())
-        });
-        string(&made.await["token"])
+        string(&self.operator(node).post("/v1/admin/tokens", json!({})).await.expect(201)["token"])
     }
 
     /// Runs `gateway join` in a new place, through a node; the number of the place, and how it ended.

@@ -234,6 +234,28 @@ async fn a_dead_node_is_removed_and_replaced_under_a_new_id_and_its_old_folder_s
     late.expect_error(404, "not_found");
 }
 
+#[test]
+fn a_master_key_that_lies_in_a_folder_is_never_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let (dir, data) = (folder.path().join("etc"), folder.path().join("data"));
+    std::fs::create_dir(&dir).unwrap();
+    let key = dir.join("master.key");
+    std::fs::write(&key, "ab".repeat(32)).unwrap();
+    let args = ["init", "--dir", "etc", "--data-dir", "data", "--advertise", "localhost:7000"];
+    let more = ["--network", "localhost:7001", "--base-url", "http://localhost:7002"];
+    let refused = tests::binary::run(&[&args[..], &more].concat(), folder.path(), seconds(20));
+    assert_eq!(refused.code(), Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("master.key") && refused.stderr.contains("only copy"), "{refused:?}");
+    assert_eq!(std::fs::read_to_string(&key).unwrap(), "ab".repeat(32));
+    assert_eq!((std::fs::read_dir(&dir).unwrap().count(), data.exists()), (1, false));
+
+    // A data folder that was named from here is found from everywhere.
+    std::fs::remove_file(key).unwrap();
+    tests::binary::run(&[&args[..], &more].concat(), folder.path(), seconds(20)).succeeded();
+    let config = std::fs::read_to_string(dir.join("gateway.toml")).unwrap();
+    assert!(config.contains(&format!("data_dir = \"{}\"", data.display())), "{config}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_node_that_made_the_cluster_makes_no_second_one_when_its_folder_is_lost() {
     let (mut grown, Customer { tenant, channel, to, mut sent }) = three_with_a_customer().await;

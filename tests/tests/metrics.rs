@@ -69,6 +69,38 @@ fn named_in(text: &str) -> BTreeSet<String> {
     words.filter(|word| PREFIXES.iter().any(|prefix| word.starts_with(prefix))).map(str::to_owned).collect()
 }
 
+/// What a query asks of a label: the metric, the label, and the values that it names outright.
+fn selected_in(query: &str) -> Vec<(String, String, Vec<String>)> {
+    let mut found = Vec::new();
+    for (before, rest) in query.match_indices('{').map(|(at, _)| query.split_at(at)) {
+        let name = before.rsplit(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_')).next().unwrap();
+        // Braces have other uses beside queries.
+        if !PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+            continue;
+        }
+        let (selectors, _) = rest[1..].split_once('}').unwrap_or_else(|| panic!("no }} in {query}"));
+        for selector in selectors.split("\",") {
+            let (label, value) = selector.split_once('=').unwrap_or_else(|| panic!("{selector} in {query}"));
+            let values = value.trim_start_matches('~').trim_matches('"').split('|').map(str::to_owned);
+            // Patterns and variables of the dashboard name no value.
+            let outright = values.filter(|value| value.chars().all(|letter| letter.is_alphanumeric() || letter == '_'));
+            found.push((name.to_owned(), label.to_owned(), outright.collect()));
+        }
+    }
+    found
+}
+
+#[test]
+fn what_a_query_asks_of_labels_is_read() {
+    let of = |metric: &str, label: &str, values: &[&str]| {
+        (metric.to_owned(), label.to_owned(), values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>())
+    };
+    assert_eq!(
+        selected_in(r#"rate(gateway_a{x=~"b|c",instance=~"$node"}[5m]) / raft_b{what="free"} > {{ 1 }}"#),
+        [of("gateway_a", "x", &["b", "c"]), of("gateway_a", "instance", &[]), of("raft_b", "what", &["free"])]
+    );
+}
+
 /// All queries of a dashboard.
 fn queries(value: &Value, found: &mut Vec<String>) {
     match value {
@@ -121,6 +153,19 @@ async fn every_metric_says_what_it_is_and_those_that_are_asked_for_are_there() {
         if missing.is_empty() { Ok(scrape) } else { Err(format!("{missing:?}")) }
     })
     .await;
+
+    let alerts = deployed("prometheus/alerts.yml");
+    for (metric, label, values) in found.iter().chain([&alerts]).flat_map(|text| selected_in(text)) {
+        // Prometheus itself puts these on.
+        if ["instance", "job"].contains(&label.as_str()) {
+            continue;
+        }
+        let known = scrape.labels.get(&(metric.clone(), label.clone()));
+        let known = known.unwrap_or_else(|| panic!("{metric} has no label {label}"));
+        // What is counted by its outcome is there once it has happened.
+        let missing: Vec<&String> = values.iter().filter(|value| !known.contains(*value)).collect();
+        assert!(missing.is_empty() || metric.ends_with("_total"), "{metric} has no {label} {missing:?}: {known:?}");
+    }
 
     let silent: Vec<&String> =
         scrape.types.iter().filter(|name| scrape.helps.get(*name).is_none_or(String::is_empty)).collect();

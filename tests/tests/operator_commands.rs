@@ -189,6 +189,33 @@ async fn wrong_use_ends_with_2_and_a_cluster_that_is_not_there_with_1() {
 }
 
 #[tokio::test]
+async fn programs_are_told_one_json_also_by_commands_that_wait() {
+    let cluster = Cluster::shared().await;
+    let shards = wait_for(&cluster, &["shards"], "every shard is whole", |_, code| code == Some(0)).await;
+    let row = rows(&shards).iter().find(|row| row["kind"] == "shard").unwrap();
+    let (shard, leader) = (row["id"].to_string(), row["leader"].as_u64().unwrap());
+    let to = (1..=3).find(|node| *node != leader).unwrap().to_string();
+
+    let (moved, code) = json_of(&cluster, &["shard", "move", &shard, "--to", &to, "--wait"]).await;
+    assert_eq!((&moved["to"].to_string(), code), (&to, Some(0)), "{moved}");
+    let again = cluster.command(&["shard", "move", &shard, "--to", &to]).await;
+    assert_eq!(again.code(), Some(2), "{again:?}");
+    assert!(again.stderr.contains(&format!("node {to} is to lead shard {shard} already")), "{again:?}");
+
+    // The change that the move was is over.
+    let (change, code) = json_of(&cluster, &["layout", "watch"]).await;
+    assert_eq!((&change["done"], code), (&json!(1), Some(0)), "{change}");
+    let cancelled = cluster.command(&["layout", "cancel"]).await;
+    assert_eq!(cancelled.code(), Some(2), "{cancelled:?}");
+    for args in [&["layout", "show"][..], &["layout", "plan"], &["format", "show"], &["secrets", "status"]] {
+        let (_, code) = json_of(&cluster, args).await;
+        assert_eq!(code, Some(0), "{args:?}");
+    }
+    let (weighed, code) = json_of(&cluster, &["node", "weigh", "1", "1"]).await;
+    assert_eq!((&weighed["weight"], code), (&json!(1), Some(0)), "{weighed}");
+}
+
+#[tokio::test]
 async fn a_node_that_is_away_is_a_row_that_says_so_and_no_other_can_be_lost() {
     let cluster = Cluster::start(Options::default()).await;
     wait_for(&cluster, &["check"], "a node can be lost", |answer, _| answer["can_lose_a_node"] == true).await;

@@ -40,13 +40,13 @@ pub enum Harm {
     Repeats,
     /// No node reaches the network for a while.
     NoNetwork,
-    /// The node that owns most channels does not hear of its peers, nor they of it; its callers and the network do.
+    /// The node that counts a customer's calls does not hear of its peers, nor they of it; its callers and the network do.
     DeafNode,
     /// The node that owns most channels commits slowly, and then dies. It comes back.
     DeathOfOwner,
     /// Receivers answer nothing for a while, and then the node that owns most channels dies. It comes back.
     DeathAmidDeliveries,
-    /// The node that owns most channels commits nothing, for want of its peers, and then dies. It comes back.
+    /// The node that counts a customer's calls commits nothing, for want of its peers, and then dies. It comes back.
     LonelyDeath,
     /// All nodes die at once, and with them all that was not synced. The network is not there before it, so that sends wait.
     PowerCut,
@@ -83,7 +83,7 @@ impl Harm {
                 recorder.fault(from, FaultKind::Slow, &[], "the network was not there");
             }
             Self::DeafNode => {
-                let node = ground.busiest(self).await?;
+                let node = ground.leader(workload.main_home()).await?;
                 ground.arm(&[node], Wire::Peers.name(), "return").await?;
                 tokio::time::sleep(DEAF).await;
                 ground.disarm(&[node], Wire::Peers.name()).await?;
@@ -115,7 +115,7 @@ impl Harm {
                 recorder.fault(from, FaultKind::Crash, &[node], what);
             }
             Self::LonelyDeath => {
-                let node = ground.busiest(self).await?;
+                let node = ground.leader(workload.main_home()).await?;
                 // What goes through another node hangs, and its client with it: too few would ask the one that matters.
                 workload.draw_to(Some(node));
                 ground.arm(&[node], Wire::Peers.name(), "return").await?;

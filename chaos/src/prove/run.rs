@@ -36,6 +36,8 @@ const MANY_SENDS: Pace = Pace { sends: 60.0, draws: 36.0, ..PACE };
 /// A channel that is left alone gets no further than its next commit, so there are enough of them that some send and some
 /// inbound item is in one.
 const SPREAD: Pace = Pace { channels: 12, ..HURRY };
+/// One node's share of the channels is not empty.
+const SHARED_OUT: Pace = Pace { channels: 10, ..PACE };
 /// How long all goes well before the harm, and after it.
 const CALM: Duration = Duration::from_secs(2);
 /// How soon the cluster has to be well again after the harm (I10).
@@ -189,6 +191,14 @@ impl Ground {
         busiest(&self.cluster, &self.operator(self.cluster.running_node()), pace(harm).channels + 1).await
     }
 
+    /// The node that leads a group.
+    pub(super) async fn leader(&self, group: u16) -> anyhow::Result<u64> {
+        let shards = self.operator(self.cluster.running_node()).get("/v1/admin/shards").await.expect(200);
+        let mut rows = shards["data"].as_array().into_iter().flatten();
+        let leader = rows.find(|row| row["id"] == group).and_then(|row| row["leader"].as_u64());
+        leader.with_context(|| format!("nobody leads group {group}"))
+    }
+
     /// What all replicas held at a few moments: those that were at the same entry then can be compared.
     async fn replicas(&self) -> Vec<Replica> {
         let mut replicas = Vec::new();
@@ -234,6 +244,7 @@ impl Ground {
 fn pace(harm: Harm) -> Pace {
     match harm {
         Harm::LonelyDeath => SPREAD,
+        Harm::DeafNode => SHARED_OUT,
         Harm::DeathAmidDeliveries => HURRY,
         Harm::DeathOfOwner => MANY_SENDS,
         _ => PACE,

@@ -56,8 +56,14 @@ impl Outcome {
 
 /// Runs one seed, with a bug put back if one is named.
 pub fn run(seed: u64, bug: Option<Bug>, traced: bool) -> Outcome {
+    run_plan(Plan::of(seed).for_bug(bug), bug, traced)
+}
+
+/// Runs a plan, with a bug put back if one is named.
+pub fn run_plan(plan: Plan, bug: Option<Bug>, traced: bool) -> Outcome {
+    let seed = plan.seed;
     clock::run(seed, async move {
-        let scene = Scene::new(Plan::of(seed).for_bug(bug), bug, traced);
+        let scene = Scene::new(plan, bug, traced);
         if node::form(&scene, FORM_PATIENCE).await {
             client::start(&scene);
             faults::run(&scene).await;

@@ -64,6 +64,14 @@ impl Plan {
         match bug {
             // What is not synced is lost only within the time that a sync takes.
             Some(Bug::SkipSync | Bug::ForgetVote) => Self { sync: ms(40)..ms(160), ..self },
+            // A proposal arrives twice, and the second time when its writer has written again.
+            Some(Bug::NoRepeatCheck) => Self {
+                weather: Weather { doubled: 200, late: 200, ..self.weather },
+                between_calls: ms(1)..ms(5),
+                ..self
+            },
+            // A node starts again before those have waited to whom it had promised to wait.
+            Some(Bug::VoteAtOnce) => Self { between_faults: ms(20)..ms(120), ..self },
             _ => self,
         }
     }

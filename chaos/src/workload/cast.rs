@@ -30,6 +30,8 @@ const AMPLE: u32 = 1_000_000;
 /// Who plays, with their keys.
 pub struct Cast {
     pub main: Tenant,
+    /// The group whose owner counts its calls.
+    pub main_home: u16,
     /// Tries what is the first one's.
     pub stranger: Tenant,
     /// Has a small bucket.
@@ -82,9 +84,11 @@ impl Cast {
             per_second: f64::from(PER_SECOND),
             home: home(shared, &limited.customer).await?,
         };
+        let main_home = home(shared, &main.customer).await?;
         let mut cast = Self {
             stage: Stage { tenants, channels, endpoints: Vec::new(), limited: vec![limited_home] },
             main,
+            main_home,
             stranger,
             limited,
             promised: Mutex::default(),

@@ -86,6 +86,11 @@ impl Workload {
         Ok(Self { shared, cast, hooks, clients })
     }
 
+    /// The group whose owner counts the main customer's calls: no other node takes one without it.
+    pub fn main_home(&self) -> u16 {
+        self.cast.main_home
+    }
+
     /// Has all clients that may ask any node ask this one, or any again.
     pub fn draw_to(&self, node: Option<u64>) {
         self.shared.draw_to(node);

@@ -55,6 +55,15 @@ pub fn run(args: &RestoreArgs) -> anyhow::Result<()> {
     let from = Depot::at(&args.from, |name, prefix| depot::by_flags(name, prefix, &args.bucket))?;
     let manifest = Manifest::read(&from)?;
     let keyring = keyring(args)?;
+    // What can be seen to be wrong before the backup is read, which may take long.
+    let first =
+        First::prepare(&InitArgs { node: args.node.clone(), cluster: args.cluster.clone(), shards: manifest.shards })?;
+    let keys = MasterKeys::of(&keyring);
+    first.accepts(&keys)?;
+    let folder = &args.node.data_dir;
+    if folder.exists() {
+        is_empty(folder)?;
+    }
     let format = opens(&from, &manifest, &keyring)?.max(manifest.format);
     for part in manifest.groups.iter().filter(|part| part.group != 0) {
         check::group(&from, part)?;
@@ -66,10 +75,10 @@ pub fn run(args: &RestoreArgs) -> anyhow::Result<()> {
         say(check::summary(&manifest));
     }
 
-    let first =
-        First::prepare(&InitArgs { node: args.node.clone(), cluster: args.cluster.clone(), shards: manifest.shards })?;
-    let (folder, cluster_id, node) = (&args.node.data_dir, first.config.cluster.cluster_id, first.config.node.id);
-    empty_data_folder(folder)?;
+    let (cluster_id, node) = (first.config.cluster.cluster_id, first.config.node.id);
+    first.make()?;
+    make_private_folder(folder).map_err(|error| unusable(folder, error))?;
+    is_empty(folder)?;
     let storage_id = Uuid::new_v4();
     let write = || {
         let restorer = write_states(&from, &manifest, &first.config, storage_id)?;
@@ -81,7 +90,7 @@ pub fn run(args: &RestoreArgs) -> anyhow::Result<()> {
         error.context(format!("{room}empty {} before you try again", folder.display()))
     })?;
     DataFolder::found(folder, cluster_id, node, storage_id, format).with_context(|| folder.display().to_string())?;
-    let place = first.write(&MasterKeys::of(&keyring))?;
+    let place = first.write(&keys)?;
 
     if args.json {
         show::json(&json!({
@@ -156,19 +165,21 @@ fn part_of(manifest: &Manifest, group: u16) -> Result<&GroupPart, Refusal> {
     part.ok_or_else(|| Refusal::new("manifest.json", format!("does not name {}", name_of(group)), "use another backup"))
 }
 
-fn empty_data_folder(folder: &Path) -> Result<(), Refusal> {
-    let subject = format!("--data-dir {}", folder.display());
-    let unusable =
-        |error: io::Error| Refusal::new(&subject, error.to_string(), "name a folder that this process may write");
-    make_private_folder(folder).map_err(unusable)?;
-    if !is_empty_folder(folder).map_err(unusable)? {
-        return Err(Refusal::new(
-            &subject,
-            "is not empty",
-            "empty it if it is what an earlier restore left, or name another",
-        ));
+/// Makes sure that nothing lies in the data folder.
+fn is_empty(folder: &Path) -> Result<(), Refusal> {
+    if is_empty_folder(folder).map_err(|error| unusable(folder, error))? {
+        return Ok(());
     }
-    Ok(())
+    let remedy = "empty it if it is what an earlier restore left, or name another";
+    Err(Refusal::new(subject(folder), "is not empty", remedy))
+}
+
+fn subject(folder: &Path) -> String {
+    format!("--data-dir {}", folder.display())
+}
+
+fn unusable(folder: &Path, error: io::Error) -> Refusal {
+    Refusal::new(subject(folder), error.to_string(), "name a folder that this process may write")
 }
 
 /// Puts the states of all groups into a data folder, as they are to be in the new cluster.

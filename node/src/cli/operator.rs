@@ -38,7 +38,7 @@ pub struct OperatorArgs {
     pub json: bool,
 }
 
-/// What asks a running cluster. Exit codes: 0, 1 when the cluster is degraded or does not answer, 2 for wrong use.
+/// What asks a running cluster. Exit codes: 0, 1 when the cluster is degraded or does not answer, 2 for wrong use, and for what the cluster refuses as it stands.
 #[derive(Debug, Subcommand)]
 pub enum OperatorCommand {
     /// Show how the cluster does

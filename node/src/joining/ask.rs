@@ -42,6 +42,7 @@ pub async fn run(args: &JoinArgs) -> anyhow::Result<()> {
     // The token lets one node in: whatever can be wrong on this machine is found before it is used.
     let own = Own::of(args)?;
     let place = Place::choose(&args.node.dir)?;
+    place.make()?;
     let asking = match read_json::<Asking>(&place.asking_file())? {
         Some(asking) => asking,
         None => {

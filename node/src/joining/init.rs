@@ -16,6 +16,7 @@ use crate::console::say;
 use crate::data_folder::ReservedFolder;
 use crate::key_files::{random_hex, write_private};
 use crate::pki::Authority;
+use crate::refusal::Refusal;
 
 /// Bytes of a master key and of an operator's token.
 const MASTER_KEY_BYTES: usize = 32;
@@ -29,9 +30,12 @@ const FIRST_NODE: NodeId = 1;
 /// A [`Refusal`](crate::refusal::Refusal) for what the caller gave; anything else when a file cannot be written.
 pub fn run(args: &InitArgs) -> anyhow::Result<()> {
     let first = First::prepare(args)?;
+    let keys = MasterKeys { current: Secret(random_hex(MASTER_KEY_BYTES)), previous: None };
+    first.accepts(&keys)?;
+    first.make()?;
     let cluster_id = first.config.cluster.cluster_id;
     let folder = ReservedFolder::unused(&first.config.node.data_dir)?;
-    let place = first.write(&MasterKeys { current: Secret(random_hex(MASTER_KEY_BYTES)), previous: None })?;
+    let place = first.write(&keys)?;
     folder.claim(cluster_id, FIRST_NODE, Format::FIRST)?;
     say(format!("cluster {cluster_id}, node 1, in {}", args.node.dir.display()));
     say(format!(
@@ -44,7 +48,7 @@ pub fn run(args: &InitArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The first node of a new cluster, before anything of it but its empty folder is written.
+/// The first node of a new cluster, before anything of it is written.
 pub struct First {
     place: Place,
     pub config: Config,
@@ -64,13 +68,28 @@ impl First {
         Ok(Self { place, config })
     }
 
+    /// Makes its folder, for its owner alone.
+    ///
+    /// # Errors
+    /// A [`Refusal`] when it cannot be made.
+    pub fn make(&self) -> Result<(), Refusal> {
+        self.place.make()
+    }
+
+    /// Makes sure that a folder of keys takes these, before anything is done with them.
+    ///
+    /// # Errors
+    /// A [`Refusal`](crate::refusal::Refusal).
+    pub fn accepts(&self, keys: &MasterKeys) -> Result<(), Refusal> {
+        self.place.accepts(keys)
+    }
+
     /// Makes an authority, a certificate and an operator's token, and writes all of it.
     ///
     /// # Errors
     /// When a file cannot be written.
     pub fn write(self, keys: &MasterKeys) -> anyhow::Result<Place> {
         let Self { place, config } = self;
-        place.accepts(keys)?;
         let authority = Authority::create().context("making the authority")?;
         let own = authority.issue(config.node.id).context("issuing the node's certificate")?;
         write_private(&place.ca_key_file(), &authority.pair.key)?;

@@ -32,23 +32,25 @@ pub struct Place {
 }
 
 impl Place {
-    /// A folder that holds no node yet. Makes it, for its owner alone.
+    /// A folder that holds no node yet. It need not be there.
     ///
     /// # Errors
-    /// A [`Refusal`] when it holds one, or cannot be made.
+    /// A [`Refusal`] when it holds one.
     pub fn choose(folder: &Path) -> Result<Self, Refusal> {
-        let subject = format!("--dir {}", folder.display());
-        let unusable = |error: std::io::Error| {
-            Refusal::new(&subject, error.to_string(), "name a folder that this process may write")
-        };
-        let folder = std::path::absolute(folder).map_err(unusable)?;
-        let place = Self { folder };
+        let place = Self { folder: std::path::absolute(folder).map_err(|error| unusable(folder, error))? };
         if place.config_file().exists() {
-            let problem = "holds a node's configuration already (gateway.toml)";
-            return Err(Refusal::new(&subject, problem, "name another folder, or remove that node's files first"));
+            let (subject, problem) = (subject(folder), "holds a node's configuration already (gateway.toml)");
+            return Err(Refusal::new(subject, problem, "name another folder, or remove that node's files first"));
         }
-        make_private_folder(&place.folder).map_err(unusable)?;
         Ok(place)
+    }
+
+    /// Makes the folder, for its owner alone.
+    ///
+    /// # Errors
+    /// A [`Refusal`] when it cannot be made.
+    pub fn make(&self) -> Result<(), Refusal> {
+        make_private_folder(&self.folder).map_err(|error| unusable(&self.folder, error))
     }
 
     pub fn config_file(&self) -> PathBuf {
@@ -131,4 +133,12 @@ impl Place {
         write_private(&self.config_file(), &toml::to_string(&config).context("writing a configuration")?)?;
         sync_folder(&self.folder).context("syncing the folder")
     }
+}
+
+fn subject(folder: &Path) -> String {
+    format!("--dir {}", folder.display())
+}
+
+fn unusable(folder: &Path, error: std::io::Error) -> Refusal {
+    Refusal::new(subject(folder), error.to_string(), "name a folder that this process may write")
 }
