@@ -41,7 +41,10 @@ impl Meta {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Collected {
     pub meta: Meta,
+    /// All but the faults, in the order in which they were noted.
     pub records: Vec<Record>,
+    /// Few, beside the records of an hour, and asked for at each of those.
+    pub faults: Vec<Fault>,
     pub evidence: Evidence,
 }
 
@@ -186,11 +189,15 @@ impl Collected {
                 .with_context(|| evidence.display().to_string())?;
         let path = folder.join(HISTORY);
         let file = File::open(&path).with_context(|| path.display().to_string())?;
-        let records = BufReader::new(file).lines().enumerate().map(|(number, line)| {
+        let (mut records, mut faults) = (Vec::new(), Vec::new());
+        for (number, line) in BufReader::new(file).lines().enumerate() {
             let read = line.map_err(anyhow::Error::from).and_then(|line| Ok(serde_json::from_str(&line)?));
-            read.with_context(|| format!("{}, line {}", path.display(), number + 1))
-        });
-        Ok(Self { meta, records: records.collect::<anyhow::Result<_>>()?, evidence })
+            match read.with_context(|| format!("{}, line {}", path.display(), number + 1))? {
+                Record::Fault(fault) => faults.push(fault),
+                record => records.push(record),
+            }
+        }
+        Ok(Self { meta, records, faults, evidence })
     }
 
     pub fn calls(&self) -> impl Iterator<Item = &Call> {
@@ -208,10 +215,7 @@ impl Collected {
     }
 
     pub fn faults(&self) -> impl Iterator<Item = &Fault> {
-        self.records.iter().filter_map(|record| match record {
-            Record::Fault(fault) => Some(fault),
-            _ => None,
-        })
+        self.faults.iter()
     }
 }
 

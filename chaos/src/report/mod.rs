@@ -96,19 +96,28 @@ impl Report {
         serde_json::from_str(&text).with_context(|| path.display().to_string())
     }
 
+    /// Writes what is known before anything is judged into the run's folder: it can be judged again from then on.
+    ///
+    /// # Errors
+    /// When the folder cannot be written.
+    pub fn begin(&self, folder: &Path) -> anyhow::Result<()> {
+        put(folder, JSON, &serde_json::to_string_pretty(self)?)
+    }
+
     /// Writes all of it into the run's folder.
     ///
     /// # Errors
     /// When the folder cannot be written.
     pub fn write(&self, folder: &Path, collected: &Collected) -> anyhow::Result<()> {
-        let put = |name: &str, text: &str| {
-            let path = folder.join(name);
-            fs::write(&path, text).with_context(|| path.display().to_string())
-        };
-        put(JSON, &serde_json::to_string_pretty(self)?)?;
-        put("report.md", &words::page(self))?;
-        put("timeline.svg", &timeline::draw(collected, &self.faults)?)
+        self.begin(folder)?;
+        put(folder, "report.md", &words::page(self))?;
+        put(folder, "timeline.svg", &timeline::draw(collected, &self.faults)?)
     }
+}
+
+fn put(folder: &Path, name: &str, text: &str) -> anyhow::Result<()> {
+    let path = folder.join(name);
+    fs::write(&path, text).with_context(|| path.display().to_string())
 }
 
 /// What an operation is called in the history.

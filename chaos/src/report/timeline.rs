@@ -222,6 +222,7 @@ mod tests {
         let run = Collected {
             meta: Meta { seed: 1, started: Timestamp::now() },
             records: vec![send(0, taken()), send(0, taken()), send(3, lost)],
+            faults: Vec::new(),
             evidence: Evidence::default(),
         };
         let counted: Vec<(u64, u64)> = buckets(&run).values().map(|bucket| (bucket.accepted, bucket.failed)).collect();

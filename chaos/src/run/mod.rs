@@ -74,8 +74,10 @@ pub async fn run(setup: &Setup, tell: impl Fn(&str)) -> anyhow::Result<Report> {
     let (faults, evidence) = played?;
     drop(world);
     evidence.store(folder)?;
-    let report = judge(folder, Report::new(profile, schedule, faults, began_at, start.elapsed()))?;
-    Ok(report)
+    let report = Report::new(profile, schedule, faults, began_at, start.elapsed());
+    // Judging an hour takes a while, and may be interrupted.
+    report.begin(folder)?;
+    judge(folder, report)
 }
 
 type Played = (Vec<faults::Done>, crate::history::Evidence);

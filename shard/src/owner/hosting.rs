@@ -81,10 +81,14 @@ pub struct Hosting {
 impl Hosting {
     pub async fn run(self) {
         let mut leadership = self.group.leadership();
+        let mut counted: Option<(Epoch, Arc<Mutex<Buckets>>)> = None;
         loop {
             let epoch = leadership.borrow_and_update().ready_epoch;
             if let Some(epoch) = epoch {
-                self.own(epoch, &mut leadership).await;
+                // A term has one leader: nobody else has counted since an ownership that ended within it.
+                let kept = counted.take().filter(|(of, _)| *of == epoch);
+                let (_, buckets) = counted.insert(kept.unwrap_or_else(|| (epoch, Arc::default())));
+                self.own(epoch, buckets.clone(), &mut leadership).await;
             }
             tokio::select! {
                 () = self.stop.cancelled() => return,
@@ -100,9 +104,14 @@ impl Hosting {
     }
 
     /// Lives through one ownership.
-    async fn own(&self, epoch: Epoch, leadership: &mut tokio::sync::watch::Receiver<raft::group::Leadership>) {
+    async fn own(
+        &self,
+        epoch: Epoch,
+        buckets: Arc<Mutex<Buckets>>,
+        leadership: &mut tokio::sync::watch::Receiver<raft::group::Leadership>,
+    ) {
         let began = Instant::now();
-        let Some(owner) = self.begin(epoch).await else { return };
+        let Some(owner) = self.begin(epoch, buckets).await else { return };
         // Before any call can reach it: one would start a task for its channel, and the claim a second one beside it.
         let claimed = owner.claim_channels();
         self.owners.live.write().insert(self.shard, owner.clone());
@@ -156,7 +165,7 @@ impl Hosting {
 
     /// Makes an owner over a state that shows everything that was committed before it, also by an earlier ownership of
     /// the same term whose last entries were in doubt.
-    async fn begin(&self, epoch: Epoch) -> Option<Arc<Owner>> {
+    async fn begin(&self, epoch: Epoch, buckets: Arc<Mutex<Buckets>>) -> Option<Arc<Owner>> {
         let barrier = Batch { version: BATCH_VERSION, epoch, node: self.context.node, commands: Vec::new() };
         let entry = rmp_serde::to_vec_named(&barrier).expect("a batch of plain fields is always written");
         self.group.propose(Bytes::from(entry), Instant::now() + BARRIER_PATIENCE).await.ok()?;
@@ -190,7 +199,7 @@ impl Hosting {
                 streams.clone(),
                 lost.clone(),
             ),
-            buckets: Mutex::new(Buckets::default()),
+            buckets,
             webhook_home: Mutex::default(),
             deployment_key,
             lost,

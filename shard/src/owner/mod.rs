@@ -112,7 +112,8 @@ pub struct Owner {
     pub group: Group,
     pub reader: StateReader,
     pub committer: Committer,
-    pub buckets: Mutex<Buckets>,
+    /// Those of an earlier ownership of the same term, where there was one.
+    pub buckets: Arc<Mutex<Buckets>>,
     /// What is counted here for webhook endpoints of customers at home in this shard.
     pub webhook_home: Mutex<Home>,
     /// Key of derived event ids.

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use self::play::Play;
 use super::{Invariant, judge};
-use crate::history::Collected;
+use crate::history::{Collected, FaultKind, Record};
 
 /// Asserts that a day on which all went well, changed in one way, breaks these invariants and no others.
 #[track_caller]
@@ -44,14 +44,22 @@ fn a_good_day_holds_and_every_judge_has_looked() {
 fn a_run_is_read_again_as_it_was_written() {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let recorder = crate::history::Recorder::create(folder.path(), 7).expect("the folder can be written");
-    let run = Play::good_day().run;
+    let mut play = Play::good_day();
+    play.fault(FaultKind::Crash);
+    let run = play.run;
     for record in &run.records {
         recorder.write(record);
+    }
+    for fault in &run.faults {
+        recorder.write(&Record::Fault(fault.clone()));
     }
     recorder.finish().expect("it was written");
     run.evidence.store(folder.path()).expect("it was written");
     let read = Collected::load(folder.path()).expect("it can be read");
-    assert_eq!((read.meta.seed, &read.records, &read.evidence), (7, &run.records, &run.evidence));
+    assert_eq!(
+        (read.meta.seed, &read.records, &read.faults, &read.evidence),
+        (7, &run.records, &run.faults, &run.evidence)
+    );
 }
 
 #[test]

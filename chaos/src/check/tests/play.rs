@@ -60,7 +60,11 @@ impl Play {
         };
         let meta = Meta { seed: 1, started: Timestamp(1_000_000) };
         let evidence = Evidence { stage, ..Evidence::default() };
-        Self { run: Collected { meta, records: Vec::new(), evidence }, now: At::seconds(10), next: 0 }
+        Self {
+            run: Collected { meta, records: Vec::new(), faults: Vec::new(), evidence },
+            now: At::seconds(10),
+            next: 0,
+        }
     }
 
     /// A bit of everything, and all of it as it should be.
@@ -309,7 +313,7 @@ impl Play {
 
     pub fn fault_within(&mut self, kind: FaultKind, from: At, to: At) {
         let fault = Fault { from, to, kind, nodes: Vec::new(), what: format!("{kind:?}") };
-        self.run.records.push(Record::Fault(fault));
+        self.run.faults.push(fault);
     }
 
     /// The calls that pass, to be changed.
