@@ -88,7 +88,7 @@ fn kept(corpus: Result<Vec<Kept>, String>) -> Result<Vec<u64>> {
 
 fn one(seed: u64, bug: Option<Bug>, traced: bool) -> bool {
     let outcome = run(seed, bug, traced);
-    outcome.lines.iter().for_each(|line| say(line));
+    outcome.lines.iter().for_each(say);
     say(format_args!("seed {seed}: hash {:016x}, {:?}", outcome.hash, outcome.counts));
     show(&outcome);
     !outcome.held()
