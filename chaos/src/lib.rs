@@ -1,7 +1,6 @@
 //! Measurements and faults on real clusters, with the harness of the crate `tests` beneath.
 //!
 //! - [`bench`]: what the cluster can do, in figures.
-//! - [`console`]: what tools say.
 //! - [`connection`]: one kept HTTP connection with as little work per request as can be.
 //! - [`simulation`]: the core of a cluster on simulated time.
 //! - [`world`]: a cluster that is made to be broken. [`schedule`]: with which faults, and when. [`run`]: doing it.
@@ -15,7 +14,6 @@
 pub mod bench;
 pub mod check;
 pub mod connection;
-pub mod console;
 pub mod disk;
 pub mod fuzz;
 pub mod history;

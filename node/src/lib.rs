@@ -8,7 +8,7 @@ mod caller;
 mod certificate;
 mod cli;
 mod config;
-mod console;
+pub mod console;
 mod data_folder;
 mod demo;
 mod dev;

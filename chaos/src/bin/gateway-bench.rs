@@ -12,10 +12,10 @@ use chaos::bench::plan::Plan;
 use chaos::bench::suite::{self, Alone, Benchmark, Beside};
 use chaos::bench::target::Target;
 use chaos::bench::{day, report, sends, waiting};
-use chaos::console;
 use clap::builder::RangedU64ValueParser;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, value_parser};
+use gateway::console;
 
 /// Lengths, in seconds. Within a day no sum of times leaves what the clock can hold.
 const SECONDS: RangeInclusive<u64> = 1..=86_400;

@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::ensure;
-use chaos::console::say;
 use chaos::prove::table::{ProveArgs, prove};
 use chaos::report::Report;
 use chaos::run::{self, Setup};
@@ -15,6 +14,7 @@ use chaos::schedule::fault::Kind;
 use chaos::schedule::profile::Profile;
 use chaos::world::relay;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use gateway::console::say;
 
 #[derive(Debug, Parser)]
 #[command(

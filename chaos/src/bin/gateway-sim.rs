@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use chaos::console::say;
 use chaos::simulation::corpus::{self, Kept};
 use chaos::simulation::{Bug, Counts, Outcome, run};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand};
+use gateway::console::say;
 use parking_lot::Mutex;
 
 /// Failed seeds that are named at the end; with a bug put back there may be as many as there are seeds.

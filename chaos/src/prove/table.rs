@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use anyhow::ensure;
 use clap::{Args, value_parser};
+use gateway::console::say;
 
 use super::{Ground, Harm, PROOFS, Proof};
 use crate::check::Invariant;
-use crate::console::say;
 
 #[derive(Debug, Args)]
 pub struct ProveArgs {

@@ -116,6 +116,14 @@ impl Operator {
         }
     }
 
+    /// As [`get_patiently`](Self::get_patiently), read as what it should be.
+    ///
+    /// # Errors
+    /// Those, and an answer of another shape.
+    pub async fn read_patiently<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        as_type(path, self.get_patiently(path).await?)
+    }
+
     /// Hands a long answer to `keep`, from the first node that begins to answer.
     ///
     /// # Errors

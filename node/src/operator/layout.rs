@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::Verdict;
 use super::client::{Operator, as_type};
+use super::shards::leaders;
 use super::show::{self, Table, bar, listed};
 use crate::cli::members::{ApplyArgs, LayoutCommand, ShardCommand};
 use crate::cli::operator::OperatorArgs;
@@ -99,18 +100,6 @@ struct Moved {
     to: NodeId,
 }
 
-/// Who leads, as `GET /v1/admin/shards` has it.
-#[derive(Deserialize)]
-struct Led {
-    data: Vec<LedShard>,
-}
-
-#[derive(Deserialize)]
-struct LedShard {
-    id: ShardId,
-    leader: Option<NodeId>,
-}
-
 pub async fn run(command: LayoutCommand) -> anyhow::Result<Verdict> {
     match command {
         LayoutCommand::Show(args) => show_layout(&args).await,
@@ -163,11 +152,9 @@ pub async fn shard(command: ShardCommand) -> anyhow::Result<Verdict> {
 
 /// Waits until a shard is led from a node.
 async fn led_from(operator: &Operator, shard: ShardId, node: NodeId) -> anyhow::Result<()> {
-    const PATH: &str = "/v1/admin/shards";
     let deadline = Instant::now() + LEAD_PATIENCE;
     loop {
-        let Led { data } = as_type(PATH, operator.get_patiently(PATH).await?)?;
-        let leader = data.iter().find(|row| row.id == shard).and_then(|row| row.leader);
+        let leader = leaders(operator).await?.get(&shard).copied().flatten();
         if leader == Some(node) {
             return Ok(());
         }

@@ -11,15 +11,12 @@ use serde_json::{Value, json};
 
 use super::Verdict;
 use super::client::{Operator, as_type};
+use super::nodes::{PATH as NODES, READY};
+use super::shards::leaders;
 use super::show::{self, listed};
 use crate::cli::members::{DrainArgs, NodeCommand, NodeRef, TokenArgs};
 use crate::cli::operator::OperatorArgs;
 use crate::console::say;
-
-const NODES: &str = "/v1/admin/nodes";
-
-/// The state of a node that runs and is not drained.
-const READY: &str = "ready";
 
 /// Between two looks at how far it is.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -46,17 +43,6 @@ struct Node {
     replicas: usize,
     weight: u32,
     owns: Option<Vec<u16>>,
-}
-
-/// Who leads a group, of a row of `GET /v1/admin/shards`.
-#[derive(Deserialize)]
-struct Group {
-    leader: Option<NodeId>,
-}
-
-#[derive(Deserialize)]
-struct Shards {
-    data: Vec<Group>,
 }
 
 #[derive(Deserialize)]
@@ -212,20 +198,16 @@ async fn nodes(operator: &Operator) -> anyhow::Result<Vec<Node>> {
 }
 
 async fn one(operator: &Operator, id: NodeId) -> anyhow::Result<Option<Node>> {
-    let Nodes { data } = as_type(NODES, operator.get_patiently(NODES).await?)?;
+    let Nodes { data } = operator.read_patiently(NODES).await?;
     Ok(data.into_iter().find(|node| node.id == id))
 }
 
 /// Whether a node owns a shard, as it says itself, or, when it does not answer, as the others know.
 async fn owns_something(operator: &Operator, id: NodeId) -> anyhow::Result<bool> {
-    const SHARDS: &str = "/v1/admin/shards";
     match one(operator, id).await? {
         None => Ok(false),
         Some(Node { owns: Some(owns), .. }) => Ok(!owns.is_empty()),
-        Some(Node { owns: None, .. }) => {
-            let Shards { data } = as_type(SHARDS, operator.get_patiently(SHARDS).await?)?;
-            Ok(data.into_iter().any(|group| group.leader == Some(id)))
-        }
+        Some(Node { owns: None, .. }) => Ok(leaders(operator).await?.values().any(|leader| *leader == Some(id))),
     }
 }
 

@@ -10,8 +10,10 @@ use super::show::{self, Table, cell, listed};
 use crate::cli::operator::OperatorArgs;
 use crate::console::say;
 
+pub(super) const PATH: &str = "/v1/admin/nodes";
+
 /// The state of a node that runs and is not drained.
-const READY: &str = "ready";
+pub(super) const READY: &str = "ready";
 
 /// What of `GET /v1/admin/nodes` is shown.
 #[derive(Deserialize)]
@@ -42,7 +44,6 @@ struct Node {
 }
 
 pub async fn run(args: &OperatorArgs) -> anyhow::Result<Verdict> {
-    const PATH: &str = "/v1/admin/nodes";
     let answer = Operator::new(args)?.get(PATH).await?;
     if args.json {
         show::json(&answer);

@@ -1,5 +1,7 @@
 //! `gateway shards`: the Raft groups of the cluster.
 
+use std::collections::BTreeMap;
+
 use model::id::{NodeId, ShardId};
 use serde::Deserialize;
 
@@ -7,6 +9,8 @@ use super::Verdict;
 use super::client::{Operator, as_type};
 use super::show::{self, Table, cell};
 use crate::cli::operator::OperatorArgs;
+
+const PATH: &str = "/v1/admin/shards";
 
 /// What of `GET /v1/admin/shards` is shown.
 #[derive(Deserialize)]
@@ -35,8 +39,13 @@ struct Replica {
     lag: Option<u64>,
 }
 
+/// Who leads each group, for whoever waits until that changes.
+pub async fn leaders(operator: &Operator) -> anyhow::Result<BTreeMap<ShardId, Option<NodeId>>> {
+    let Shards { data } = operator.read_patiently(PATH).await?;
+    Ok(data.into_iter().map(|group| (group.id, group.leader)).collect())
+}
+
 pub async fn run(args: &OperatorArgs) -> anyhow::Result<Verdict> {
-    const PATH: &str = "/v1/admin/shards";
     let answer = Operator::new(args)?.get(PATH).await?;
     if args.json {
         show::json(&answer);
