@@ -185,11 +185,15 @@ impl Membership {
         }
     }
 
-    /// Makes sure that this node opens all that the cluster has sealed, before it leads anything.
+    /// Makes sure that this node opens all that the cluster has sealed, before it leads anything. Waits until the others say
+    /// what that is: by what this node heard last, it may lack a key that has gone since.
     ///
     /// # Errors
     /// [`Excluded::MasterKey`] when it does not.
-    pub fn check_master_key(&self) -> Result<(), Excluded> {
+    pub async fn check_master_key(&self) -> Result<(), Excluded> {
+        while self.directory.refresh(Instant::now() + UPDATE_PATIENCE).await.is_err() {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
         let lacking = self.directory.read(|state| self.context.secrets.lacking(state));
         lacking.map_or(Ok(()), |master| Err(Excluded::MasterKey(master)))
     }

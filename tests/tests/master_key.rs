@@ -158,10 +158,14 @@ async fn the_master_key_is_exchanged_under_a_kill_and_signatures_and_sessions_ho
         assert_eq!(by_the_next_leader, action == "secrets.rewrapped", "{entry}, killed at {killed_at}");
     }
 
+    // A node that has not heard of the end is told of it by the others: the old key may go there, too.
+    give_previous(&cluster, leader, None);
+    cluster.restart(&[leader]).await;
+    cluster.kill(leader);
+
     // A node that lacks the new key is refused.
     let old_file = cluster.data().join("old.key");
     fs::write(&old_file, &old).unwrap();
-    give_previous(&cluster, leader, None);
     let args = vec![
         "run".to_owned(),
         format!("--config={}", config(&cluster, leader).display()),

@@ -25,7 +25,7 @@ pub(super) async fn join(
         membership.form_directory().await;
         membership.register().await?;
         membership.make_cluster().await;
-        membership.check_master_key()
+        membership.check_master_key().await
     };
     match stop.run_until_cancelled(becoming).await {
         Some(Ok(())) => membership.host_shards().await,
@@ -41,12 +41,19 @@ pub(super) async fn join(
 pub(super) async fn follow_own_record(cluster: Arc<Cluster>, stop: CancellationToken) {
     let mut changes = cluster.directory.changes();
     let mut told = false;
+    let mut warned_of = None;
     loop {
         let (own, removed) = cluster.directory.read(|state| {
             (state.nodes.get(&cluster.node).map(|node| node.state), state.removed.contains_key(&cluster.node))
         });
+        // Asked before the reading: what it heard last may be of before the exchange that let a key go.
+        let is_fresh = cluster.directory.is_fresh();
         if let Some(lacking) = cluster.directory.read(|state| cluster.secrets().lacking(state)) {
-            cluster.excluded.send_replace(Some(Excluded::MasterKey(lacking)));
+            if is_fresh {
+                cluster.excluded.send_replace(Some(Excluded::MasterKey(lacking)));
+            } else if warned_of.replace(lacking) != Some(lacking) {
+                tracing::warn!(master_key = %lacking, "a master key was needed that this node lacks; asking the other nodes");
+            }
         }
         if removed {
             cluster.excluded.send_replace(Some(Excluded::Rejected(Rejection::NodeRemoved(cluster.node))));
