@@ -9,7 +9,8 @@ const SEED: u64 = 100;
 
 /// What is put back in one run each. What shares a run breaks none of the other's invariants.
 const RUNS: &[&[Bug]] = &[
-    &[Bug::IgnoreFence, Bug::ServeStaleKey],
+    &[Bug::IgnoreFence],
+    &[Bug::ServeStaleKey],
     &[Bug::AnswerBeforeCommit, Bug::AcknowledgeBeforeCommit],
     &[Bug::ResendUnderNewId, Bug::DoubleBucket],
     &[Bug::ForgetDeliveries],

@@ -88,6 +88,8 @@ names! {
         /// Nothing goes to other nodes, and what comes from them is not heard. Callers, operators and the network reach the
         /// node, and it reaches the network.
         Peers = "wire::peers",
+        /// Nothing of the directory's log goes to other nodes, and what comes of it is not heard. All else goes on.
+        Directory = "wire::directory",
     }
 }
 

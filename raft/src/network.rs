@@ -23,6 +23,8 @@ use serde::de::DeserializeOwned;
 
 use crate::codec;
 use crate::contacts::{Contacts, is_loyal};
+use crate::directory::DIRECTORY_GROUP;
+use crate::failpoint::{self, Wire};
 use crate::host::Timing;
 use crate::machine::GroupId;
 use crate::pace::Pace;
@@ -54,6 +56,11 @@ pub(crate) mod status {
     pub(crate) const NO_GROUP: u8 = 1;
     /// The request is damaged, or came out of order.
     pub(crate) const BAD: u8 = 2;
+}
+
+/// Whether a failpoint keeps a group's requests from getting through.
+pub(crate) fn is_cut(group: GroupId) -> bool {
+    group == DIRECTORY_GROUP && failpoint::is_cut(Wire::Directory)
 }
 
 /// Heartbeats of all groups within this go in one frame.
@@ -187,7 +194,10 @@ impl Network {
             Role::Heartbeat => (Class::Control, service::HEARTBEAT, HEARTBEAT_PATIENCE),
         };
         let (timeout, term, sent) = (self.timeouts.append, request.vote.leader_id.term, Instant::now());
-        let answer = self.peers.begin(self.target, class, service, body, patience);
+        let answer = match is_cut(self.group) {
+            true => Err(PeerError::Unreachable("cut off by a failpoint".into())),
+            false => self.peers.begin(self.target, class, service, body, patience),
+        };
         let this = self.clone();
         async move {
             let answer = match answer {

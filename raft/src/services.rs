@@ -16,7 +16,7 @@ use crate::codec;
 use crate::group::Core;
 use crate::host::Inner;
 use crate::machine::GroupId;
-use crate::network::{service, status};
+use crate::network::{is_cut, service, status};
 use crate::state::snapshot::{Sink, SnapshotData};
 use crate::transport::{Peers, RaftService};
 use crate::types::{Snapshot, SnapshotMeta, TypeConfig, Vote};
@@ -63,6 +63,9 @@ impl RaftService for Numbered {
             return failure(status::BAD);
         }
         let group = body.get_u16();
+        if is_cut(group) {
+            return failure(status::NO_GROUP);
+        }
         let Some(core) = self.services.host.upgrade().and_then(|host| host.core(group)) else {
             // A snapshot that was arriving for it has nowhere to go.
             self.services.incoming.lock().remove(&group);

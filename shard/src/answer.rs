@@ -16,8 +16,16 @@ use crate::stream;
 use crate::trace::{self, Kind, Place};
 use crate::usage;
 
-/// Answers a call at the owner of its shard. What it logs meanwhile bears the request's id, when the request is traced.
+/// Answers a call at the owner of its shard, if nobody else can own it yet: an owner that is cut off does not hear of its
+/// successor, and what it reads is an old state.
 pub async fn to(owner: &Arc<Owner>, call: Call) -> Answer {
+    let answer = traced(owner, call).await;
+    // Asked after the reading: the process may have stood still in between.
+    if owner.fence.is_live() { answer } else { Answer::NotOwner }
+}
+
+/// What it logs meanwhile bears the request's id, when the request is traced.
+async fn traced(owner: &Arc<Owner>, call: Call) -> Answer {
     let traced = matches!(call.ask, Ask::Channel { .. })
         .then(|| trace::begin(&call.request_id.0, Place::Within, Kind::Server, || "owner".to_owned()));
     let Some(traced) = traced.flatten() else { return answer(owner, call).await };
@@ -26,12 +34,13 @@ pub async fn to(owner: &Arc<Owner>, call: Call) -> Answer {
         .with("gateway.node_id", i64::try_from(owner.node.node).unwrap_or(i64::MAX))
         .with("gateway.shard", i64::from(owner.shard))
         .with("gateway.epoch", i64::try_from(owner.epoch).unwrap_or(i64::MAX));
-    let answer = answer(owner, call).instrument(span).await;
+    let answer = answer(owner, call).instrument(span.clone()).await;
     let failure = match &answer {
         Answer::NotOwner => Some("no longer the owner".to_owned()),
         Answer::Result { result: Err(error), .. } => Some(error.code.as_str().to_owned()),
         Answer::Result { result: Ok(_), .. } => None,
     };
+    span.in_scope(|| tracing::debug!(failure, "answered as the owner"));
     traced.failed(failure).end();
     answer
 }

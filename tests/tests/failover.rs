@@ -7,8 +7,11 @@ mod storm;
 
 use std::time::{Duration, Instant};
 
+use serde_json::json;
 use storm::Storm;
 use tests::cluster::{Cluster, Options};
+use tests::tenant::Tenant;
+use tests::wait::{check, eventually};
 
 const CHANNELS: usize = 20;
 /// Per channel and round: 200 sends in all.
@@ -74,4 +77,35 @@ async fn a_node_that_stood_still_does_no_harm_when_it_goes_on() {
     };
     futures::join!(storm.rage(EACH), strike);
     storm.prove(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_owner_that_is_cut_off_from_its_peers_says_nothing_of_what_it_owned() {
+    let cluster = Cluster::start(Options::default()).await;
+    let tenant = Tenant::new(&cluster).await;
+    let channel = tenant.paired("Sales").await;
+    let former = tenant.owner(1, &channel.id).await;
+    let look = async |node: u64| {
+        let operator = cluster.operator(node, &tenant.client);
+        let told = operator.get(&format!("/v1/admin/channels/{}", channel.id)).await;
+        if told.status == 200 { (told.json()["node_id"].as_u64(), told.json()["epoch"].as_u64()) } else { (None, None) }
+    };
+    let operator = cluster.operator(former.node, &tenant.client);
+    let wire = "/v1/admin/failpoints/wire::peers";
+    operator.put(wire, json!({ "actions": "return" })).await.expect(204);
+    let other = cluster.node_ids().into_iter().find(|node| *node != former.node).unwrap();
+    eventually("another node owns the channel", TAKEN_OVER, async || {
+        let (node, epoch) = look(other).await;
+        check(node != Some(former.node) && epoch > Some(former.epoch), format!("node {node:?} in {epoch:?}"))
+    })
+    .await;
+    // It does not hear of its successor, and goes on as the leader that it was.
+    let (node, epoch) = look(former.node).await;
+    assert_ne!((node, epoch), (Some(former.node), Some(former.epoch)));
+    operator.delete(wire).await.expect(204);
+    eventually("it knows of its successor", TAKEN_OVER, async || {
+        let (_, epoch) = look(former.node).await;
+        check(epoch > Some(former.epoch), format!("{epoch:?}"))
+    })
+    .await;
 }

@@ -35,7 +35,8 @@ fn attribute(of: &Value, key: &str) -> String {
 async fn a_trace_leads_from_the_request_over_the_owner_to_the_webhook() {
     let collector = Receiver::start().await;
     let endpoint = format!("--set=traces.endpoint={}", collector.url(""));
-    let cluster = Cluster::start(Options::default().arg(&endpoint)).await;
+    let told = "--set=log.filter=info,openraft=error,api=debug,shard=debug";
+    let cluster = Cluster::start(Options::default().arg(&endpoint).arg(told)).await;
     let tenant = Tenant::new(&cluster).await;
     let receiver = Receiver::start().await;
     tenant.endpoint(&receiver.url("/hook"), &["message.sent", "message.received"], json!({})).await;
@@ -74,6 +75,15 @@ async fn a_trace_leads_from_the_request_over_the_owner_to_the_webhook() {
         assert_eq!(span["parentSpanId"], first["spanId"], "{name}");
         let time = |field: &str| span[field].as_str().unwrap().parse::<u64>().unwrap();
         assert!(time("startTimeUnixNano") <= time("endTimeUnixNano"), "{span}");
+    }
+
+    // What the nodes log of the request leads to the trace, at the one that was asked and at the owner.
+    let trace_id = string(&first["traceId"]);
+    for (node, said) in [(asked, "answered status=202"), (owner, "answered as the owner")] {
+        let log = std::fs::read_to_string(cluster.node(node).log).unwrap();
+        let bears = |line: &&str| line.contains(said) && line.contains(&request_id);
+        let line = log.lines().find(bears).unwrap_or_else(|| panic!("node {node} says nothing of {request_id}"));
+        assert!(line.contains(&format!("trace_id=\"{trace_id}\"")), "{line}");
     }
 
     // What comes in begins a trace of its own.

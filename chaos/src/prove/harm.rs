@@ -9,7 +9,7 @@ use tests::cluster::Cluster;
 use tests::http::Api;
 
 use super::run::Ground;
-use crate::history::{FaultKind, Recorder};
+use crate::history::{At, FaultKind, Recorder};
 use crate::workload::Workload;
 
 /// How slowly an owner that is to die commits.
@@ -42,6 +42,8 @@ pub enum Harm {
     NoNetwork,
     /// The node that counts a customer's calls does not hear of its peers, nor they of it; its callers and the network do.
     DeafNode,
+    /// The node that counts a customer's calls hears nothing of the directory. All else goes on: it may answer calls.
+    OldDirectory,
     /// The node that owns most channels commits slowly, and then dies. It comes back.
     DeathOfOwner,
     /// Receivers answer nothing for a while, and then the node that owns most channels dies. It comes back.
@@ -83,12 +85,18 @@ impl Harm {
                 recorder.fault(from, FaultKind::Slow, &[], "the network was not there");
             }
             Self::DeafNode => {
-                let node = ground.leader(workload.main_home()).await?;
-                ground.arm(&[node], Wire::Peers.name(), "return").await?;
-                tokio::time::sleep(DEAF).await;
-                ground.disarm(&[node], Wire::Peers.name()).await?;
+                let node = deafen(ground, workload, Wire::Peers).await?;
                 // Not a cut in the judges' sense: it reaches the network, and so has to end its sessions in time.
                 recorder.fault(from, FaultKind::Failpoint, &[node], format!("node {node} and its peers were apart"));
+            }
+            Self::OldDirectory => {
+                let node = deafen(ground, workload, Wire::Directory).await?;
+                recorder.fault(
+                    from,
+                    FaultKind::Failpoint,
+                    &[node],
+                    format!("node {node} heard nothing of the directory"),
+                );
             }
             Self::DeathOfOwner => {
                 let node = ground.busiest(self).await?;
@@ -97,11 +105,8 @@ impl Harm {
                 ground.arm(&[node], Point::CommitBefore.name(), &slow).await?;
                 tokio::time::sleep(SLOW).await;
                 cluster.kill(node);
-                tokio::time::sleep(AWAY).await;
+                comes_back(cluster, recorder, node, from, AWAY, "which committed slowly").await;
                 simulator.clear_faults().await;
-                cluster.restart(&[node]).await;
-                let what = format!("kill -9 of node {node}, which committed slowly");
-                recorder.fault(from, FaultKind::Crash, &[node], what);
             }
             Self::DeathAmidDeliveries => {
                 let node = ground.busiest(self).await?;
@@ -109,10 +114,7 @@ impl Harm {
                 tokio::time::sleep(HOLD).await;
                 cluster.kill(node);
                 workload.hold_webhooks(false);
-                tokio::time::sleep(AWAY).await;
-                cluster.restart(&[node]).await;
-                let what = format!("kill -9 of node {node}, while webhooks waited for each other");
-                recorder.fault(from, FaultKind::Crash, &[node], what);
+                comes_back(cluster, recorder, node, from, AWAY, "while webhooks waited for each other").await;
             }
             Self::LonelyDeath => {
                 let node = ground.leader(workload.main_home()).await?;
@@ -122,10 +124,7 @@ impl Harm {
                 tokio::time::sleep(APART).await;
                 cluster.kill(node);
                 workload.draw_to(None);
-                tokio::time::sleep(AWAY).await;
-                cluster.restart(&[node]).await;
-                let what = format!("kill -9 of node {node}, which had been apart from its peers");
-                recorder.fault(from, FaultKind::Crash, &[node], what);
+                comes_back(cluster, recorder, node, from, AWAY, "which had been apart from its peers").await;
             }
             Self::PowerCut => {
                 let nodes = cluster.node_ids();
@@ -145,18 +144,27 @@ impl Harm {
             Self::LongAway => {
                 let node = ground.busiest(self).await?;
                 cluster.kill(node);
-                tokio::time::sleep(LONG_AWAY).await;
-                cluster.restart(&[node]).await;
-                recorder.fault(
-                    from,
-                    FaultKind::Crash,
-                    &[node],
-                    format!("node {node} was away for longer than the logs reach"),
-                );
+                comes_back(cluster, recorder, node, from, LONG_AWAY, "for longer than the logs reach").await;
             }
         }
         Ok(())
     }
+}
+
+/// Lets the node that counts the main customer's calls hear nothing on a wire for a while. Says which one that was.
+async fn deafen(ground: &Ground, workload: &Workload, wire: Wire) -> anyhow::Result<u64> {
+    let node = ground.leader(workload.main_home()).await?;
+    ground.arm(&[node], wire.name(), "return").await?;
+    tokio::time::sleep(DEAF).await;
+    ground.disarm(&[node], wire.name()).await?;
+    Ok(node)
+}
+
+/// Starts a killed node again after a while, and writes down that it was gone `from` then on, and what made its death special.
+async fn comes_back(cluster: &Cluster, recorder: &Recorder, node: u64, from: At, after: Duration, special: &str) {
+    tokio::time::sleep(after).await;
+    cluster.restart(&[node]).await;
+    recorder.fault(from, FaultKind::Crash, &[node], format!("kill -9 of node {node}, {special}"));
 }
 
 /// The node that owns most of the newest channels.

@@ -25,7 +25,7 @@ pub const PROOFS: &[Proof] = &[
     proof(Bug::FindForeignChannel, Invariant::I12, Harm::None, 2),
     proof(Bug::TakeRepeatForNew, Invariant::I5, Harm::Repeats, 2),
     proof(Bug::ReverseOutbox, Invariant::I4, Harm::NoNetwork, 5),
-    proof(Bug::ServeStaleKey, Invariant::I6, Harm::DeafNode, 5),
+    proof(Bug::ServeStaleKey, Invariant::I6, Harm::OldDirectory, 5),
     proof(Bug::IgnoreFence, Invariant::I3, Harm::DeafNode, 5),
     proof(Bug::AnswerBeforeCommit, Invariant::I1, Harm::LonelyDeath, 5),
     proof(Bug::AcknowledgeBeforeCommit, Invariant::I5, Harm::LonelyDeath, 5),

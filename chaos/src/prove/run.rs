@@ -244,7 +244,7 @@ impl Ground {
 fn pace(harm: Harm) -> Pace {
     match harm {
         Harm::LonelyDeath => SPREAD,
-        Harm::DeafNode => SHARED_OUT,
+        Harm::DeafNode | Harm::OldDirectory => SHARED_OUT,
         Harm::DeathAmidDeliveries => HURRY,
         Harm::DeathOfOwner => MANY_SENDS,
         _ => PACE,

@@ -57,9 +57,9 @@ pub struct Owners {
 }
 
 impl Owners {
-    /// The owner of a shard, if this node is it.
+    /// The owner of a shard, if this node is it and no other can be.
     pub fn get(&self, shard: ShardId) -> Option<Arc<Owner>> {
-        self.live.read().get(&shard).filter(|owner| owner.serves()).cloned()
+        self.live.read().get(&shard).filter(|owner| owner.serves() && owner.fence.is_live()).cloned()
     }
 
     pub fn all(&self) -> Vec<Arc<Owner>> {

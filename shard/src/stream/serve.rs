@@ -29,12 +29,12 @@ pub async fn answer(owner: &Arc<Owner>, customer: CustomerId, ask: StreamAsk) ->
             let reader = owner.reader.clone();
             // It may look through a whole ring; the calls of others must not wait for it.
             let started = tokio::task::spawn_blocking(move || ring::start(&reader, customer, resume.as_ref())).await;
-            still(owner, StreamDone::Opened(started.map_err(|_| NotOwner)?))
+            Ok(StreamDone::Opened(started.map_err(|_| NotOwner)?))
         }
         StreamAsk::Pull { stream, after, most, filter, wait } => {
             owner.streams.places.renew(customer, stream.clone(), Instant::now());
             let pulled = pull(owner, customer, after, most, &filter, wait).await?;
-            still(owner, StreamDone::Pulled(pulled))
+            Ok(StreamDone::Pulled(pulled))
         }
         StreamAsk::Close { stream } => {
             owner.streams.places.free(customer, &stream);
@@ -47,12 +47,6 @@ pub async fn answer(owner: &Arc<Owner>, customer: CustomerId, ask: StreamAsk) ->
         }
         StreamAsk::UseTicket { digest } => Ok(StreamDone::Ticket(use_ticket(owner, customer, digest).await?)),
     }
-}
-
-/// What was read, if nobody else can own the shard yet: an owner that is cut off does not hear of its successor, and its state
-/// is an old one.
-fn still(owner: &Owner, done: StreamDone) -> Result<StreamDone, NotOwner> {
-    if owner.fence.is_live() { Ok(done) } else { Err(NotOwner) }
 }
 
 async fn pull(
