@@ -9,15 +9,18 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
 use tests::cluster::{Cluster, Options};
 use tests::http::client;
-use tests::load::Load;
-use tests::tenant::{CONNECT, Tenant, number, wait_status};
+use tests::load::{Load, Report};
+use tests::tenant::{CONNECT, Paired, Tenant, number, wait_status};
 use tests::wait::{check, eventually, seconds};
 
 /// Sends a second.
 const RATE: u32 = 500;
 
-/// A send waits for as long as a shard is handed over; a machine that is busy with compilers takes its time for that.
-const LONGEST: Duration = Duration::from_secs(5);
+/// The longest that a send may take. It waits for as long as a shard is handed over: on a quiet machine a tenth of this.
+const STALL: Duration = Duration::from_millis(500);
+
+/// A machine that is busy with something else adds to a stall, and takes nothing away: it is done again, so often in all.
+const ROUNDS: usize = 3;
 
 /// A node that has come back gets its leads from another one no faster than this.
 const WARM_UP: TimeDelta = TimeDelta::seconds(1);
@@ -26,7 +29,7 @@ const WARM_UP: TimeDelta = TimeDelta::seconds(1);
 const HOME: Duration = seconds(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn three_nodes_are_restarted_one_after_the_other_and_no_send_fails() {
+async fn three_nodes_are_restarted_one_after_the_other_and_no_send_fails_or_stalls() {
     let cluster = Cluster::start(Options::default().arg("--set=drain.initial_wait=500ms")).await;
     let tenant = Tenant::new(&cluster).await;
     let mut channels = Vec::new();
@@ -35,21 +38,44 @@ async fn three_nodes_are_restarted_one_after_the_other_and_no_send_fails() {
     }
     let to = number();
     tenant.simulator().phone(&to, json!({})).await;
-    let load = Load::start(&tenant, &channels, &to, &[1, 2, 3], RATE);
+    let mut longest = Vec::new();
+    while longest.len() < ROUNDS && longest.last().is_none_or(|last| *last > STALL) {
+        let report = restart_all(&cluster, &tenant, &channels, &to).await;
+        assert_eq!(report.failures, Vec::<String>::new(), "of {} sends", report.taken.len());
+        report.prove(&tenant.simulator()).await;
+        println!("{} sends, {:.0} a second, the longest took {:?}", report.taken.len(), report.rate(), report.longest);
+        longest.push(report.longest);
+        comes_home(&cluster, &tenant, &channels).await;
+    }
+    assert!(longest.last().is_some_and(|last| *last <= STALL), "the longest sends took {longest:?}");
+    for node in cluster.node_ids() {
+        let log = std::fs::read_to_string(cluster.node(node).log).unwrap();
+        let given = given_back(&log);
+        for (target, times) in &given {
+            let closest = times.windows(2).map(|pair| pair[1] - pair[0]).min();
+            assert!(closest.is_none_or(|gap| gap >= WARM_UP), "node {node} gave node {target} leads at {times:?}");
+        }
+        println!("node {node} gave back {:?} leads", given.values().map(Vec::len).sum::<usize>());
+    }
+}
+
+/// Restarts all nodes, one after the other, under sends.
+async fn restart_all(cluster: &Cluster, tenant: &Tenant, channels: &[Paired], to: &str) -> Report {
+    let load = Load::start(tenant, channels, to, &[1, 2, 3], RATE);
     for node in [1, 2, 3] {
         // What a balancer does when the node says that it is not ready.
         let others: Vec<u64> = [1, 2, 3].into_iter().filter(|other| *other != node).collect();
-        load.use_nodes(&tenant, &others);
+        load.use_nodes(tenant, &others);
         cluster.command(&["dev", "stop", &node.to_string()]).await.succeeded();
         cluster.restart(&[node]).await;
-        load.use_nodes(&tenant, &[1, 2, 3]);
+        load.use_nodes(tenant, &[1, 2, 3]);
     }
-    let report = load.end().await;
-    assert_eq!(report.failures, Vec::<String>::new(), "of {} sends", report.taken.len());
-    report.prove(&tenant.simulator()).await;
-    assert!(report.longest < LONGEST, "{:?}", report.longest);
-    println!("{} sends, {:.0} a second, the longest took {:?}", report.taken.len(), report.rate(), report.longest);
-    for channel in &channels {
+    load.end().await
+}
+
+/// Waits until every session is there, and every node leads what it should.
+async fn comes_home(cluster: &Cluster, tenant: &Tenant, channels: &[Paired]) {
+    for channel in channels {
         wait_status(&tenant.any(), &channel.id, "connected", CONNECT).await;
     }
     let operator = cluster.operator(1, &client());
@@ -60,15 +86,6 @@ async fn three_nodes_are_restarted_one_after_the_other_and_no_send_fails() {
         check(nodes["data"].as_array().unwrap().iter().all(is_home), nodes.to_string())
     })
     .await;
-    for node in cluster.node_ids() {
-        let log = std::fs::read_to_string(cluster.node(node).log).unwrap();
-        let given = given_back(&log);
-        for (target, times) in &given {
-            let closest = times.windows(2).map(|pair| pair[1] - pair[0]).min();
-            assert!(closest.is_none_or(|gap| gap >= WARM_UP), "node {node} gave node {target} leads at {times:?}");
-        }
-        println!("node {node} gave back {:?} leads", given.values().map(Vec::len).sum::<usize>());
-    }
 }
 
 /// When a node gave back to each other one the leads that were to be there, as its log says.
