@@ -24,7 +24,9 @@ const SEEN: Duration = Duration::from_secs(10);
 pub fn judge(run: &Collected, finding: &mut Finding) {
     one_id_each(run, finding);
     one_delivery_each(run, finding);
-    everything_arrives(run, finding);
+    let happened = Happened::of(run);
+    everything_arrives(run, &happened, finding);
+    nothing_is_given_up(run, &happened, finding);
     no_repeats(run, finding);
     streams(run, finding);
 }
@@ -92,8 +94,7 @@ fn one_delivery_each(run: &Collected, finding: &mut Finding) {
 }
 
 /// What the network took and gave is told to every endpoint that wants it.
-fn everything_arrives(run: &Collected, finding: &mut Finding) {
-    let happened = Happened::of(run);
+fn everything_arrives(run: &Collected, happened: &Happened<'_>, finding: &mut Finding) {
     let (mut due, mut told, mut waiting) = (0, 0, 0);
     for endpoint in run.evidence.stage.endpoints.iter().filter(|endpoint| endpoint.manner.takes_all()) {
         let mut heard: HashMap<(&str, &str), bool> = HashMap::new();
@@ -102,11 +103,7 @@ fn everything_arrives(run: &Collected, finding: &mut Finding) {
                 *heard.entry((event, message)).or_default() |= well(request);
             }
         }
-        let rows = run.evidence.deliveries.get(&endpoint.id).map_or(&[][..], Vec::as_slice);
-        let records: HashMap<(&str, &str), &Delivery> = rows
-            .iter()
-            .filter_map(|row| row.message_id.as_deref().map(|message| ((row.event.as_str(), message), row)))
-            .collect();
+        let records = on_record(run, endpoint);
         for (event, channel, message) in happened.wanted_by(endpoint) {
             due += 1;
             if heard.get(&(event, message)).is_some_and(|well| *well) {
@@ -114,7 +111,7 @@ fn everything_arrives(run: &Collected, finding: &mut Finding) {
                 continue;
             }
             match records.get(&(event, message)).map(|row| (row.state.as_str(), row.overdue)) {
-                Some(("pending" | "in_flight" | "retrying" | "paused", false)) => waiting += 1,
+                Some(("pending" | "in_flight" | "retrying", false)) => waiting += 1,
                 record => {
                     let state = match record {
                         Some((state, true)) => format!("{state}, and its time is past"),
@@ -134,6 +131,35 @@ fn everything_arrives(run: &Collected, finding: &mut Finding) {
     if waiting > 0 {
         finding.note(format!("{} still wait for their next attempt", figure(waiting)));
     }
+}
+
+/// What a receiver never answers well stays on record for it, and as what it is.
+fn nothing_is_given_up(run: &Collected, happened: &Happened<'_>, finding: &mut Finding) {
+    let mut due = 0;
+    let failing = |endpoint: &&Endpoint| endpoint.manner.stays_on() && !endpoint.manner.takes_all();
+    for endpoint in run.evidence.stage.endpoints.iter().filter(failing) {
+        let records = on_record(run, endpoint);
+        for (event, channel, message) in happened.wanted_by(endpoint) {
+            due += 1;
+            let state = records.get(&(event, message)).map(|row| row.state.as_str());
+            if state.is_none_or(|state| state == "delivered") {
+                finding.violated(
+                    format!("{event} was given up for {} ({:?})", endpoint.hook, endpoint.manner),
+                    [format!("{message} of channel {channel}: {}", state.unwrap_or("unknown to the gateway"))],
+                );
+            }
+        }
+    }
+    if due > 0 {
+        finding.count(format!("{} on record for endpoints that take nothing", figure(due)));
+    }
+}
+
+/// An endpoint's deliveries by event and message.
+fn on_record<'a>(run: &'a Collected, endpoint: &Endpoint) -> HashMap<(&'a str, &'a str), &'a Delivery> {
+    let rows = run.evidence.deliveries.get(&endpoint.id).map_or(&[][..], Vec::as_slice);
+    let about = |row: &'a Delivery| row.message_id.as_deref().map(|message| ((row.event.as_str(), message), row));
+    rows.iter().filter_map(about).collect()
 }
 
 /// What must be told of: event, channel and message.

@@ -50,7 +50,7 @@ pub async fn gather(shared: &Shared, cast: &Cast) -> anyhow::Result<Evidence> {
             failed.insert(text(&row["message_id"]), text(&row["error"]["code"]));
         }
     }
-    for endpoint in stage.endpoints.iter().filter(|endpoint| endpoint.manner.takes_all()) {
+    for endpoint in stage.endpoints.iter().filter(|endpoint| endpoint.manner.stays_on()) {
         let tenant = cast.tenant(&endpoint.tenant);
         let asked = format!("/v1/webhook-endpoints/{}/deliveries?order=asc", endpoint.id);
         let rows = pages(&node.customer(&shared.http, &tenant.key), &asked).await;

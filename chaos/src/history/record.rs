@@ -382,6 +382,11 @@ impl Manner {
     pub fn takes_all(self) -> bool {
         matches!(self, Self::Good | Self::Slow | Self::Flaky)
     }
+
+    /// Whether the gateway goes on owing it everything, however it answers.
+    pub fn stays_on(self) -> bool {
+        self != Self::Gone
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::play::{CHANNEL, HOOK, MAIN, done};
 use super::{breaks, holds};
 use crate::check::Invariant::{I5, I6, I8, I12};
+use crate::history::record::Manner;
 use crate::history::{Answer, At, FaultKind, Lead, Op, Outcome, Record, Request};
 
 #[test]
@@ -67,6 +68,31 @@ fn a_delivery_that_failed_waits_or_is_lost() {
     breaks(&[I5], |play| {
         fail(play, "retrying");
         play.run.evidence.deliveries.clear();
+    });
+}
+
+#[test]
+fn what_a_broken_receiver_never_took_stays_on_record() {
+    let breaks_down = |play: &mut super::Play| {
+        let stage = &mut play.run.evidence.stage;
+        let mut broken = stage.endpoints.iter().find(|endpoint| endpoint.hook == HOOK).expect("it is there").clone();
+        (broken.id, broken.hook, broken.manner) = ("broken".to_owned(), "/Broken/main".to_owned(), Manner::Broken);
+        stage.endpoints.push(broken);
+        let mut rows = play.run.evidence.deliveries["endpoint main"].clone();
+        for row in &mut rows {
+            (row.id, row.state) = (format!("{} again", row.id), "retrying".to_owned());
+        }
+        play.run.evidence.deliveries.insert("broken".to_owned(), rows);
+    };
+    holds(breaks_down);
+    breaks(&[I5], |play| {
+        breaks_down(play);
+        play.run.evidence.deliveries.get_mut("broken").and_then(Vec::pop).expect("it has some");
+    });
+    breaks(&[I5], |play| {
+        breaks_down(play);
+        let rows = play.run.evidence.deliveries.get_mut("broken").expect("it has some");
+        rows.iter_mut().for_each(|row| row.state = "delivered".to_owned());
     });
 }
 
