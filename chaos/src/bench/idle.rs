@@ -68,18 +68,22 @@ pub async fn measure(plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Section
     tell(&format!("pairing {first} channels at the twin"));
     let twins = twin.channels(first, false).await?;
     let mut sizes: Vec<Size> = Vec::new();
+    let mut fell_short = None;
     for count in &plan.sizes {
         match grow(&target, *count, (&twin, &twins), plan, &tell).await {
             Ok(size) => sizes.push(size),
             // What smaller sizes showed stands.
             Err(error) if sizes.len() > 1 => {
-                tell(&format!("{count} channels were not reached: {error:#}"));
+                let why = format!("{count} channels were not reached: {error:#}");
+                tell(&why);
+                fell_short = Some(why);
                 break;
             }
             Err(error) => return Err(error),
         }
     }
     let mut rows = memory(&sizes);
+    rows.extend(fell_short.map(|why| short(&sizes, &plan.sizes, why)));
     rows.extend(processor(&sizes));
     Ok(Section { rows, details: json!({ "B7 and B8": sizes }) })
 }
@@ -169,6 +173,13 @@ fn memory(sizes: &[Size]) -> Vec<Row> {
     ]
 }
 
+/// A size that was wanted and not reached is a target that was missed, and no smaller table.
+fn short(sizes: &[Size], wanted: &[usize], why: String) -> Row {
+    let most = sizes.last().map_or(0, |size| size.channels);
+    let goal = Goal::AtLeast(wanted.iter().copied().max().unwrap_or_default() as f64);
+    Row::new(MEMORY, "idle channels", Spread::of([most as f64]), "", goal).note(why)
+}
+
 fn processor(sizes: &[Size]) -> Vec<Row> {
     let rows = sizes.iter().skip(1).map(|size| {
         let ratio = Spread::of(size.cpu_ms.iter().map(|(here, beside)| here / beside));
@@ -237,6 +248,19 @@ mod tests {
             assert_eq!(row.value.trials, 1);
             assert!(row.note.starts_with("one slope through 3 sizes"), "{}", row.note);
         }
+    }
+
+    #[test]
+    fn a_size_that_was_not_reached_is_missed() {
+        let reached = Size {
+            channels: 10_000,
+            resident_kib: Vec::new(),
+            simulator_kib: 0,
+            paired_per_second: 0.0,
+            cpu_ms: Vec::new(),
+        };
+        let row = short(&[reached], &[1_000, 10_000, 100_000], "no room".to_owned());
+        assert_eq!((row.met, row.value.median, row.note.as_str()), (Some(false), 10_000.0, "no room"));
     }
 
     #[test]
