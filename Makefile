@@ -41,8 +41,9 @@ lint: deps target-dir ## formatting and clippy alone
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 
-bench: build ## measure B1 to B10 beside etcd (BENCH_FLAGS go to gateway-bench all)
-	target/debug/gateway-bench all $(BENCH_FLAGS)
+bench: build ## measure B1 to B10 of a release beside etcd (BENCH_FLAGS go to gateway-bench all)
+	cargo build --release --package node
+	GATEWAY_BIN=$(CURDIR)/target/release/gateway target/debug/gateway-bench all $(BENCH_FLAGS)
 
 chaos: build ## break a cluster for an hour and judge it; needs root (CHAOS_FLAGS go to gateway-chaos run)
 	target/debug/gateway-chaos run --profile hour $(CHAOS_FLAGS)

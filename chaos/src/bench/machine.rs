@@ -1,8 +1,9 @@
-//! The machine under the measurements: what it is, and how long its disk takes to keep something.
+//! What is measured and the machine under it: what they are, and how long its disk takes to keep something.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::Context;
@@ -21,6 +22,8 @@ const SYNCS: usize = 1_000;
 /// What figures are worth nothing without.
 #[derive(Clone, Debug, Serialize)]
 pub struct Facts {
+    /// What the measured gateway says of itself: its release, and whether it is a build for tests.
+    pub program: String,
     pub cores: usize,
     pub processor: String,
     pub kernel: String,
@@ -55,6 +58,7 @@ impl Facts {
         let mut load = load.split(' ').map(str::parse::<f64>);
         let mut next = || anyhow::Ok(load.next().context("/proc/loadavg is short")??);
         Ok(Self {
+            program: program()?,
             cores: std::thread::available_parallelism()?.get(),
             processor: processor.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.to_owned()),
             kernel: read("/proc/sys/kernel/osrelease")?.trim().to_owned(),
@@ -69,7 +73,8 @@ impl Facts {
     pub fn lines(&self) -> String {
         let [one, five, fifteen] = self.load;
         format!(
-            "{} cores ({}), {} MiB, Linux {}, load {one:.2} {five:.2} {fifteen:.2}\n{}; fdatasync of 4 KiB: p50 {:.2} ms, p99 {:.2} ms",
+            "{}\n{} cores ({}), {} MiB, Linux {}, load {one:.2} {five:.2} {fifteen:.2}\n{}; fdatasync of 4 KiB: p50 {:.2} ms, p99 {:.2} ms",
+            self.program,
             self.cores,
             self.processor,
             self.memory_mib,
@@ -83,6 +88,12 @@ impl Facts {
 
 fn read(path: &str) -> anyhow::Result<String> {
     std::fs::read_to_string(path).with_context(|| path.to_owned())
+}
+
+fn program() -> anyhow::Result<String> {
+    let gateway = ::tests::binary::gateway();
+    let told = Command::new(&gateway).arg("--version").output().with_context(|| gateway.display().to_string())?;
+    Ok(String::from_utf8(told.stdout)?.trim().replace('\n', ", "))
 }
 
 /// Type and options of the mount that a folder lies on.
@@ -123,6 +134,7 @@ mod tests {
     #[test]
     fn the_machine_tells_what_it_is() {
         let facts = Facts::now().unwrap();
+        assert!(facts.program.starts_with("gateway "), "{facts:?}");
         assert!(facts.cores > 0 && facts.memory_mib > 0, "{facts:?}");
         assert!(facts.fdatasync.p50_ms > 0.0 && facts.fdatasync.p50_ms <= facts.fdatasync.p99_ms, "{facts:?}");
         assert_ne!(facts.file_system, "unknown");
