@@ -1,6 +1,6 @@
 //! Faults of the product, put back on purpose: each is found by the judge of the invariant that it breaks, and without it
-//! the same run holds. `gateway-chaos prove` does it with many seeds, and with the faults that are not here. Takes three and a
-//! half minutes, needs root and `/dev/fuse`.
+//! the same run holds. `gateway-chaos prove` does it with many seeds, and with the faults that are not here. Takes some
+//! five minutes, needs root and `/dev/fuse`.
 
 use chaos::prove::{Ground, Harm, Outcome, PROOFS, Proof};
 use raft::failpoint::Bug;

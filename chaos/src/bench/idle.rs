@@ -228,9 +228,9 @@ impl Target {
 mod tests {
     use super::*;
 
-    #[test]
-    fn memory_is_one_slope_and_its_rows_say_so() {
-        let size = |channels: usize| Size {
+    /// Of a cluster that takes 14 KiB a channel at the owner and 2 KiB at a replica.
+    fn size(channels: usize) -> Size {
+        Size {
             channels,
             resident_kib: vec![
                 10_000 + 8 * channels as u64,
@@ -240,7 +240,11 @@ mod tests {
             simulator_kib: 0,
             paired_per_second: 0.0,
             cpu_ms: Vec::new(),
-        };
+        }
+    }
+
+    #[test]
+    fn memory_is_one_slope_and_its_rows_say_so() {
         let rows = memory(&[size(1_000), size(10_000), size(100_000)]);
         let kib: Vec<f64> = rows.iter().map(|row| row.value.median.round()).collect();
         assert_eq!(kib, [14.0, 2.0, 18.0]);
@@ -252,14 +256,7 @@ mod tests {
 
     #[test]
     fn a_size_that_was_not_reached_is_missed() {
-        let reached = Size {
-            channels: 10_000,
-            resident_kib: Vec::new(),
-            simulator_kib: 0,
-            paired_per_second: 0.0,
-            cpu_ms: Vec::new(),
-        };
-        let row = short(&[reached], &[1_000, 10_000, 100_000], "no room".to_owned());
+        let row = short(&[size(1_000), size(10_000)], &[1_000, 10_000, 100_000], "no room".to_owned());
         assert_eq!((row.met, row.value.median, row.note.as_str()), (Some(false), 10_000.0, "no room"));
     }
 

@@ -3,13 +3,14 @@
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
-use std::process::Command;
 use std::time::Instant;
 
 use anyhow::Context;
 use hdrhistogram::Histogram;
 use nix::unistd::fdatasync;
 use serde::Serialize;
+
+use crate::commands::said;
 
 /// Bytes of one write: about what a batch of a quiet log is.
 const BLOCK: usize = 4_096;
@@ -91,9 +92,8 @@ fn read(path: &str) -> anyhow::Result<String> {
 }
 
 fn program() -> anyhow::Result<String> {
-    let gateway = ::tests::binary::gateway();
-    let told = Command::new(&gateway).arg("--version").output().with_context(|| gateway.display().to_string())?;
-    Ok(String::from_utf8(told.stdout)?.trim().replace('\n', ", "))
+    let told = said(&::tests::binary::gateway().to_string_lossy(), &["--version"])?;
+    Ok(told.trim().replace('\n', ", "))
 }
 
 /// Type and options of the mount that a folder lies on.

@@ -144,7 +144,8 @@ impl Harm {
             Self::LongAway => {
                 let node = ground.busiest(self).await?;
                 cluster.kill(node);
-                comes_back(cluster, recorder, node, from, LONG_AWAY, "for longer than the logs reach").await;
+                comes_back(cluster, recorder, node, from, LONG_AWAY, "which was away for longer than the logs reach")
+                    .await;
             }
         }
         Ok(())

@@ -12,7 +12,6 @@
 
 pub mod asking;
 pub mod breaking;
-mod commands;
 pub mod founding;
 pub mod map;
 pub mod members;

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::Context;
 
-use super::commands::said;
+use crate::commands::said;
 
 /// Names of namespaces and bridges of all runners; a runner's process id follows, and a letter for each of its worlds.
 const PREFIX: &str = "gwc";

@@ -10,7 +10,7 @@ use std::net::Ipv4Addr;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
-use super::commands::{feed, run};
+use crate::commands::{feed, run};
 
 /// What to say where the system does not let a world be made.
 pub const NEEDED: &str =
