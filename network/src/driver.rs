@@ -95,7 +95,8 @@ pub trait Session: Send + Sync {
     /// Stops all bytes at once: after it returns, the session writes nothing and reports nothing.
     fn kill(&self);
 
-    /// Hands over: flushes what is written, closes in order. Returns when the network knows, or at once when it is gone.
+    /// Hands over: flushes what is written, closes in order. Returns when the network knows, or at once when it is gone, or
+    /// when the network does not answer for long. In any case no login of this session comes to the network after it.
     async fn drain(&self);
 }
 

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use model::id::NodeId;
 use parking_lot::Mutex;
@@ -20,10 +20,14 @@ use super::transfers::Transfers;
 use super::watchdog;
 use crate::driver::{EndReason, OpenError, SessionEvent};
 use crate::fence::Fence;
-use crate::wire::{FrameReader, NetworkFrame, NodeFrame, SessionNumber, WIRE_VERSION, encode};
+use crate::wire::{FrameReader, NetworkFrame, NodeFrame, SessionFrame, SessionNumber, WIRE_VERSION, encode};
 
 /// The simulator pings every 20 s; a longer silence than this means that nothing comes any more.
 const SILENCE: Duration = Duration::from_secs(90);
+
+/// How long the network may take to confirm that a login is recalled, once its owner's right has passed. The next owner is
+/// elected, applies what was committed and logs in meanwhile; a shorter time would end the connections of busy machines.
+const RECALL_WITHIN: Duration = Duration::from_millis(100);
 
 pub struct Connection {
     pub outgoing: Outgoing,
@@ -41,7 +45,15 @@ struct Roster {
     sessions: HashMap<SessionNumber, Arc<SimulatedSession>>,
     /// Sessions that hang on one fence, by the fence's key; so a watchdog looks at shards, not at sessions.
     fences: HashMap<usize, (Fence, HashSet<SessionNumber>)>,
+    /// Logins that were given up before the network answered them, until it confirms their end.
+    recalled: HashMap<SessionNumber, Recall>,
     closed: bool,
+}
+
+/// A login that may still be on its way. Should the kernel bring it after the next owner's, it would take the device from there.
+struct Recall {
+    fence: Fence,
+    since: Instant,
 }
 
 impl Connection {
@@ -49,6 +61,9 @@ impl Connection {
     pub async fn make(address: &str, node: NodeId) -> io::Result<Arc<Self>> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
+        // With the socket, however it is closed, go the bytes that the kernel has not brought yet: no login of a node that is
+        // gone may come after its successor's.
+        stream.set_zero_linger()?;
         let (source, sink) = stream.into_split();
         let connection = Arc::new(Self {
             outgoing: Outgoing::new(),
@@ -79,6 +94,8 @@ impl Connection {
             () = self.stop.cancelled() => io::ErrorKind::ConnectionAborted.into(),
         };
         tracing::debug!(%error, "the connection to the network ended");
+        // Before anybody learns of the end and logs in elsewhere.
+        drop((frames, sink));
         self.fail(&error.to_string());
     }
 
@@ -99,7 +116,13 @@ impl Connection {
             NetworkFrame::Ping => self.tell(None, &NodeFrame::Pong),
             NetworkFrame::Transfer { transfer, frame } => self.transfers.hear(transfer, frame),
             NetworkFrame::Session { session, frame } => {
-                let session = self.roster.lock().sessions.get(&session).cloned();
+                let session = {
+                    let mut roster = self.roster.lock();
+                    if matches!(frame, SessionFrame::Closed | SessionFrame::Ended(_)) {
+                        roster.recalled.remove(&session);
+                    }
+                    roster.sessions.get(&session).cloned()
+                };
                 // Unknown: cut here a moment ago.
                 if let Some(session) = session {
                     session.hear(frame);
@@ -161,11 +184,32 @@ impl Connection {
         passed.flat_map(|(_, numbers)| numbers).filter_map(|number| roster.sessions.get(number).cloned()).collect()
     }
 
+    /// Notes that a login is given up before it was answered. The caller has its session closed; while the network does not
+    /// confirm that, nobody knows where the login is.
+    pub fn recall(&self, session: &SimulatedSession) {
+        let mut roster = self.roster.lock();
+        if !roster.closed {
+            let recall = || Recall { fence: session.fence().clone(), since: Instant::now() };
+            roster.recalled.entry(session.number()).or_insert_with(recall);
+        }
+    }
+
+    /// Whether a recalled login of this session may still be on its way.
+    pub fn recalls(&self, session: &SimulatedSession) -> bool {
+        self.roster.lock().recalled.contains_key(&session.number())
+    }
+
+    /// Whether a login that others may own the device of by now was recalled and the network does not confirm it.
+    pub fn has_lost_logins(&self) -> bool {
+        let roster = self.roster.lock();
+        roster.recalled.values().any(|recall| !recall.fence.is_live() && recall.since.elapsed() >= RECALL_WITHIN)
+    }
+
     pub fn is_open(&self) -> bool {
         !self.roster.lock().closed
     }
 
-    /// Ends the connection from this side.
+    /// Ends the connection from this side, and takes back what it has not brought yet.
     pub fn close(&self) {
         self.stop.cancel();
     }
@@ -177,6 +221,7 @@ impl Connection {
             let mut roster = self.roster.lock();
             roster.closed = true;
             roster.fences.clear();
+            roster.recalled.clear();
             std::mem::take(&mut roster.sessions)
         };
         for session in sessions.into_values() {

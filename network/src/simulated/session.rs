@@ -31,8 +31,8 @@ use crate::wire::{NodeFrame, SessionFrame, SessionNumber, encode};
 /// How long the network may take to answer a request of a session.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long it may take to answer a close; then the session is cut.
-const CLOSE_WITHIN: Duration = Duration::from_secs(5);
+/// How long it may take to answer a close; then the session is cut, and with it the connection when a login is on its way.
+const CLOSE_WITHIN: Duration = Duration::from_millis(1_500);
 
 /// How many events may wait beyond the owner's queue. An owner that writes a full outbox of 1,000 messages before it
 /// reads on has as many answers coming; inbound items are bounded by their window already.
@@ -202,11 +202,19 @@ impl SimulatedSession {
         self.finish(None);
     }
 
-    /// Takes the session off the connection, and says so in the connection's own name: what a closed socket tells.
+    /// Takes the session off the connection, and says so in the connection's own name: what a closed socket tells. The end
+    /// of a session whose login was not answered is one that the network confirms.
     fn hang_up(&self) {
-        if self.connection.forget(self) {
-            self.connection.tell(None, &NodeFrame::Reset { session: self.number });
+        if !self.connection.forget(self) {
+            return;
         }
+        if self.state.lock().phase == Phase::LoggingIn {
+            self.connection.recall(self);
+        }
+        let session = self.number;
+        let recalled = self.connection.recalls(self);
+        let end = if recalled { NodeFrame::Close { session } } else { NodeFrame::Reset { session } };
+        self.connection.tell(None, &end);
     }
 
     /// The session is over: a last event, if any, and whoever waits for the end is told.
@@ -327,6 +335,10 @@ impl SimulatedSession {
             self.report(SessionEvent::Paired(Box::new(identity)));
             let login = NodeFrame::Login { session: self.number, epoch: self.fence.epoch(), credentials };
             self.connection.tell(Some(self), &login);
+            if self.state.lock().phase == Phase::Closing {
+                // The close that was asked for meanwhile may have gone before.
+                self.connection.tell(Some(self), &NodeFrame::Close { session: self.number });
+            }
         }
     }
 
@@ -436,20 +448,34 @@ impl Session for SessionHandle {
     }
 
     async fn drain(&self) {
-        let Some(ended) = self.session.ended() else { return };
-        let first = {
+        let Some(mut ended) = self.session.ended() else { return };
+        let phase = {
             let mut state = self.session.state.lock();
-            let first = !matches!(state.phase, Phase::Closing | Phase::Ended);
-            if first {
+            let phase = state.phase;
+            if matches!(phase, Phase::LoggingIn | Phase::LoggedIn) {
                 state.phase = Phase::Closing;
             }
-            first
+            phase
         };
-        if first {
-            let close = NodeFrame::Close { session: self.session.number };
-            self.session.connection.tell(Some(&self.session), &close);
+        match phase {
+            // No device is taken yet: there is nothing in anybody's way.
+            Phase::Pairing => return self.session.kill(),
+            Phase::LoggingIn | Phase::LoggedIn => {
+                if phase == Phase::LoggingIn {
+                    self.session.connection.recall(&self.session);
+                }
+                let close = NodeFrame::Close { session: self.session.number };
+                self.session.connection.tell(Some(&self.session), &close);
+            }
+            Phase::Closing | Phase::Ended => {}
         }
-        if tokio::time::timeout(CLOSE_WITHIN, ended).await.is_err() {
+        if tokio::time::timeout(CLOSE_WITHIN, &mut ended).await.is_err() {
+            if self.session.connection.recalls(&self.session) {
+                tracing::warn!("the network does not confirm the end of a login: its connection is given up");
+                self.session.connection.close();
+                // It ends with the connection's socket, and what that held is gone by then.
+                let _ = tokio::time::timeout(CLOSE_WITHIN, ended).await;
+            }
             self.session.kill();
         }
     }

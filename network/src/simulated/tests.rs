@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod media;
+mod recall;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! Cuts sessions whose fence has passed.
+//! Cuts sessions whose fence has passed, and the connection that may still bring a login of such a session.
 //!
 //! A thread of its own, not a task: a runtime that is busy must not keep a session alive beyond its owner's right.
 //! It looks at one deadline for each shard, so that idle sessions cost nothing.
@@ -27,6 +27,10 @@ fn look(connection: &Weak<Connection>) {
     while let Some(connection) = connection.upgrade().filter(|connection| connection.is_open()) {
         for session in connection.overdue() {
             session.cut(EndReason::Fenced);
+        }
+        if connection.has_lost_logins() {
+            tracing::warn!("the network does not confirm the end of a login: its connection is given up");
+            connection.close();
         }
         drop(connection);
         thread::sleep(LOOK_EVERY);

@@ -225,15 +225,11 @@ impl Channel {
         }
     }
 
-    /// Closes the session in order, so that the network knows, and settles what it had answered by then. One that is
-    /// not logged in has nothing to close.
+    /// Closes the session in order, so that the network knows, and settles what it had answered by then. One that logs in
+    /// is closed as well: its login must not come after the next owner's.
     async fn close_in_order(&mut self) -> Result<(), Lost> {
         self.operations.interrupted();
         let Some(mut running) = self.running.take() else { return Ok(()) };
-        if !running.logged_in {
-            running.session.kill();
-            return Ok(());
-        }
         if tokio::time::timeout(DRAIN_PATIENCE, running.session.drain()).await.is_err() {
             tracing::info!(channel = %self.row.id, "the network was not told of the end of a session");
         }
