@@ -194,6 +194,33 @@ async fn a_write_ahead_file_that_lost_what_was_synced_is_refused_by_name() {
 }
 
 #[tokio::test]
+async fn an_older_write_ahead_file_that_is_gone_or_ends_between_two_writes_is_refused() {
+    let damages: [fn(&Path, u64); 2] = [
+        |file, length| std::fs::OpenOptions::new().write(true).open(file).unwrap().set_len(length).unwrap(),
+        |file, _| std::fs::remove_file(file).unwrap(),
+    ];
+    for damage in damages {
+        let folder = tempfile::tempdir().unwrap();
+        let raft = folder.path().join("raft");
+        let log = Log::open(folder.path());
+        let mut store = log.group(1);
+        store.save_vote(&Vote { leader_id: RaftLeaderId::new(1, 1), committed: true }).await.unwrap();
+        append(&mut store, vec![entry(1, 0)]).await;
+        let files = std::fs::read_dir(&raft).unwrap().map(|file| file.unwrap().path());
+        let older = files.filter(|path| path.extension().is_some_and(|end| end == "log")).max().unwrap();
+        let between = std::fs::metadata(&older).unwrap().len();
+        append(&mut store, vec![entry(1, 1)]).await;
+        log.disk.flush_meta();
+        append(&mut store, vec![entry(1, 2)]).await;
+        drop(store);
+        log.close();
+        damage(&older, between);
+        let opened = Disk::open(&raft, Arc::new(|reason| panic!("{reason}"))).map(drop);
+        assert!(opened.unwrap_err().to_string().contains("WAL"));
+    }
+}
+
+#[tokio::test]
 async fn a_log_that_is_gone_and_one_without_its_mark_are_refused() {
     let gone = refusal(|raft| std::fs::remove_dir_all(raft).unwrap()).await;
     assert!(gone.contains("had been synced"), "{gone}");

@@ -298,6 +298,10 @@ impl StateDisk {
     /// A group's applied index and a hash of its keys and values at that index. Equal states have equal hashes on nodes
     /// of one version.
     pub(crate) fn hash(&self, group: GroupId) -> io::Result<(u64, u64)> {
+        self.read_hash(group).inspect_err(|error| self.fail("read", error))
+    }
+
+    fn read_hash(&self, group: GroupId) -> io::Result<(u64, u64)> {
         let snapshot = self.db.snapshot();
         let index = self.applied_in(&snapshot, group)?.last.map_or(0, |id| id.index);
         let mut options = ReadOptions::default();

@@ -54,12 +54,14 @@ impl Source {
             let snapshot = disk.db().snapshot();
             let found = disk
                 .applied_in(&snapshot, group)
+                .inspect_err(|error| disk.fail("read", error))
                 .map(|applied| SnapshotMeta { last_log_id: applied.last, last_membership: applied.membership });
             // Either side may be gone: nobody wants the snapshot then.
             if meta_out.send(found).is_err() || wanted.blocking_recv().is_err() {
                 return;
             }
             if let Err(error) = read_chunks(&disk, &snapshot, group, &out) {
+                disk.fail("read", &error);
                 let _ = out.blocking_send(Err(error));
             }
         });
