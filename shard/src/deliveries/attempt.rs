@@ -73,7 +73,11 @@ pub(super) async fn run(
     }
     let _in_flight = means.running.begin(id);
     let lost = owner.lost.clone();
-    let Some((attempt, next, noted)) = lost.run_until_cancelled(made(&means, &owner, &delivery)).await else {
+    let confirmed_and_made = async {
+        directory_is_fresh(&owner).await;
+        made(&means, &owner, &delivery).await
+    };
+    let Some((attempt, next, noted)) = lost.run_until_cancelled(confirmed_and_made).await else {
         return finished;
     };
     failpoint::reach(Point::WebhookAnswered);
@@ -100,6 +104,16 @@ pub(super) async fn run(
         Err(_) => {}
     }
     finished
+}
+
+/// Waits until this node's copy of the directory is young enough to act by: one that does not hear of the directory would go
+/// on calling an endpoint that was switched off. For as long as the ownership lasts, since nobody else may call it either.
+async fn directory_is_fresh(owner: &Owner) {
+    /// Between two looks; the node asks for confirmation by itself.
+    const LOOK_EVERY: Duration = Duration::from_millis(100);
+    while !owner.node.directory.is_fresh() {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
 }
 
 /// Makes the attempt, and notes its beginning when it takes long. An attempt that panics counts as one that failed:

@@ -42,6 +42,7 @@ use network::driver::{AuthStore, Network, PairCodeError};
 use network::fence::Fence;
 use parking_lot::Mutex;
 use raft::directory::Directory;
+use raft::directory::state::DirectoryState;
 use raft::failpoint::{self, Bug};
 use raft::group::{Group, StateReader};
 use raft::machine::View;
@@ -345,6 +346,12 @@ impl Owner {
                 self.census.enters(row.status);
             }
             if row.forgotten || !(row.status.runs() || row.status == Status::Disconnected) {
+                continue;
+            }
+            // Deleted while no owner was there to see it: it must not log in once more before it is wiped.
+            let deleted =
+                |state: &DirectoryState| state.channels.get(&row.id).is_some_and(|record| record.deleted_at.is_some());
+            if self.node.directory.read(deleted) {
                 continue;
             }
             if row.status == Status::Connected {
