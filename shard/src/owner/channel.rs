@@ -29,9 +29,9 @@ use super::operations::Operations;
 use super::outbox::{Outbox, SendVerdict};
 use super::pace::SlotGuard;
 use super::pacing::Pacing;
-use super::transfers::Transfers;
 use super::transfers::downloads::FetchEnd;
 use super::transfers::held::Held;
+use super::transfers::{Finished, Transfers};
 use crate::call::{Done, Live, QrCode, Sent, SentStatus, Work};
 use crate::command::{Command, Reply};
 use crate::history::Direction;
@@ -232,7 +232,7 @@ impl Channel {
     /// Runs until the owner's right ends, the channel is handed over, or there is nothing to do. A turn that panics
     /// costs the session, and the channel begins anew from what is stored; a channel that does so again and again is
     /// taken out of service (T26).
-    pub async fn run(mut self, mut mailbox: mpsc::Receiver<ToChannel>, mut claim: bool) {
+    pub async fn run(mut self: Box<Self>, mut mailbox: mpsc::Receiver<ToChannel>, mut claim: bool) {
         let lost = self.owner.lost.clone();
         let mut crashes: Vec<Instant> = Vec::new();
         loop {
@@ -250,7 +250,7 @@ impl Channel {
                     tracing::error!(channel = %self.row.id, "the channel's task panicked and begins anew");
                     crashes.retain(|at| at.elapsed() < CRASH_WINDOW);
                     crashes.push(Instant::now());
-                    self = Self::load(self.owner.clone(), self.row.id, self.row.customer);
+                    *self = Self::load(self.owner.clone(), self.row.id, self.row.customer);
                     claim = true;
                     if crashes.len() >= CRASHES && self.go_on(Trigger::CrashLoop).await.is_err() {
                         return lost.cancel();
@@ -262,7 +262,7 @@ impl Channel {
 
     async fn live(&mut self, mailbox: &mut mpsc::Receiver<ToChannel>, claim: bool) -> Result<(), Lost> {
         if claim {
-            self.claim().await?;
+            Box::pin(self.claim()).await?;
             self.owner.claimed(self.row.id);
         }
         let mut work = Vec::new();
@@ -294,15 +294,29 @@ impl Channel {
             } else {
                 idle_since = Instant::now();
             }
-            if let Some(finished) = finished {
-                self.transfer_ended(finished).await?;
-            }
-            self.take_events(&mut events).await?;
-            if self.take_work(&mut work).await? {
+            // Boxed, as is all that takes room only while something happens: idle tasks are many.
+            if Box::pin(self.turn(finished, &mut events, &mut work)).await? {
                 return Ok(());
             }
-            self.keep_time().await?;
         }
+    }
+
+    /// Takes what has come in. Returns true when the channel was handed over.
+    async fn turn(
+        &mut self,
+        finished: Option<Finished>,
+        events: &mut Vec<SessionEvent>,
+        work: &mut Vec<ToChannel>,
+    ) -> Result<bool, Lost> {
+        if let Some(finished) = finished {
+            self.transfer_ended(finished).await?;
+        }
+        self.take_events(events).await?;
+        if self.take_work(work).await? {
+            return Ok(true);
+        }
+        self.keep_time().await?;
+        Ok(false)
     }
 
     /// When something is to be done without being asked.
@@ -573,5 +587,21 @@ async fn next_events(running: &mut Option<Running>, events: &mut Vec<SessionEven
     match running {
         Some(running) => running.events.recv_many(events, TURN).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a task made by a function takes.
+    fn size_of_task<T>(_: fn(Box<Channel>, mpsc::Receiver<ToChannel>, bool) -> T) -> usize {
+        size_of::<T>()
+    }
+
+    #[test]
+    fn an_idle_task_keeps_no_room_for_all_that_it_may_do() {
+        let size = size_of_task(Channel::run) + size_of::<Channel>();
+        assert!(size <= 3 * 1_024, "a hundred thousand of them take {size} bytes each");
     }
 }

@@ -317,7 +317,8 @@ impl Owner {
 
     fn start_channel(self: &Arc<Self>, id: ChannelId, customer: CustomerId, claim: bool) -> mpsc::Sender<ToChannel> {
         let (mailbox, messages) = mpsc::channel(MAILBOX);
-        let channel = Channel::load(self.clone(), id, customer);
+        // Boxed, since a task keeps what it is given twice: as it came, and as it is used.
+        let channel = Box::new(Channel::load(self.clone(), id, customer));
         self.tasks.spawn(channel.run(messages, claim));
         mailbox
     }
