@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use chaos::check::Invariant;
 use chaos::run::{self, Setup};
 use chaos::schedule::profile::Profile;
 
@@ -23,6 +24,9 @@ async fn a_cluster_that_is_broken_in_every_quick_way_keeps_all_its_promises() {
     // The cluster may be too broken for one or the other, an operator's above all.
     let undone: Vec<String> = report.undone().map(ToString::to_string).collect();
     assert!(report.is_conclusive(), "{undone:#?}");
+    // Nothing damages files in it.
+    let unjudged: Vec<_> = report.verdict.unjudged().filter(|invariant| *invariant != Invariant::I11).collect();
+    assert!(unjudged.is_empty(), "nothing could have broken {unjudged:?}");
     let sends = &report.operations["send"];
     assert!(sends.done > 100, "{sends:?}");
 }

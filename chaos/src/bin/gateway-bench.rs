@@ -4,10 +4,11 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::ops::RangeInclusive;
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, ensure};
 use chaos::bench::plan::Plan;
 use chaos::bench::suite::{self, Alone, Benchmark, Beside};
 use chaos::bench::target::Target;
@@ -15,6 +16,7 @@ use chaos::bench::{day, report, sends, waiting};
 use clap::builder::RangedU64ValueParser;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, value_parser};
+use futures::FutureExt;
 use gateway::console;
 
 /// Lengths, in seconds. Within a day no sum of times leaves what the clock can hold.
@@ -200,7 +202,12 @@ struct DayArgs {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let cli = Cli::parse();
+    let measured = AssertUnwindSafe(measure(Cli::parse())).catch_unwind().await;
+    // The harness of the tests panics where a step fails, and has said why when it does.
+    measured.unwrap_or_else(|_| Err(anyhow!("it could not be measured, for the reason above")))
+}
+
+async fn measure(cli: Cli) -> anyhow::Result<()> {
     let json = cli.json;
     match cli.command {
         Command::All(args) => run_suite(&suite::ALL, &args, json).await,

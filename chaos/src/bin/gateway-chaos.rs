@@ -1,20 +1,26 @@
 //! `gateway-chaos`: breaks a cluster of real processes on purpose, and judges what it did.
 
+use std::io;
 use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{anyhow, bail};
 use chaos::prove::table::{ProveArgs, prove};
 use chaos::report::Report;
 use chaos::run::{self, Setup};
-use chaos::schedule::Schedule;
+use chaos::schedule::Plan;
 use chaos::schedule::fault::Kind;
 use chaos::schedule::profile::Profile;
 use chaos::world::relay;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use futures::FutureExt;
+use futures::future::select_all;
 use gateway::console::say;
+use raft::failpoint::Bug;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -24,10 +30,13 @@ use gateway::console::say;
         gateway-chaos run --profile hour                    an hour of everything, with a seed of its own\n  \
         gateway-chaos run --only isolate,bridge --seconds 120\n  \
         gateway-chaos run --seed 7 --report runs/7          keep history, logs, report and picture there\n  \
+        gateway-chaos run --schedule runs/7/report.json     the same faults again, whatever seed 7 draws by now\n  \
+        gateway-chaos run --bug ignore_fence                see what the judges say of nodes with a fault put back\n  \
         gateway-chaos check runs/7                          judge it again\n  \
         gateway-chaos prove --runs 20                       every fault put back, each in twenty runs\n  \
         gateway-chaos schedule --seed 7                     what a run with this seed does, and when\n\n\
-        Exit codes: 0 all held; 1 something was violated; 2 wrong use, the world could not be made, or too little was broken."
+        Exit codes: 0 all held; 1 something was violated; 2 wrong use, the world could not be made, or too little was broken; \
+        128 and its number when a signal ended it."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -44,7 +53,13 @@ enum Command {
         folder: PathBuf,
     },
     /// Show a schedule without doing it
-    Schedule(RunArgs),
+    Schedule {
+        #[command(flatten)]
+        drawn: DrawArgs,
+        /// As JSON, which `run --schedule` plays
+        #[arg(long)]
+        json: bool,
+    },
     /// Put faults of the product back, and show that each is found; needs root
     Prove(ProveArgs),
     /// Delays what reaches a node; a run starts these by itself
@@ -58,7 +73,7 @@ enum Command {
 }
 
 #[derive(Args, Debug)]
-struct RunArgs {
+struct DrawArgs {
     /// Draws the schedule and the workload [default: another one each time]
     #[arg(long)]
     seed: Option<u64>,
@@ -70,9 +85,29 @@ struct RunArgs {
     /// Length of the faults, instead of the profile's own
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: Option<u64>,
+}
+
+#[derive(Args, Debug)]
+struct RunArgs {
+    #[command(flatten)]
+    drawn: DrawArgs,
+    /// Play this schedule instead of drawing one: the report.json of another run, or what `schedule --json` has printed
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "profile", "only", "seconds"])]
+    schedule: Option<PathBuf>,
+    /// Put this fault of the product back in every node, to see that it is found; may be given more than once
+    #[arg(long = "bug", value_name = "NAME", value_parser = bug)]
+    bugs: Vec<Bug>,
     /// Where all that is known of the run is kept; must not exist [default: chaos-SEED-TIME]
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
+}
+
+/// A fault by the name that `prove` shows, with or without what all of them begin with.
+fn bug(name: &str) -> Result<Bug, String> {
+    let short = |bug: Bug| bug.name().trim_start_matches("bug::");
+    let found = Bug::ALL.iter().copied().find(|bug| short(*bug) == name.trim_start_matches("bug::"));
+    let known = || Bug::ALL.iter().map(|bug| short(*bug)).collect::<Vec<_>>().join(", ");
+    found.ok_or_else(|| format!("there are {}", known()))
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -81,7 +116,7 @@ enum Named {
     Hour,
 }
 
-impl RunArgs {
+impl DrawArgs {
     fn profile(&self) -> Profile {
         let profile = match self.profile {
             _ if !self.only.is_empty() => Profile::only(&self.only),
@@ -103,46 +138,99 @@ impl RunArgs {
 #[tokio::main]
 async fn main() -> ExitCode {
     match Cli::parse().command {
-        Command::Schedule(args) => {
-            let schedule = Schedule::of(args.seed(), &args.profile());
-            say(format_args!("seed {}", schedule.seed));
-            for step in &schedule.steps {
-                say(format_args!(
-                    "{:>7.1} s to {:>6.1} s  {}",
-                    step.at.as_secs_f64(),
-                    step.end().as_secs_f64(),
-                    step.fault
-                ));
-            }
-            ExitCode::SUCCESS
-        }
-        Command::Prove(args) => unless_interrupted(async { exit(prove(&args).await) }).await,
-        Command::Run(args) => unless_interrupted(async { judged(run(&args).await) }).await,
+        Command::Schedule { drawn, json } => exit(show(&Plan::of(drawn.seed(), &drawn.profile()), json).map(|()| true)),
+        Command::Prove(args) => unless_interrupted(async { exit(caught(prove(&args)).await) }).await,
+        Command::Run(args) => unless_interrupted(async { judged(caught(run(&args)).await) }).await,
         Command::Check { folder } => judged(run::judge_again(&folder)),
         Command::Relay { listen, node } => exit(relay::run(listen, node).await.map(|()| true)),
     }
 }
 
-/// Does it, or what Ctrl-C wants. The world is taken down before this returns.
+fn show(plan: &Plan, json: bool) -> anyhow::Result<()> {
+    if json {
+        say(serde_json::to_string_pretty(plan)?);
+        return Ok(());
+    }
+    say(format_args!("seed {}", plan.schedule.seed));
+    for step in &plan.schedule.steps {
+        let (from, to) = (step.at.as_secs_f64(), step.end().as_secs_f64());
+        say(format_args!("{from:>7.1} s to {to:>6.1} s  {}", step.fault));
+    }
+    Ok(())
+}
+
+/// Does it, unless it is told to end. The world is taken down before this returns.
 async fn unless_interrupted(work: impl Future<Output = ExitCode>) -> ExitCode {
     let interrupted = tokio::select! {
+        // Nothing begins before signals are heard.
+        biased;
+        interrupted = interruption() => interrupted,
         code = work => return code,
-        interrupted = tokio::signal::ctrl_c() => interrupted,
     };
-    match interrupted {
-        Ok(()) => eprintln!("gateway-chaos: interrupted: nothing was judged"),
-        Err(error) => eprintln!("gateway-chaos: interruptions are not heard, so it does not begin: {error}"),
+    let code = match interrupted {
+        Ok(signal) => {
+            eprintln!("gateway-chaos: interrupted: nothing was judged");
+            128 + signal
+        }
+        Err(error) => {
+            eprintln!("gateway-chaos: interruptions are not heard, so it does not begin: {error}");
+            2
+        }
+    };
+    // A thread that waits for room, makes a world or judges is not waited for: a world's undertaker sees to that.
+    std::process::exit(code)
+}
+
+/// Waits for Ctrl-C, or for a supervisor or a terminal that ends. Says the number of the signal.
+async fn interruption() -> io::Result<i32> {
+    let mut kinds = vec![SignalKind::interrupt(), SignalKind::terminate()];
+    if !outlives_terminals() {
+        kinds.push(SignalKind::hangup());
     }
-    // A thread that waits for room, or makes a world, is not waited for: its undertaker sees to that.
-    std::process::exit(130)
+    let heard = kinds.into_iter().map(|kind| signal(kind).map(|heard| (kind.as_raw_value(), heard)));
+    let mut heard: Vec<(i32, Signal)> = heard.collect::<io::Result<_>>()?;
+    let waiting = heard.iter_mut().map(|(number, signal)| signal.recv().map(move |_| *number).boxed());
+    Ok(select_all(waiting).await.0)
+}
+
+/// Whether it was started by nohup or the like, so that a terminal's end is nothing to it: to hear of one is to end.
+fn outlives_terminals() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|signals| u64::from_str_radix(signals.trim(), 16).ok()).unwrap_or_default();
+    let hangup = 1_u64 << (SignalKind::hangup().as_raw_value() - 1);
+    ignored & hangup != 0
+}
+
+/// The harness of the tests panics where a step fails, and has said why when it does: that is an error like any other.
+async fn caught<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let done = AssertUnwindSafe(work).catch_unwind().await;
+    done.unwrap_or_else(|_| Err(anyhow!("it came to no end, for the reason above")))
 }
 
 async fn run(args: &RunArgs) -> anyhow::Result<Report> {
-    let (seed, profile) = (args.seed(), args.profile());
-    let named = || PathBuf::from(format!("chaos-{seed}-{}", chrono::Utc::now().format("%H%M%S")));
-    let folder = args.report.clone().unwrap_or_else(named);
-    say(format_args!("seed {seed}, profile {}, kept in {}", profile.name, folder.display()));
-    run::run(&Setup::new(seed, profile, folder), |line| say(line)).await
+    let folder = |seed: u64| {
+        let named = || PathBuf::from(format!("chaos-{seed}-{}", chrono::Utc::now().format("%H%M%S")));
+        args.report.clone().unwrap_or_else(named)
+    };
+    let mut setup = match &args.schedule {
+        Some(file) => {
+            let plan = Plan::load(file)?;
+            let folder = folder(plan.schedule.seed);
+            Setup::played(plan, file, folder)
+        }
+        None => {
+            let seed = args.drawn.seed();
+            Setup::new(seed, args.drawn.profile(), folder(seed))
+        }
+    };
+    setup.bugs.clone_from(&args.bugs);
+    let Setup { schedule, profile, folder, .. } = &setup;
+    say(format_args!("seed {}, profile {}, kept in {}", schedule.seed, profile.name, folder.display()));
+    for bug in &setup.bugs {
+        say(format_args!("put back in every node: {}", bug.name()));
+    }
+    run::run(&setup, |line| say(line)).await
 }
 
 /// Prints what was found, and says whether all held.
@@ -153,8 +241,10 @@ fn judged(report: anyhow::Result<Report>) -> ExitCode {
             eprintln!("not done: {undone}");
         }
         let held = report.verdict.holds();
-        ensure!(!held || report.is_conclusive(), "too little was broken for this to say anything");
-        Ok(held)
+        match report.doubt().filter(|_| held) {
+            Some(doubt) => bail!("too little was broken for this to say anything: {doubt}"),
+            None => Ok(held),
+        }
     }))
 }
 
@@ -166,5 +256,48 @@ fn exit(held: anyhow::Result<bool>) -> ExitCode {
             eprintln!("gateway-chaos: {error:#}");
             ExitCode::from(2)
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn args(line: &str) -> Result<RunArgs, clap::Error> {
+        match Cli::try_parse_from(line.split(' '))?.command {
+            Command::Run(args) => Ok(args),
+            other => panic!("{other:?} is no run"),
+        }
+    }
+
+    #[test]
+    fn a_bug_goes_by_the_name_that_prove_shows_for_it() {
+        let bugs = args("gateway-chaos run --bug bug::ignore_fence --bug skip_fsync").unwrap().bugs;
+        assert_eq!(bugs, [Bug::IgnoreFence, Bug::SkipFsync]);
+        assert!(Bug::ALL.iter().all(|known| bug(known.name()) == Ok(*known)));
+        let refused = args("gateway-chaos run --bug nonsense").unwrap_err();
+        assert_eq!(refused.exit_code(), 2);
+        assert!(refused.to_string().contains("there are answer_before_commit, "), "{refused}");
+    }
+
+    #[test]
+    fn a_schedule_from_a_file_leaves_nothing_to_be_drawn() {
+        for more in ["", " --bug skip_fsync", " --report runs/8"] {
+            assert!(args(&format!("gateway-chaos run --schedule runs/7/report.json{more}")).is_ok(), "{more}");
+        }
+        for drawn in ["--seed 7", "--profile hour", "--only kill", "--seconds 9"] {
+            let refused = args(&format!("gateway-chaos run --schedule runs/7/report.json {drawn}")).unwrap_err();
+            assert_eq!(refused.exit_code(), 2, "{drawn}: {refused}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_step_that_panics_is_an_error() {
+        async fn step(holds: bool) -> anyhow::Result<()> {
+            assert!(holds, "a step failed");
+            Ok(())
+        }
+        assert!(caught(step(true)).await.is_ok() && caught(step(false)).await.is_err());
     }
 }

@@ -20,8 +20,6 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
             ),
         }
     }
-    if done == 0 {
-        finding.note("no file was damaged in this run".to_owned());
-    }
+    finding.judged(done - harmless);
     finding.count(format!("{done} damages, {refused} refused, {harmless} where nothing is lost"));
 }

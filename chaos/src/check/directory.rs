@@ -70,6 +70,7 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
             );
         }
     }
+    finding.judged(operations);
     finding.count(format!("{} operations on {} objects have an order", figure(operations), figure(judged)));
     if early > 0 {
         finding.note(format!(

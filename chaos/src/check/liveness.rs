@@ -27,6 +27,7 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
     in_time("no send was taken through a node", "node ", &liveness.nodes, liveness, finding);
     in_time("no send of a channel was taken", "", &liveness.sending, liveness, finding);
     in_time("a node was not ready", "node ", &liveness.ready, liveness, finding);
+    finding.judged(liveness.channels.len() + liveness.nodes.len());
     let last = liveness.channels.values().chain(liveness.nodes.values()).flatten().max();
     let took = last.map(|last| format!(" after {:.1} s", last.since(liveness.since).as_secs_f64())).unwrap_or_default();
     finding.count(format!(

@@ -8,7 +8,7 @@ use super::number_of;
 use super::repeats::is_between;
 use super::verdict::{Finding, figure};
 use crate::history::record::Channel;
-use crate::history::{At, Call, Collected, FaultKind, InboxRow, LedgerRow, Op};
+use crate::history::{Answer, At, Call, Collected, FaultKind, InboxRow, LedgerRow, Op};
 
 /// The longest that a send waits for the network (supplement 3.3); it cannot be refused later than that.
 const QUEUED: Duration = Duration::from_secs(24 * 3_600);
@@ -54,15 +54,19 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
         } else if let Some(code) = run.evidence.failed.get(message) {
             failed += 1;
             let told = failures.get(message).copied();
-            // A send that ends `failed` although nothing refused it was lost, whatever it is called.
-            if code == EXPIRED || !was_refused(run, call, told) {
-                let more = told.map(|at| format!(", told of at {at}")).unwrap_or_default();
+            let more = told.map(|at| format!(", told of at {at}")).unwrap_or_default();
+            if matches!(call.answer(), Some(Answer::Taken { queued: false, .. })) {
+                // The network had taken it by then, or so the caller was told: no refusal excuses this.
+                finding.violated(format!("a send answered `sent` ended failed ({code})"), evidence(more));
+            } else if code == EXPIRED || !was_refused(run, call, told) {
+                // A send that ends `failed` although nothing refused it was lost, whatever it is called.
                 finding.violated(format!("a send ended failed ({code}) although nothing refused it"), evidence(more));
             }
         } else {
             finding.violated("a send was answered 202, and the network never got it", evidence(String::new()));
         }
     }
+    finding.judged(taken);
     finding.count(format!("{} sends answered 202, {} accounted for", figure(taken), figure(kept + failed)));
     finding.count(format!("{} of them failed, {} more with an unknown outcome", figure(failed), figure(unknown)));
 }
@@ -95,7 +99,8 @@ fn failures(run: &Collected) -> HashMap<&str, At> {
     failures
 }
 
-/// Whether the network refused sends at some moment between the beginning of a call and its failure.
+/// Whether the network refused sends at some moment between the beginning of a call and its failure. Of one that nobody was
+/// told of (which I5 finds) the time is not known.
 fn was_refused(run: &Collected, call: &Call, told: Option<At>) -> bool {
     let until = told.unwrap_or_else(|| call.begin.plus(QUEUED));
     run.faults().any(|fault| fault.kind == FaultKind::Refuse && fault.touches(call.begin, until, Duration::ZERO))

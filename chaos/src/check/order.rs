@@ -46,6 +46,7 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
             );
         }
     }
+    finding.judged(compared - excused);
     finding.count(format!("{} sends came after all that had been taken before them", figure(compared)));
     if excused > 0 {
         finding.note(format!("{excused} were overtaken while the network lost sends"));

@@ -1,22 +1,110 @@
-//! I6: once a revoke, a disable or a delete is answered, no node acts against it.
+//! I6: once a revoke, a disable or a delete is answered, no node acts against it. No call succeeds that began after the answer,
+//! the network accepts nothing that was sent after it, and no endpoint is called that is off or gone.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use super::number_of;
+use super::repeats::BLUR;
 use super::verdict::{Finding, figure};
-use crate::history::{Answer, At, Call, Collected, FaultKind, Op};
+use crate::history::{Answer, At, Call, Collected, Fault, FaultKind, Op};
 
-/// A request that was on its way when the answer went out may arrive a little after it.
-const ON_THE_WAY: Duration = Duration::from_secs(3);
+/// What was on its way when an answer went out may arrive so long after it: a node's copy of the directory may be 2.05 s old
+/// (design, section 6), and what it began by that takes a while.
+const ON_THE_WAY: Duration = Duration::from_secs(5);
+
 /// The longest that one attempt takes (supplement 20.5), with a node that is slow to begin it.
 const ATTEMPT: Duration = Duration::from_secs(25);
 
+/// A node that was hurt hears what the others know so long after it.
+const CAUGHT_UP: Duration = Duration::from_secs(10);
+
+/// How long after a fault every channel has an owner again that has compared it with the directory (I10).
+const HEALED: Duration = Duration::from_secs(30);
+
 pub fn judge(run: &Collected, finding: &mut Finding) {
-    let ended = ended(run);
+    let ends = ends(run);
+    calls(run, &ends, finding);
+    network(run, &ends, finding);
+    webhooks(run, &ends, finding);
+}
+
+/// A time for which something was off, or from which on it was gone.
+struct End<'a> {
+    call: &'a Call,
+    gone: bool,
+    /// When the next call began that may have switched it on again.
+    until: At,
+}
+
+impl End<'_> {
+    fn answered(&self) -> At {
+        self.call.end
+    }
+
+    /// Whether something began after the answer, and had ended before it may have been allowed again.
+    fn spans(&self, begin: At, end: At) -> bool {
+        self.answered() <= begin && end < self.until
+    }
+}
+
+type Ends<'a> = HashMap<&'a str, Vec<End<'a>>>;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Switch {
+    On,
+    Off,
+    Gone,
+}
+
+fn switch(op: &Op) -> Option<(&str, Switch)> {
+    let (id, switch) = match op {
+        Op::RevokeKey { key: id } | Op::DeleteChannel { channel: id } | Op::DeleteEndpoint { endpoint: id } => {
+            (id, Switch::Gone)
+        }
+        Op::DisableChannel { channel } => (channel, Switch::Off),
+        Op::EnableChannel { channel } => (channel, Switch::On),
+        Op::ChangeEndpoint { endpoint, enabled, .. } => (endpoint, if *enabled { Switch::On } else { Switch::Off }),
+        _ => return None,
+    };
+    Some((id.as_str(), switch))
+}
+
+/// By id, when something was off or gone.
+fn ends(run: &Collected) -> Ends<'_> {
+    let mut ends: Ends = HashMap::new();
+    let mut ons: HashMap<&str, Vec<&Call>> = HashMap::new();
+    for call in run.calls() {
+        let Some((id, switch)) = switch(&call.op) else { continue };
+        match switch {
+            Switch::On if call.refusal().is_none() => ons.entry(id).or_default().push(call),
+            Switch::Off | Switch::Gone if call.is_done() => {
+                let end = End { call, gone: switch == Switch::Gone, until: At(u64::MAX) };
+                ends.entry(id).or_default().push(end);
+            }
+            _ => {}
+        }
+    }
+    for (id, ends) in &mut ends {
+        let ons = ons.get(*id).map_or(&[][..], Vec::as_slice);
+        for end in ends.iter_mut().filter(|end| !end.gone) {
+            // A call to switch it on that was under way at the same time, or still may be, may have come second.
+            let second = ons.iter().filter(|on| on.end >= end.call.begin || !on.is_done());
+            end.until = second.map(|on| on.begin).min().unwrap_or(end.until);
+        }
+    }
+    ends
+}
+
+/// No call succeeds that began after the end of what it uses.
+fn calls(run: &Collected, ends: &Ends<'_>, finding: &mut Finding) {
     let (mut after, mut unknown) = (0, 0);
     for call in run.calls() {
-        let touched = touched(call).filter_map(|(id, verb)| ended.get(id).map(|end| (id, verb, end)));
-        for (id, verb, end) in touched.filter(|(_, _, end)| end.end <= call.begin) {
+        for (id, verb) in touched(call) {
+            // What is off is shown and changed as before.
+            let forbids = |end: &&End<'_>| end.gone || matches!(call.op, Op::Send { .. });
+            let mut ends = ends.get(id).into_iter().flatten().filter(forbids);
+            let Some(end) = ends.find(|end| end.spans(call.begin, call.end)) else { continue };
             after += 1;
             unknown += usize::from(!call.is_done() && call.refusal().is_none());
             let acted = match call.answer() {
@@ -25,34 +113,27 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
             };
             if acted {
                 finding.violated(
-                    format!("a node {verb} what was gone"),
+                    format!("a node {verb} what was {}", word(end)),
                     [
-                        format!("{id}: {:?} answered by node {} at {}", end.op, end.node, end.end),
+                        told(id, end),
                         format!("{:?} through node {}, {} to {}", call.op, call.node, call.begin, call.end),
                     ],
                 );
             }
         }
     }
-    finding.count(format!("{} revoked or deleted", figure(ended.len())));
-    finding.count(format!("{} calls after it, {} with an unknown outcome", figure(after), figure(unknown)));
-    webhooks(run, finding);
+    let gone = ends.values().filter(|ends| ends.iter().any(|end| end.gone)).count();
+    finding.judged(after);
+    finding.count(format!("{} revoked or deleted", figure(gone)));
+    finding.count(format!("{} calls after an end, {} with an unknown outcome", figure(after), figure(unknown)));
 }
 
-/// What was revoked or deleted, with the call that was answered first.
-fn ended(run: &Collected) -> HashMap<&str, &Call> {
-    let mut ended: HashMap<&str, &Call> = HashMap::new();
-    for call in run.calls().filter(|call| call.is_done()) {
-        if let Op::RevokeKey { key: id } | Op::DeleteChannel { channel: id } | Op::DeleteEndpoint { endpoint: id } =
-            &call.op
-        {
-            let first = ended.entry(id).or_insert(call);
-            if call.end < first.end {
-                *first = call;
-            }
-        }
-    }
-    ended
+fn word(end: &End<'_>) -> &'static str {
+    if end.gone { "gone" } else { "off" }
+}
+
+fn told(id: &str, end: &End<'_>) -> String {
+    format!("{id}: {:?} answered by node {} at {}", end.call.op, end.call.node, end.answered())
 }
 
 /// What a call uses, and in what words it would be a breach.
@@ -73,90 +154,145 @@ fn touched(call: &Call) -> impl Iterator<Item = (&str, &'static str)> {
     one.into_iter().map(|(id, verb)| (id.as_str(), verb)).chain(listed.iter().map(|id| (id.as_str(), "listed")))
 }
 
+/// The network hears nothing of a channel that is off or gone: never what was sent after the answer; of what was sent before,
+/// and of an owner that logs in, no more than was on its way.
+fn network(run: &Collected, ends: &Ends<'_>, finding: &mut Finding) {
+    let stage = &run.evidence.stage;
+    let channels = stage.channels.iter().chain(&stage.passing);
+    let of_numbers: HashMap<&str, &[End<'_>]> = channels
+        .filter_map(|channel| Some((channel.number.as_str(), ends.get(channel.id.as_str())?.as_slice())))
+        .collect();
+    let ends_of = |number: &str| of_numbers.get(number).copied().unwrap_or_default().iter();
+    let sends = sends(run);
+    let (mut tried, mut late) = (0, 0);
+    for row in &run.evidence.ledger {
+        let (at, number) = (run.meta.at(row.at), number_of(&row.from));
+        let call = sends.get(row.id.as_str());
+        for end in ends_of(number) {
+            if end.spans(at, at.plus(BLUR)) {
+                let too_late = call.is_some_and(|call| end.answered() <= call.begin);
+                if too_late || !may_be_late(run, end.answered(), at) {
+                    let sent = call.map(|call| format!(", sent {} to {}", call.begin, call.end)).unwrap_or_default();
+                    let seen = format!("{} accepted as {} of node {} at {at}{sent}", row.id, row.seq, row.node);
+                    finding.violated(
+                        format!("the network got a message of a channel that was {}", word(end)),
+                        [told(number, end), seen],
+                    );
+                } else {
+                    late += 1;
+                }
+            }
+        }
+    }
+    for (number, logins) in run.evidence.logins.iter().filter(|(_, logins)| !logins.is_empty()) {
+        for end in ends_of(number.as_str()) {
+            tried += 1;
+            for login in logins {
+                let at = run.meta.at(login.at);
+                if !end.spans(at, at.plus(BLUR)) || may_be_late(run, end.answered(), at) {
+                    continue;
+                }
+                let seen = format!("login {} by node {}, epoch {}, at {at}", login.login_seq, login.node, login.epoch);
+                finding.violated(
+                    format!("an owner logged in for a channel that was {}", word(end)),
+                    [told(number, end), seen],
+                );
+            }
+        }
+    }
+    finding.judged(tried);
+    finding.count(format!("{} ends of connected channels", figure(tried)));
+    if late > 0 {
+        finding.note(format!("{} messages were on their way when their channel was ended", figure(late)));
+    }
+}
+
+/// The sends by message id: what an answer named, and what arrived with a text that one of them bore.
+fn sends(run: &Collected) -> HashMap<&str, &Call> {
+    let texts: HashMap<&str, &Call> = run
+        .calls()
+        .filter_map(|call| match &call.op {
+            Op::Send { text, .. } => Some((text.as_str(), call)),
+            _ => None,
+        })
+        .collect();
+    let arrived = run.evidence.inboxes.values().flatten();
+    let arrived = arrived.filter_map(|row| Some((row.id.as_str(), *texts.get(row.text.as_str())?)));
+    arrived.chain(run.calls().filter_map(|call| Some((call.taken()?, call)))).collect()
+}
+
+/// Whether the network may hear at a time of what a channel did before an answer. An owner that comes after a fault takes over
+/// what it finds, and compares it with the directory then; one that does not hear of the end goes on; and what it has written
+/// waits where wires are cut or the network is slow.
+fn may_be_late(run: &Collected, answered: At, at: At) -> bool {
+    use FaultKind::{Clock, KeepRepeats, LoseAcceptances, LoseSends, Refuse};
+    let delays = |kind| !matches!(kind, Clock | KeepRepeats | LoseAcceptances | LoseSends | Refuse);
+    at <= answered.plus(ON_THE_WAY) || run.faults().any(|fault| delays(fault.kind) && fault.touches(at, at, HEALED))
+}
+
 /// No request reaches an endpoint that is off or gone.
-fn webhooks(run: &Collected, finding: &mut Finding) {
-    let quiet = quiet(run);
-    let of_hooks: HashMap<&str, (&str, &Quiet)> =
-        quiet.iter().flat_map(|(id, quiet)| quiet.hooks.iter().map(move |hook| (*hook, (*id, quiet)))).collect();
+fn webhooks(run: &Collected, ends: &Ends<'_>, finding: &mut Finding) {
+    let mut of_hooks: HashMap<&str, &str> = HashMap::new();
+    for call in run.calls() {
+        match &call.op {
+            Op::CreateEndpoint { hook } => of_hooks.extend(call.made().map(|id| (hook.as_str(), id))),
+            Op::ChangeEndpoint { endpoint, hook, .. } => {
+                of_hooks.insert(hook, endpoint);
+            }
+            _ => {}
+        }
+    }
     let (mut requests, mut late) = (0, 0);
     for request in run.webhooks() {
-        let Some((endpoint, quiet)) = of_hooks.get(request.hook.as_str()) else { continue };
+        let Some(endpoint) = of_hooks.get(request.hook.as_str()).copied() else { continue };
         requests += 1;
-        let Some((from, _)) = quiet.times.iter().find(|(from, to)| *from < request.at && request.at < *to) else {
-            continue;
-        };
-        if request.at <= from.plus(grace(run, *from, request.at)) {
+        let mut ends = ends.get(endpoint).into_iter().flatten();
+        let Some(end) = ends.find(|end| end.answered() < request.at && request.at < end.until) else { continue };
+        if request.at <= settled(run, end.answered()) {
             late += 1;
             continue;
         }
         finding.violated(
-            "an endpoint that was off or gone was called",
-            [format!("{endpoint}, off since {from}: {} of {} at {}", request.delivery, request.event_id, request.at)],
+            format!("an endpoint was called that was {}", word(end)),
+            [told(endpoint, end), format!("{} of {} at {}", request.delivery, request.event_id, request.at)],
         );
     }
-    let times: usize = quiet.values().map(|quiet| quiet.times.len()).sum();
+    let endpoints: HashSet<&str> = of_hooks.into_values().collect();
+    let quiet: Vec<&End<'_>> = endpoints.iter().filter_map(|id| ends.get(*id)).flatten().collect();
+    let last = run.calls().map(|call| call.end).max().unwrap_or_default();
+    let watched = quiet.iter().filter(|end| settled(run, end.answered()) < end.until.min(last)).count();
+    finding.judged(watched);
     finding.count(format!(
-        "{} requests at {} endpoints that were off {} times",
+        "{} requests at {} endpoints that were off {} times, {} of these for longer than an attempt",
         figure(requests),
+        figure(endpoints.len()),
         figure(quiet.len()),
-        figure(times)
+        figure(watched)
     ));
     if late > 0 {
         finding.note(format!("{} requests were on their way when their endpoint was switched off", figure(late)));
     }
 }
 
-#[derive(Default)]
-struct Quiet<'a> {
-    /// Paths that belong to the endpoint, in the versions that it had.
-    hooks: Vec<&'a str>,
-    /// From an answer that switched it off to the next call that may have switched it on.
-    times: Vec<(At, At)>,
-}
-
-fn quiet(run: &Collected) -> HashMap<&str, Quiet<'_>> {
-    let mut endpoints: HashMap<&str, (Vec<&str>, Vec<&Call>)> = HashMap::new();
-    for call in run.calls() {
-        match &call.op {
-            Op::CreateEndpoint { hook } => {
-                if let Some(id) = call.made() {
-                    endpoints.entry(id).or_default().0.push(hook);
-                }
-            }
-            Op::ChangeEndpoint { endpoint, hook, .. } => {
-                let (hooks, calls) = endpoints.entry(endpoint).or_default();
-                hooks.push(hook);
-                calls.push(call);
-            }
-            Op::DeleteEndpoint { endpoint } => endpoints.entry(endpoint).or_default().1.push(call),
-            _ => {}
+/// Until when a request may arrive that was begun before an answer: by a node that nothing holds up soon, by others after an
+/// attempt's whole time, and what stood still goes on where it was.
+fn settled(run: &Collected, answered: At) -> At {
+    let soon = answered.plus(ON_THE_WAY);
+    let held_up = |fault: &Fault| holds_up(fault.kind) && fault.touches(answered, soon, CAUGHT_UP);
+    let mut until = if run.faults().any(held_up) { answered.plus(ATTEMPT) } else { soon };
+    let mut pauses: Vec<&Fault> =
+        run.faults().filter(|fault| fault.kind == FaultKind::Pause && answered < fault.to).collect();
+    pauses.sort_by_key(|pause| pause.from);
+    for pause in pauses {
+        if pause.from <= until {
+            until = until.plus(pause.to.since(pause.from.max(answered)));
         }
     }
-    let quiet = endpoints.into_iter().map(|(id, (hooks, calls))| {
-        let ons = || calls.iter().filter(|call| matches!(call.op, Op::ChangeEndpoint { enabled: true, .. }));
-        let off = |call: &&&Call| match call.op {
-            Op::ChangeEndpoint { enabled, .. } => !enabled && call.is_done(),
-            _ => call.is_done(),
-        };
-        let times = calls.iter().filter(off).map(|call| {
-            // A call to switch it on that was under way at the same time, or still may be, may have come second.
-            let second = |on: &&&Call| on.refusal().is_none() && (on.end >= call.begin || !on.is_done());
-            let on = ons().filter(second).map(|on| on.begin).min();
-            let gone = matches!(call.op, Op::DeleteEndpoint { .. });
-            (call.end, if gone { At(u64::MAX) } else { on.unwrap_or(At(u64::MAX)) })
-        });
-        (id, Quiet { hooks, times: times.collect() })
-    });
-    quiet.collect()
+    until
 }
 
-/// How long after the answer a request may still arrive that was begun before it.
-fn grace(run: &Collected, from: At, at: At) -> Duration {
-    const AFTER: Duration = Duration::from_secs(10);
-    let near: Vec<_> = run.faults().filter(|fault| fault.touches(from.minus(ATTEMPT), at, AFTER)).collect();
-    if near.is_empty() {
-        return ON_THE_WAY;
-    }
-    let stood = near.iter().filter(|fault| fault.kind == FaultKind::Pause).map(|fault| fault.to.since(fault.from));
-    ATTEMPT + stood.sum::<Duration>()
+/// Whether a fault delays what a node has begun, or keeps from it what the others know. One that dies has begun nothing.
+fn holds_up(kind: FaultKind) -> bool {
+    use FaultKind::{Disk, Failpoint, NetworkCut, Pause, PeerCut};
+    matches!(kind, Disk | Failpoint | NetworkCut | Pause | PeerCut)
 }

@@ -14,8 +14,19 @@ use crate::history::{At, Call, Collected, FaultKind, InboxRow, LedgerRow, Op, Ou
 const RESENDS: [u64; 3] = [10, 30, 70];
 const RESEND_EVERY: u64 = 60;
 
-/// A login may be noted by the network a little before the call began on our clock, which is another one.
-const BLUR: Duration = Duration::from_secs(1);
+/// The network's clock is another one than ours: what it notes may have been so much earlier or later.
+pub(super) const BLUR: Duration = Duration::from_secs(1);
+
+/// How long what was written is on its way at most, where no wire was cut: the network may be slow to take it.
+const LINGER: Duration = Duration::from_secs(10);
+
+/// When the gateway may have written a message: from the beginning of its call until what became of it was committed, as no
+/// owner writes it again then. The first webhook that tells of the message shows that this is done; without one, it may go on.
+#[derive(Clone, Copy)]
+struct Life {
+    begin: At,
+    end: At,
+}
 
 pub fn judge(run: &Collected, finding: &mut Finding) {
     let sends: HashMap<&str, &Call> = run
@@ -27,9 +38,28 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
         .collect();
     let numbers: HashSet<&str> = run.evidence.stage.channels.iter().map(|channel| channel.number.as_str()).collect();
     one_row_each(run, finding);
-    let begun = one_id_each(run, &sends, &numbers, finding);
-    sent_by_somebody(run, &begun, &numbers, finding);
-    raw_copies(run, &begun, &numbers, finding);
+    let lives = one_id_each(run, &sends, &numbers, finding);
+    sent_by_somebody(run, &lives, &numbers, finding);
+    raw_copies(run, &lives, &numbers, finding);
+}
+
+/// How long what was written may be on its way: what an outage held up is tried again after about as long as that lasted.
+fn linger(run: &Collected) -> Duration {
+    let cuts = run.faults().filter(|fault| fault.kind == FaultKind::NetworkCut);
+    LINGER + cuts.map(|fault| fault.to.since(fault.from)).max().unwrap_or_default()
+}
+
+/// When receivers were first told what became of each message that was sent.
+fn outcomes(run: &Collected) -> HashMap<&str, At> {
+    let mut outcomes: HashMap<&str, At> = HashMap::new();
+    let tells = |event: &str| ["message.sent", "message.status"].contains(&event);
+    for request in run.webhooks().filter(|request| tells(&request.event)) {
+        if let Some(message) = request.message.as_deref() {
+            let first = outcomes.entry(message).or_insert(request.at);
+            *first = request.at.min(*first);
+        }
+    }
+    outcomes
 }
 
 /// An id stands in the ledger once.
@@ -43,23 +73,28 @@ fn one_row_each(run: &Collected, finding: &mut Finding) {
             );
         }
     }
+    finding.judged(run.evidence.ledger.len());
     finding.count(format!("{} messages accepted, {} ids", figure(run.evidence.ledger.len()), figure(rows.len())));
 }
 
-/// What reached the phones is what was sent, once each. Gives when the call of each message began.
+/// What reached the phones is what was sent, once each. Gives the life of each message.
 fn one_id_each<'a>(
     run: &'a Collected,
     sends: &HashMap<&str, &'a Call>,
     numbers: &HashSet<&str>,
     finding: &mut Finding,
-) -> HashMap<&'a str, At> {
-    let repeats_kept = run.faults().any(|fault| fault.kind == FaultKind::KeepRepeats);
+) -> HashMap<&'a str, Life> {
+    let (outcomes, linger) = (outcomes(run), linger(run));
+    let repeats_kept = |life: Life| {
+        let mut kept = run.faults().filter(|fault| fault.kind == FaultKind::KeepRepeats);
+        kept.any(|fault| fault.touches(life.begin, life.end.plus(linger), Duration::ZERO))
+    };
     let channels: HashMap<&str, &Channel> =
         run.evidence.stage.channels.iter().map(|channel| (channel.id.as_str(), channel)).collect();
     // Of these I1 tells whether they arrived whole.
     let taken: HashSet<&str> = run.calls().filter_map(Call::taken).collect();
     let mut first: HashMap<&str, &InboxRow> = HashMap::new();
-    let mut begun = HashMap::new();
+    let mut lives = HashMap::new();
     let mut arrived = 0;
     let rows = run.evidence.inboxes.iter().flat_map(|(phone, rows)| rows.iter().map(move |row| (phone, row)));
     for (phone, row) in rows.filter(|(_, row)| numbers.contains(number_of(&row.from))) {
@@ -72,7 +107,8 @@ fn one_id_each<'a>(
             }
             continue;
         };
-        begun.insert(row.id.as_str(), call.begin);
+        let life = Life { begin: call.begin, end: outcomes.get(row.id.as_str()).copied().unwrap_or(At(u64::MAX)) };
+        lives.insert(row.id.as_str(), life);
         if let Op::Send { channel: id, .. } = &call.op
             && channels.get(id.as_str()).is_none_or(|channel| !is_between(channel, &row.from, phone))
         {
@@ -91,13 +127,14 @@ fn one_id_each<'a>(
         if matches!(call.outcome, Outcome::Refused { .. }) {
             finding.violated("a refused send reached the phone", [row.id.clone(), told()]);
         }
-        if row.copies > 1 && !repeats_kept {
+        if row.copies > 1 && !repeats_kept(life) {
             finding
                 .violated("a message reached the phone more than once", [format!("{}, {} times", row.id, row.copies)]);
         }
     }
+    finding.judged(arrived);
     finding.count(format!("{} arrived at phones", figure(arrived)));
-    begun
+    lives
 }
 
 /// Whether a message went from a channel to whom it writes.
@@ -107,12 +144,12 @@ pub(super) fn is_between(channel: &Channel, from: &str, to: &str) -> bool {
 
 /// What the network accepted of the run's numbers is a send of the run: its text is in an inbox. The inboxes are read after
 /// the ledger, so that nothing is accepted and not there yet.
-fn sent_by_somebody(run: &Collected, begun: &HashMap<&str, At>, numbers: &HashSet<&str>, finding: &mut Finding) {
+fn sent_by_somebody(run: &Collected, lives: &HashMap<&str, Life>, numbers: &HashSet<&str>, finding: &mut Finding) {
     let taken: HashSet<&str> = run.calls().filter_map(Call::taken).collect();
     let arrived: HashSet<&str> = run.evidence.inboxes.values().flatten().map(|row| row.id.as_str()).collect();
     for row in run.evidence.ledger.iter().filter(|row| numbers.contains(number_of(&row.from))) {
         // What was taken is looked for by I1, and whatever arrived was judged by its text.
-        if begun.contains_key(row.id.as_str()) || taken.contains(row.id.as_str()) || arrived.contains(row.id.as_str()) {
+        if lives.contains_key(row.id.as_str()) || taken.contains(row.id.as_str()) || arrived.contains(row.id.as_str()) {
             continue;
         }
         let seen = format!("row {} of the ledger: {} from {} to {}", row.seq, row.id, row.from, row.to);
@@ -120,23 +157,30 @@ fn sent_by_somebody(run: &Collected, begun: &HashMap<&str, At>, numbers: &HashSe
     }
 }
 
-/// Each login, and each acceptance that does not come in time, lets the gateway write once more.
-fn raw_copies(run: &Collected, begun: &HashMap<&str, At>, numbers: &HashSet<&str>, finding: &mut Finding) {
-    let end = run.calls().map(|call| call.end).max().unwrap_or_default();
-    let (mut copies, mut most) = (0_usize, 0);
+/// Each login, and each acceptance that does not come in time, lets the gateway write once more, as long as it does not know
+/// what became of a message.
+fn raw_copies(run: &Collected, lives: &HashMap<&str, Life>, numbers: &HashSet<&str>, finding: &mut Finding) {
+    let (mut copies, mut most, linger) = (0_usize, 0, linger(run));
     for row in run.evidence.ledger.iter().filter(|row| numbers.contains(number_of(&row.from))) {
-        let Some(begin) = begun.get(row.id.as_str()) else { continue };
-        let (raw, from) = (row.raw_copies as usize, begin.minus(BLUR));
+        let Some(life) = lives.get(row.id.as_str()) else { continue };
+        let raw = row.raw_copies as usize;
         copies += raw - 1;
         most = most.max(raw);
+        let (begin, end) = (life.begin.minus(BLUR), life.end.plus(BLUR));
         let logins = run.evidence.logins.get(number_of(&row.from)).map_or(&[][..], Vec::as_slice);
-        let again = logins.iter().filter(|login| run.meta.at(login.at) >= from).count();
+        let logins = logins.iter().map(|login| run.meta.at(login.at)).filter(|at| begin <= *at && *at <= end);
+        let mut sessions: Vec<At> = [begin, end].into_iter().chain(logins).collect();
+        sessions.sort_unstable();
+        let again = sessions.len() - 2;
         let in_the_way = |kind| {
             use FaultKind::{Crash, Damage, Failpoint, KeepRepeats, Membership, Refuse};
             !matches!(kind, Crash | Damage | Failpoint | KeepRepeats | Membership | Refuse)
         };
-        let stalled = run.faults().any(|fault| in_the_way(fault.kind) && fault.touches(from, end, Duration::ZERO));
-        let allowed = 1 + again + if stalled { resends(end.since(*begin)) } else { 0 };
+        let mut stalled = run.faults().filter(|fault| in_the_way(fault.kind));
+        let stalled = raw > 1 + again && stalled.any(|fault| fault.touches(begin, end, linger));
+        // Each session counts its time anew.
+        let silences = sessions.windows(2).map(|session| session[1].since(session[0]).saturating_add(BLUR));
+        let allowed = 1 + again + if stalled { silences.map(resends).sum::<usize>() } else { 0 };
         if raw > allowed {
             let seen = format!("{}, {raw} copies, {again} logins of {} since {begin}", row.id, number_of(&row.from));
             finding.violated(format!("a send was written {raw} times where {allowed} are explained"), [seen]);

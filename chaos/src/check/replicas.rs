@@ -30,6 +30,7 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
         }
     }
     stay_behind(&run.evidence.looks, finding);
+    finding.judged(compared.values().sum());
     finding.count(format!(
         "{} states, {} of them with another of the same position",
         figure(groups.values().map(BTreeSet::len).sum()),
@@ -50,7 +51,7 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
         let told = format!("{} states were read, of nodes {:?}", run.evidence.replicas.len(), nodes(run));
         finding.violated("no two replicas could be compared", [told]);
     } else {
-        finding.note("there is one node alone, and nothing to compare");
+        finding.note("there is one node alone");
     }
 }
 

@@ -52,6 +52,7 @@ fn logins(run: &Collected, finding: &mut Finding) {
             [],
         );
     }
+    finding.judged(logins);
     finding.count(format!("{} logins of {} numbers", figure(logins), figure(run.evidence.logins.len())));
     finding.count(format!("{conflicts} conflicts, {} sessions fenced", figure(run.evidence.stats.fenced as usize)));
     if own > 0 {
@@ -96,7 +97,8 @@ fn late_writes(run: &Collected, finding: &mut Finding) {
     let late = run.evidence.stats.late_writes;
     let displaced = |login: &Login| matches!(login.end.as_deref(), Some("fenced" | "replaced"));
     let ended = run.evidence.logins.values().flatten().filter(|login| displaced(login)).count();
-    let cut = run.faults().any(|fault| matches!(fault.kind, FaultKind::Cut | FaultKind::Pause | FaultKind::Slow));
+    let cut =
+        run.faults().any(|fault| matches!(fault.kind, FaultKind::NetworkCut | FaultKind::Pause | FaultKind::Slow));
     if late > 0 && ended == 0 && !cut {
         let told = format!("{late} late writes were dropped");
         finding.violated("an owner wrote to a session that nobody but itself had ended", [told]);
@@ -109,14 +111,18 @@ fn accepted(number: &str, row: &LedgerRow) -> String {
     format!("{number}: {id} accepted as {seq} of node {node}, epoch {epoch}, at {at}")
 }
 
-/// Whether a node, or its way to the network, was hurt shortly before a login.
+/// Whether a node stood still, or its way to the network was hurt, shortly before a login. One that merely does not reach its
+/// peers can end its sessions in time.
 fn unseen_break(run: &Collected, node: u64, login: &Login) -> bool {
-    const SHORTLY: Duration = Duration::from_secs(60);
     let at = run.meta.at(login.at);
     run.faults().any(|fault| {
-        matches!(fault.kind, FaultKind::Cut | FaultKind::Pause)
-            && (fault.nodes.is_empty() || fault.nodes.contains(&node))
-            && fault.touches(at, at, SHORTLY)
+        let shortly = match fault.kind {
+            FaultKind::Pause => Duration::from_secs(10),
+            // The network looks for its connections every 20 s.
+            FaultKind::NetworkCut => Duration::from_secs(30),
+            _ => return false,
+        };
+        (fault.nodes.is_empty() || fault.nodes.contains(&node)) && fault.touches(at, at, shortly)
     })
 }
 

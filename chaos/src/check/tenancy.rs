@@ -12,23 +12,28 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
     events(run, &owners, finding);
 }
 
-/// Another's resource is a missing one: 404 and nothing else, unless the caller was not let in at all.
+/// Another's resource is a missing one: 404 and nothing else, unless the caller was not let in at all. A list that it narrows is
+/// empty.
 fn trespasses(run: &Collected, finding: &mut Finding) {
     let (mut tried, mut missing) = (0, 0);
     for call in run.calls() {
         let Op::Trespass { what } = &call.op else { continue };
+        let breach = match &call.outcome {
+            Outcome::Done(Answer::Ids { ids }) if ids.is_empty() => None,
+            Outcome::Done(_) => Some("a tenant was let at another's"),
+            Outcome::Refused { status: 404, .. } => None,
+            // It was never asked, or not let in at all; or nobody knows.
+            Outcome::Refused { status: 0 | 429, .. } | Outcome::Unknown { .. } => continue,
+            Outcome::Refused { .. } => Some("a tenant could tell another's from a missing one"),
+        };
         tried += 1;
-        let evidence =
-            || [format!("{what} by {} through node {} at {}: {:?}", call.tenant, call.node, call.begin, call.outcome)];
-        match &call.outcome {
-            Outcome::Done(_) => finding.violated("a tenant was let at another's", evidence()),
-            Outcome::Refused { status: 404, .. } => missing += 1,
-            // It was never asked, or not let in at all.
-            Outcome::Refused { status: 0 | 429, .. } => {}
-            Outcome::Refused { .. } => finding.violated("a tenant could tell another's from a missing one", evidence()),
-            Outcome::Unknown { .. } => {}
+        missing += usize::from(breach.is_none());
+        if let Some(breach) = breach {
+            let seen = format!("{what} by {} through node {} at {}", call.tenant, call.node, call.begin);
+            finding.violated(breach, [format!("{seen}: {:?}", call.outcome)]);
         }
     }
+    finding.judged(tried);
     finding.count(format!("{} tries at another's, {} answered as missing", figure(tried), figure(missing)));
 }
 

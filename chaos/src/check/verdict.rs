@@ -77,6 +77,11 @@ impl Verdict {
         self.findings.iter().find(|finding| finding.invariant == invariant)
     }
 
+    /// The invariants that nothing in the run could have broken.
+    pub fn unjudged(&self) -> impl Iterator<Item = Invariant> {
+        self.findings.iter().filter(|finding| finding.judged == 0).map(|finding| finding.invariant)
+    }
+
     /// The invariants that do not hold.
     pub fn violated(&self) -> impl Iterator<Item = Invariant> {
         self.findings.iter().filter(|finding| !finding.holds()).map(|finding| finding.invariant)
@@ -87,11 +92,11 @@ impl Verdict {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for finding in &self.findings {
-            let state = if finding.holds() { "holds " } else { "BROKEN" };
             writeln!(
                 f,
-                "{:<3} {state} {}: {}",
+                "{:<3} {:<10} {}: {}",
                 finding.invariant,
+                finding.state(),
                 finding.invariant.says(),
                 finding.counts.join("; ")
             )?;
@@ -118,6 +123,9 @@ pub struct Finding {
     pub invariant: Invariant,
     /// What was looked at: `1,204 sends answered 202, 1,204 accounted for`.
     pub counts: Vec<String>,
+    /// How many things could have broken it: of none, nothing was shown.
+    #[serde(default)]
+    pub judged: usize,
     /// What breaks nothing and is worth a look.
     pub notes: Vec<String>,
     pub violations: Vec<Violation>,
@@ -125,11 +133,25 @@ pub struct Finding {
 
 impl Finding {
     pub(super) fn new(invariant: Invariant) -> Self {
-        Self { invariant, counts: Vec::new(), notes: Vec::new(), violations: Vec::new() }
+        Self { invariant, counts: Vec::new(), judged: 0, notes: Vec::new(), violations: Vec::new() }
     }
 
     pub fn holds(&self) -> bool {
         self.violations.is_empty()
+    }
+
+    /// The finding in a word.
+    pub fn state(&self) -> &'static str {
+        match (self.holds(), self.judged) {
+            (false, _) => "BROKEN",
+            (true, 0) => "not judged",
+            (true, _) => "holds",
+        }
+    }
+
+    /// Counts things that could have broken the invariant, and did not or did.
+    pub(super) fn judged(&mut self, things: usize) {
+        self.judged += things;
     }
 
     pub(super) fn count(&mut self, count: impl Into<String>) {

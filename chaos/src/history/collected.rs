@@ -132,6 +132,8 @@ pub struct Delivery {
     pub state: String,
     #[serde(default)]
     pub next_attempt_at: Option<Timestamp>,
+    #[serde(default)]
+    pub attempt_count: u32,
     /// Its attempt was due long before the gateway was asked.
     #[serde(default)]
     pub overdue: bool,

@@ -1,7 +1,7 @@
 //! What is asked of the network and of the gateway once everything has come to rest.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::collections::{BTreeMap, HashSet};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use model::time::Timestamp;
@@ -12,12 +12,17 @@ use tests::http::Api;
 use tests::simulator::Simulator;
 
 use super::collected::{Delivery, Evidence, LedgerRow, Login, Stats};
+use super::record::Endpoint;
 use crate::workload::cast::Cast;
 use crate::workload::client::{Shared, insist, is_ready};
 use crate::world::map::Place;
 
 /// No attempt waits so long for its turn, when its endpoint takes everything.
 const OVERDUE: Duration = Duration::from_secs(8);
+
+/// An attempt has its answer within 20 s (supplement 20.5), and its outcome is on record soon after.
+const ATTEMPT: Duration = Duration::from_secs(30);
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// For some node to be ready.
 const ANSWERING: Duration = Duration::from_secs(10);
@@ -31,11 +36,12 @@ const PAGE: usize = 100;
 /// # Errors
 /// When the network does not answer, or otherwise than it should.
 pub async fn gather(shared: &Shared, cast: &Cast) -> anyhow::Result<Evidence> {
-    let (stage, simulator) = (cast.stage.clone(), shared.simulator());
+    let (mut stage, simulator) = (cast.stage.clone(), shared.simulator());
+    stage.passing = cast.passing.lock().expect("no holder panics").clone();
     let mut ledger: Vec<LedgerRow> = rows(simulator.ledger().await)?;
     ledger.retain(|row| row.seq > cast.before.seq);
     let (mut logins, mut inboxes) = (BTreeMap::new(), BTreeMap::new());
-    for channel in &stage.channels {
+    for channel in stage.channels.iter().chain(&stage.passing) {
         let own: Vec<Login> = rows(simulator.logins(&channel.number).await)?;
         logins.insert(channel.number.clone(), own);
         inboxes.insert(channel.recipient.clone(), rows(simulator.inbox(&channel.recipient).await)?);
@@ -51,13 +57,10 @@ pub async fn gather(shared: &Shared, cast: &Cast) -> anyhow::Result<Evidence> {
         }
     }
     for endpoint in stage.endpoints.iter().filter(|endpoint| endpoint.manner.stays_on()) {
-        let tenant = cast.tenant(&endpoint.tenant);
-        let asked = format!("/v1/webhook-endpoints/{}/deliveries?order=asc", endpoint.id);
-        let rows = pages(&node.customer(&shared.http, &tenant.key), &asked).await;
-        let mut rows: Vec<Delivery> = rows.unwrap_or_else(|error| none(&mut untold, &error));
-        let now = Timestamp::now();
-        for row in &mut rows {
-            row.overdue = row.next_attempt_at.is_some_and(|due| now.since(due) > OVERDUE);
+        let key = &cast.tenant(&endpoint.tenant).key;
+        let mut rows = listed(shared, &node, endpoint, key).await.unwrap_or_else(|error| none(&mut untold, &error));
+        if endpoint.manner.takes_all() {
+            rows = ended(shared, &node, endpoint, key, rows).await;
         }
         deliveries.insert(endpoint.id.clone(), rows);
     }
@@ -65,9 +68,46 @@ pub async fn gather(shared: &Shared, cast: &Cast) -> anyhow::Result<Evidence> {
     Ok(Evidence { stage, ledger, logins, stats, inboxes, failed, deliveries, untold, ..Evidence::default() })
 }
 
+/// The deliveries of an endpoint, as the gateway has them.
+async fn listed(shared: &Shared, node: &Place, endpoint: &Endpoint, key: &str) -> anyhow::Result<Vec<Delivery>> {
+    let asked = format!("/v1/webhook-endpoints/{}/deliveries?order=asc", endpoint.id);
+    let mut rows: Vec<Delivery> = pages(&node.customer(&shared.http, key), &asked).await?;
+    let now = Timestamp::now();
+    for row in &mut rows {
+        row.overdue = row.next_attempt_at.is_some_and(|due| now.since(due) > OVERDUE);
+    }
+    Ok(rows)
+}
+
+/// The same once all attempts that were under way have ended; one that does not end, long after its time, is overdue.
+async fn ended(
+    shared: &Shared,
+    node: &Place,
+    endpoint: &Endpoint,
+    key: &str,
+    mut rows: Vec<Delivery>,
+) -> Vec<Delivery> {
+    let attempt = |row: &Delivery| (row.id.clone(), row.attempt_count);
+    let under_way = |rows: &[Delivery]| -> HashSet<(String, u32)> {
+        rows.iter().filter(|row| row.state == "in_flight").map(attempt).collect()
+    };
+    let (mut first, start) = (under_way(&rows), Instant::now());
+    while !first.is_empty() && start.elapsed() < ATTEMPT {
+        tokio::time::sleep(LOOK_AGAIN).await;
+        if let Ok(again) = listed(shared, node, endpoint, key).await {
+            first = first.intersection(&under_way(&again)).cloned().collect();
+            rows = again;
+        }
+    }
+    for row in rows.iter_mut().filter(|row| first.contains(&attempt(row))) {
+        row.overdue = true;
+    }
+    rows
+}
+
 /// A node that is ready, or the first one when none is for too long.
 async fn answering(shared: &Shared) -> Place {
-    let (nodes, start) = (shared.map().nodes, std::time::Instant::now());
+    let (nodes, start) = (shared.map().nodes, Instant::now());
     loop {
         for node in &nodes {
             if is_ready(shared, node, ANSWERING).await {

@@ -94,6 +94,13 @@ pub enum Op {
     DeleteChannel {
         channel: String,
     },
+    /// It may not run until it is enabled again.
+    DisableChannel {
+        channel: String,
+    },
+    EnableChannel {
+        channel: String,
+    },
     ListChannels,
     CreateKey {
         name: String,
@@ -256,8 +263,10 @@ pub enum FaultKind {
     Crash,
     /// A process stands still.
     Pause,
-    /// Nodes do not reach each other or the network, or with loss or delay.
-    Cut,
+    /// Nodes do not reach each other, or with loss or delay; they do reach the network.
+    PeerCut,
+    /// A node does not reach the network, or slowly.
+    NetworkCut,
     /// A slow, full or failing disk.
     Disk,
     /// Files of a stopped node are changed.
@@ -328,6 +337,9 @@ pub struct Stage {
     pub tenants: Vec<Tenant>,
     /// Channels that are connected from the beginning to the end.
     pub channels: Vec<Channel>,
+    /// Channels that came and went, and were connected for a while or were to be.
+    #[serde(default)]
+    pub passing: Vec<Channel>,
     /// Endpoints that stay as they are from the beginning to the end.
     pub endpoints: Vec<Endpoint>,
     /// Customers with a small bucket.

@@ -102,6 +102,19 @@ impl Ground {
         Ok(self)
     }
 
+    /// Looks whether what a harm takes can be had here: the first runs with it may be half an hour away.
+    ///
+    /// # Errors
+    /// When power is to fail, and this process may not mount.
+    pub fn look_for(harm: Harm) -> anyhow::Result<()> {
+        if harm == Harm::PowerCut {
+            let folder = tempfile::tempdir().context("a folder to mount over")?;
+            FaultyDisk::mount("prove-look", folder.path())
+                .context("power cannot fail here; name other faults with --only")?;
+        }
+        Ok(())
+    }
+
     /// Nobody holds a file of a disk that is taken away.
     fn unmount(&mut self) {
         if !self.disks.is_empty() {

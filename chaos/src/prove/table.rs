@@ -93,10 +93,11 @@ impl Row {
 /// without one does not hold.
 ///
 /// # Errors
-/// When no fault has such a name, or a run does not come to its end.
+/// When no fault has such a name, what it takes to show it cannot be had here, or a run does not come to its end.
 pub async fn prove(args: &ProveArgs) -> anyhow::Result<bool> {
     let wanted = args.wanted()?;
     let harms: BTreeSet<Harm> = wanted.iter().map(|proof| proof.harm).collect();
+    harms.iter().try_for_each(|harm| Ground::look_for(*harm))?;
     let mut ground = Ground::prepare().await;
     let (mut rows, mut all_well) = (Vec::new(), true);
     for harm in harms {

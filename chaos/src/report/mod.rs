@@ -14,13 +14,17 @@ use anyhow::Context;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::check::Verdict;
+use crate::check::{Invariant, Verdict};
 use crate::history::{Call, Collected, Outcome};
+use crate::run::Setup;
 use crate::run::faults::Done;
 use crate::schedule::Schedule;
-use crate::schedule::profile::Profile;
 
 const JSON: &str = "report.json";
+
+/// What each run's workload could have shown to be broken; the others take faults or refusals that not each run has.
+const ALWAYS_JUDGED: [Invariant; 6] =
+    [Invariant::I1, Invariant::I2, Invariant::I3, Invariant::I5, Invariant::I8, Invariant::I10];
 
 /// All that is to be said of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -29,6 +33,9 @@ pub struct Report {
     /// The command that does the same again.
     #[serde(default)]
     pub again: String,
+    /// Faults of the product that were put back.
+    #[serde(default)]
+    pub bugs: Vec<String>,
     pub began_at: DateTime<Utc>,
     /// With the making of the world.
     pub took: Duration,
@@ -50,16 +57,18 @@ pub struct Operations {
 
 impl Report {
     /// Before anything is judged.
-    pub fn new(
-        profile: &Profile,
-        schedule: Schedule,
-        faults: Vec<Done>,
-        began_at: DateTime<Utc>,
-        took: Duration,
-    ) -> Self {
-        let (operations, verdict) = (BTreeMap::new(), Verdict::default());
-        let again = format!("gateway-chaos run --seed {} {}", schedule.seed, profile.arguments);
-        Self { profile: profile.name.clone(), again, began_at, took, schedule, faults, operations, verdict }
+    pub fn new(setup: &Setup, faults: Vec<Done>, began_at: DateTime<Utc>, took: Duration) -> Self {
+        Self {
+            profile: setup.profile.name.clone(),
+            again: setup.again(),
+            bugs: setup.bugs.iter().map(|bug| bug.name().to_owned()).collect(),
+            began_at,
+            took,
+            schedule: setup.schedule.clone(),
+            faults,
+            operations: BTreeMap::new(),
+            verdict: Verdict::default(),
+        }
     }
 
     /// With what the clients did, and the judgement over it.
@@ -81,9 +90,27 @@ impl Report {
         self.faults.iter().filter(|fault| fault.problem.is_some())
     }
 
-    /// Whether enough was broken that what held says something.
+    /// Faults that were done and had an effect.
+    pub fn done(&self) -> impl Iterator<Item = &Done> {
+        self.faults.iter().filter(|fault| fault.problem.is_none() && !fault.is_idle())
+    }
+
+    /// Why it says nothing that all held; none when enough was broken and looked at. Faults that had no effect count on neither
+    /// side.
+    pub fn doubt(&self) -> Option<String> {
+        let (done, undone) = (self.done().count(), self.undone().count());
+        if done == 0 || undone * 4 > done + undone {
+            let idle = self.faults.len() - done - undone;
+            return Some(format!("{done} faults were done, {idle} had no effect, and {undone} could not be done"));
+        }
+        let unjudged = self.verdict.unjudged().filter(|invariant| ALWAYS_JUDGED.contains(invariant));
+        let unjudged: Vec<String> = unjudged.map(|invariant| invariant.to_string()).collect();
+        (!unjudged.is_empty()).then(|| format!("nothing in it could have broken {}", unjudged.join(", ")))
+    }
+
+    /// Whether what held says something.
     pub fn is_conclusive(&self) -> bool {
-        !self.faults.is_empty() && self.undone().count() * 4 <= self.faults.len()
+        self.doubt().is_none()
     }
 
     /// Reads the report of a run's folder.
@@ -124,4 +151,90 @@ fn put(folder: &Path, name: &str, text: &str) -> anyhow::Result<()> {
 fn name(call: &Call) -> String {
     let told = serde_json::to_value(&call.op).ok();
     told.and_then(|told| told["op"].as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::check::{Finding, Violation};
+    use crate::history::At;
+    use crate::run::faults::Note;
+    use crate::schedule::fault::{Fault, Lane, Who};
+    use crate::schedule::profile::Profile;
+
+    /// Of a run in which so many faults were done, had no effect and could not be done, judged but for these.
+    fn report(done: usize, idle: usize, undone: usize, unjudged: &[Invariant]) -> Report {
+        let fault = |problem: Option<&str>, note| {
+            let (fault, problem) = (Fault::Kill(Who::All), problem.map(str::to_owned));
+            Done { fault, lane: Lane::Nodes, from: At::default(), to: At::default(), problem, note }
+        };
+        let mut faults = vec![fault(None, None); done];
+        faults.extend(vec![fault(None, Some(Note::Unreached)); idle]);
+        faults.extend(vec![fault(Some("no node"), None); undone]);
+        let setup = Setup::new(7, Profile::quick(), PathBuf::new());
+        let report = Report::new(&setup, faults, Utc::now(), Duration::from_secs(1));
+        let finding = |invariant: Invariant| Finding {
+            invariant,
+            counts: Vec::new(),
+            judged: usize::from(!unjudged.contains(&invariant)),
+            notes: Vec::new(),
+            violations: Vec::new(),
+        };
+        Report { verdict: Verdict { findings: Invariant::ALL.into_iter().map(finding).collect() }, ..report }
+    }
+
+    #[test]
+    fn what_held_says_something_when_enough_was_broken_and_looked_at() {
+        use Invariant as I;
+        let table: [(Report, &str); 9] = [
+            (report(3, 0, 1, &[]), ""),
+            (report(1, 9, 0, &[]), ""),
+            (report(3, 0, 2, &[]), "3 faults were done, 0 had no effect, and 2 could not be done"),
+            (report(0, 0, 0, &[]), "0 faults were done, 0 had no effect, and 0 could not be done"),
+            (report(0, 5, 0, &[]), "0 faults were done, 5 had no effect, and 0 could not be done"),
+            (report(2, 9, 1, &[]), "2 faults were done, 9 had no effect, and 1 could not be done"),
+            (report(9, 0, 0, &[I::I4, I::I6, I::I7, I::I9, I::I11, I::I12]), ""),
+            (report(9, 0, 0, &[I::I3, I::I7, I::I8]), "nothing in it could have broken I3, I8"),
+            // Before it is judged.
+            (Report { verdict: Verdict::default(), ..report(9, 0, 0, &[]) }, ""),
+        ];
+        for (report, doubt) in table {
+            assert_eq!(report.doubt().unwrap_or_default(), doubt);
+            assert_eq!(report.is_conclusive(), doubt.is_empty());
+        }
+    }
+
+    #[test]
+    fn the_page_counts_what_had_no_effect_apart_and_names_what_was_put_back() {
+        let mut report = report(4, 3, 2, &[]);
+        report.bugs = vec!["bug::reverse_outbox".to_owned()];
+        let page = words::page(&report);
+        for words in [
+            "4 of 9 faults",
+            "| kill | 4 | 3 | 2 |",
+            "nothing came to that place",
+            "`bug::reverse_outbox`",
+            "anything: 4 faults were done, 3 had no effect, and 2 could not be done.**",
+            "`gateway-chaos run --seed 7 --profile quick`",
+        ] {
+            assert!(page.contains(words), "{words}: {page}");
+        }
+        let violation = Violation { what: "lost".to_owned(), evidence: Vec::new() };
+        report.verdict.findings[0].violations = vec![violation];
+        assert!(words::page(&report).contains("VIOLATED"));
+    }
+
+    #[test]
+    fn a_report_of_an_earlier_release_is_read_with_what_had_no_effect_in_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut earlier = serde_json::to_value(report(4, 3, 0, &[])).unwrap();
+        assert_eq!(earlier["faults"][5]["note"], "nothing came to that place");
+        earlier.as_object_mut().unwrap().remove("bugs");
+        put(folder.path(), JSON, &earlier.to_string()).unwrap();
+        let report = Report::load(folder.path()).unwrap();
+        assert_eq!((report.done().count(), report.bugs.len()), (4, 0));
+    }
 }

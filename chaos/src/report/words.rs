@@ -10,16 +10,16 @@ use crate::run::faults::Done;
 /// Violations of one invariant that are shown; all of them are in the JSON.
 const SHOWN: usize = 20;
 
-/// How many faults of each kind were done, and how many could not be.
-fn by_kind(faults: &[Done]) -> BTreeMap<String, (usize, usize)> {
-    let mut kinds: BTreeMap<String, (usize, usize)> = BTreeMap::new();
-    for Done { fault, problem, .. } in faults {
-        let counts = kinds.entry(fault.word()).or_default();
-        if problem.is_none() {
-            counts.0 += 1;
-        } else {
-            counts.1 += 1;
-        }
+/// How many faults of each kind were done, had no effect, and could not be done.
+fn by_kind(faults: &[Done]) -> BTreeMap<String, [usize; 3]> {
+    let mut kinds: BTreeMap<String, [usize; 3]> = BTreeMap::new();
+    for fault in faults {
+        let [done, idle, undone] = kinds.entry(fault.fault.word()).or_default();
+        *match &fault.problem {
+            Some(_) => undone,
+            None if fault.is_idle() => idle,
+            None => done,
+        } += 1;
     }
     kinds
 }
@@ -36,17 +36,22 @@ fn write(report: &Report, page: &mut String) -> std::fmt::Result {
     let (seed, verdict) = (report.schedule.seed, if report.verdict.holds() { "held" } else { "VIOLATED" });
     writeln!(page, "# Chaos run: seed {seed}, {}: {verdict}\n", report.profile)?;
     let began = report.began_at.format("%Y-%m-%d %H:%M:%S UTC");
-    let (all, undone) = (report.faults.len(), report.undone().count());
-    writeln!(page, "Began at {began}, took {:.0} s; {} of {all} faults.\n", report.took.as_secs_f64(), all - undone)?;
-    if !report.is_conclusive() {
-        writeln!(page, "**Too little was broken for this to say anything.**\n")?;
+    let (took, done, all) = (report.took.as_secs_f64(), report.done().count(), report.faults.len());
+    writeln!(page, "Began at {began}, took {took:.0} s; {done} of {all} faults.\n")?;
+    if !report.bugs.is_empty() {
+        writeln!(page, "Every node had faults that were put back: `{}`.\n", report.bugs.join("`, `"))?;
+    }
+    if let Some(doubt) = report.doubt() {
+        writeln!(page, "**Too little was broken for this to say anything: {doubt}.**\n")?;
     }
     writeln!(page, "![Throughput and latency](timeline.svg)\n")?;
 
-    writeln!(page, "## Invariants\n\n| | | Checked | Violations |\n|---|---|---|---:|")?;
-    for Finding { invariant, counts, notes, violations } in &report.verdict.findings {
+    writeln!(page, "## Invariants\n\n| | | | Checked | Violations |\n|---|---|---|---|---:|")?;
+    for finding in &report.verdict.findings {
+        let Finding { invariant, counts, notes, violations, .. } = finding;
+        let (says, state) = (invariant.says(), finding.state());
         let checked = counts.iter().chain(notes).map(String::as_str).collect::<Vec<_>>().join("; ");
-        writeln!(page, "| {invariant} | {} | {checked} | {} |", invariant.says(), violations.len())?;
+        writeln!(page, "| {invariant} | {says} | {state} | {checked} | {} |", violations.len())?;
     }
     for Finding { invariant, violations, .. } in report.verdict.findings.iter().filter(|finding| !finding.holds()) {
         writeln!(page, "\n### {invariant}: {}\n", invariant.says())?;
@@ -67,13 +72,14 @@ fn write(report: &Report, page: &mut String) -> std::fmt::Result {
         writeln!(page, "| {name} | {} | {} | {} |", counts.done, counts.refused, counts.unknown)?;
     }
 
-    writeln!(page, "\n## Faults\n\n| Kind | Done | Not done |\n|---|---:|---:|")?;
-    for (kind, (done, undone)) in by_kind(&report.faults) {
-        writeln!(page, "| {kind} | {done} | {undone} |")?;
+    writeln!(page, "\n## Faults\n\n| Kind | Done | Had no effect | Not done |\n|---|---:|---:|---:|")?;
+    for (kind, [done, idle, undone]) in by_kind(&report.faults) {
+        writeln!(page, "| {kind} | {done} | {idle} | {undone} |")?;
     }
     writeln!(page, "\n| # | From | To | What | |\n|---:|---:|---:|---|---|")?;
-    for (n, Done { fault, from, to, problem, note, .. }) in report.faults.iter().enumerate() {
-        let more = problem.iter().chain(note).cloned().collect::<Vec<_>>().join("; ").replace(['|', '\n'], " ");
+    for (n, done) in report.faults.iter().enumerate() {
+        let Done { fault, from, to, .. } = done;
+        let more = done.more().collect::<Vec<_>>().join("; ").replace(['|', '\n'], " ");
         writeln!(page, "| {} | {from} | {to} | {fault} | {more} |", n + 1)?;
     }
     writeln!(page, "\nThe same schedule again: `{}`", report.again)

@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use futures::future::join_all;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use serde::{Deserialize, Serialize};
 
-use super::injector::{self, Damaged};
+use super::damage::Damaged;
+use super::injector;
 use crate::history::{At, Damage, Record, Recorder};
 use crate::schedule::fault::{Fault, Lane};
 use crate::schedule::{Schedule, Step};
@@ -23,22 +26,44 @@ pub struct Done {
     pub problem: Option<String>,
     /// What has to be known of it besides.
     #[serde(default)]
-    pub note: Option<String>,
+    pub note: Option<Note>,
+}
+
+/// What there may be to know of a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Note {
+    /// Nobody came to the place at which a node was to die.
+    #[serde(rename = "nothing came to that place")]
+    Unreached,
+}
+
+impl Done {
+    /// Whether it was done and had no effect.
+    pub fn is_idle(&self) -> bool {
+        self.problem.is_none() && self.note == Some(Note::Unreached)
+    }
+
+    /// What is to be said of it besides.
+    pub fn more(&self) -> impl Iterator<Item = String> {
+        self.problem.clone().into_iter().chain(self.note.map(|note| note.to_string()))
+    }
 }
 
 /// Does the whole schedule, whose time begins now.
 pub async fn play(world: &World, schedule: &Schedule, recorder: &Recorder, tell: impl Fn(&Done)) -> Vec<Done> {
     let began = Instant::now();
-    let mut lanes: BTreeMap<Lane, Vec<Step>> = BTreeMap::new();
+    let mut lanes: BTreeMap<Lane, Vec<(Step, u64)>> = BTreeMap::new();
+    // A schedule drawn from a seed stays the same, whatever else its faults have to have drawn.
+    let mut seeds = StdRng::seed_from_u64(schedule.seed);
     for step in &schedule.steps {
-        lanes.entry(step.lane).or_default().push(*step);
+        lanes.entry(step.lane).or_default().push((*step, seeds.random()));
     }
     let tell = &tell;
     let playing = lanes.into_values().map(|steps| async move {
         let mut done = Vec::new();
-        for step in steps {
+        for (step, seed) in steps {
             tokio::time::sleep_until((began + step.at).into()).await;
-            let fault = play_one(world, step, recorder).await;
+            let fault = play_one(world, step, seed, recorder).await;
             tell(&fault);
             done.push(fault);
         }
@@ -49,15 +74,15 @@ pub async fn play(world: &World, schedule: &Schedule, recorder: &Recorder, tell:
     done
 }
 
-async fn play_one(world: &World, step: Step, recorder: &Recorder) -> Done {
+async fn play_one(world: &World, step: Step, seed: u64, recorder: &Recorder) -> Done {
     let (from, fault) = (recorder.now(), step.fault);
     let mut nodes = Vec::new();
     let played = async {
-        let begun = injector::begin(world, fault).await?;
+        let begun = injector::begin(world, fault, seed).await?;
         nodes = begun.nodes;
-        if let Some(Damaged { node, refused }) = begun.damage {
-            let what = fault.to_string();
-            recorder.write(&Record::Damage(Damage { at: recorder.now(), node, what, refused, harmless: false }));
+        if let Some(Damaged { node, place, refused, harmless }) = begun.damage {
+            let what = format!("{fault}: {place}");
+            recorder.write(&Record::Damage(Damage { at: recorder.now(), node, what, refused, harmless }));
         }
         tokio::time::sleep(step.lasts).await;
         injector::end(world, begun.undo).await
@@ -78,6 +103,14 @@ async fn play_one(world: &World, step: Step, recorder: &Recorder) -> Done {
 impl std::fmt::Display for Done {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:>10} to {:>10}  {}", self.from.to_string(), self.to.to_string(), self.fault)?;
-        self.problem.iter().chain(&self.note).try_for_each(|more| write!(f, "; {more}"))
+        self.more().try_for_each(|more| write!(f, "; {more}"))
+    }
+}
+
+impl std::fmt::Display for Note {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Unreached => "nothing came to that place",
+        })
     }
 }

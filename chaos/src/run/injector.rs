@@ -1,31 +1,23 @@
 //! Does a fault to a world, and undoes it.
 
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
 use raft::failpoint::Point;
 use serde_json::{Value, json};
 
+use super::damage::{self, Damaged};
+use super::faults::Note;
 use crate::disk::{Faults, Files, Loss};
-use crate::schedule::fault::{Damage, DiskFault, Fault, NetworkFault, Rank, Who};
+use crate::schedule::fault::{DiskFault, Fault, NetworkFault, Rank, Who};
 use crate::world::World;
 use crate::world::asking::{get, until};
 use crate::world::founding::READY;
 use crate::world::relay::Hold;
 use crate::world::wires::{Cut, CutId, End};
 
-/// Within the first record of a log's file.
-const RECORD: usize = 40;
-/// In the first block of a table.
-const BLOCK: usize = 20;
-
 /// What a failpoint does that does not end the node: it holds up whoever gets there, for so many milliseconds.
 const WAITS: &str = "20*sleep(200)";
-
-/// How long a node with damaged files may take to refuse them.
-const REFUSAL: Duration = Duration::from_secs(20);
 
 /// A fault that is on, and what ends it.
 #[derive(Debug)]
@@ -62,14 +54,6 @@ pub struct Begun {
     pub damage: Option<Damaged>,
 }
 
-/// What a node made of its damaged files.
-#[derive(Debug)]
-pub struct Damaged {
-    pub node: u64,
-    /// The line with which it refused them.
-    pub refused: Option<String>,
-}
-
 impl Begun {
     fn at(node: u64, undo: Undo) -> Self {
         Self::among(vec![node], undo)
@@ -80,11 +64,11 @@ impl Begun {
     }
 }
 
-/// Begins a fault.
+/// Begins a fault. What it leaves open, as the place at which a file is damaged, is drawn from the seed.
 ///
 /// # Errors
 /// When it cannot be done to the world as it is; what had begun of it is undone, or ends with the run's healing.
-pub async fn begin(world: &World, fault: Fault) -> anyhow::Result<Begun> {
+pub async fn begin(world: &World, fault: Fault, seed: u64) -> anyhow::Result<Begun> {
     let nodes = world.node_ids();
     let id = |rank: Rank| {
         let members = nodes.len().max(1);
@@ -177,8 +161,8 @@ pub async fn begin(world: &World, fault: Fault) -> anyhow::Result<Begun> {
         }
         Fault::Damage { node, how } => {
             let node = id(node)?;
-            let refused = damage(world, node, how).await?;
-            Begun { damage: Some(Damaged { node, refused }), ..Begun::at(node, Undo::Replace(node)) }
+            let damaged = damage::damage(world, node, how, seed).await?;
+            Begun { damage: Some(damaged), ..Begun::at(node, Undo::Replace(node)) }
         }
     })
 }
@@ -187,12 +171,10 @@ pub async fn begin(world: &World, fault: Fault) -> anyhow::Result<Begun> {
 ///
 /// # Errors
 /// When the world does not take it.
-pub async fn end(world: &World, undo: Undo) -> anyhow::Result<Option<String>> {
+pub async fn end(world: &World, undo: Undo) -> anyhow::Result<Option<Note>> {
     let note = match undo {
-        // Many places are rarely passed.
-        Undo::Disarm { node, dies: true, .. } if world.is_running(node) => {
-            Some("nothing came to that place".to_owned())
-        }
+        // Many places are rarely passed. Whether somebody was held up there, nobody tells.
+        Undo::Disarm { node, dies: true, .. } if world.is_running(node) => Some(Note::Unreached),
         _ => None,
     };
     undone(world, undo).await.map(|()| note)
@@ -225,7 +207,7 @@ async fn undone(world: &World, undo: Undo) -> anyhow::Result<()> {
 }
 
 /// Starts a node that a fault may have ended, as a supervisor would, until it answers: it may end a little after the fault.
-async fn revive(world: &World, id: u64) -> anyhow::Result<()> {
+pub(super) async fn revive(world: &World, id: u64) -> anyhow::Result<()> {
     let operator = world.operator(id)?;
     until(&format!("node {id} is up again"), READY, async || {
         world.launch(id)?;
@@ -286,81 +268,6 @@ fn disk(fault: DiskFault) -> Faults {
         DiskFault::FailSyncs => Faults { failing_syncs: Some(Files::all()), ..Faults::default() },
         DiskFault::FailWrites => Faults { failing_writes: Some(Files::all()), ..Faults::default() },
     }
-}
-
-/// Ends a node, damages its files, and starts it again: it has to refuse them. The line with which it did.
-async fn damage(world: &World, id: u64, how: Damage) -> anyhow::Result<Option<String>> {
-    world.kill(&[id])?;
-    let data = world.data(id)?;
-    if how == Damage::FlippedTables && tables(&data.join("data"))?.is_empty() {
-        // What is in the write-ahead files at a kill is in tables after the next start.
-        revive(world, id).await?;
-        world.kill(&[id])?;
-    }
-    let done = harm(&data, how);
-    world.launch(id)?;
-    done?;
-    let what = format!("node {id} refuses its files");
-    let ended = until(&what, REFUSAL, async || {
-        anyhow::ensure!(!world.is_running(id), "its process runs");
-        Ok(())
-    });
-    Ok(match ended.await {
-        // A process that fell over something else has refused nothing.
-        Ok(()) => Some(world.last_line(id)).filter(|line| line.contains(&data.display().to_string())),
-        Err(_) => {
-            world.kill(&[id])?;
-            None
-        }
-    })
-}
-
-/// Damages the files of a node that does not run.
-fn harm(data: &Path, how: Damage) -> anyhow::Result<()> {
-    match how {
-        Damage::FlippedBit => {
-            // Of the first record: what follows the last one may be left over from another file.
-            flip(&largest(&data.join("raft"))?, RECORD)
-        }
-        Damage::FlippedTables => {
-            let tables = tables(&data.join("data"))?;
-            anyhow::ensure!(!tables.is_empty(), "{} holds no table", data.display());
-            tables.iter().try_for_each(|table| flip(table, BLOCK))
-        }
-        Damage::Truncated => {
-            let file = fs::OpenOptions::new().write(true).open(largest(&data.join("raft"))?)?;
-            Ok(file.set_len(RECORD as u64)?)
-        }
-        Damage::Wiped => {
-            // The folder itself may be where a disk is mounted.
-            for entry in fs::read_dir(data)? {
-                let path = entry?.path();
-                if path.is_dir() { fs::remove_dir_all(path)? } else { fs::remove_file(path)? }
-            }
-            Ok(())
-        }
-    }
-}
-
-fn flip(file: &Path, at: usize) -> anyhow::Result<()> {
-    let mut bytes = fs::read(file)?;
-    *bytes.get_mut(at).with_context(|| format!("{} is empty", file.display()))? ^= 0x10;
-    Ok(fs::write(file, bytes)?)
-}
-
-/// The tables of a folder but those that were being written at the kill.
-fn tables(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
-    let is_table = |path: &PathBuf| path.extension().is_some_and(|end| end == "sst");
-    let is_whole = |path: &PathBuf| path.metadata().is_ok_and(|found| found.len() > BLOCK as u64);
-    Ok(entries.flatten().map(|entry| entry.path()).filter(is_table).filter(is_whole).collect())
-}
-
-fn largest(folder: &Path) -> anyhow::Result<PathBuf> {
-    let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
-    let logs = entries.flatten().filter(|entry| entry.path().extension().is_some_and(|end| end == "log"));
-    let largest = logs.max_by_key(|entry| entry.metadata().map_or(0, |found| found.len()));
-    largest.map(|entry| entry.path()).with_context(|| format!("{} holds no log", folder.display()))
 }
 
 /// Ends whatever may still be on: no process is stopped or down, nothing is cut, all clocks are right.

@@ -1,106 +1,166 @@
 //! A run: a world, a workload, a schedule of faults, an end to all faults, and a judgement.
 //!
-//! - [`faults`]: a schedule as it happens. [`injector`]: one fault.
+//! - [`faults`]: a schedule as it happens. [`injector`]: one fault. [`damage`]: one that changes files.
 //! - [`replicas`]: what the replicas hold when all is at rest.
 
+pub mod damage;
 pub mod faults;
 pub mod injector;
 pub mod replicas;
 
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use chrono::Utc;
+use raft::failpoint::{self, Bug};
 
 use crate::check;
-use crate::history::{Collected, Recorder};
+use crate::history::{Collected, Evidence, Recorder};
 use crate::report::Report;
-use crate::schedule::Schedule;
 use crate::schedule::profile::Profile;
+use crate::schedule::{Plan, Schedule};
 use crate::workload::{Pace, Workload};
 use crate::world::{Options, World};
 
 /// How long the cluster may take to heal after the last fault (I10).
 pub const HEALED: Duration = Duration::from_secs(30);
 
+/// What is left in the folder of a run that was interrupted.
+const INTERRUPTED: &str = "interrupted";
+
 /// What a run is made from.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Draws the schedule and the workload.
-    pub seed: u64,
     pub profile: Profile,
+    /// Its seed draws the workload, too.
+    pub schedule: Schedule,
     pub pace: Pace,
-    /// What nodes find in their environment, as `FAILPOINTS`.
-    pub environment: Vec<(String, String)>,
+    /// Faults of the product that every node has whenever it runs: the judges are to find them.
+    pub bugs: Vec<Bug>,
     /// Where all that is known of the run is kept; made, and must not exist.
     pub folder: PathBuf,
+    /// What the command line says for the schedule.
+    arguments: String,
 }
 
 impl Setup {
+    /// With what a seed draws.
     pub fn new(seed: u64, profile: Profile, folder: PathBuf) -> Self {
+        let arguments = format!("--seed {seed} {}", profile.arguments);
+        Self::of(Schedule::of(seed, &profile), profile, arguments, folder)
+    }
+
+    /// With what a file holds.
+    pub fn played(plan: Plan, file: &Path, folder: PathBuf) -> Self {
+        let arguments = format!("--schedule {}", file.display());
+        Self::of(plan.schedule, Profile::named(&plan.profile), arguments, folder)
+    }
+
+    fn of(schedule: Schedule, profile: Profile, arguments: String, folder: PathBuf) -> Self {
         let pace = Pace { channels: profile.channels, ..Pace::default() };
-        Self { seed, profile, pace, environment: Vec::new(), folder }
+        Self { profile, schedule, pace, bugs: Vec::new(), folder, arguments }
+    }
+
+    /// The command that does the same again.
+    pub fn again(&self) -> String {
+        let bugs: String = self.bugs.iter().map(|bug| format!(" --bug {}", bug.name())).collect();
+        format!("gateway-chaos run {}{bugs}", self.arguments)
+    }
+
+    /// What nodes find in their environment.
+    fn environment(&self) -> Vec<(String, String)> {
+        if self.bugs.is_empty() {
+            return Vec::new();
+        }
+        let armed: Vec<String> = self.bugs.iter().map(|bug| format!("{}=return", bug.name())).collect();
+        vec![(failpoint::VARIABLE.to_owned(), armed.join(";"))]
     }
 }
 
-/// Does a run and judges it. The folder then holds history, evidence, logs and report.
+/// Does a run and judges it. The folder then holds history, evidence, logs and report; one that is dropped before its end
+/// leaves its history there.
 ///
 /// # Errors
 /// When the world or its workload cannot be made, or does not tell afterwards what it knows. What the faults did to it is
 /// no error: that is the report's.
 pub async fn run(setup: &Setup, tell: impl Fn(&str)) -> anyhow::Result<Report> {
-    let Setup { seed, profile, pace, environment, folder } = setup;
+    let Setup { profile, schedule, folder, .. } = setup;
     ensure!(!folder.exists(), "{} is there already: name a folder that is not", folder.display());
     let (began_at, start) = (Utc::now(), Instant::now());
-    let schedule = Schedule::of(*seed, profile);
     ensure!(!schedule.steps.is_empty(), "no fault of {} fits into that time: give more --seconds", profile.name);
     let options = Options {
         nodes: profile.nodes,
         flags: Vec::new(),
-        clocks: profile.needs_clocks(),
-        disks: profile.needs_disks(),
-        relays: profile.needs_relays(),
-        environment: environment.clone(),
+        clocks: schedule.needs_clocks(),
+        disks: schedule.needs_disks(),
+        relays: schedule.needs_relays(),
+        environment: setup.environment(),
     };
-    std::fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
-    // Nothing is known of a run that had no world.
-    let world = World::found(options).await.inspect_err(|_| drop(std::fs::remove_dir(folder)))?;
+    fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+    // Before the world, so that it sees to the folder once that is gone.
+    let mut unfinished = Unfinished { folder, recorder: OnceLock::new(), is_over: false };
+    let world = World::found(options).await?;
     tell(&format!("{} nodes are ready after {:.1?}", profile.nodes, start.elapsed()));
-    let played = play(&world, &schedule, *seed, *pace, folder, &tell).await;
+    let played = play(&world, setup, &unfinished.recorder, &tell).await;
+    unfinished.is_over = true;
     // Also of a run that came to no end: they say why.
     keep_logs(&world, folder)?;
     let (faults, evidence) = played?;
     drop(world);
     evidence.store(folder)?;
-    let report = Report::new(profile, schedule, faults, began_at, start.elapsed());
+    let report = Report::new(setup, faults, began_at, start.elapsed());
     // Judging an hour takes a while, and may be interrupted.
     report.begin(folder)?;
-    judge(folder, report)
+    let judged = folder.clone();
+    tokio::task::spawn_blocking(move || judge(&judged, report)).await?
 }
 
-type Played = (Vec<faults::Done>, crate::history::Evidence);
+/// Sees to the folder of a run that is dropped in the midst of it.
+struct Unfinished<'a> {
+    folder: &'a Path,
+    /// From the moment on at which there is something to record.
+    recorder: OnceLock<Arc<Recorder>>,
+    is_over: bool,
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        // There is nobody to be told of a full disk any more.
+        let _ = match self.recorder.get() {
+            Some(recorder) => recorder.finish().and_then(|()| fs::write(self.folder.join(INTERRUPTED), "")),
+            // Nothing is known of a run that had no world.
+            None => fs::remove_dir(self.folder),
+        };
+    }
+}
+
+type Played = (Vec<faults::Done>, Evidence);
 
 /// From the first client to the last look at what is there.
 async fn play(
     world: &World,
-    schedule: &Schedule,
-    seed: u64,
-    pace: Pace,
-    folder: &Path,
+    setup: &Setup,
+    recorded: &OnceLock<Arc<Recorder>>,
     tell: impl Fn(&str),
 ) -> anyhow::Result<Played> {
-    let recorder = Arc::new(Recorder::create(folder, seed)?);
-    let workload = Workload::start(world.maps(), seed, recorder.clone(), pace).await?;
+    let Setup { schedule, pace, folder, .. } = setup;
+    let recorder = Arc::new(Recorder::create(folder, schedule.seed)?);
+    let recorder = recorded.get_or_init(|| recorder);
+    let workload = Workload::start(world.maps(), schedule.seed, recorder.clone(), *pace).await?;
     tell(&format!("the workload goes on after {}", recorder.now()));
-    let faults = faults::play(world, schedule, &recorder, |done| tell(&done.to_string())).await;
+    let faults = faults::play(world, schedule, recorder, |done| tell(&done.to_string())).await;
     injector::heal(world).await.context("all faults are to end")?;
     let since = recorder.now();
     let liveness = workload.heal(since, HEALED).await;
     tell(&format!("faults ended at {since}, looked at until {}", recorder.now()));
     let mut evidence = workload.stop(Some(liveness)).await?;
-    match replicas::collect(world, &recorder).await {
+    match replicas::collect(world, recorder).await {
         Ok(looks) => {
             evidence.replicas = looks.last().map(|look| look.replicas.clone()).unwrap_or_default();
             evidence.looks = looks;
@@ -125,13 +185,62 @@ fn judge(folder: &Path, report: Report) -> anyhow::Result<Report> {
 /// # Errors
 /// When the folder does not hold one.
 pub fn judge_again(folder: &Path) -> anyhow::Result<Report> {
+    let was_interrupted = folder.join(INTERRUPTED).exists();
+    ensure!(!was_interrupted, "{}: this run was interrupted, it has no report", folder.display());
     judge(folder, Report::load(folder)?)
 }
 
 fn keep_logs(world: &World, folder: &Path) -> anyhow::Result<()> {
     for log in world.logs()? {
         let name = log.file_name().context("a log has a name")?;
-        std::fs::copy(&log, folder.join(name)).with_context(|| log.display().to_string())?;
+        fs::copy(&log, folder.join(name)).with_context(|| log.display().to_string())?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::history::FaultKind;
+
+    #[test]
+    fn nodes_have_the_bugs_that_are_put_back_and_the_command_says_which() {
+        let mut setup = Setup::new(7, Profile::quick(), PathBuf::new());
+        assert_eq!(
+            (setup.environment(), setup.again().as_str()),
+            (vec![], "gateway-chaos run --seed 7 --profile quick")
+        );
+        setup.bugs = vec![Bug::SkipFsync, Bug::ReverseOutbox];
+        let armed = "bug::skip_fsync=return;bug::reverse_outbox=return";
+        assert_eq!(setup.environment(), [("FAILPOINTS".to_owned(), armed.to_owned())]);
+        let again = "gateway-chaos run --seed 7 --profile quick --bug bug::skip_fsync --bug bug::reverse_outbox";
+        assert_eq!(setup.again(), again);
+    }
+
+    #[test]
+    fn an_interrupted_run_leaves_its_history_and_says_what_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("run");
+        let unfinished = || {
+            fs::create_dir(&folder).unwrap();
+            Unfinished { folder: &folder, recorder: OnceLock::new(), is_over: false }
+        };
+        drop(unfinished());
+        assert!(!folder.exists(), "it had no world");
+
+        let interrupted = unfinished();
+        let recorder = interrupted.recorder.get_or_init(|| Arc::new(Recorder::create(&folder, 7).unwrap()));
+        recorder.fault(recorder.now(), FaultKind::Crash, &[1], "kill -9 of node 1");
+        drop(interrupted);
+        assert!(fs::read_to_string(folder.join("history.jsonl")).unwrap().contains("kill -9 of node 1"));
+        let refused = judge_again(&folder).unwrap_err().to_string();
+        assert!(refused.contains("this run was interrupted, it has no report"), "{refused}");
+
+        fs::remove_dir_all(&folder).unwrap();
+        let mut over = unfinished();
+        over.is_over = true;
+        drop(over);
+        assert!(folder.exists() && !judge_again(&folder).unwrap_err().to_string().contains("interrupted"));
+    }
 }

@@ -108,11 +108,11 @@ pub enum DiskFault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Damage {
-    /// A bit of the largest file of the log is flipped.
+    /// A bit of the log is flipped.
     FlippedBit,
     /// A bit of each table of the state is flipped.
     FlippedTables,
-    /// The largest file of the log loses all but its first bytes.
+    /// A file of the log is cut off.
     Truncated,
     /// The folder is empty.
     Wiped,
@@ -221,10 +221,10 @@ impl Fault {
             | Self::Mute(_)
             | Self::Deaf(_)
             | Self::Bridge(_)
-            | Self::Offline(_)
             | Self::Loss { .. }
-            | Self::Congest { .. }
-            | Self::Delay { .. } => FaultKind::Cut,
+            | Self::Delay { .. } => FaultKind::PeerCut,
+            // All that a node says goes over one link.
+            Self::Offline(_) | Self::Congest { .. } => FaultKind::NetworkCut,
             Self::Clock { .. } => FaultKind::Clock,
             Self::Disk { .. } => FaultKind::Disk,
             Self::Failpoint { .. } => FaultKind::Failpoint,

@@ -6,8 +6,11 @@ pub mod fault;
 pub mod profile;
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
+use anyhow::{Context, ensure};
 use raft::failpoint::Point;
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
@@ -16,6 +19,9 @@ use serde::{Deserialize, Serialize};
 
 use self::fault::{Damage, DiskFault, Fault, Kind, Lane, NetworkFault, Rank, Who};
 use self::profile::Profile;
+
+/// Within this all faults of a schedule that is read end.
+const LONGEST: Duration = Duration::from_secs(86_400);
 
 /// A fault with its time, counted from the beginning of the schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +47,39 @@ impl Step {
 pub struct Schedule {
     pub seed: u64,
     pub steps: Vec<Step>,
+}
+
+/// A schedule and the name of the profile for which it was drawn: what it takes to play it again, though the seed may draw
+/// other faults by now. A run's `report.json` is one, too.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    pub profile: String,
+    pub schedule: Schedule,
+}
+
+impl Plan {
+    pub fn of(seed: u64, profile: &Profile) -> Self {
+        Self { profile: profile.name.clone(), schedule: Schedule::of(seed, profile) }
+    }
+
+    /// Reads one from a file.
+    ///
+    /// # Errors
+    /// When it is none, or none that can be played.
+    pub fn load(path: &Path) -> anyhow::Result<Self> {
+        let name = path.display();
+        let text = fs::read_to_string(path).with_context(|| name.to_string())?;
+        let plan: Self = serde_json::from_str(&text).with_context(|| {
+            format!(
+                "{name} holds no schedule: give a run's report.json, or what `gateway-chaos schedule --json` has printed"
+            )
+        })?;
+        let steps = &plan.schedule.steps;
+        ensure!(!steps.is_empty(), "{name} holds a schedule without a fault");
+        let is_played = |step: &Step| step.at.checked_add(step.lasts).is_some_and(|end| end <= LONGEST);
+        ensure!(steps.iter().all(is_played), "{name} holds a fault that does not end within a day");
+        Ok(plan)
+    }
 }
 
 impl Schedule {
@@ -75,6 +114,25 @@ impl Schedule {
         }
         steps.sort_by_key(|step| (step.at, step.lane));
         Self { seed, steps }
+    }
+
+    fn has(&self, is_it: impl Fn(Fault) -> bool) -> bool {
+        self.steps.iter().any(|step| is_it(step.fault))
+    }
+
+    /// Whether nodes need disks that can go wrong.
+    pub fn needs_disks(&self) -> bool {
+        self.has(|fault| matches!(fault, Fault::Disk { .. } | Fault::PowerCut { .. }))
+    }
+
+    /// Whether what nodes say to each other needs to be held up.
+    pub fn needs_relays(&self) -> bool {
+        self.has(|fault| matches!(fault, Fault::Delay { .. }))
+    }
+
+    /// Whether nodes need clocks that can be set.
+    pub fn needs_clocks(&self) -> bool {
+        self.has(|fault| matches!(fault, Fault::Clock { .. }))
     }
 }
 
@@ -168,6 +226,7 @@ fn draw_network(rng: &mut StdRng) -> NetworkFault {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use std::collections::BTreeSet;
 
@@ -230,5 +289,56 @@ mod tests {
         assert_eq!(names.len(), 20, "{names:?}");
         assert_ne!(hour.steps, Schedule::of(2, &Profile::hour()).steps);
         assert!(hour.steps.len() > 100, "{}", hour.steps.len());
+    }
+
+    #[test]
+    fn a_schedule_is_played_again_from_what_was_printed_and_from_a_report_of_its_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("schedule.json");
+        let plan = Plan::of(7, &Profile::hour());
+        fs::write(&path, serde_json::to_string(&plan).unwrap()).unwrap();
+        assert_eq!(Plan::load(&path).unwrap(), plan);
+        let mut report = serde_json::to_value(&plan).unwrap();
+        report["faults"] = serde_json::json!([]);
+        fs::write(&path, report.to_string()).unwrap();
+        assert_eq!(Plan::load(&path).unwrap(), plan);
+        let again = Profile::named(&plan.profile);
+        assert_eq!((again.name, again.channels), ("hour".to_owned(), Profile::hour().channels));
+        assert_eq!(Profile::named("only kill").channels, Profile::quick().channels);
+    }
+
+    #[test]
+    fn a_file_that_is_no_schedule_is_refused_by_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("schedule.json");
+        let refusal = || format!("{:#}", Plan::load(&path).unwrap_err());
+        assert!(refusal().contains("schedule.json"), "{}", refusal());
+        let mut never = Plan::of(7, &Profile::quick());
+        never.schedule.steps[0].lasts = Duration::MAX;
+        let empty = Plan { schedule: Schedule { seed: 7, steps: Vec::new() }, ..never.clone() };
+        let files = [
+            ("{}".to_owned(), "holds no schedule: give a run's report.json"),
+            ("seed 7".to_owned(), "holds no schedule"),
+            (serde_json::to_string(&empty).unwrap(), "without a fault"),
+            (serde_json::to_string(&never).unwrap(), "within a day"),
+        ];
+        for (text, why) in files {
+            fs::write(&path, text).unwrap();
+            assert!(refusal().contains("schedule.json") && refusal().contains(why), "{}", refusal());
+        }
+    }
+
+    #[test]
+    fn a_world_has_what_its_faults_need() {
+        let needs = |kinds: &[Kind]| {
+            let schedule = Schedule::of(1, &Profile::only(kinds));
+            [schedule.needs_disks(), schedule.needs_relays(), schedule.needs_clocks()]
+        };
+        assert_eq!(needs(&[Kind::Kill, Kind::Isolate]), [false; 3]);
+        assert_eq!(needs(&[Kind::Disk]), [true, false, false]);
+        assert_eq!(needs(&[Kind::PowerCut]), [true, false, false]);
+        assert_eq!(needs(&[Kind::Delay]), [false, true, false]);
+        assert_eq!(needs(&[Kind::Reorder]), [false, true, false]);
+        assert_eq!(needs(&[Kind::Clock]), [false, false, true]);
     }
 }

@@ -105,18 +105,9 @@ impl Profile {
         Self { length, arguments, ..self }
     }
 
-    /// Whether nodes need disks that can go wrong.
-    pub fn needs_disks(&self) -> bool {
-        self.kinds.contains(&Kind::Disk) || self.kinds.contains(&Kind::PowerCut)
-    }
-
-    /// Whether what nodes say to each other needs to be held up.
-    pub fn needs_relays(&self) -> bool {
-        self.kinds.contains(&Kind::Delay) || self.kinds.contains(&Kind::Reorder)
-    }
-
-    /// Whether nodes need clocks that can be set.
-    pub fn needs_clocks(&self) -> bool {
-        self.kinds.contains(&Kind::Clock)
+    /// Of a run that was named so, without what its schedule was drawn from.
+    pub fn named(name: &str) -> Self {
+        let hour = Self::hour();
+        if name == hour.name { hour } else { Self { name: name.to_owned(), ..Self::quick() } }
     }
 }

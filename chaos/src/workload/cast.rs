@@ -2,14 +2,16 @@
 
 use std::collections::HashSet;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use model::id::{CustomerId, Slot};
-use reqwest::Method;
+use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use tests::http::{Api, try_answer};
+use tests::simulator::Simulator;
 
 use super::client::{Shared, Tenant, insist};
 use super::hooks::{Hooks, SECRET, hook};
@@ -18,6 +20,8 @@ use crate::history::{LedgerRow, Stats};
 
 /// From a scan to a connected channel, on a busy machine.
 const CONNECT: Duration = Duration::from_secs(60);
+/// Longer than the gateway waits for a code.
+const ANSWER: Duration = Duration::from_secs(13);
 const PAIRING_AT_ONCE: usize = 4;
 
 /// The small bucket: its burst, and what comes back in a second.
@@ -30,6 +34,8 @@ const AMPLE: u32 = 1_000_000;
 /// Who plays, with their keys.
 pub struct Cast {
     pub main: Tenant,
+    /// The id of its key.
+    pub main_key: String,
     /// The group whose owner counts its calls.
     pub main_home: u16,
     /// Tries what is the first one's.
@@ -37,6 +43,10 @@ pub struct Cast {
     /// Has a small bucket.
     pub limited: Tenant,
     pub stage: Stage,
+    /// Channels that were given phones since, to be connected for a while.
+    pub passing: Mutex<Vec<Channel>>,
+    /// A number that nobody has yet, nor the one after it.
+    next_number: AtomicU64,
     /// Message ids that a 202 has promised, for whoever waits for them.
     pub promised: Mutex<HashSet<String>>,
     /// What the network had seen before, when the cluster is not new.
@@ -73,6 +83,7 @@ impl Cast {
             .enumerate()
             .map(|(index, tenant)| (tenant, first + 2 * index as u64))
             .collect();
+        let next_number = AtomicU64::new(first + 2 * wanted.len() as u64);
         let channels: Vec<Channel> = stream::iter(wanted)
             .map(|(tenant, number)| async move { paired(shared, &tenant, number).await })
             .buffered(PAIRING_AT_ONCE)
@@ -85,12 +96,17 @@ impl Cast {
             home: home(shared, &limited.customer).await?,
         };
         let main_home = home(shared, &main.customer).await?;
+        let keys = insist(&api(shared, &main), Method::GET, "/v1/api-keys", &Value::Null).await?;
+        let stage = Stage { tenants, channels, limited: vec![limited_home], ..Stage::default() };
         let mut cast = Self {
-            stage: Stage { tenants, channels, endpoints: Vec::new(), limited: vec![limited_home] },
+            stage,
+            main_key: text(&keys["data"][0], "id")?,
             main,
             main_home,
             stranger,
             limited,
+            passing: Mutex::default(),
+            next_number,
             promised: Mutex::default(),
             before,
         };
@@ -106,6 +122,17 @@ impl Cast {
     /// The connected channels of a customer.
     pub fn channels_of<'a>(&'a self, tenant: &'a Tenant) -> impl Iterator<Item = &'a Channel> + Clone {
         self.stage.channels.iter().filter(|channel| channel.tenant == tenant.name)
+    }
+
+    /// Gives a channel of the main customer a phone that may be paired with it, and somebody to write to.
+    ///
+    /// # Errors
+    /// When the network does not take them.
+    pub async fn phones(&self, shared: &Shared, id: String) -> anyhow::Result<Channel> {
+        let number = self.next_number.fetch_add(2, Ordering::Relaxed);
+        let channel = with_phones(shared, &self.main, id, number).await?;
+        self.passing.lock().expect("no holder panics").push(channel.clone());
+        Ok(channel)
     }
 
     /// Endpoints that take everything hear of everything; those that do not hear of one channel's sends, which is
@@ -163,38 +190,65 @@ fn named(tenant: &Tenant) -> Named {
     Named { name: tenant.name.clone(), customer: tenant.customer.clone() }
 }
 
-/// A channel that a phone has scanned, and which is connected. It writes to the number after its own.
+/// A channel that a phone has scanned, and which is connected.
 async fn paired(shared: &Shared, tenant: &Tenant, number: u64) -> anyhow::Result<Channel> {
-    let (api, simulator) = (api(shared, tenant), shared.simulator());
+    let body = json!({ "name": format!("Channel {number}") });
+    let made = insist(&api(shared, tenant), Method::POST, "/v1/channels", &body).await?;
+    let channel = with_phones(shared, tenant, text(&made, "id")?, number).await?;
+    connect(&shared.simulator(), &channel, || api(shared, tenant)).await?;
+    Ok(channel)
+}
+
+/// A channel with a phone of this number. It writes to the number after its own.
+async fn with_phones(shared: &Shared, tenant: &Tenant, id: String, number: u64) -> anyhow::Result<Channel> {
     let (number, recipient) = (number.to_string(), (number + 1).to_string());
     for phone in [&number, &recipient] {
-        insist(simulator.api(), Method::POST, "/phones", &json!({ "number": phone })).await?;
+        insist(shared.simulator().api(), Method::POST, "/phones", &json!({ "number": phone })).await?;
     }
-    let made = insist(&api, Method::POST, "/v1/channels", &json!({ "name": format!("Channel {number}") })).await?;
-    let id = text(&made, "id")?;
-    let start = std::time::Instant::now();
-    let mut linked = false;
+    Ok(Channel { id, tenant: tenant.name.clone(), number, recipient })
+}
+
+/// Waits until a channel is connected, and has its phone scan a code as often as that is what is missing. `api` says whom to
+/// ask, each time anew.
+///
+/// # Errors
+/// When it does not come to that within a minute.
+pub async fn connect(simulator: &Simulator, channel: &Channel, mut api: impl FnMut() -> Api) -> anyhow::Result<()> {
+    let start = Instant::now();
     loop {
-        // A code is gone when its session ended meanwhile; there is another.
-        let (last, wanted) = if linked {
-            let path = format!("/v1/channels/{id}");
-            let answer = try_answer(api.request(Method::GET, &path)).await?;
-            (answer.text(), answer.status == 200 && answer.json()["status"] == "connected")
-        } else {
-            let qr = try_answer(api.request(Method::GET, &format!("/v1/channels/{id}/qr?format=raw"))).await?;
-            let scanned = if qr.status == 200 {
-                simulator.try_scan(&number, qr.json()["raw"].as_str().unwrap_or_default()).await
-            } else {
-                Err(qr.text())
-            };
-            linked = scanned.is_ok();
-            (scanned.err().unwrap_or_default(), false)
+        let last = match come_nearer(simulator, channel, &api()).await {
+            Ok(true) => return Ok(()),
+            Ok(false) => "its code was scanned".to_owned(),
+            Err(why) => why,
         };
-        if wanted {
-            return Ok(Channel { id, tenant: tenant.name.clone(), number, recipient });
-        }
-        anyhow::ensure!(start.elapsed() < CONNECT, "{number} is not connected after {CONNECT:?}: {last}");
+        anyhow::ensure!(start.elapsed() < CONNECT, "{} is not connected after {CONNECT:?}: {last}", channel.number);
         tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Whether a channel is connected; if nobody has scanned its code, somebody has then.
+async fn come_nearer(simulator: &Simulator, channel: &Channel, api: &Api) -> Result<bool, String> {
+    let Channel { id, number, .. } = channel;
+    let seen = told(api.request(Method::GET, &format!("/v1/channels/{id}"))).await?;
+    match seen["status"].as_str() {
+        Some("connected") => Ok(true),
+        // A code is gone when its session ended meanwhile; there is another.
+        Some("pending" | "qr") => {
+            let code = told(api.request(Method::GET, &format!("/v1/channels/{id}/qr?format=raw"))).await?;
+            let scan = simulator.api().request(Method::POST, &format!("/phones/{number}/link"));
+            told(scan.json(&json!({ "raw": code["raw"] }))).await?;
+            Ok(false)
+        }
+        _ => Err(seen["status"].to_string()),
+    }
+}
+
+/// The body of a good answer.
+async fn told(request: RequestBuilder) -> Result<Value, String> {
+    match try_answer(request.timeout(ANSWER)).await {
+        Ok(answer) if answer.status == 200 => serde_json::from_slice(&answer.body).map_err(|error| error.to_string()),
+        Ok(answer) => Err(answer.text()),
+        Err(error) => Err(error.to_string()),
     }
 }
 

@@ -1,4 +1,5 @@
-//! Channels are made, renamed, read and listed through all nodes, deleted, and asked for again.
+//! Channels are made, renamed, read and listed through all nodes, deleted, and asked for again. Some are connected: they are
+//! sent through, switched off and on, and deleted while sends go on.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +9,11 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::Pace;
-use super::cast::Cast;
+use super::cast::{Cast, connect};
 use super::client::{Asked, Client, Shared, ids_in, made, nothing};
 use super::keys::{AGAIN, until_it_is_so};
 use super::sends::taken;
+use crate::history::record::Channel;
 use crate::history::{Answer, Op, Outcome};
 use crate::world::map::Place;
 
@@ -19,13 +21,23 @@ const RENAMES: usize = 4;
 const BETWEEN: Duration = Duration::from_millis(600);
 const READ: Duration = Duration::from_millis(300);
 
+/// Of so many channels one is connected: that makes a few pairings a minute, and two cores are busy already.
+const CONNECTED: u64 = 3;
+
+/// For how long a connected channel is sent through when it is off, and when it is gone.
+const AFTER: Duration = Duration::from_secs(2);
+
+/// Whom a channel writes to that was never connected.
+const NOBODY: &str = "490000000001";
+
 pub fn begin(shared: &Arc<Shared>, cast: &Arc<Cast>, pace: Pace, clients: &mut JoinSet<()>) {
     for _ in 0..pace.lives {
-        clients.spawn(live(shared.client(&cast.main), [shared.client(&cast.main), shared.client(&cast.main)]));
+        let clients_of_one = [shared.client(&cast.main), shared.client(&cast.main), shared.client(&cast.main)];
+        clients.spawn(live(clients_of_one, cast.clone()));
     }
 }
 
-async fn live(mut maker: Client, [mut one, mut other]: [Client; 2]) {
+async fn live([mut maker, mut one, mut other]: [Client; 3], cast: Arc<Cast>) {
     for number in 0_u64.. {
         maker.pause(AGAIN).await;
         if maker.is_stopped() {
@@ -37,8 +49,16 @@ async fn live(mut maker: Client, [mut one, mut other]: [Client; 2]) {
         else {
             continue;
         };
+        // The first of them, too: a short run has no other.
+        let channel = if number % CONNECTED == 0 { cast.phones(&maker.shared, id.clone()).await.ok() } else { None };
+        let to = channel.as_ref().map_or(NOBODY, |channel| channel.recipient.as_str());
         let ended = CancellationToken::new();
         let changing = async {
+            if let Some(channel) = &channel
+                && is_connected(&mut maker, channel).await
+            {
+                switch_off_and_on(&mut maker, channel).await;
+            }
             for rename in 0..RENAMES {
                 maker.pause(BETWEEN).await;
                 let (name, node) = (format!("Passing {}.{number}, name {rename}", maker.id), maker.any_node());
@@ -49,7 +69,10 @@ async fn live(mut maker: Client, [mut one, mut other]: [Client; 2]) {
             if until_it_is_so(&mut maker, deleting, || Asked::delete(format!("/v1/channels/{id}"))).await {
                 for node in maker.nodes() {
                     read(&maker, &node, &id).await;
-                    send(&maker, &node, &id, format!("too late {id} {}", node.id)).await;
+                    send(&maker, &node, &id, to, format!("too late {id} {}", node.id)).await;
+                }
+                if channel.is_some() {
+                    maker.pause(AFTER).await;
                 }
             }
             ended.cancel();
@@ -61,14 +84,47 @@ async fn live(mut maker: Client, [mut one, mut other]: [Client; 2]) {
                 other.pause(3 * READ).await;
             }
         };
-        futures::join!(changing, looking, async {
-            while !ended.is_cancelled() {
+        let using = async {
+            for turn in 0_u64.. {
+                if ended.is_cancelled() {
+                    break;
+                }
                 let node = one.any_node();
                 read(&one, &node, &id).await;
+                // Whatever its channel is at the moment: that it is off or gone is no reason to stop.
+                if channel.is_some() {
+                    send(&one, &node, &id, to, format!("passing {id} {turn}")).await;
+                }
                 one.pause(READ).await;
             }
-        });
+        };
+        futures::join!(changing, looking, using);
     }
+}
+
+/// Whether a channel is connected in the end; its phone scans its code where that is what is missing.
+async fn is_connected(client: &mut Client, channel: &Channel) -> bool {
+    let (simulator, stop) = (client.shared.simulator(), client.shared.stop.clone());
+    let connected = connect(&simulator, channel, || {
+        let node = client.any_node();
+        node.customer(&client.shared.http, &client.tenant.key)
+    });
+    stop.run_until_cancelled(connected).await.is_some_and(|connected| connected.is_ok())
+}
+
+/// Switches a connected channel off, tries it through every node, and lets it come back.
+async fn switch_off_and_on(client: &mut Client, channel: &Channel) {
+    let Channel { id, recipient, .. } = channel;
+    let asked = |action: &str| Asked::post(format!("/v1/channels/{id}/{action}"), json!({}));
+    let (off, on) = (Op::DisableChannel { channel: id.clone() }, Op::EnableChannel { channel: id.clone() });
+    if until_it_is_so(client, off, || asked("disable")).await {
+        for node in client.nodes() {
+            send(client, &node, id, recipient, format!("while off {id} {}", node.id)).await;
+        }
+        client.pause(AFTER).await;
+    }
+    until_it_is_so(client, on, || asked("enable")).await;
+    is_connected(client, channel).await;
 }
 
 async fn read(client: &Client, node: &Place, id: &str) {
@@ -77,10 +133,8 @@ async fn read(client: &Client, node: &Place, id: &str) {
     client.call(node, op, Asked::get(format!("/v1/channels/{id}")), name).await;
 }
 
-async fn send(client: &Client, node: &Place, id: &str, text: String) {
-    let asked = Asked::post(
-        format!("/v1/channels/{id}/messages"),
-        json!({ "type": "text", "to": "490000000001", "text": text }),
-    );
+async fn send(client: &Client, node: &Place, id: &str, to: &str, text: String) {
+    let body = json!({ "type": "text", "to": to, "text": text });
+    let asked = Asked::post(format!("/v1/channels/{id}/messages"), body);
     client.call(node, Op::Send { channel: id.to_owned(), text }, asked, taken).await;
 }

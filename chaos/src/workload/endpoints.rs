@@ -1,5 +1,5 @@
 //! Endpoints are made, moved, switched off and on, read through all nodes, deleted, and asked for again, while events for
-//! them go on.
+//! them go on. Some stay off for a while.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +17,12 @@ use crate::history::{Answer, Op, Outcome};
 use crate::world::map::Place;
 
 const CHANGES: usize = 4;
-/// Longer than what was on its way when an endpoint was switched off.
+/// About as long as what was on its way when an endpoint was switched off.
 const BETWEEN: Duration = Duration::from_millis(4500);
+/// Every second endpoint stays off after this change, for so long: amid faults an attempt may take half a minute to arrive, and
+/// what comes later was begun too late.
+const RESTS_AFTER: usize = 2;
+const REST: Duration = Duration::from_secs(40);
 const READ: Duration = Duration::from_millis(300);
 
 pub fn begin(shared: &Arc<Shared>, cast: &Arc<Cast>, hooks: &Hooks, pace: Pace, clients: &mut JoinSet<()>) {
@@ -58,6 +62,9 @@ async fn live([mut maker, mut reader, mut lister]: [Client; 3], channel: String,
                 let body = json!({ "url": format!("{receiver}{hook}"), "enabled": enabled });
                 let op = Op::ChangeEndpoint { endpoint: id.clone(), hook, enabled };
                 maker.call(&node, op, Asked::patch(format!("/v1/webhook-endpoints/{id}"), body), nothing).await;
+                if change == RESTS_AFTER && number % 2 == 0 {
+                    maker.shared.stop.run_until_cancelled(tokio::time::sleep(REST)).await;
+                }
             }
             let deleting = Op::DeleteEndpoint { endpoint: id.clone() };
             if until_it_is_so(&mut maker, deleting, || Asked::delete(format!("/v1/webhook-endpoints/{id}"))).await {

@@ -4,18 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rand::RngExt;
-use serde_json::json;
+use reqwest::Method;
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::cast::Cast;
-use super::client::{Asked, Client, Shared, ids_in, nothing};
-use crate::history::Op;
+use super::client::{Asked, Client, Reading, Shared, ids_in, nothing};
+use crate::history::{Answer, Op, Outcome};
+use crate::world::map::Place;
 
 const BETWEEN: Duration = Duration::from_millis(700);
-/// Between two tries: a run of seconds is to hold each way of trying twice.
+/// Between two tries: a run of seconds is to hold each way of trying once.
 const BETWEEN_TRIES: Duration = Duration::from_millis(200);
-/// How many ways there are of trying.
-const WAYS: usize = 8;
+/// How long a stream may take to open.
+const OPEN: Duration = Duration::from_secs(10);
 
 pub fn begin(shared: &Arc<Shared>, cast: &Arc<Cast>, clients: &mut JoinSet<()>) {
     clients.spawn(trespass(shared.client(&cast.stranger), cast.clone()));
@@ -33,23 +35,79 @@ async fn trespass(mut client: Client, cast: Arc<Cast>) {
         }
         let channel = &channels[client.dice.random_range(0..channels.len())];
         let endpoint = &endpoints[client.dice.random_range(0..endpoints.len())];
-        let (channel, endpoint) =
-            (format!("/v1/channels/{}", channel.id), format!("/v1/webhook-endpoints/{}", endpoint.id));
-        let text = json!({ "type": "text", "to": "490000000001", "text": "not mine" });
-        let asked = match turn % WAYS {
-            0 => Asked::get(channel),
-            1 => Asked::patch(channel, json!({ "name": "Mine" })),
-            2 => Asked::delete(channel),
-            3 => Asked::get(format!("{channel}/messages")),
-            4 => Asked::get(endpoint),
-            5 => Asked::patch(endpoint, json!({ "enabled": false })),
-            6 => Asked::delete(endpoint),
-            _ => Asked::post(format!("{channel}/messages"), text),
-        };
-        let node = client.any_node();
-        client.call(&node, Op::Trespass { what: asked.told() }, asked, nothing).await;
+        let mut ways = ways(&channel.id, &endpoint.id, &cast.main_key);
+        let (way, node) = (turn % (ways.len() + 1), client.any_node());
+        if way < ways.len() {
+            let (asked, read) = ways.swap_remove(way);
+            client.call(&node, Op::Trespass { what: asked.told() }, asked, read).await;
+        } else {
+            listen(&client, &node, &channel.id).await;
+        }
         client.pause(BETWEEN_TRIES).await;
     }
+}
+
+/// The ways of trying that have an answer with an end: by paths, queries and bodies that name what is another's, which is
+/// missing, and by filters that do, which nothing passes.
+fn ways(channel: &str, endpoint: &str, key: &str) -> Vec<(Asked, Reading)> {
+    let at = |rest: &str| format!("/v1/channels/{channel}{rest}");
+    let hook = |rest: &str| format!("/v1/webhook-endpoints/{endpoint}{rest}");
+    let key = || format!("/v1/api-keys/{key}");
+    let text = json!({ "type": "text", "to": "490000000001", "text": "not mine" });
+    let heard = json!({ "url": "https://example.com/", "events": ["message.sent"], "channel_id": channel });
+    let missing = [
+        Asked::get(at("")),
+        Asked::patch(at(""), json!({ "name": "Mine" })),
+        Asked::delete(at("")),
+        Asked::get(at("/messages")),
+        Asked::get(hook("")),
+        Asked::patch(hook(""), json!({ "enabled": false })),
+        Asked::delete(hook("")),
+        Asked::post(at("/messages"), text),
+        Asked::get(at("/qr")),
+        Asked::get(at("/status-history")),
+        Asked::get(at("/settings")),
+        Asked::patch(at("/settings"), json!({ "reject_calls": true })),
+        Asked::get(at("/media")),
+        Asked::get(at("/chats")),
+        Asked::post(at("/disable"), json!({})),
+        Asked::post(at("/logout"), json!({})),
+        Asked::get(format!("/v1/messages?channel_id={channel}")),
+        Asked::get(format!("/v1/limits?channel_id={channel}")),
+        Asked::get(hook("/deliveries")),
+        Asked::get(hook("/stats")),
+        Asked::get(hook("/signing-secret")),
+        Asked::post("/v1/webhook-endpoints", heard),
+        Asked::get(key()),
+        Asked::patch(key(), json!({ "name": "Mine" })),
+        Asked::delete(key()),
+        Asked::post("/v1/api-keys", json!({ "name": "Mine", "channel_id": channel })),
+    ];
+    let narrowed = [
+        Asked::get(format!("/v1/webhook-deliveries?channel_id={channel}")),
+        Asked::get(format!("/v1/webhook-deliveries?endpoint_id={endpoint}")),
+    ];
+    let missing = missing.into_iter().map(|asked| (asked, nothing as Reading));
+    missing.chain(narrowed.into_iter().map(|asked| (asked, listed as Reading))).collect()
+}
+
+fn listed(body: &Value) -> Option<Answer> {
+    ids_in(body, "id")
+}
+
+/// Asks for the stream of another's channel. One that opens has no end: nothing but its head is read.
+async fn listen(client: &Client, node: &Place, channel: &str) {
+    let path = format!("/v1/events?channel_id={channel}");
+    let api = node.customer(&client.shared.http, &client.tenant.key);
+    let begin = client.shared.recorder.now();
+    let answer = api.request(Method::GET, &path).timeout(OPEN).send().await;
+    let outcome = match answer.map(|answer| answer.status().as_u16()) {
+        Ok(200..300) => Outcome::Done(Answer::Nothing),
+        Ok(status @ 400..500) => Outcome::Refused { status, code: String::new() },
+        Ok(status) => Outcome::Unknown { why: status.to_string() },
+        Err(error) => Outcome::Unknown { why: error.to_string() },
+    };
+    client.record(node.id, begin, Op::Trespass { what: format!("GET {path}") }, outcome);
 }
 
 /// Lists of one's own.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::play::{CHANNEL, HOOK, MAIN, done};
+use super::play::{CHANNEL, HOOK, MAIN, done, refused, unknown};
 use super::{breaks, holds};
 use crate::check::Invariant::{I5, I6, I8, I12};
 use crate::history::record::Manner;
@@ -68,6 +68,176 @@ fn a_delivery_that_failed_waits_or_is_lost() {
     breaks(&[I5], |play| {
         fail(play, "retrying");
         play.run.evidence.deliveries.clear();
+    });
+}
+
+#[test]
+fn an_attempt_is_under_way_for_its_time_and_not_for_ever() {
+    let stick = |play: &mut super::Play, overdue: bool| {
+        play.last_hook("message.received").answered = None;
+        let rows = play.run.evidence.deliveries.get_mut("endpoint main").expect("it has some");
+        let row = rows.iter_mut().find(|row| row.event == "message.received").expect("it has one");
+        (row.state, row.overdue) = ("in_flight".to_owned(), overdue);
+    };
+    holds(|play| stick(play, false));
+    breaks(&[I5], |play| stick(play, true));
+}
+
+#[test]
+fn each_status_of_a_send_is_told() {
+    for status in ["sent", "delivered"] {
+        let forget = |play: &mut super::Play| {
+            let message = play.send("told of in part");
+            let told = |request: &Request| request.message.as_ref() == Some(&message);
+            let its_own = |request: &Request| told(request) && request.status.as_deref() == Some(status);
+            play.run.records.retain(|record| !matches!(record, Record::Webhook(request) if its_own(request)));
+            play.wait(Duration::from_secs(20));
+            play.send("later");
+            message
+        };
+        breaks(&[I5], |play| _ = forget(play));
+        // What no receiver has heard of may be of any status.
+        let wait = |play: &mut super::Play, overdue: bool| {
+            let message = forget(play);
+            let heard: Vec<String> = play.run.webhooks().map(|request| request.event_id.clone()).collect();
+            let rows = play.run.evidence.deliveries.get_mut("endpoint main").expect("it has some");
+            let mut unheard = rows.iter_mut().filter(|row| !heard.contains(&row.event_id));
+            let row = unheard.next().expect("it was forgotten");
+            assert_eq!(row.message_id, Some(message));
+            (row.state, row.overdue) = ("pending".to_owned(), overdue);
+        };
+        holds(|play| wait(play, false));
+        breaks(&[I5], |play| wait(play, true));
+    }
+}
+
+#[test]
+fn what_came_to_a_phone_at_the_very_end_may_not_be_told_of_yet() {
+    holds(|play| {
+        let message = play.take("just now");
+        play.accept("just now", &message);
+        play.hook("message.sent", &message);
+        play.status(&message, "sent");
+    });
+}
+
+#[test]
+fn that_a_phone_has_read_a_message_is_told() {
+    let read = |play: &mut super::Play| {
+        let message = play.send("to be read");
+        play.wait(Duration::from_secs(5));
+        play.open_chat();
+        message
+    };
+    let later = |play: &mut super::Play| {
+        play.wait(Duration::from_secs(20));
+        play.send("later");
+    };
+    let told = |play: &mut super::Play| {
+        let sent: Vec<String> = play.run.evidence.ledger.iter().map(|row| row.id.clone()).collect();
+        sent.iter().for_each(|message| play.status(message, "read"));
+    };
+    breaks(&[I5], |play| {
+        read(play);
+        later(play);
+    });
+    holds(|play| {
+        read(play);
+        told(play);
+        later(play);
+    });
+    // Of one that is missing, another status does not tell.
+    breaks(&[I5], |play| {
+        read(play);
+        told(play);
+        play.last_hook("message.status").status = Some("played".to_owned());
+        later(play);
+    });
+    // It is on its way.
+    holds(|play| _ = read(play));
+    // Nobody knows whether the chat was opened.
+    holds(|play| {
+        read(play);
+        play.calls(|call| matches!(call.op, Op::OpenChat { .. }))[0].outcome = unknown();
+        later(play);
+    });
+}
+
+#[test]
+fn that_a_send_failed_is_told() {
+    let fail = |play: &mut super::Play| {
+        let message = play.queue("refused");
+        play.run.evidence.failed.insert(message.clone(), "other".to_owned());
+        play.fault(FaultKind::Refuse);
+        message
+    };
+    breaks(&[I5], |play| _ = fail(play));
+    breaks(&[I5], |play| {
+        let message = fail(play);
+        play.status(&message, "delivered");
+    });
+    holds(|play| {
+        let message = fail(play);
+        play.status(&message, "failed");
+    });
+    // A copy of it was accepted, which the gateway heard of too late.
+    holds(|play| {
+        let message = fail(play);
+        play.accept("refused", &message);
+        play.status(&message, "failed");
+    });
+}
+
+#[test]
+fn that_a_send_failed_at_once_is_told_though_its_caller_was_told_no_id() {
+    let fail = |play: &mut super::Play| {
+        play.run.evidence.failed.insert("its id".to_owned(), "other".to_owned());
+        play.fault(FaultKind::Refuse);
+    };
+    breaks(&[I5], fail);
+    holds(|play| {
+        fail(play);
+        play.status("its id", "failed");
+    });
+    // It may be of a channel that is gone by now.
+    let passing = |play: &mut super::Play, outcome: Outcome| {
+        fail(play);
+        let send = Op::Send { channel: "a passing channel".to_owned(), text: "refused".to_owned() };
+        play.call(MAIN, send, outcome);
+    };
+    holds(|play| passing(play, unknown()));
+    holds(|play| passing(play, refused(422, "other")));
+    breaks(&[I5], |play| passing(play, refused(409, "not_connected")));
+    // Each endpoint has to hear of what one has heard of.
+    let beside = |play: &mut super::Play| {
+        let stage = &mut play.run.evidence.stage;
+        let mut other = stage.endpoints.iter().find(|endpoint| endpoint.hook == HOOK).expect("it is there").clone();
+        (other.id, other.hook, other.events) =
+            ("other".to_owned(), "/Good/other".to_owned(), vec!["message.status".to_owned()]);
+        stage.endpoints.push(other);
+        let requests: Vec<Request> =
+            play.run.webhooks().filter(|request| request.event == "message.status").cloned().collect();
+        let told = |request: Request| {
+            let delivery = format!("{} there", request.delivery);
+            Record::Webhook(Request { hook: "/Good/other".to_owned(), delivery, ..request })
+        };
+        play.run.records.extend(requests.into_iter().map(told));
+    };
+    holds(|play| {
+        fail(play);
+        play.status("its id", "failed");
+        beside(play);
+    });
+    breaks(&[I5], |play| {
+        fail(play);
+        beside(play);
+        play.status("its id", "failed");
+    });
+    // Where nobody hears of everything, it may be of a channel of which nobody hears.
+    holds(|play| {
+        fail(play);
+        let stage = &mut play.run.evidence.stage;
+        stage.endpoints.iter_mut().for_each(|endpoint| endpoint.channel = Some(CHANNEL.to_owned()));
     });
 }
 
@@ -163,6 +333,59 @@ fn a_forged_signature_is_found() {
 fn a_stream_shows_nothing_twice_over_its_connections() {
     breaks(&[I5], |play| play.frame(2, "evt_2", CHANNEL));
     holds(|play| play.frame(2, "evt_3", CHANNEL));
+}
+
+/// Three sends, of which a stream shows all but so many events of the second and of the third.
+fn watched(play: &mut super::Play, second: usize, third: usize) -> [String; 3] {
+    play.wait(Duration::from_secs(200));
+    let sends = ["first", "second", "third"].map(|text| play.send(text));
+    for (message, without) in sends.iter().zip([0, second, third]) {
+        play.show(message, without);
+    }
+    sends
+}
+
+#[test]
+fn a_stream_leaves_nothing_out_of_what_it_shows() {
+    holds(|play| _ = watched(play, 0, 0));
+    breaks(&[I5], |play| _ = watched(play, 1, 0));
+    // One event of the third came into being after all of the second.
+    breaks(&[I5], |play| _ = watched(play, 3, 2));
+    // It ended early, or began late.
+    holds(|play| _ = watched(play, 1, 3));
+    holds(|play| {
+        let [first, ..] = watched(play, 3, 0);
+        let told = play.run.webhooks().filter(|request| request.message.as_ref() == Some(&first));
+        let told: Vec<Option<String>> = told.map(|request| Some(request.event_id.clone())).collect();
+        play.run.records.retain(|record| !matches!(record, Record::Frame(frame) if told.contains(&frame.event_id)));
+    });
+}
+
+#[test]
+fn a_stream_may_leave_out_what_it_tells_of_and_what_nobody_knows_the_place_of() {
+    holds(|play| {
+        let [_, _, third] = watched(play, 1, 3);
+        play.gap();
+        play.show(&third, 0);
+    });
+    // Somebody was told of it so late that it may have come into being after all that was shown.
+    holds(|play| {
+        let [_, second, _] = watched(play, 1, 0);
+        let late = play.step();
+        let its_own = |request: &&mut Request| request.message.as_ref() == Some(&second);
+        let webhooks = play.run.records.iter_mut().filter_map(|record| match record {
+            Record::Webhook(request) => Some(request),
+            _ => None,
+        });
+        webhooks.filter(its_own).last().expect("it was told").at = late;
+    });
+    let wrong_clock = |play: &mut super::Play, before: Duration| {
+        let [_, second, _] = watched(play, 1, 0);
+        let begin = play.calls(|call| call.taken() == Some(&second))[0].begin;
+        play.fault_within(FaultKind::Clock, At::seconds(1), begin.minus(before));
+    };
+    holds(|play| wrong_clock(play, Duration::from_secs(60)));
+    breaks(&[I5], |play| wrong_clock(play, Duration::from_secs(120)));
 }
 
 #[test]

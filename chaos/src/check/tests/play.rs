@@ -18,6 +18,9 @@ pub const CHANNEL: &str = "channel";
 pub const NUMBER: &str = "491";
 pub const RECIPIENT: &str = "492";
 pub const OTHERS_CHANNEL: &str = "another's channel";
+/// A channel that is connected for a while, and deleted then.
+pub const PASSING: &str = "a channel";
+pub const PASSING_NUMBER: &str = "494";
 pub const HOOK: &str = "/Good/main";
 pub const BURST: f64 = 10.0;
 pub const PER_SECOND: f64 = 2.0;
@@ -55,6 +58,7 @@ impl Play {
         let stage = Stage {
             tenants: [MAIN, STRANGER, LIMITED].map(tenant).to_vec(),
             channels: vec![channel(CHANNEL, MAIN, NUMBER), channel(OTHERS_CHANNEL, STRANGER, "493")],
+            passing: vec![channel(PASSING, MAIN, PASSING_NUMBER)],
             endpoints: vec![endpoint(MAIN, HOOK), endpoint(STRANGER, "/Good/stranger")],
             limited: vec![limited],
         };
@@ -153,9 +157,21 @@ impl Play {
     pub fn send(&mut self, text: &str) -> String {
         let message = self.take(text);
         self.accept(text, &message);
-        self.hook("message.sent", &message);
-        self.hook("message.status", &message);
+        self.tell(&message);
         message
+    }
+
+    /// The gateway tells of a send that the network took and brought to its phone.
+    pub fn tell(&mut self, message: &str) {
+        self.hook("message.sent", message);
+        self.status(message, "sent");
+        self.status(message, "delivered");
+    }
+
+    /// The gateway tells how far a send is.
+    pub fn status(&mut self, message: &str, status: &str) {
+        self.hook("message.status", message);
+        self.last_hook("message.status").status = Some(status.to_owned());
     }
 
     /// A send that is answered 202, and nothing else.
@@ -163,6 +179,14 @@ impl Play {
         let message = self.id("message");
         let answer = Answer::Taken { message: message.clone(), queued: false };
         self.call(MAIN, Op::Send { channel: CHANNEL.to_owned(), text: text.to_owned() }, Outcome::Done(answer));
+        message
+    }
+
+    /// A send that is answered 202 `queued`, and nothing else.
+    pub fn queue(&mut self, text: &str) -> String {
+        let message = self.take(text);
+        let answer = Answer::Taken { message: message.clone(), queued: true };
+        self.calls(|call| call.taken() == Some(&message))[0].outcome = Outcome::Done(answer);
         message
     }
 
@@ -177,6 +201,15 @@ impl Play {
         self.run.evidence.ledger.push(row);
         let arrived = InboxRow { id: message.to_owned(), from, text: text.to_owned(), copies: 1 };
         self.run.evidence.inboxes.entry(RECIPIENT.to_owned()).or_default().push(arrived);
+    }
+
+    /// The network accepts a message of the channel that passes, and its phone shows it.
+    pub fn accept_of_passing(&mut self, text: &str, message: &str) {
+        self.accept(text, message);
+        let from = format!("{PASSING_NUMBER}@s.example");
+        let inbox = self.run.evidence.inboxes.get_mut(RECIPIENT).expect("it got something");
+        inbox.last_mut().expect("it got something").from.clone_from(&from);
+        self.run.evidence.ledger.last_mut().expect("it was accepted").from = from;
     }
 
     /// A delivery that succeeds at the first endpoint.
@@ -204,6 +237,7 @@ impl Play {
             message_id: Some(message.to_owned()),
             state: "delivered".to_owned(),
             next_attempt_at: None,
+            attempt_count: 0,
             overdue: false,
         });
     }
@@ -297,6 +331,25 @@ impl Play {
             message: None,
         };
         self.run.records.push(Record::Frame(frame));
+    }
+
+    /// The stream shows all that receivers were told of a message, but for so many of the last.
+    pub fn show(&mut self, message: &str, without: usize) {
+        let told = self.run.webhooks().filter(|request| request.message.as_deref() == Some(message));
+        let told: Vec<String> = told.map(|request| request.event_id.clone()).collect();
+        told[..told.len() - without].iter().for_each(|event_id| self.frame(1, event_id, CHANNEL));
+    }
+
+    /// The stream says that events may be missing.
+    pub fn gap(&mut self) {
+        self.frame(1, "no event", CHANNEL);
+        let Some(Record::Frame(frame)) = self.run.records.last_mut() else { return };
+        (frame.event, frame.event_id, frame.channel) = ("stream.gap".to_owned(), None, None);
+    }
+
+    /// The phone reads what it has of the channel.
+    pub fn open_chat(&mut self) {
+        self.call_at(0, MAIN, Op::OpenChat { channel: CHANNEL.to_owned() }, done());
     }
 
     pub fn damage(&mut self, refused: Option<&str>) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::play::{CHANNEL, MAIN, NUMBER, RECIPIENT, refused, unknown};
 use super::{breaks, holds};
 use crate::check::Invariant::{I1, I2, I3, I4, I5};
-use crate::history::{FaultKind, InboxRow, Op};
+use crate::history::{At, FaultKind, InboxRow, Op, Record};
 
 #[test]
 fn a_send_that_was_promised_and_never_accepted_is_lost() {
@@ -15,7 +15,8 @@ fn a_send_that_was_promised_and_never_accepted_is_lost() {
 #[test]
 fn a_send_may_end_failed_where_the_network_refuses_and_nowhere_else() {
     let fail = |play: &mut super::Play| {
-        let message = play.take("refused");
+        let message = play.queue("refused");
+        play.status(&message, "failed");
         play.run.evidence.failed.insert(message, "refused".to_owned());
     };
     breaks(&[I1], fail);
@@ -26,13 +27,22 @@ fn a_send_may_end_failed_where_the_network_refuses_and_nowhere_else() {
 }
 
 #[test]
+fn a_send_that_the_network_took_ends_failed_nowhere() {
+    breaks(&[I1], |play| {
+        let message = play.take("sent");
+        play.status(&message, "failed");
+        play.run.evidence.failed.insert(message, "refused".to_owned());
+        play.fault(FaultKind::Refuse);
+    });
+}
+
+#[test]
 fn a_refusal_excuses_what_failed_while_it_was_in_force_and_nothing_else() {
     let fail = |play: &mut super::Play, code: &str| {
-        let message = play.take("refused");
+        let message = play.queue("refused");
         let begin = play.calls(|call| call.taken() == Some(&message))[0].begin;
         play.wait(Duration::from_secs(5));
-        play.hook("message.status", &message);
-        play.last_hook("message.status").status = Some("failed".to_owned());
+        play.status(&message, "failed");
         let told = play.last_hook("message.status").at;
         play.run.evidence.failed.insert(message, code.to_owned());
         (begin, told)
@@ -50,8 +60,8 @@ fn a_refusal_excuses_what_failed_while_it_was_in_force_and_nothing_else() {
         let (_, told) = fail(play, "other");
         play.fault_within(FaultKind::Refuse, told.plus(moment), told.plus(Duration::from_secs(2)));
     });
-    // Of a failure that nobody was told of, the time is not known.
-    holds(|play| {
+    // Of a failure that nobody was told of, which is another breach, the time is not known.
+    breaks(&[I5], |play| {
         let (_, told) = fail(play, "other");
         play.last_hook("message.status").status = Some("delivered".to_owned());
         play.fault_within(FaultKind::Refuse, told.plus(moment), told.plus(Duration::from_secs(2)));
@@ -151,6 +161,41 @@ fn a_copy_more_at_the_phone_is_a_second_effect_unless_the_network_keeps_repeats(
 }
 
 #[test]
+fn the_network_keeps_repeats_of_what_is_on_its_way_and_of_nothing_else() {
+    let copy = |play: &mut super::Play| {
+        play.wait(Duration::from_secs(100));
+        let message = play.send("twice");
+        let begin = play.calls(|call| call.taken() == Some(&message))[0].begin;
+        let rows = play.run.evidence.inboxes.get_mut(RECIPIENT).expect("it got something");
+        rows.last_mut().expect("it got something").copies = 2;
+        (begin, play.step())
+    };
+    let second = Duration::from_secs(1);
+    breaks(&[I2], |play| {
+        let (begin, _) = copy(play);
+        play.fault_within(FaultKind::KeepRepeats, begin.minus(10 * second), begin.minus(second));
+    });
+    // A copy that was held up comes later than all else.
+    let later = |play: &mut super::Play, after: Duration| {
+        let (_, told) = copy(play);
+        play.fault_within(FaultKind::KeepRepeats, told.plus(after), told.plus(after + second));
+    };
+    holds(|play| later(play, 5 * second));
+    breaks(&[I2], |play| later(play, 25 * second));
+    holds(|play| {
+        play.fault_within(FaultKind::NetworkCut, At::seconds(1), At::seconds(31));
+        later(play, 25 * second);
+    });
+    // Of what nobody was told of, nobody knows for how long it was written.
+    breaks(&[I5], |play| {
+        let (_, told) = copy(play);
+        let message = play.last_hook("message.sent").message.clone();
+        play.run.records.retain(|record| !matches!(record, Record::Webhook(request) if request.message == message));
+        play.fault_within(FaultKind::KeepRepeats, told.plus(40 * second), told.plus(50 * second));
+    });
+}
+
+#[test]
 fn a_refused_send_has_no_effect() {
     let send = Op::Send { channel: CHANNEL.to_owned(), text: "refused".to_owned() };
     breaks(&[I2], |play| {
@@ -159,19 +204,75 @@ fn a_refused_send_has_no_effect() {
     });
 }
 
+/// A send of which so many copies come to the network, with something that happens before the gateway knows what became of it.
+fn written(play: &mut super::Play, copies: u32, meanwhile: impl FnOnce(&mut super::Play)) -> At {
+    let message = play.take("again");
+    play.accept("again", &message);
+    play.run.evidence.ledger.last_mut().expect("it was accepted").raw_copies = copies;
+    meanwhile(play);
+    play.tell(&message);
+    play.step()
+}
+
 #[test]
 fn raw_copies_need_a_login_or_a_silence_of_the_network() {
-    let again = |play: &mut super::Play| play.run.evidence.ledger[2].raw_copies = 2;
-    breaks(&[I2], again);
+    let silence = |play: &mut super::Play| play.wait(Duration::from_secs(20));
+    breaks(&[I2], |play| _ = written(play, 2, |_| {}));
+    holds(|play| _ = written(play, 2, |play| play.login(2, 6)));
+    breaks(&[I2], |play| _ = written(play, 2, silence));
     holds(|play| {
-        again(play);
+        written(play, 2, silence);
+        play.fault(FaultKind::LoseAcceptances);
+    });
+    breaks(&[I2], |play| {
+        written(play, 3, silence);
+        play.fault(FaultKind::LoseAcceptances);
+    });
+    // Each session counts anew: after ten seconds, and after thirty.
+    let sessions = |play: &mut super::Play| {
+        play.wait(Duration::from_secs(35));
+        play.login(2, 6);
+        play.wait(Duration::from_secs(35));
+    };
+    let lost = |copies| {
+        move |play: &mut super::Play| {
+            written(play, copies, sessions);
+            play.fault(FaultKind::LoseAcceptances);
+        }
+    };
+    holds(lost(6));
+    breaks(&[I2], lost(7));
+}
+
+#[test]
+fn a_silence_lasts_a_little_longer_than_what_brought_it_about() {
+    let slow = |play: &mut super::Play, before: u64| {
+        play.wait(Duration::from_secs(100));
+        let begin = play.step();
+        written(play, 2, |play| play.wait(Duration::from_secs(20)));
+        let ended = begin.minus(Duration::from_secs(before));
+        play.fault_within(FaultKind::Slow, ended.minus(Duration::from_secs(5)), ended);
+    };
+    holds(|play| slow(play, 5));
+    breaks(&[I2], |play| slow(play, 15));
+}
+
+#[test]
+fn nothing_is_written_again_once_its_outcome_is_known() {
+    breaks(&[I2], |play| {
+        written(play, 2, |_| {});
+        play.wait(Duration::from_secs(5));
         play.login(2, 6);
     });
-    holds(|play| {
-        again(play);
-        play.wait(Duration::from_secs(20));
-        play.send("later");
-        play.fault(FaultKind::LoseAcceptances);
+    breaks(&[I2], |play| {
+        let told = written(play, 2, |_| {});
+        play.wait(Duration::from_secs(60));
+        play.send("much later");
+        play.fault_within(
+            FaultKind::LoseAcceptances,
+            told.plus(Duration::from_secs(5)),
+            told.plus(Duration::from_secs(60)),
+        );
     });
 }
 
@@ -259,7 +360,7 @@ fn a_conflict_that_the_network_counts_is_one_unless_the_owner_met_itself() {
     breaks(&[I3], meet);
     holds(|play| {
         meet(play);
-        play.fault(FaultKind::Cut);
+        play.fault(FaultKind::NetworkCut);
     });
 }
 
@@ -283,8 +384,7 @@ fn sends_at_the_same_time_have_no_order() {
         play.accept("second", &second);
         play.accept("first", &first);
         for message in [&first, &second] {
-            play.hook("message.sent", message);
-            play.hook("message.status", message);
+            play.tell(message);
         }
         let begin = play.calls(|call| call.taken() == Some(&first))[0].begin;
         play.calls(|call| call.taken() == Some(&second))[0].begin = begin;

@@ -1,0 +1,294 @@
+//! Damages the files of a node that does not run, at places that a seed draws, and sees what the node makes of them.
+//!
+//! Only what the node has to notice is damaged. Of the log that is every record but the last: nobody may have been told of
+//! that one, and what follows it may be left over from another file. A block of a table is verified when it is read, and no
+//! start reads them all; but each reads whole tables of the positions that groups have reached. So all tables are damaged.
+
+use std::fs::{self, File};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+
+use super::injector::revive;
+use crate::schedule::fault::Damage;
+use crate::world::World;
+use crate::world::asking::{get, until};
+
+/// How long a node with damaged files may take to refuse them.
+const REFUSAL: Duration = Duration::from_secs(20);
+
+/// RocksDB writes records into its log in pieces that lie within a block. A piece begins with checksum (4 bytes), length (2),
+/// type (1) and the number of its file (4), which tells it from what a file that is used again held before.
+const BLOCK: usize = 32 << 10;
+const HEADER: usize = 11;
+
+/// Types of pieces: a whole record, the first piece of one, and the last.
+const WHOLE: u8 = 5;
+const FIRST: u8 = 6;
+const LAST: u8 = 8;
+
+/// What a node made of its damaged files.
+#[derive(Debug)]
+pub struct Damaged {
+    pub node: u64,
+    /// Where the damage is.
+    pub place: String,
+    /// The line with which it refused them.
+    pub refused: Option<String>,
+    /// Whether it never had to look at them.
+    pub harmless: bool,
+}
+
+/// Ends a node, damages its files, and starts it again: it has to refuse them.
+///
+/// # Errors
+/// When there is nothing to damage yet, or the node cannot be ended or started. It runs then, or is down.
+pub async fn damage(world: &World, id: u64, how: Damage, seed: u64) -> anyhow::Result<Damaged> {
+    world.kill(&[id])?;
+    let data = world.data(id)?;
+    if how == Damage::FlippedTables {
+        // What is in the write-ahead files at a kill is in tables after the next start.
+        revive(world, id).await?;
+        world.kill(&[id])?;
+    }
+    let harmed = harm(&data, how, &mut StdRng::seed_from_u64(seed));
+    world.launch(id)?;
+    let Harmed { place, log } = harmed?;
+    let what = format!("node {id} refuses its files");
+    let ended = until(&what, REFUSAL, async || {
+        ensure!(!world.is_running(id), "its process runs");
+        Ok(())
+    });
+    let refused = match ended.await {
+        // A process that fell over something else has refused nothing.
+        Ok(()) => Some(world.last_line(id)).filter(|line| line.contains(&data.display().to_string())),
+        Err(_) => {
+            // One whose whole folder is gone may know nobody any more who could tell it so: it waits, and serves nothing.
+            let waits = how == Damage::Wiped && get(&world.operator(id)?, "/readyz").await.is_err();
+            world.kill(&[id])?;
+            waits.then(|| "it found nobody who knows it, and was not ready".to_owned())
+        }
+    };
+    let harmless = refused.is_none() && log.is_some_and(|log| was_skipped(&data, log));
+    Ok(Damaged { node: id, place, refused, harmless })
+}
+
+/// What was damaged.
+struct Harmed {
+    place: String,
+    /// The number of the log's file that it is in.
+    log: Option<u64>,
+}
+
+fn harm(data: &Path, how: Damage, rng: &mut StdRng) -> anyhow::Result<Harmed> {
+    match how {
+        Damage::FlippedBit | Damage::Truncated => {
+            let logs = logs(&data.join("raft"))?;
+            let (log, at) = draw(&logs, rng).with_context(|| format!("{} promises nothing yet", data.display()))?;
+            let place = if how == Damage::FlippedBit {
+                flip(&log.path, at, rng.random_range(0..8))?;
+                format!("byte {at} of {}", log.path.display())
+            } else {
+                File::options().write(true).open(&log.path)?.set_len(at)?;
+                format!("{} from byte {at} on", log.path.display())
+            };
+            Ok(Harmed { place, log: Some(log.number) })
+        }
+        Damage::FlippedTables => {
+            let folder = data.join("data");
+            let tables = files(&folder, "sst")?;
+            ensure!(!tables.is_empty(), "{} holds no table", folder.display());
+            let part: f64 = rng.random_range(0.0..1.0);
+            for table in &tables {
+                flip(table, (fs::metadata(table)?.len() as f64 * part) as u64, rng.random_range(0..8))?;
+            }
+            let place = format!("{} tables of {}, each after {:.1} %", tables.len(), folder.display(), part * 100.0);
+            Ok(Harmed { place, log: None })
+        }
+        Damage::Wiped => {
+            // The folder itself may be where a disk is mounted.
+            for entry in fs::read_dir(data)? {
+                let path = entry?.path();
+                if path.is_dir() { fs::remove_dir_all(path)? } else { fs::remove_file(path)? }
+            }
+            Ok(Harmed { place: data.display().to_string(), log: None })
+        }
+    }
+}
+
+fn flip(file: &Path, at: u64, bit: u32) -> anyhow::Result<()> {
+    let open = File::options().read(true).write(true).open(file)?;
+    let mut byte = [0];
+    open.read_exact_at(&mut byte, at).with_context(|| format!("byte {at} of {}", file.display()))?;
+    Ok(open.write_all_at(&[byte[0] ^ (1 << bit)], at)?)
+}
+
+/// A file of the log, and where those of its records lie that were promised.
+struct Log {
+    number: u64,
+    path: PathBuf,
+    records: Vec<Range<usize>>,
+}
+
+/// The files of a log that hold promised records. Each record is promised once the next one is written.
+fn logs(folder: &Path) -> anyhow::Result<Vec<Log>> {
+    let mut logs = Vec::new();
+    for path in files(folder, "log")? {
+        let number = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
+        let number = number.with_context(|| format!("{} bears no number", path.display()))?;
+        let records = records(&fs::read(&path)?, number);
+        logs.push(Log { number, path, records });
+    }
+    logs.sort_by_key(|log| log.number);
+    if let Some(newest) = logs.iter_mut().rfind(|log| !log.records.is_empty()) {
+        newest.records.pop();
+    }
+    logs.retain(|log| !log.records.is_empty());
+    Ok(logs)
+}
+
+/// Where the records of a log's file lie, up to the first piece that is not its own.
+fn records(file: &[u8], number: u64) -> Vec<Range<usize>> {
+    let (mut found, mut begun, mut at) = (Vec::new(), None, 0_usize);
+    loop {
+        if BLOCK - at % BLOCK < HEADER {
+            // Too short for a header: the next piece is in the next block.
+            at = at.next_multiple_of(BLOCK);
+        }
+        let Some(header) = file.get(at..at + HEADER) else { return found };
+        let own = u32::from_le_bytes([header[7], header[8], header[9], header[10]]);
+        let end = at + HEADER + usize::from(u16::from_le_bytes([header[4], header[5]]));
+        if u64::from(own) != number || end > file.len().min((at + 1).next_multiple_of(BLOCK)) {
+            return found;
+        }
+        match header[6] {
+            WHOLE => found.push(at..end),
+            FIRST => begun = Some(at),
+            LAST => found.extend(begun.take().map(|begin| begin..end)),
+            // Amid a record, or about the file.
+            _ => {}
+        }
+        at = end;
+    }
+}
+
+/// A byte of a promised record: of the first or the last as often as of any other, because mistakes are made at ends.
+fn draw<'a>(logs: &'a [Log], rng: &mut StdRng) -> Option<(&'a Log, u64)> {
+    let log = logs.choose(rng)?;
+    let record = match rng.random_range(0..4) {
+        0 => log.records.first(),
+        1 => log.records.last(),
+        _ => log.records.choose(rng),
+    };
+    let at = rng.random_range(record?.clone());
+    Some((log, at as u64))
+}
+
+/// Whether the database passed over a file of the log at its last start, because all of it is in tables.
+fn was_skipped(data: &Path, log: u64) -> bool {
+    let told = fs::read_to_string(data.join("raft/LOG")).unwrap_or_default();
+    told.contains(&format!("Skipping log #{log} since"))
+}
+
+/// The files of a folder that end so and hold something.
+fn files(folder: &Path, ending: &str) -> anyhow::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+    let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    found.retain(|path| path.extension().is_some_and(|end| end == ending));
+    found.retain(|path| path.metadata().is_ok_and(|facts| facts.len() > 0));
+    // The order in which a folder lists them is nobody's seed.
+    found.sort();
+    Ok(found)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn piece(number: u32, kind: u8, length: usize) -> Vec<u8> {
+        let mut piece = vec![0xaa; 4];
+        piece.extend(u16::try_from(length).unwrap().to_le_bytes());
+        piece.push(kind);
+        piece.extend(number.to_le_bytes());
+        piece.resize(HEADER + length, 0x05);
+        piece
+    }
+
+    #[test]
+    fn records_are_found_over_blocks_up_to_what_another_file_has_left() {
+        let mut file = piece(7, WHOLE, 100);
+        // Five bytes are left of the block.
+        file.extend(piece(7, WHOLE, BLOCK - 5 - HEADER - file.len()));
+        file.resize(BLOCK, 0);
+        file.extend(piece(7, FIRST, BLOCK - HEADER));
+        file.extend(piece(7, 7, BLOCK - HEADER));
+        file.extend(piece(7, LAST, 50));
+        let whole = file.len();
+        let expected = vec![0..111, 111..BLOCK - 5, BLOCK..whole];
+        assert_eq!(records(&file, 7), expected);
+        for tail in [piece(6, WHOLE, 20), piece(7, WHOLE, 20)[..15].to_vec(), vec![0; 500], piece(7, FIRST, 20)] {
+            let file = [file.clone(), tail].concat();
+            assert_eq!(records(&file, 7), expected);
+        }
+        assert!(records(&file, 8).is_empty() && records(&[], 7).is_empty());
+    }
+
+    #[test]
+    fn the_last_record_of_all_is_never_damaged_and_every_other_may_be() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, bytes: Vec<u8>| fs::write(folder.path().join(name), bytes).unwrap();
+        let three = |number| [piece(number, WHOLE, 9), piece(number, WHOLE, 9), piece(number, WHOLE, 9)].concat();
+        write("000010.log", three(10));
+        write("000009.log", three(9));
+        // Made, and not written yet.
+        write("000011.log", Vec::new());
+        write("000012.log", three(9));
+        let logs = logs(folder.path()).unwrap();
+        let found: Vec<_> = logs.iter().map(|log| (log.number, log.records.len())).collect();
+        assert_eq!(found, [(9, 3), (10, 2)]);
+        let drawn: BTreeSet<(u64, u64)> = (0..5_000)
+            .map(|seed| draw(&logs, &mut StdRng::seed_from_u64(seed)).unwrap())
+            .map(|(log, at)| (log.number, at))
+            .collect();
+        assert_eq!(drawn.len(), 3 * 20 + 2 * 20);
+        assert!(draw(&[], &mut StdRng::seed_from_u64(1)).is_none());
+    }
+
+    #[test]
+    fn a_seed_damages_one_bit_of_each_table_at_the_same_place_again() {
+        let damaged = |seed| {
+            let folder = tempfile::tempdir().unwrap();
+            let data = folder.path().join("data");
+            fs::create_dir(&data).unwrap();
+            for (name, length) in [("1.sst", 1), ("2.sst", 5_000), ("3.sst", 0), ("OPTIONS", 9)] {
+                fs::write(data.join(name), vec![0_u8; length]).unwrap();
+            }
+            harm(folder.path(), Damage::FlippedTables, &mut StdRng::seed_from_u64(seed)).unwrap();
+            ["1.sst", "2.sst", "3.sst", "OPTIONS"].map(|name| fs::read(data.join(name)).unwrap())
+        };
+        let flipped = damaged(1);
+        let bits = |bytes: &Vec<u8>| bytes.iter().map(|byte| byte.count_ones()).sum::<u32>();
+        assert_eq!(flipped.each_ref().map(bits), [1, 1, 0, 0]);
+        assert_eq!(flipped, damaged(1));
+        assert!((2..20).any(|seed| damaged(seed) != flipped));
+    }
+
+    #[test]
+    fn a_log_that_the_database_says_it_passed_over_was_not_looked_at() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!was_skipped(folder.path(), 12));
+        fs::create_dir(folder.path().join("raft")).unwrap();
+        let told = "Skipping log #12 since it is older than min log to keep #15\nRecovering log #15 mode 2\n";
+        fs::write(folder.path().join("raft/LOG"), told).unwrap();
+        assert!(was_skipped(folder.path(), 12) && !was_skipped(folder.path(), 15) && !was_skipped(folder.path(), 1));
+    }
+}
