@@ -214,6 +214,12 @@ impl Connection {
         self.stop.cancel();
     }
 
+    /// Ends the connection because a login may still be on its way that nobody wants any more.
+    pub fn give_up(&self) {
+        tracing::warn!("the network does not confirm the end of a login: its connection is given up");
+        self.close();
+    }
+
     fn fail(&self, why: &str) {
         self.outgoing.close();
         self.transfers.close();

@@ -471,8 +471,7 @@ impl Session for SessionHandle {
         }
         if tokio::time::timeout(CLOSE_WITHIN, &mut ended).await.is_err() {
             if self.session.connection.recalls(&self.session) {
-                tracing::warn!("the network does not confirm the end of a login: its connection is given up");
-                self.session.connection.close();
+                self.session.connection.give_up();
                 // It ends with the connection's socket, and what that held is gone by then.
                 let _ = tokio::time::timeout(CLOSE_WITHIN, ended).await;
             }

@@ -29,8 +29,7 @@ fn look(connection: &Weak<Connection>) {
             session.cut(EndReason::Fenced);
         }
         if connection.has_lost_logins() {
-            tracing::warn!("the network does not confirm the end of a login: its connection is given up");
-            connection.close();
+            connection.give_up();
         }
         drop(connection);
         thread::sleep(LOOK_EVERY);
