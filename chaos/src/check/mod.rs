@@ -21,7 +21,9 @@ mod tenancy;
 
 pub use verdict::{Finding, Invariant, Verdict, Violation};
 
-use crate::history::Collected;
+use std::collections::HashMap;
+
+use crate::history::{Call, Collected, Op};
 
 /// Judges a run by all invariants.
 pub fn judge(collected: &Collected) -> Verdict {
@@ -52,6 +54,15 @@ pub fn judge_one(invariant: Invariant, collected: &Collected) -> Finding {
 /// The number of a phone's address.
 fn number_of(address: &str) -> &str {
     address.split(['@', ':']).next().unwrap_or(address)
+}
+
+/// The sends by their texts, each of which is like no other.
+fn sends_by_text(run: &Collected) -> HashMap<&str, &Call> {
+    let sends = run.calls().filter_map(|call| match &call.op {
+        Op::Send { text, .. } => Some((text.as_str(), call)),
+        _ => None,
+    });
+    sends.collect()
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::number_of;
 use super::repeats::BLUR;
+use super::sends_by_text;
 use super::verdict::{Finding, figure};
 use crate::history::{Answer, At, Call, Collected, Fault, FaultKind, Op};
 
@@ -209,13 +210,7 @@ fn network(run: &Collected, ends: &Ends<'_>, finding: &mut Finding) {
 
 /// The sends by message id: what an answer named, and what arrived with a text that one of them bore.
 fn sends(run: &Collected) -> HashMap<&str, &Call> {
-    let texts: HashMap<&str, &Call> = run
-        .calls()
-        .filter_map(|call| match &call.op {
-            Op::Send { text, .. } => Some((text.as_str(), call)),
-            _ => None,
-        })
-        .collect();
+    let texts = sends_by_text(run);
     let arrived = run.evidence.inboxes.values().flatten();
     let arrived = arrived.filter_map(|row| Some((row.id.as_str(), *texts.get(row.text.as_str())?)));
     arrived.chain(run.calls().filter_map(|call| Some((call.taken()?, call)))).collect()

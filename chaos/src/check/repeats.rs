@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use super::number_of;
+use super::sends_by_text;
 use super::verdict::{Finding, figure};
 use crate::history::record::Channel;
 use crate::history::{At, Call, Collected, FaultKind, InboxRow, LedgerRow, Op, Outcome};
@@ -29,13 +30,7 @@ struct Life {
 }
 
 pub fn judge(run: &Collected, finding: &mut Finding) {
-    let sends: HashMap<&str, &Call> = run
-        .calls()
-        .filter_map(|call| match &call.op {
-            Op::Send { text, .. } => Some((text.as_str(), call)),
-            _ => None,
-        })
-        .collect();
+    let sends = sends_by_text(run);
     let numbers: HashSet<&str> = run.evidence.stage.channels.iter().map(|channel| channel.number.as_str()).collect();
     one_row_each(run, finding);
     let lives = one_id_each(run, &sends, &numbers, finding);
