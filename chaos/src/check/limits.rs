@@ -83,8 +83,9 @@ struct Home<'a>(Vec<&'a Lead>);
 
 impl<'a> Home<'a> {
     fn of(run: &'a Collected, group: u16) -> Self {
+        // Where nobody leads, a term is that of an election or, while nodes start, none at all.
         let leads = run.records.iter().filter_map(|record| match record {
-            Record::Lead(lead) if lead.group == group => Some(lead),
+            Record::Lead(lead) if lead.group == group && lead.leader.is_some() => Some(lead),
             _ => None,
         });
         Self(leads.collect())
@@ -97,9 +98,11 @@ impl<'a> Home<'a> {
         // A former home answers what it has until it hears of the new term.
         let told = self.0.iter().take_while(|lead| lead.at <= from && from.since(lead.at) >= HEARS_WITHIN);
         let before = told.map(|lead| lead.term).max();
-        let after = self.0.iter().filter(|lead| lead.asked >= to).take(LOOKS).map(|lead| lead.term).max();
+        // What was over before tells nothing of the end.
+        let news = self.0.iter().filter(|lead| lead.asked >= to && Some(lead.term) >= before);
+        let after = news.take(LOOKS).map(|lead| lead.term).max();
         match (before, after) {
-            (Some(before), Some(after)) => after.saturating_sub(before),
+            (Some(before), Some(after)) => after - before,
             // Where nobody looked, each fault may have moved it; and without any, leads go where they should be once all nodes are
             // there, at the beginning of a run.
             _ => {

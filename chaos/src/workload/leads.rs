@@ -23,7 +23,9 @@ pub fn begin(shared: &Arc<Shared>, cast: &Arc<Cast>, clients: &mut JoinSet<()>) 
 async fn watch(mut client: Client, cast: Arc<Cast>) {
     let homes: Vec<u16> = cast.stage.limited.iter().map(|limited| limited.home).collect();
     let mut known: HashMap<u16, u64> = HashMap::new();
-    while !client.is_stopped() {
+    loop {
+        // Once more at the end, when the cluster has healed: that says how often leads have moved in all.
+        let is_last = client.is_stopped();
         let (node, map) = (client.any_node(), client.shared.map());
         let operator = map.operator(&node, &client.shared.http);
         let request = operator.request(Method::GET, "/v1/admin/shards").timeout(DEADLINE);
@@ -44,6 +46,9 @@ async fn watch(mut client: Client, cast: Arc<Cast>) {
                     Lead { asked, at: client.shared.recorder.now(), group, leader: row["leader"].as_u64(), term };
                 client.shared.recorder.write(&Record::Lead(lead));
             }
+        }
+        if is_last {
+            return;
         }
         client.pause(BETWEEN).await;
     }

@@ -53,6 +53,26 @@ fn a_node_that_the_harness_saw_lead_all_the_time_gives_nothing_more() {
 }
 
 #[test]
+fn looks_that_know_no_leader_tell_nothing_of_the_bucket() {
+    let judged = |look: &dyn Fn(&mut Play)| {
+        let mut play = Play::empty();
+        play.lead(7);
+        play.wait(Duration::from_secs(1));
+        play.draws(12);
+        play.fault(FaultKind::Crash);
+        play.draws(12);
+        look(&mut play);
+        judge_one(I7, &play.run)
+    };
+    // All nodes start, and none knows the group yet; or one of them stands for an election that another one wins.
+    assert!(judged(&|play| play.leaderless(0)).holds());
+    assert!(judged(&|play| play.leaderless(9)).holds());
+    // Only a node that is cut off was asked, which takes itself for the leader that it was before.
+    assert!(judged(&|play| play.lead(6)).holds());
+    assert!(!judged(&|play| play.lead(7)).holds());
+}
+
+#[test]
 fn an_empty_bucket_gives_one_burst_in_a_fail_over_and_not_two() {
     let after_a_refusal = |admitted: usize| {
         let mut play = Play::empty();

@@ -309,8 +309,17 @@ impl Play {
     }
 
     pub fn lead(&mut self, term: u64) {
+        self.look(Some(1), term);
+    }
+
+    /// A look at the group while nobody leads it.
+    pub fn leaderless(&mut self, term: u64) {
+        self.look(None, term);
+    }
+
+    fn look(&mut self, leader: Option<u64>, term: u64) {
         let (asked, at) = (self.step(), self.step());
-        self.run.records.push(Record::Lead(Lead { asked, at, group: HOME, leader: Some(1), term }));
+        self.run.records.push(Record::Lead(Lead { asked, at, group: HOME, leader, term }));
     }
 
     pub fn list(&mut self, tenant: &str, ids: &[&str]) {
