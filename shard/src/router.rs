@@ -340,14 +340,25 @@ impl Router {
         })
     }
 
-    /// Whether another replica has nearly all of a shard's log and all of its media, and so can stand in for one that
-    /// goes.
+    /// Whether a replica has nearly all of a shard's log and all of its media, and so can stand in for one that goes. What it
+    /// lacks of media it fetches.
     pub async fn is_whole(&self, node: NodeId, shard: ShardId, applied: u64) -> bool {
         let deadline = Instant::now() + WHOLE_PATIENCE;
-        match self.ask_node(node, Request::Whole(shard), deadline).await {
-            Ok(Response::Applied(Some(theirs))) => theirs + CAUGHT_UP >= applied,
-            _ => false,
-        }
+        let whole = if node == self.node {
+            tokio::time::timeout_at(deadline.into(), self.own_whole(shard)).await.unwrap_or_default()
+        } else {
+            match self.ask_node(node, Request::Whole(shard), deadline).await {
+                Ok(Response::Applied(whole)) => whole,
+                _ => None,
+            }
+        };
+        whole.is_some_and(|theirs| theirs + CAUGHT_UP >= applied)
+    }
+
+    /// How far this node's replica is, once it has all media of the shard.
+    async fn own_whole(&self, shard: ShardId) -> Option<u64> {
+        let applied = self.host.group(shard)?.applied();
+        self.blobs.fetch_lacking_of(shard).await.then_some(applied)
     }
 
     /// Asks one node for its facts.
@@ -495,11 +506,7 @@ impl Handler for Router {
             // A node that is about to stop takes no lead.
             Ok(Request::Applied(_)) if self.is_draining() => Response::Applied(None),
             Ok(Request::Applied(shard)) => Response::Applied(self.host.group(shard).map(|group| group.applied())),
-            Ok(Request::Whole(shard)) => {
-                let applied = self.host.group(shard).map(|group| group.applied());
-                let fetched = applied.is_some() && self.blobs.fetch_lacking_of(shard).await;
-                Response::Applied(applied.filter(|_| fetched))
-            }
+            Ok(Request::Whole(shard)) => Response::Applied(self.own_whole(shard).await),
             // A newer release's call: another node may understand it.
             Ok(Request::Call(_)) | Err(_) => Response::Answer(Answer::NotOwner),
         };

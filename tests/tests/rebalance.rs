@@ -2,9 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use reqwest::Method;
 use serde_json::{Value, json};
 use tests::grown::{Grown, MOVES};
+use tests::http::answer;
 use tests::load::Load;
+use tests::media::{bare, fetch, noise, path};
 use tests::tenant::{Paired, Tenant, number};
 use tests::wait::{check, eventually, seconds};
 
@@ -113,4 +116,52 @@ async fn a_layout_goes_on_after_kills_and_what_has_not_begun_can_be_cancelled() 
     let report = load.end().await;
     assert_eq!(report.failures, Vec::<String>::new());
     report.prove(&tenant.simulator()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_nodes_that_leave_at_the_same_time_leave_no_media_behind() {
+    let (mut grown, tenant, _, _) = three(0).await;
+    grown.join(1, 4).await;
+    grown.command(1, &["layout", "apply"]).await.succeeded();
+    grown.settled(1, 3, &[]).await;
+
+    // What is stored while node 2 stands still lies on the other two replicas of each of its shards.
+    grown.cluster.pause(2);
+    let mut stored = Vec::new();
+    for number in 0..24 {
+        let channel = eventually("a channel is made", seconds(30), async || {
+            let body = json!({ "name": format!("Channel {number}") });
+            let made = answer(tenant.api(1).request(Method::POST, "/v1/channels").json(&body)).await;
+            check(made.status == 201, made.text())?;
+            Ok(made.json()["id"].as_str().unwrap().to_owned())
+        })
+        .await;
+        let bytes = noise(3_000, number);
+        let made = eventually("an upload is taken", seconds(30), async || {
+            let made = answer(bare(&tenant.api(1), &channel, "application/octet-stream", bytes.clone())).await;
+            check(made.status == 201, made.text())?;
+            Ok(made.json())
+        })
+        .await;
+        stored.push((path(&made), bytes));
+    }
+    grown.cluster.resume(2);
+    grown.cluster.wait_ready(2, &grown.client).await;
+
+    let (three, four) = (grown.operator(1), grown.operator(2));
+    let (three, four) = tokio::join!(three.delete("/v1/admin/nodes/3"), four.delete("/v1/admin/nodes/4"));
+    three.expect(202);
+    four.expect(202);
+    grown.settled(1, 2, &[3, 4]).await;
+    eventually("both are gone", MOVES, async || {
+        let (three, four) = (grown.node_row(1, 3).await, grown.node_row(1, 4).await);
+        check(three.is_none() && four.is_none(), format!("{three:?} {four:?}"))
+    })
+    .await;
+    for node in [1, 2] {
+        for (path, bytes) in &stored {
+            let read = fetch(&tenant.api(node), path, &[]).await;
+            assert_eq!((read.status, read.body == *bytes), (200, true), "{path} through node {node}");
+        }
+    }
 }

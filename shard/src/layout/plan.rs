@@ -15,8 +15,8 @@ use super::deal::{self, deal};
 use super::load::Loads;
 use super::{REPLICAS, Ring};
 
-/// Moves to where the ring of these nodes wants the shards. A shard that has to leave several of its nodes does so one
-/// by one, so that whatever it is made of is on a quorum of its old replicas throughout.
+/// Moves to where the ring of these nodes wants the shards. A shard that goes from several of its nodes does so one by one,
+/// so that whatever it is made of is on a quorum of its old replicas throughout; from those that leave at once, however.
 pub fn balance(present: &[&PlacementRecord], nodes: &[NodeRecord], loads: &Loads) -> Vec<MoveRecord> {
     let ring = Ring::of(nodes);
     moves(present, nodes, loads, |place| {
@@ -108,21 +108,26 @@ fn moves(
         if same_nodes(&place.replicas, to) && place.leader == leader {
             continue;
         }
-        moves.extend(steps(place, to, leader));
+        moves.extend(steps(place, to, leader, nodes));
     }
     moves
 }
 
-/// From the present replicas to others, at most one of the present ones going at each step.
-fn steps(place: &PlacementRecord, to: &[NodeId], leader: NodeId) -> Vec<MoveRecord> {
-    let leaving: Vec<NodeId> = place.replicas.iter().copied().filter(|node| !to.contains(node)).collect();
+/// From the present replicas to others, at most one of the present ones going at each step, but for those on nodes that hold
+/// none any more: these go with the first, since the directory begins no move that would leave a replica on one of them.
+fn steps(place: &PlacementRecord, to: &[NodeId], leader: NodeId, nodes: &[NodeRecord]) -> Vec<MoveRecord> {
+    let going = || place.replicas.iter().copied().filter(|node| !to.contains(node));
+    let holds = |id: &NodeId| nodes.iter().any(|node| node.id == *id);
+    let leaving: Vec<NodeId> = going().filter(|node| !holds(node)).collect();
+    let one_by_one = going().filter(holds).map(|node| vec![node]);
+    let parts: Vec<Vec<NodeId>> = [leaving].into_iter().filter(|part| !part.is_empty()).chain(one_by_one).collect();
     let mut coming = to.iter().copied().filter(|node| !place.replicas.contains(node));
     let mut at = place.clone();
     let mut steps = Vec::new();
-    for (index, gone) in leaving.iter().enumerate() {
-        let mut next: Vec<NodeId> = at.replicas.iter().copied().filter(|node| node != gone).collect();
-        let is_last = index + 1 == leaving.len();
-        next.extend(coming.by_ref().take(if is_last { usize::MAX } else { 1 }));
+    for (index, gone) in parts.iter().enumerate() {
+        let mut next: Vec<NodeId> = at.replicas.iter().copied().filter(|node| !gone.contains(node)).collect();
+        let is_last = index + 1 == parts.len();
+        next.extend(coming.by_ref().take(if is_last { usize::MAX } else { gone.len() }));
         if next.is_empty() {
             continue;
         }
@@ -209,6 +214,18 @@ mod tests {
     }
 
     #[test]
+    fn two_nodes_that_leave_at_the_same_time_both_get_rid_of_their_replicas() {
+        let placed = place(16, &nodes(1..=4));
+        let rest = nodes([1, 2]);
+        let moves = repair(&refs(&placed), &rest, &BTreeSet::new(), &Loads::default());
+        assert!(moves.iter().any(|each| each.from.contains(&3) && each.from.contains(&4)));
+        for each in &moves {
+            assert!(each.to.iter().all(|node| [1, 2].contains(node)), "the directory drops such a move: {each:?}");
+        }
+        assert!(after(&placed, &moves).iter().all(|place| same_nodes(&place.replicas, &[1, 2])));
+    }
+
+    #[test]
     fn a_node_that_is_away_gets_replicas_only_where_there_is_no_other() {
         let placed = place(16, &nodes(1..=5));
         let away = BTreeSet::from([3]);
@@ -243,6 +260,7 @@ mod tests {
             let moves = balance(&refs(&placed), &now, &loads);
             let moved = after(&placed, &moves);
             let ring = place(16, &now);
+            let stands = |id: &NodeId| now.iter().any(|node| node.id == *id);
             let mut least = 0;
             for ((old, new), wanted) in placed.iter().zip(&moved).zip(&ring) {
                 prop_assert!(same_nodes(&new.replicas, &wanted.replicas));
@@ -254,7 +272,8 @@ mod tests {
                 let distinct: BTreeSet<_> = each.to.iter().collect();
                 prop_assert_eq!(distinct.len(), each.to.len());
                 prop_assert!(!each.to.is_empty() && each.to.contains(&each.leader));
-                prop_assert!(each.from.iter().filter(|node| !each.to.contains(node)).count() <= 1);
+                prop_assert!(each.to.iter().all(&stands), "no move leaves a replica where none may be");
+                prop_assert!(each.from.iter().filter(|node| !each.to.contains(node) && stands(node)).count() <= 1);
             }
             prop_assert_eq!(balance(&refs(&moved), &now, &loads), []);
         }

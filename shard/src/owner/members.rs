@@ -70,6 +70,13 @@ pub fn next(place: &PlacementRecord, members: &Members, own: NodeId) -> Option<S
     (voters == wanted && !place.settled).then_some(Step::Say)
 }
 
+/// Who has to hold everything before these voters take the place of others. Bytes of media lie on a quorum of the present
+/// ones: where one goes, it is those that come; where more go at once, those that stay may be just the ones without.
+fn to_be_whole<'a>(voters: &'a BTreeSet<NodeId>, present: &BTreeSet<NodeId>) -> Vec<&'a NodeId> {
+    let one_by_one = present.difference(voters).count() <= 1;
+    voters.iter().filter(|node| !one_by_one || !present.contains(node)).collect()
+}
+
 async fn take(owner: &Arc<Owner>, place: &PlacementRecord, step: Step) -> Result<(), ChangeError> {
     let deadline = Instant::now() + CHANGE_PATIENCE;
     match step {
@@ -78,8 +85,7 @@ async fn take(owner: &Arc<Owner>, place: &PlacementRecord, step: Step) -> Result
             owner.group.add_learner(node, deadline).await
         }
         Step::Vote(voters) => {
-            let present = owner.group.members().voters;
-            for node in voters.difference(&present) {
+            for node in to_be_whole(&voters, &owner.group.members().voters) {
                 if !owner.node.router.is_whole(*node, owner.shard, owner.group.applied()).await {
                     return Ok(());
                 }
@@ -122,6 +128,14 @@ mod tests {
         assert_eq!(next(&wanted, &between, 1), vote(&[1, 2, 4]));
         assert_eq!(next(&wanted, &members(&[1, 2, 4], &[]), 1), Some(Step::Say));
         assert_eq!(next(&place(&[1, 2, 4], true), &members(&[1, 2, 4], &[]), 1), None);
+    }
+
+    #[test]
+    fn those_that_stay_are_to_be_whole_where_more_than_one_goes() {
+        let voters = BTreeSet::from([1, 2]);
+        assert_eq!(to_be_whole(&voters, &BTreeSet::from([1, 3])), [&2]);
+        assert_eq!(to_be_whole(&voters, &BTreeSet::from([2, 3, 4])), [&1, &2]);
+        assert!(to_be_whole(&voters, &BTreeSet::from([1, 2, 3])).is_empty());
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod local;
 mod peers;
 mod sweep;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -266,7 +267,18 @@ impl Blobs {
         }
     }
 
-    /// The nodes that hold a shard's bytes.
+    /// The other nodes that are to hold a shard's bytes.
+    fn others(&self, shard: ShardId) -> Vec<NodeId> {
+        self.replicas(shard).into_iter().filter(|node| *node != self.node).collect()
+    }
+
+    /// The other nodes that a shard is still moving away from: some of its voters, who may be the only ones with its bytes.
+    fn parting(&self, shard: ShardId, voters: &BTreeSet<NodeId>) -> Vec<NodeId> {
+        let placed = self.replicas(shard);
+        voters.iter().copied().filter(|node| *node != self.node && !placed.contains(node)).collect()
+    }
+
+    /// The nodes that are to hold a shard's bytes.
     fn replicas(&self, shard: ShardId) -> Vec<NodeId> {
         self.directory.read(|state| state.placement.get(&shard).map(|place| place.replicas.clone()).unwrap_or_default())
     }

@@ -141,7 +141,10 @@ impl Blobs {
         sha256: &Sha256Hex,
         range: Range<u64>,
     ) -> Result<ByteStream, BlobError> {
-        let others: Vec<NodeId> = self.replicas(shard).into_iter().filter(|node| *node != self.node).collect();
+        let mut others = self.others(shard);
+        if let Some(group) = self.host.group(shard) {
+            others.extend(self.parting(shard, &group.members().voters));
+        }
         // The first piece tells whether they can be had at all.
         let length = (range.end - range.start).min(MEDIA_PIECE as u64);
         let first = self.read_piece(&others, sha256, range.start, length).await?;

@@ -1,6 +1,7 @@
 //! What a node does by itself, now and then: it fetches bytes that its rows refer to and that it lacks, as after it was
 //! down while they were stored, and removes bytes that no row refers to.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -19,6 +20,11 @@ const CHUNK: usize = 256;
 
 /// Bytes in the bucket that are looked at in one sweep of a shard.
 const MOST_IN_BUCKET: usize = 10_000;
+
+/// Whether a quorum of so many voters may have stored what so many of them lack.
+fn may_be_stored(voters: usize, lacking: usize) -> bool {
+    voters - lacking > voters / 2
+}
 
 /// Bytes that a row here refers to.
 struct Wanted {
@@ -57,10 +63,11 @@ impl Blobs {
         }
     }
 
-    /// Fetches what a shard's replica here refers to and lacks. Says whether it has all now that any replica has.
+    /// Fetches what a shard's replica here refers to and lacks. Says whether it has all now that any replica has, be it one
+    /// that the shard is still moving away from.
     pub async fn fetch_lacking_of(&self, shard: ShardId) -> bool {
         let Some(group) = self.host.group(shard).filter(|_| self.bucket.is_none()) else { return true };
-        let others: Vec<NodeId> = self.replicas(shard).into_iter().filter(|node| *node != self.node).collect();
+        let others = self.others(shard);
         let mut after = None;
         let mut is_whole = true;
         loop {
@@ -71,7 +78,11 @@ impl Blobs {
             });
             let Ok((lacking, next)) = found.await else { return false };
             for wanted in lacking {
-                match self.pull(others.clone(), &wanted.sha256, wanted.size).await {
+                let pulled = match self.pull(others.clone(), &wanted.sha256, wanted.size).await {
+                    Err(BlobError::Missing) => self.pull_from_parting(shard, &group.members().voters, &wanted).await,
+                    pulled => pulled,
+                };
+                match pulled {
                     Ok(()) => metrics::counter!("gateway_media_repaired_total").increment(1),
                     Err(BlobError::NoSpace) => {
                         tracing::error!("no room is left for media of other replicas");
@@ -88,6 +99,32 @@ impl Blobs {
                 Some(next) => after = Some(next),
                 None => return is_whole,
             }
+        }
+    }
+
+    /// Fetches what no replica has that stays from those that go: where several go at once, a quorum may have been theirs.
+    ///
+    /// # Errors
+    /// [`BlobError::Missing`] once so many lack it that no quorum of the voters can have stored it.
+    async fn pull_from_parting(
+        &self,
+        shard: ShardId,
+        voters: &BTreeSet<NodeId>,
+        wanted: &Wanted,
+    ) -> Result<(), BlobError> {
+        let parting = self.parting(shard, voters);
+        let mut lacking = voters.len() - parting.len();
+        let mut unknown = None;
+        for node in parting {
+            match self.pull(vec![node], &wanted.sha256, wanted.size).await {
+                Err(BlobError::Missing) => lacking += 1,
+                Err(error @ BlobError::Unavailable(_)) => unknown = Some(error),
+                pulled => return pulled,
+            }
+        }
+        match unknown {
+            Some(error) if may_be_stored(voters.len(), lacking) => Err(error),
+            _ => Err(BlobError::Missing),
         }
     }
 
@@ -144,4 +181,16 @@ fn referred_to(view: &dyn View, after: Option<&Sha256Hex>) -> (Vec<Wanted>, Opti
     }
     let last = found.last().filter(|_| found.len() == CHUNK).and_then(|(key, _)| keys::parse_blob_ref(key));
     (wanted, last.map(|(sha256, ..)| sha256))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_too_many_lack_for_a_quorum_to_have_them_are_lost() {
+        assert!(may_be_stored(3, 1) && !may_be_stored(3, 2));
+        assert!(may_be_stored(2, 0) && !may_be_stored(2, 1));
+        assert!(may_be_stored(5, 2) && !may_be_stored(5, 3));
+    }
 }
