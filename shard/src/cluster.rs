@@ -19,7 +19,7 @@ use model::webhook::RetrySchedule;
 use network::driver::Network;
 use raft::directory::command::Command as DirectoryCommand;
 use raft::directory::records::AuditEntry;
-use raft::directory::{Directory, UpdateError};
+use raft::directory::{Directory, STREAMED_FOR, UpdateError};
 use raft::host::facts::DiskFacts;
 use raft::host::{Host, OpenError};
 use raft::transport::Peers;
@@ -50,7 +50,6 @@ use crate::retention::Retention;
 use crate::rewrap;
 use crate::router::{About, Readiness, Router, Vitals};
 use crate::secrets::Secrets;
-use crate::stream::gather::STREAMED_FOR;
 use crate::stream::{StreamAsk, StreamDone};
 use crate::webhook::attempt::Attempter;
 
@@ -547,12 +546,10 @@ impl Cluster {
     /// # Errors
     /// 503 while the directory has no leader; `not_found` when the customer is gone.
     pub async fn announce_stream(&self, customer: CustomerId, deadline: Instant) -> Result<(), UpdateError> {
-        let now = Timestamp::now();
-        let enough = now.plus(STREAMED_FOR / 2);
-        if self.directory.read(|state| state.streamed_until(customer).is_some_and(|until| until > enough)) {
+        if self.directory.streamed_within(customer, STREAMED_FOR / 2) {
             return Ok(());
         }
-        let until = now.plus(STREAMED_FOR);
+        let until = Timestamp::now().plus(STREAMED_FOR);
         let command = DirectoryCommand::Streamed { customer, until };
         self.directory.update(command, Vec::new(), deadline).await.map(drop)
     }

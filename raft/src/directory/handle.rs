@@ -20,6 +20,7 @@ use super::keys;
 use super::machine::{DirectoryMachine, Outcome, Shared};
 use super::records::AuditEntry;
 use super::state::{Change, DirectoryState};
+use super::streamed::STREAMED_FOR;
 use crate::group::{Group, ProposeError};
 use crate::host::{Host, OpenError};
 use crate::machine::{GroupId, View};
@@ -135,6 +136,21 @@ impl Directory {
         self.shared.changes.subscribe()
     }
 
+    /// Whether the events of a customer are kept for its streams.
+    pub fn is_streamed(&self, customer: CustomerId) -> bool {
+        self.streamed_within(customer, STREAMED_FOR)
+    }
+
+    /// Whether a stream of the customer was announced within a time.
+    pub fn streamed_within(&self, customer: CustomerId, age: Duration) -> bool {
+        self.shared.streamed.read().within(customer, age, Instant::now())
+    }
+
+    /// The customers whose events are kept for their streams.
+    pub fn streamed(&self) -> Vec<CustomerId> {
+        self.shared.streamed.read().living(Instant::now()).collect()
+    }
+
     /// What the cluster's nodes may store and propose; the first format until the cluster is there.
     pub fn format(&self) -> Format {
         self.read(|state| state.cluster.as_ref().map_or(Format::FIRST, |cluster| cluster.format))
@@ -181,7 +197,8 @@ impl Directory {
         }
     }
 
-    /// Commits a command and returns when every node has applied it, or is too old to act on what was before.
+    /// Commits a command and returns when every node has applied it, or what refuses it, or is too old to act on what was
+    /// before.
     ///
     /// # Errors
     /// [`UpdateError::Rejected`] and [`UpdateError::Format`] with nothing changed; [`UpdateError::Unavailable`] when no
@@ -209,11 +226,10 @@ impl Directory {
                 None => Answer::NotLeader,
             };
             if let Answer::Outcome(outcome) = answer {
-                let reply = outcome.result?;
                 // What this node answers, it shows itself from now on. Beyond the deadline the leader has answered
                 // for the others already, and this node's copy refuses by its age.
                 let _ = self.group.wait_applied(outcome.index, deadline).await;
-                return Ok(reply);
+                return Ok(outcome.result?);
             }
             self.pause_before_retry(deadline).await?;
         }
@@ -291,9 +307,8 @@ impl Directory {
             Err(ProposeError::NotLeader { .. }) => return Answer::NotLeader,
             Err(_) => return Answer::Unknown,
         };
-        if outcome.result.is_ok() {
-            self.wait_for_others(outcome.index).await;
-        }
+        // A refusal says something, too: who is told that a key is revoked already may rely on that everywhere.
+        self.wait_for_others(outcome.index).await;
         Answer::Outcome(Box::new(outcome))
     }
 

@@ -1,6 +1,7 @@
 //! The directory as a replicated machine: reads proposals from the log, drops repeats, and publishes what changed.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use model::format::Foreign;
@@ -12,6 +13,7 @@ use uuid::Uuid;
 use super::command::{Proposal, Rejection, Reply};
 use super::keys;
 use super::state::{Change, DirectoryState};
+use super::streamed::Heard;
 use crate::machine::{Machine, Position, State, View};
 use crate::record::{decode, encode};
 
@@ -28,12 +30,13 @@ const CHANGES_KEPT: usize = 4096;
 pub(super) struct Shared {
     pub state: RwLock<DirectoryState>,
     pub changes: broadcast::Sender<Change>,
+    pub streamed: RwLock<Heard>,
 }
 
 impl Shared {
     pub fn new() -> Arc<Self> {
         let (changes, _) = broadcast::channel(CHANGES_KEPT);
-        Arc::new(Self { state: RwLock::new(DirectoryState::default()), changes })
+        Arc::new(Self { state: RwLock::default(), changes, streamed: RwLock::default() })
     }
 }
 
@@ -61,6 +64,9 @@ impl DirectoryMachine {
         }
         let (result, changes) = self.shared.state.write().apply(proposal, store);
         for change in changes {
+            if let Change::Streamed(customer) = change {
+                self.shared.streamed.write().note([customer], Instant::now());
+            }
             // No watcher is no error.
             let _ = self.shared.changes.send(change);
         }
@@ -85,7 +91,9 @@ fn clear_old_replies(index: u64, store: &mut dyn State) {
 
 impl Machine for DirectoryMachine {
     fn restore(&mut self, view: &dyn View) {
-        *self.shared.state.write() = DirectoryState::load(view);
+        let state = DirectoryState::load(view);
+        self.shared.streamed.write().note(state.streamed_customers(), Instant::now());
+        *self.shared.state.write() = state;
         let _ = self.shared.changes.send(Change::Everything);
     }
 

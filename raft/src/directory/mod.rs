@@ -23,6 +23,7 @@ pub mod secrets;
 #[cfg(feature = "simulation")]
 pub mod simulated;
 pub mod state;
+mod streamed;
 pub mod support;
 #[cfg(test)]
 mod tests;
@@ -31,3 +32,4 @@ mod voters;
 
 pub use handle::{AuditQuery, DIRECTORY_GROUP, Directory, UpdateError};
 pub use state::Change;
+pub use streamed::STREAMED_FOR;

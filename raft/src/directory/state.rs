@@ -169,9 +169,9 @@ impl DirectoryState {
         self.streamed.get(&customer).copied()
     }
 
-    /// The customers whose events are kept at a time.
-    pub fn streamed_at(&self, now: Timestamp) -> impl Iterator<Item = CustomerId> {
-        self.streamed.iter().filter(move |(_, until)| **until > now).map(|(customer, _)| *customer)
+    /// The customers whose events were kept when the last announcement came.
+    pub fn streamed_customers(&self) -> impl Iterator<Item = CustomerId> {
+        self.streamed.keys().copied()
     }
 
     pub fn shard_of(&self, slot: Slot) -> Option<ShardId> {

@@ -1,5 +1,6 @@
 //! Turns what happened into events with one delivery for each endpoint that wants to hear of it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::Bytes;
@@ -9,6 +10,7 @@ use model::id::{ChannelId, CustomerId, DeliveryId, MessageId, Slot};
 use model::payload::Payload;
 use model::time::Timestamp;
 use raft::directory::Directory;
+use raft::directory::records::EndpointRecord;
 
 use crate::command::{NewDelivery, NewEvent};
 use crate::stream::Streamed;
@@ -68,7 +70,7 @@ pub struct Source<'a> {
 
 fn make(directory: &Directory, customer: CustomerId, event: Event, about: About, now: Timestamp) -> NewEvent {
     let deliveries = deliveries(directory, customer, event.channel, event.name(), &event.payload, now);
-    let streamed = streamed(directory, customer, &event.payload, now);
+    let streamed = streamed(directory, customer, &event.payload);
     let wanted = !deliveries.is_empty() || streamed.is_some();
     NewEvent {
         id: event.id.clone(),
@@ -87,25 +89,20 @@ fn make(directory: &Directory, customer: CustomerId, event: Event, about: About,
 }
 
 /// Where the event goes when somebody watches the customer's stream.
-fn streamed(directory: &Directory, customer: CustomerId, payload: &Payload, now: Timestamp) -> Option<Streamed> {
-    let home = directory.read(|state| {
-        let watched = state.streamed_until(customer).is_some_and(|until| until > now);
-        watched.then(|| state.shard_of(Slot::of_customer(customer))).flatten()
-    })?;
+fn streamed(directory: &Directory, customer: CustomerId, payload: &Payload) -> Option<Streamed> {
+    if !directory.is_streamed(customer) {
+        return None;
+    }
+    let home = directory.read(|state| state.shard_of(Slot::of_customer(customer)))?;
     Some(Streamed { home, chat: payload.chat_type() })
 }
 
 /// Whether any endpoint wants an event that is costly to make. Filters by chat do not count.
 pub fn is_wanted(directory: &Directory, customer: CustomerId, channel: ChannelId, name: EventName) -> bool {
-    directory.read(|state| {
-        let watched = state.streamed_until(customer).is_some_and(|until| until > Timestamp::now());
-        watched
-            || state.endpoints_of(customer).iter().any(|endpoint| {
-                endpoint.enabled
-                    && endpoint.channel_id.is_none_or(|only| only == channel)
-                    && endpoint.events.includes(name)
-            })
-    })
+    let wants = |endpoint: &Arc<EndpointRecord>| {
+        endpoint.enabled && endpoint.channel_id.is_none_or(|only| only == channel) && endpoint.events.includes(name)
+    };
+    directory.is_streamed(customer) || directory.read(|state| state.endpoints_of(customer).iter().any(wants))
 }
 
 fn deliveries(

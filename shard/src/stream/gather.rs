@@ -17,10 +17,6 @@ use crate::command::{Command, Reply};
 use crate::owner::Owner;
 use crate::owner::committer::Lost;
 
-/// For how long an announcement keeps a customer streamed. Streams renew it long before, so that an event's owner and
-/// a client that resumes within the ring's age both find it standing.
-pub const STREAMED_FOR: Duration = Duration::from_secs(30 * 60);
-
 /// How long a shard may wait for an event before it answers that there is none.
 const PULL_WAIT: Duration = Duration::from_secs(20);
 
@@ -69,9 +65,10 @@ async fn shards(owner: &Owner) -> Vec<ShardId> {
 }
 
 fn any_streamed(owner: &Owner) -> bool {
+    let streamed = owner.node.directory.streamed();
     owner.node.directory.read(|state| {
-        let home = |customer: CustomerId| state.shard_of(Slot::of_customer(customer)) == Some(owner.shard);
-        state.streamed_at(Timestamp::now()).any(home)
+        let home = |customer: &CustomerId| state.shard_of(Slot::of_customer(*customer)) == Some(owner.shard);
+        streamed.iter().any(home)
     })
 }
 

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use model::event::EventId;
 use model::id::{CustomerId, ShardId};
 use model::time::Timestamp;
-use raft::machine::{State, View};
+use raft::machine::{Pairs, State, View};
 use serde::{Deserialize, Serialize};
 
 use super::{Filter, Gap, Pulled, Start, StreamEvent, StreamedEvent, Ticket};
@@ -166,6 +166,13 @@ pub fn use_ticket(state: &mut dyn State, customer: CustomerId, digest: &[u8], no
     let Some(row) = state.get(&key) else { return Reply::Unchanged };
     state.delete(&key);
     if decode::<Ticket>(&row).expires_at > now { Reply::Done } else { Reply::Unchanged }
+}
+
+/// The places of the first and the last event in the relay for a home; `None` when it is empty.
+pub fn relay_extent(view: &dyn View, home: ShardId) -> Option<(u64, u64)> {
+    let (from, to) = keys::relays_after(home, 0);
+    let place = |rows: Pairs| rows.first().and_then(|(key, _)| keys::place_of_relay(key));
+    Some((place(view.scan(&from, &to, 1))?, place(view.scan_back(&from, &to, 1))?))
 }
 
 /// A part of the relay for a home, with the places of its events.
