@@ -30,6 +30,9 @@ const CACHE_SHARD_BITS: i32 = 4;
 /// The size of a piece of an index or a filter.
 const METADATA_BLOCK: usize = 16 << 10;
 
+/// The part of a table in memory that its filter takes: some 50 bits a row.
+const MEMORY_FILTER: f64 = 0.02;
+
 const STATE: &str = "state";
 const META: &str = "meta";
 
@@ -128,6 +131,9 @@ impl StateDisk {
         let mut options = Options::default();
         options.set_block_based_table_factory(&blocks);
         options.set_write_buffer_size(32 << 20);
+        // Most keys that are asked for are new, or lie in files: neither is to be looked for in every table in memory.
+        options.set_memtable_whole_key_filtering(true);
+        options.set_memtable_prefix_bloom_ratio(MEMORY_FILTER);
         // Rows that are deleted by age leave their remains in the way of every scan until they are compacted: do that
         // as soon as half of a stretch of a file is remains.
         options.add_compact_on_deletion_collector_factory(DELETION_WINDOW, DELETION_WINDOW / 2, 0.5);

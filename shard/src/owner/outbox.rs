@@ -63,7 +63,8 @@ impl Entry {
 
 #[derive(Default)]
 pub struct Outbox {
-    entries: BTreeMap<u64, Entry>,
+    // Boxed: a map that was used once keeps a leaf with room for eleven.
+    entries: BTreeMap<u64, Box<Entry>>,
     places: HashMap<MessageId, u64>,
     next: u64,
 }
@@ -86,7 +87,8 @@ impl Outbox {
     pub fn push(&mut self, message: Outbound, row: MessageRow, may_be_out: bool) {
         self.places.insert(message.id.clone(), self.next);
         let bytes = BytesAtNetwork::default();
-        self.entries.insert(self.next, Entry { message, row, written: None, may_be_out, waiting: None, bytes });
+        let entry = Entry { message, row, written: None, may_be_out, waiting: None, bytes };
+        self.entries.insert(self.next, Box::new(entry));
         self.next += 1;
     }
 
@@ -99,7 +101,7 @@ impl Outbox {
     }
 
     pub fn take(&mut self, id: &MessageId) -> Option<Entry> {
-        self.entries.remove(&self.places.remove(id)?)
+        self.entries.remove(&self.places.remove(id)?).map(|entry| *entry)
     }
 
     /// Those that the network may have got, and those that it has not, each in order.
@@ -112,7 +114,7 @@ impl Outbox {
     }
 
     pub fn get(&self, id: &MessageId) -> Option<&Entry> {
-        self.entries.get(self.places.get(id)?)
+        self.entries.get(self.places.get(id)?).map(|entry| &**entry)
     }
 
     /// Messages that should be written now, in order: never written in this session, or without answer for too long.
@@ -134,12 +136,12 @@ impl Outbox {
 
     fn writable(&self) -> impl Iterator<Item = &Entry> {
         let now = Timestamp::now();
-        self.entries.values().take_while(move |entry| !entry.lacks_bytes(now))
+        self.entries.values().map(|entry| &**entry).take_while(move |entry| !entry.lacks_bytes(now))
     }
 
     /// The message that the others wait for, because its bytes are not at the network.
     pub fn first_without_bytes(&self, now: Timestamp) -> Option<&Entry> {
-        self.entries.values().find(|entry| entry.lacks_bytes(now))
+        self.entries.values().find(|entry| entry.lacks_bytes(now)).map(|entry| &**entry)
     }
 
     /// The network has the bytes of a message.
@@ -182,7 +184,7 @@ impl Outbox {
     /// Messages that were accepted here longer ago than `age`.
     pub fn older_than(&self, age: Duration, now: Timestamp) -> Vec<MessageId> {
         let old = |entry: &&Entry| now.since(entry.row.created_at) >= age;
-        self.entries.values().take_while(old).map(|entry| entry.message.id.clone()).collect()
+        self.entries.values().map(|entry| &**entry).take_while(old).map(|entry| entry.message.id.clone()).collect()
     }
 }
 
