@@ -159,6 +159,8 @@ fn compile(source: &Path, target: &Path) {
     }
     // It has to run, and not to be fast.
     cargo.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0").env("CARGO_TARGET_DIR", target);
+    // As the present build has it, whatever that release said: another level would compile RocksDB once more.
+    cargo.args(["--config", "profile.dev.package.librocksdb-sys.opt-level=1"]);
     // All members, so that crates have the features that the present build has given them.
     cargo.args(["build", "--quiet", "--locked", "--workspace", "--bin", "gateway"]).current_dir(source);
     let built = cargo.stdin(Stdio::null()).status().expect("cargo can be started");
