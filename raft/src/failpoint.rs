@@ -11,8 +11,6 @@
 //!
 //! All names stand here; the crates above use them.
 
-use std::process::abort;
-
 /// Whether this build has failpoints at all.
 pub const COMPILED: bool = fail::has_failpoints();
 
@@ -132,7 +130,7 @@ names! {
 pub fn reach(point: Point) {
     // Without failpoints the name is not used.
     let _ = point;
-    fail::fail_point!(point.name(), |_| abort());
+    fail::fail_point!(point.name(), |_| std::process::abort());
 }
 
 /// Whether nothing is to get through here and now.

@@ -342,11 +342,17 @@ impl RaftNetworkV2<TypeConfig> for Network {
             let error = NetworkError::from_string("the snapshot has no content");
             return Err(StreamingError::Network(error));
         };
-        tracing::info!(group = self.group, peer = self.target, upto = ?snapshot.meta.last_log_id, "sending a snapshot");
-        tokio::select! {
+        let (group, peer, upto) = (self.group, self.target, snapshot.meta.last_log_id);
+        // A peer that is down is tried five times a second.
+        tracing::debug!(group, peer, ?upto, "sending a snapshot");
+        let sent = tokio::select! {
             sent = self.send_snapshot(vote, &snapshot.meta, source.read()) => sent,
             closed = cancel => Err(StreamingError::Closed(closed)),
+        };
+        if sent.is_ok() {
+            tracing::info!(group, peer, ?upto, "a snapshot was sent");
         }
+        sent
     }
 
     async fn transfer_leader(
