@@ -12,6 +12,7 @@ use crate::bench::open::Load;
 use crate::bench::plan::{Plan, Sides};
 use crate::bench::results::{Row, Section, Spread, Target};
 use crate::bench::tally::{self, Summary};
+use crate::bench::usage;
 
 const NUMBER: &str = "B2";
 
@@ -29,6 +30,9 @@ const WANTED: f64 = 0.75;
 struct Pair {
     sends: Summary,
     puts: Summary,
+    /// The part of all cores that was busy meanwhile, with whatever it was.
+    sends_load: f64,
+    puts_load: f64,
 }
 
 /// # Errors
@@ -46,11 +50,13 @@ pub async fn measure(sides: &Sides, plan: &Plan, tell: impl Fn(&str)) -> anyhow:
         let pairs = pairs(sides, plan, rate, &tell).await?;
         let spread = |of: &dyn Fn(&Pair) -> f64| Spread::of(pairs.iter().map(of));
         let made_of = format!(
-            "p99 {:.1} and {:.1} ms, p50 {:.1} and {:.1} ms; {:.0} sends/s were accepted; {}",
+            "p99 {:.1} and {:.1} ms, p50 {:.1} and {:.1} ms, cores busy {:.0} % and {:.0} %; {:.0} sends/s were accepted; {}",
             spread(&|pair| pair.sends.p99_ms).median,
             spread(&|pair| pair.puts.p99_ms).median,
             spread(&|pair| pair.sends.p50_ms).median,
             spread(&|pair| pair.puts.p50_ms).median,
+            spread(&|pair| pair.sends_load * 100.0).median,
+            spread(&|pair| pair.puts_load * 100.0).median,
             spread(&|pair| pair.sends.accepted_per_second).median,
             tally::failed(pairs.iter().map(|pair| &pair.sends), pairs.iter().map(|pair| &pair.puts)),
         );
@@ -66,8 +72,8 @@ async fn pairs(sides: &Sides, plan: &Plan, rate: f64, tell: &impl Fn(&str)) -> a
     let Sides { target, channels, etcd, value_bytes } = sides;
     let mut pairs = Vec::new();
     for _ in 0..plan.pairs {
-        let sends = open(Sends::to(target, CONNECTIONS, channels), rate, plan.length).await?;
-        let puts = open(JsonPuts::workers(etcd, CONNECTIONS, *value_bytes)?, rate, plan.length).await?;
+        let (sends, sends_load) = open(Sends::to(target, CONNECTIONS, channels), rate, plan.length).await?;
+        let (puts, puts_load) = open(JsonPuts::workers(etcd, CONNECTIONS, *value_bytes)?, rate, plan.length).await?;
         tell(&format!(
             "{rate:>6.0}/s: sends p50 {:>6.1} ms, p99 {:>6.1} ms; puts p50 {:>6.1} ms, p99 {:>6.1} ms; {}",
             sends.p50_ms,
@@ -79,13 +85,17 @@ async fn pairs(sides: &Sides, plan: &Plan, rate: f64, tell: &impl Fn(&str)) -> a
         if let Some(failure) = sends.first_failure.as_ref().or(puts.first_failure.as_ref()) {
             tell(&format!("first failure: {failure}"));
         }
-        pairs.push(Pair { sends, puts });
+        pairs.push(Pair { sends, puts, sends_load, puts_load });
     }
     Ok(pairs)
 }
 
-async fn open<C: Caller>(callers: Vec<C>, rate: f64, length: Duration) -> anyhow::Result<Summary> {
+/// What became of the calls, and how busy the machine was.
+async fn open<C: Caller>(callers: Vec<C>, rate: f64, length: Duration) -> anyhow::Result<(Summary, f64)> {
     let load = Load::start(callers, rate, WARM_UP);
-    tokio::time::sleep(WARM_UP + length).await;
-    Ok(load.end().await?.summary)
+    tokio::time::sleep(WARM_UP).await;
+    let before = usage::machine()?;
+    tokio::time::sleep(length).await;
+    let busy = usage::machine()?.since(before).load();
+    Ok((load.end().await?.summary, busy))
 }

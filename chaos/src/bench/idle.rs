@@ -37,8 +37,10 @@ const ROOM: usize = 200_000;
 
 const SENDERS: usize = 32;
 
-/// Memory stands still when no node's has changed by more than this for so long.
+/// A cluster is at rest when no node's memory, and not the processor time that they take together, has changed by more than
+/// this for so long: files are compacted for a while after channels were paired.
 const STILL_KIB: u64 = 512;
+const STILL_CORES: f64 = 0.05;
 const STILL: Duration = Duration::from_secs(3);
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -48,6 +50,8 @@ struct Size {
     channels: usize,
     /// Of the nodes in order; the last one owns nothing.
     resident_kib: Vec<u64>,
+    /// What all nodes together take of the processor while nothing is sent.
+    idle_cores: f64,
     simulator_kib: u64,
     paired_per_second: f64,
     /// Milliseconds of all nodes for a send, here and at the twin.
@@ -106,14 +110,17 @@ async fn grow(
     if there == 0 {
         cpu_ms = cost(target, &channels, twin, plan, tell).await?;
     }
-    let resident_kib = rest(target).await?;
+    let (resident_kib, idle_cores) = rest(target).await?;
     let simulator_kib = usage::resident_kib(target.dev.simulator_pid)?;
     let mib: Vec<u64> = resident_kib.iter().map(|kib| kib / 1_024).collect();
-    tell(&format!("{count} channels: nodes {mib:?} MiB, simulator {} MiB", simulator_kib / 1_024));
+    let simulator_mib = simulator_kib / 1_024;
+    tell(&format!(
+        "{count} channels: nodes {mib:?} MiB and {idle_cores:.3} cores at rest, simulator {simulator_mib} MiB"
+    ));
     if there > 0 {
         cpu_ms = cost(target, &channels, twin, plan, tell).await?;
     }
-    Ok(Size { channels: count, resident_kib, simulator_kib, paired_per_second, cpu_ms })
+    Ok(Size { channels: count, resident_kib, idle_cores, simulator_kib, paired_per_second, cpu_ms })
 }
 
 /// What a send costs the nodes, here and at the twin, in milliseconds.
@@ -125,25 +132,33 @@ async fn cost(
     tell: &impl Fn(&str),
 ) -> anyhow::Result<Vec<(f64, f64)>> {
     let mut pairs = Vec::new();
+    let mut channels = channels.to_vec();
     for _ in 0..plan.pairs {
+        // Each at other channels, as far as there are: most of many have not sent for a while.
+        let next = channels.len() / plan.pairs;
+        channels.rotate_left(next);
         let beside = sends::measure(twin, twins, SENDERS, plan.length).await?.cpu_ms_per_send.nodes;
-        let here = sends::measure(target, channels, SENDERS, plan.length).await?.cpu_ms_per_send.nodes;
+        let here = sends::measure(target, &channels, SENDERS, plan.length).await?.cpu_ms_per_send.nodes;
         tell(&format!("{} channels: {here:.3} ms a send; at the twin {beside:.3} ms", channels.len()));
         pairs.push((here, beside));
     }
     Ok(pairs)
 }
 
-/// The nodes' memory when it stands still.
-async fn rest(target: &Target) -> anyhow::Result<Vec<u64>> {
-    let now = || target.dev.nodes.iter().map(|node| usage::resident_kib(node.pid)).collect::<anyhow::Result<Vec<_>>>();
+/// The nodes' memory, and the cores that they keep busy, once the cluster is at rest.
+async fn rest(target: &Target) -> anyhow::Result<(Vec<u64>, f64)> {
+    let memory =
+        || target.dev.nodes.iter().map(|node| usage::resident_kib(node.pid)).collect::<anyhow::Result<Vec<_>>>();
+    let used = || target.dev.nodes.iter().map(|node| usage::cpu(node.pid)).sum::<anyhow::Result<Duration>>();
     let began = Instant::now();
-    let mut last = now()?;
+    let mut last = (memory()?, f64::INFINITY);
     loop {
+        let (from, before) = (Instant::now(), used()?);
         tokio::time::sleep(STILL).await;
-        let next = now()?;
-        let is_still = last.iter().zip(&next).all(|(last, next)| last.abs_diff(*next) <= STILL_KIB);
-        if is_still || began.elapsed() > PATIENCE {
+        let cores = used()?.saturating_sub(before).as_secs_f64() / from.elapsed().as_secs_f64();
+        let next = (memory()?, cores);
+        let memory_is_still = last.0.iter().zip(&next.0).all(|(last, next)| last.abs_diff(*next) <= STILL_KIB);
+        if memory_is_still && (last.1 - next.1).abs() <= STILL_CORES || began.elapsed() > PATIENCE {
             return Ok(next);
         }
         last = next;
@@ -158,7 +173,10 @@ fn memory(sizes: &[Size]) -> Vec<Row> {
     let goal = |most_kib: f64| if most >= ENOUGH { Goal::AtMost(most_kib) } else { Goal::None };
     let shown: Vec<String> = sizes
         .iter()
-        .map(|size| format!("{} MiB at {}", size.resident_kib.iter().sum::<u64>() / 1_024, size.channels))
+        .map(|size| {
+            let mib = size.resident_kib.iter().sum::<u64>() / 1_024;
+            format!("{mib} MiB and {:.2} cores at {}", size.idle_cores, size.channels)
+        })
         .collect();
     let made_of = format!("one slope through {} sizes", sizes.len());
     let row = |what: &str, kib: f64, goal: Goal| {
@@ -237,6 +255,7 @@ mod tests {
                 10_000 + 8 * channels as u64,
                 10_000 + 2 * channels as u64,
             ],
+            idle_cores: 0.0,
             simulator_kib: 0,
             paired_per_second: 0.0,
             cpu_ms: Vec::new(),

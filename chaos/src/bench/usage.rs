@@ -40,6 +40,17 @@ pub struct Machine {
     pub whole: Duration,
 }
 
+impl Machine {
+    pub fn since(self, earlier: Self) -> Self {
+        Self { busy: self.busy.saturating_sub(earlier.busy), whole: self.whole.saturating_sub(earlier.whole) }
+    }
+
+    /// The part of the cores' time in which they were busy.
+    pub fn load(self) -> f64 {
+        self.busy.as_secs_f64() / self.whole.as_secs_f64().max(f64::EPSILON)
+    }
+}
+
 impl Usage {
     /// Reads all of it now.
     ///
@@ -65,10 +76,7 @@ impl Usage {
             client: self.client.saturating_sub(earlier.client),
             fsyncs: self.fsyncs.zip(earlier.fsyncs).map(|(now, then)| now.saturating_sub(then)),
             log_bytes: self.log_bytes.zip(earlier.log_bytes).map(|(now, then)| now.saturating_sub(then)),
-            machine: Machine {
-                busy: self.machine.busy.saturating_sub(earlier.machine.busy),
-                whole: self.machine.whole.saturating_sub(earlier.machine.whole),
-            },
+            machine: self.machine.since(earlier.machine),
         }
     }
 
@@ -91,7 +99,10 @@ pub fn resident_kib(pid: i32) -> anyhow::Result<u64> {
 }
 
 /// What all cores have done since the machine started.
-fn machine() -> anyhow::Result<Machine> {
+///
+/// # Errors
+/// When `/proc/stat` does not tell.
+pub fn machine() -> anyhow::Result<Machine> {
     let stat = std::fs::read_to_string("/proc/stat").context("/proc/stat")?;
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu ")).context("no sum of all cores")?;
     // user, nice, system, idle, iowait, irq, softirq, steal; guests are counted in user already.
