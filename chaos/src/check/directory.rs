@@ -1,14 +1,18 @@
 //! I8: the directory is linearizable; what one node answered is seen through every node.
 //!
-//! Each key, endpoint and channel is an object of its own, made once, changed, read and ended. A WGL checker
-//! (`todc-utils`) looks for an order of its operations that explains all answers. A call whose outcome nobody knows may
-//! have had its effect at any time since it began, or never: it is open to the end of the history, where an effect
-//! harms nobody.
+//! Each key, endpoint and channel is an object of its own, made once, changed by clients that do not wait for each other,
+//! read and ended. A WGL checker (`todc-utils`) looks for an order of its operations that explains all answers. A call
+//! whose outcome nobody knows may have had its effect at any time since it began, or never: it is open to the end of the
+//! history, where an effect harms nobody.
 //!
 //! An update is answered when every node has applied it, and nodes read their own copies. So *while it is under way* one
 //! node may show it before another does. That is noted; what is judged is that each node by itself has such an order,
 //! with all the updates in it, and that all nodes together have one in which what a node showed was so at most [`COPY`]
-//! before it was asked. An update of unknown outcome is under way for ever, and nodes may not differ over it for longer.
+//! before it was asked, and no earlier than the updates began that were under way then. An update of unknown outcome is
+//! under way for ever, and nodes may not differ over it for longer.
+//!
+//! An update that is refused because the object is gone may have been so by the directory's leader, or by the node that was
+//! asked; so it is in the order of all nodes alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -49,8 +53,10 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
         }
         let nodes: BTreeSet<u64> = object.iter().map(|operation| operation.call.node).collect();
         let broken = nodes.into_iter().find_map(|node| {
-            let seen: Vec<_> =
-                object.iter().filter(|operation| operation.is_update() || operation.call.node == node).collect();
+            let of_it = |operation: &&Operation<'_>| {
+                operation.changes() || !operation.is_update() && operation.call.node == node
+            };
+            let seen: Vec<_> = object.iter().filter(of_it).collect();
             (!is_linearizable(seen.iter().copied())).then_some((node, seen))
         });
         if let Some((node, seen)) = broken {
@@ -60,7 +66,8 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
             );
             continue;
         }
-        let copies: Vec<_> = object.iter().map(Operation::of_a_copy).collect();
+        let updates: Vec<&Operation<'_>> = object.iter().filter(|operation| operation.changes()).collect();
+        let copies: Vec<_> = object.iter().map(|operation| operation.of_a_copy(&updates)).collect();
         if is_explained(&copies) {
             early += 1;
         } else {
@@ -234,10 +241,16 @@ impl<'a> Operation<'a> {
         Self { call, begin: call.begin, ended, kind, seen }
     }
 
-    /// The same, where what a node saw may be as old as its copy is: also what it saw when it refused a change.
-    fn of_a_copy(&self) -> Self {
-        let begin = if self.changes() { self.begin } else { self.begin.minus(COPY) };
-        Self { begin, ..self.clone() }
+    /// The same, where what a node saw may be as old as its copy is: also what it saw when it refused a change. Every copy
+    /// has the updates that had been answered when it was asked, and nothing happened since but those that were under way.
+    fn of_a_copy(&self, updates: &[&Self]) -> Self {
+        if self.changes() {
+            return self.clone();
+        }
+        let is_under_way =
+            |update: &&&Self| update.begin <= self.begin && update.ended.is_none_or(|ended| ended >= self.begin);
+        let first = updates.iter().filter(is_under_way).map(|update| update.begin).min().unwrap_or(self.begin);
+        Self { begin: self.begin.minus(COPY).max(first), ..self.clone() }
     }
 
     /// Whether it may have an effect.

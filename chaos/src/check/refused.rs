@@ -71,6 +71,11 @@ fn switch(op: &Op) -> Option<(&str, Switch)> {
     Some((id.as_str(), switch))
 }
 
+/// Whoever is told that a key is revoked already relies on it as the first one does.
+fn is_revoked_already(call: &Call) -> bool {
+    matches!(call.op, Op::RevokeKey { .. }) && call.refusal() == Some("no_op")
+}
+
 /// By id, when something was off or gone.
 fn ends(run: &Collected) -> Ends<'_> {
     let mut ends: Ends = HashMap::new();
@@ -79,7 +84,7 @@ fn ends(run: &Collected) -> Ends<'_> {
         let Some((id, switch)) = switch(&call.op) else { continue };
         match switch {
             Switch::On if call.refusal().is_none() => ons.entry(id).or_default().push(call),
-            Switch::Off | Switch::Gone if call.is_done() => {
+            Switch::Off | Switch::Gone if call.is_done() || is_revoked_already(call) => {
                 let end = End { call, gone: switch == Switch::Gone, until: At(u64::MAX) };
                 ends.entry(id).or_default().push(end);
             }

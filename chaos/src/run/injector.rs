@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::damage::{self, Damaged};
 use super::faults::Note;
 use crate::disk::{Faults, Files, Loss};
-use crate::schedule::fault::{DiskFault, Fault, NetworkFault, Rank, Who};
+use crate::schedule::fault::{DiskFault, Fault, NetworkFault, Rank, Who, slow_write};
 use crate::world::World;
 use crate::world::asking::{get, until};
 use crate::world::founding::READY;
@@ -263,7 +263,10 @@ fn settings(fault: NetworkFault) -> Value {
 /// What the disk is told.
 fn disk(fault: DiskFault) -> Faults {
     match fault {
-        DiskFault::Slow(ms) => Faults { sync_delay: Duration::from_millis(ms.into()), ..Faults::default() },
+        DiskFault::Slow(ms) => {
+            let sync_delay = Duration::from_millis(ms.into());
+            Faults { sync_delay, write_delay: slow_write(ms), ..Faults::default() }
+        }
         DiskFault::Full(kib) => Faults { free: Some(u64::from(kib) * 1_024), ..Faults::default() },
         DiskFault::FailSyncs => Faults { failing_syncs: Some(Files::all()), ..Faults::default() },
         DiskFault::FailWrites => Faults { failing_writes: Some(Files::all()), ..Faults::default() },
@@ -311,5 +314,11 @@ mod tests {
             let (none, now) = (Faults::none(1.0), Faults::none(1.0).changed(change).unwrap());
             assert_ne!(now, none, "{fault}");
         }
+    }
+
+    #[test]
+    fn a_slow_disk_is_slow_for_syncs_and_a_little_for_writes() {
+        let slow = disk(DiskFault::Slow(500));
+        assert_eq!((slow.sync_delay, slow.write_delay), (Duration::from_millis(500), Duration::from_micros(2_500)));
     }
 }

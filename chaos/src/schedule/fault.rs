@@ -1,5 +1,7 @@
 //! What can be done to a world, as data: a schedule names it, a report tells of it, a run does it.
 
+use std::time::Duration;
+
 use raft::failpoint::Point;
 use serde::{Deserialize, Serialize};
 
@@ -94,7 +96,7 @@ pub enum NetworkFault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DiskFault {
-    /// Each sync takes this many milliseconds more.
+    /// Each sync takes this many milliseconds more, and each write [a little](slow_write).
     Slow(u16),
     /// So many KiB may still be written.
     Full(u16),
@@ -102,6 +104,13 @@ pub enum DiskFault {
     FailSyncs,
     /// Writes fail.
     FailWrites,
+}
+
+/// How much longer each write takes on a disk whose syncs take so many milliseconds more: a two-hundredth of it. A node does
+/// many writes for each sync, some on the threads that do everything else. With much more than this it would stand still,
+/// which is another fault.
+pub fn slow_write(sync_ms: u16) -> Duration {
+    Duration::from_micros(u64::from(sync_ms) * 5)
 }
 
 /// What happens to files.
@@ -311,7 +320,9 @@ impl std::fmt::Display for NetworkFault {
 impl std::fmt::Display for DiskFault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Slow(ms) => write!(f, "syncs take {ms} ms more"),
+            Self::Slow(ms) => {
+                write!(f, "syncs take {ms} ms more and writes {} µs", slow_write(*ms).as_micros())
+            }
             Self::Full(kib) => write!(f, "{kib} KiB are left"),
             Self::FailSyncs => f.write_str("syncs fail"),
             Self::FailWrites => f.write_str("writes fail"),

@@ -308,6 +308,32 @@ mod tests {
     }
 
     #[test]
+    fn a_slow_disk_is_read_as_older_reports_have_it() {
+        let fault: Fault = serde_json::from_str(r#"{ "disk": { "node": 1, "how": { "slow": 120 } } }"#).unwrap();
+        assert_eq!(fault, Fault::Disk { node: 1, how: DiskFault::Slow(120) });
+        assert_eq!(fault.to_string(), "disk of node #2: syncs take 120 ms more and writes 600 µs");
+    }
+
+    /// The runs of `tests/quick_run.rs` are no longer than they have to be for that.
+    #[test]
+    fn every_kind_comes_up_whatever_the_seed_where_there_is_time_for_it() {
+        let heavy = [Kind::Clock, Kind::Disk, Kind::PowerCut, Kind::Damage, Kind::Join, Kind::Reweigh];
+        let heavy = Profile::only(&heavy).lasting(Duration::from_secs(75));
+        let quick = Profile::quick().lasting(Duration::from_secs(120));
+        for seed in 0..500 {
+            let (heavy, quick) = (Schedule::of(seed, &heavy), Schedule::of(seed, &quick));
+            let words: BTreeSet<String> = heavy.steps.iter().map(|step| step.fault.word()).collect();
+            assert_eq!(words.len(), 6, "{words:?}");
+            let damages = heavy.steps.iter().filter(|step| matches!(step.fault, Fault::Damage { .. }));
+            // One of them may lie where nobody has to look.
+            assert!(damages.count() >= 2, "{heavy:?}");
+            // Each is drawn once before one is drawn again. What the operator does has to wait for a time with little broken.
+            let of_nodes = Profile::quick().kinds.iter().filter(|kind| kind.lane() == Lane::Nodes).count();
+            assert!(quick.steps.iter().filter(|step| step.lane == Lane::Nodes).count() >= of_nodes, "{quick:?}");
+        }
+    }
+
+    #[test]
     fn a_file_that_is_no_schedule_is_refused_by_its_name() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("schedule.json");

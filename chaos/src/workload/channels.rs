@@ -1,5 +1,5 @@
-//! Channels are made, renamed, read and listed through all nodes, deleted, and asked for again. Some are connected: they are
-//! sent through, switched off and on, and deleted while sends go on.
+//! Channels are made, renamed by two clients at the same time, read and listed through all nodes, deleted, and asked for
+//! again. Some are connected: they are sent through, switched off and on, and deleted while sends go on.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,12 +32,12 @@ const NOBODY: &str = "490000000001";
 
 pub fn begin(shared: &Arc<Shared>, cast: &Arc<Cast>, pace: Pace, clients: &mut JoinSet<()>) {
     for _ in 0..pace.lives {
-        let clients_of_one = [shared.client(&cast.main), shared.client(&cast.main), shared.client(&cast.main)];
+        let clients_of_one = std::array::from_fn(|_| shared.client(&cast.main));
         clients.spawn(live(clients_of_one, cast.clone()));
     }
 }
 
-async fn live([mut maker, mut one, mut other]: [Client; 3], cast: Arc<Cast>) {
+async fn live([mut maker, mut rival, mut one, mut other]: [Client; 4], cast: Arc<Cast>) {
     for number in 0_u64.. {
         maker.pause(AGAIN).await;
         if maker.is_stopped() {
@@ -59,12 +59,16 @@ async fn live([mut maker, mut one, mut other]: [Client; 3], cast: Arc<Cast>) {
             {
                 switch_off_and_on(&mut maker, channel).await;
             }
-            for rename in 0..RENAMES {
+            for turn in 0..RENAMES {
                 maker.pause(BETWEEN).await;
-                let (name, node) = (format!("Passing {}.{number}, name {rename}", maker.id), maker.any_node());
-                let asked = Asked::patch(format!("/v1/channels/{id}"), json!({ "name": name }));
-                maker.call(&node, Op::RenameChannel { channel: id.clone(), name }, asked, nothing).await;
+                let here = maker.any_node();
+                let there = rival.any_node_but(&here);
+                let name = |client: &Client| format!("Passing {}.{number}, name {turn}", client.id);
+                futures::join!(rename(&maker, &here, &id, name(&maker)), rename(&rival, &there, &id, name(&rival)));
             }
+            // Which of the last two it was is looked at, too. Nobody renames what is being deleted: that may be refused as
+            // gone after it had its effect.
+            maker.pause(BETWEEN).await;
             let deleting = Op::DeleteChannel { channel: id.clone() };
             if until_it_is_so(&mut maker, deleting, || Asked::delete(format!("/v1/channels/{id}"))).await {
                 for node in maker.nodes() {
@@ -125,6 +129,12 @@ async fn switch_off_and_on(client: &mut Client, channel: &Channel) {
     }
     until_it_is_so(client, on, || asked("enable")).await;
     is_connected(client, channel).await;
+}
+
+/// Gives a channel a name that it has never had.
+async fn rename(client: &Client, node: &Place, id: &str, name: String) {
+    let asked = Asked::patch(format!("/v1/channels/{id}"), json!({ "name": name }));
+    client.call(node, Op::RenameChannel { channel: id.to_owned(), name }, asked, nothing).await;
 }
 
 async fn read(client: &Client, node: &Place, id: &str) {

@@ -127,6 +127,18 @@ impl Client {
         nodes.iter().find(|node| Some(node.id) == drawn_to).unwrap_or(&nodes[chosen]).clone()
     }
 
+    /// Any member but one, if there is another; whom all are drawn to, even if it is that one.
+    pub fn any_node_but(&mut self, one: &Place) -> Place {
+        let drawn_to = *self.shared.drawn_to.lock();
+        let mut others = self.nodes();
+        others.retain(|node| node.id != one.id);
+        if drawn_to.is_some() || others.is_empty() {
+            return self.any_node();
+        }
+        let chosen = self.dice.random_range(0..others.len());
+        others.swap_remove(chosen)
+    }
+
     pub fn nodes(&self) -> Vec<Place> {
         self.shared.map().nodes
     }

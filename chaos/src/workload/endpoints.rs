@@ -1,5 +1,5 @@
-//! Endpoints are made, moved, switched off and on, read through all nodes, deleted, and asked for again, while events for
-//! them go on. Some stay off for a while.
+//! Endpoints are made, moved and switched off and on by two clients at the same time, read through all nodes, deleted, and
+//! asked for again, while events for them go on. Some stay off for a while.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,12 +27,12 @@ const READ: Duration = Duration::from_millis(300);
 
 pub fn begin(shared: &Arc<Shared>, cast: &Arc<Cast>, hooks: &Hooks, pace: Pace, clients: &mut JoinSet<()>) {
     for channel in cast.channels_of(&cast.main).cycle().take(pace.lives) {
-        let clients_of_one = [shared.client(&cast.main), shared.client(&cast.main), shared.client(&cast.main)];
+        let clients_of_one = std::array::from_fn(|_| shared.client(&cast.main));
         clients.spawn(live(clients_of_one, channel.id.clone(), hooks.url("")));
     }
 }
 
-async fn live([mut maker, mut reader, mut lister]: [Client; 3], channel: String, receiver: String) {
+async fn live([mut maker, mut rival, mut reader, mut lister]: [Client; 4], channel: String, receiver: String) {
     for number in 0_u64.. {
         maker.pause(AGAIN).await;
         if maker.is_stopped() {
@@ -52,20 +52,27 @@ async fn live([mut maker, mut reader, mut lister]: [Client; 3], channel: String,
         else {
             continue;
         };
-        let hooks: Vec<_> = (1..=CHANGES).map(version).collect();
+        let hooks: Vec<_> = (1..=CHANGES).map(|change| [version(2 * change - 1), version(2 * change)]).collect();
         let ended = CancellationToken::new();
         let changing = async {
-            for (change, hook) in hooks.into_iter().enumerate() {
+            for (change, [hook, rivals_hook]) in hooks.into_iter().enumerate() {
                 maker.pause(BETWEEN).await;
-                // Off and on in turn, and moved each time.
-                let (enabled, node) = (change % 2 == 1, maker.any_node());
-                let body = json!({ "url": format!("{receiver}{hook}"), "enabled": enabled });
-                let op = Op::ChangeEndpoint { endpoint: id.clone(), hook, enabled };
-                maker.call(&node, op, Asked::patch(format!("/v1/webhook-endpoints/{id}"), body), nothing).await;
+                // Off and on in turn, and moved each time. They agree on that until the last time: an endpoint of which nobody
+                // knows whether it is off shows nothing of what comes after that.
+                let enabled = change % 2 == 1;
+                let rival_enables = enabled && change + 1 < CHANGES;
+                let here = maker.any_node();
+                let there = rival.any_node_but(&here);
+                futures::join!(
+                    alter(&maker, &here, &id, &receiver, hook, enabled),
+                    alter(&rival, &there, &id, &receiver, rivals_hook, rival_enables),
+                );
                 if change == RESTS_AFTER && number % 2 == 0 {
                     maker.shared.stop.run_until_cancelled(tokio::time::sleep(REST)).await;
                 }
             }
+            // Which of the last two it was is looked at, too.
+            maker.pause(3 * READ).await;
             let deleting = Op::DeleteEndpoint { endpoint: id.clone() };
             if until_it_is_so(&mut maker, deleting, || Asked::delete(format!("/v1/webhook-endpoints/{id}"))).await {
                 for node in maker.nodes() {
@@ -91,6 +98,13 @@ async fn live([mut maker, mut reader, mut lister]: [Client; 3], channel: String,
         };
         futures::join!(changing, reading, listing);
     }
+}
+
+/// Moves an endpoint to another path of its receiver, and switches it off or on.
+async fn alter(client: &Client, node: &Place, id: &str, receiver: &str, hook: String, enabled: bool) {
+    let body = json!({ "url": format!("{receiver}{hook}"), "enabled": enabled });
+    let op = Op::ChangeEndpoint { endpoint: id.to_owned(), hook, enabled };
+    client.call(node, op, Asked::patch(format!("/v1/webhook-endpoints/{id}"), body), nothing).await;
 }
 
 async fn read(client: &Client, node: &Place, id: &str) {

@@ -77,17 +77,20 @@ impl World {
         self.rebalance().await
     }
 
-    /// Begins the moves that the present nodes want, if there are any.
+    /// Begins the moves that the present nodes want, if there are any, once those of the last change have ended.
     ///
     /// # Errors
-    /// When no node takes it.
+    /// When no node takes it for too long.
     pub async fn rebalance(&self) -> anyhow::Result<()> {
-        let (_, operator) = self.ready_operator(None, READY).await?;
-        let request = operator.request(Method::POST, "/v1/admin/layout/apply").json(&json!({ "at_once": AT_ONCE }));
-        let answer = tests::http::try_answer(request.timeout(READY)).await?;
-        // 409: there is nothing to move, or something moves already.
-        ensure!(matches!(answer.status, 202 | 409), "{} {}", answer.status, answer.text());
-        Ok(())
+        until("the layout can be changed", MOVES, async || {
+            let (_, operator) = self.ready_operator(None, READY).await?;
+            let request = operator.request(Method::POST, "/v1/admin/layout/apply").json(&json!({ "at_once": AT_ONCE }));
+            let answer = tests::http::try_answer(request.timeout(READY)).await?;
+            // 409: there is nothing to move.
+            ensure!(matches!(answer.status, 202 | 409), "{} {}", answer.status, answer.text());
+            Ok(())
+        })
+        .await
     }
 
     /// Lets one more node in, and spreads the shards over it.

@@ -137,6 +137,112 @@ fn nodes_do_not_differ_for_longer_than_a_copy_may_be_old() {
     assert!(late.holds() && late.notes.is_empty(), "{late:?}");
 }
 
+/// Two clients rename at the same time, through two nodes.
+fn two_renames() -> Play {
+    let mut play = Play::empty();
+    play.call(MAIN, create(), made(ID));
+    play.call_at(1, MAIN, rename("here"), done());
+    play.call_at(2, MAIN, rename("there"), done());
+    let end = play.end_of(|_| true);
+    play.calls(|call| matches!(call.op, Op::RenameChannel { .. }))[0].end = end;
+    play
+}
+
+fn shows(play: &mut Play, reads: &[(u64, &str)]) {
+    for (node, name) in reads {
+        play.call_at(*node, MAIN, read(), named(name));
+    }
+}
+
+#[test]
+fn of_two_names_that_are_given_at_once_either_may_stay_and_the_same_one_at_all_nodes() {
+    let judged = |reads: &[(u64, &str)]| {
+        let mut play = two_renames();
+        shows(&mut play, reads);
+        judge_one(I8, &play.run)
+    };
+    for last in ["here", "there"] {
+        let finding = judged(&[(1, last), (2, last), (3, last)]);
+        assert!(finding.holds() && finding.notes.is_empty(), "{finding:?}");
+    }
+    for reads in [[(1, "here"), (2, "there")], [(1, "there"), (1, "here")], [(3, "0"), (3, "here")]] {
+        assert!(!judged(&reads).holds(), "{reads:?}");
+    }
+}
+
+#[test]
+fn while_two_updates_are_under_way_one_node_may_be_ahead_of_another_by_both() {
+    let judged = |reads: &[(u64, &str)]| {
+        let mut play = two_renames();
+        shows(&mut play, reads);
+        let end = play.end_of(|_| true);
+        play.calls(|call| matches!(call.op, Op::RenameChannel { .. })).into_iter().for_each(|call| call.end = end);
+        judge_one(I8, &play.run)
+    };
+    let finding = judged(&[(2, "there"), (3, "0"), (1, "here"), (1, "there")]);
+    assert!(finding.holds(), "{finding:?}");
+    assert_eq!(finding.notes.len(), 1, "{finding:?}");
+    // No node goes back to what it has left behind.
+    assert!(!judged(&[(2, "there"), (2, "here"), (2, "there")]).holds());
+}
+
+#[test]
+fn a_name_that_another_clients_later_one_replaced_is_found() {
+    for old in ["0", "here", "there"] {
+        let mut play = two_renames();
+        play.call_at(3, MAIN, rename("new"), done());
+        shows(&mut play, &[(2, "new")]);
+        assert!(judge_one(I8, &play.run).holds());
+        shows(&mut play, &[(1, old)]);
+        assert!(!judge_one(I8, &play.run).holds(), "{old}");
+    }
+}
+
+#[test]
+fn who_comes_second_with_a_revocation_is_in_the_order_of_all_nodes_and_may_rely_on_it() {
+    let revoke = || Op::RevokeKey { key: "new".to_owned() };
+    let using = || Op::UseKey { key: "new".to_owned() };
+    let revoked_twice = |second: Outcome| {
+        let mut play = Play::empty();
+        play.call(MAIN, Op::CreateKey { name: "New".to_owned() }, made("new"));
+        play.call_at(1, MAIN, revoke(), done());
+        play.call_at(2, MAIN, revoke(), second);
+        // Also the node that said so: it had it from the directory's leader.
+        for node in [2, 3] {
+            play.call_at(node, MAIN, using(), done());
+        }
+        let end = play.end_of(|_| true);
+        play.calls(|call| call.op == revoke())[0].end = end;
+        play
+    };
+    let mut play = revoked_twice(refused(409, "no_op"));
+    let finding = judge_one(I8, &play.run);
+    assert!(finding.holds(), "{finding:?}");
+    assert_eq!(finding.notes.len(), 1, "{finding:?}");
+    assert!(!judge_one(I6, &play.run).holds(), "a key is let in that was said to be revoked");
+    // From the first one's answer on it is so everywhere.
+    play.call_at(3, MAIN, using(), done());
+    assert!(!judge_one(I8, &play.run).holds());
+    // A key is revoked once.
+    assert!(!judge_one(I8, &revoked_twice(done()).run).holds());
+}
+
+#[test]
+fn an_object_that_was_said_to_be_gone_may_be_shown_for_no_longer_than_a_copy_may_be_old() {
+    let judged = |apart: Duration| {
+        let mut play = Play::empty();
+        let delete = || Op::DeleteChannel { channel: ID.to_owned() };
+        play.call(MAIN, create(), made(ID));
+        play.call_at(1, MAIN, delete(), unknown());
+        play.call_at(2, MAIN, delete(), refused(404, "channel_not_found"));
+        play.wait(apart);
+        play.call_at(3, MAIN, read(), named("0"));
+        judge_one(I8, &play.run)
+    };
+    assert!(judged(Duration::from_secs(1)).holds());
+    assert!(!judged(Duration::from_secs(3)).holds());
+}
+
 #[test]
 fn an_old_copy_excuses_no_read_after_an_update_was_answered() {
     let mut play = Play::empty();

@@ -110,6 +110,26 @@ fn a_channel_that_is_off_is_sent_through_nowhere_until_it_may_be_on_again() {
 }
 
 #[test]
+fn what_one_client_switches_off_while_another_switches_it_on_may_be_either() {
+    let at_once = |play: &mut Play| {
+        play.call_at(1, MAIN, Op::DisableChannel { channel: CHANNEL.to_owned() }, done());
+        play.call_at(2, MAIN, Op::EnableChannel { channel: CHANNEL.to_owned() }, done());
+        let end = play.end_of(|_| true);
+        play.calls(|call| matches!(call.op, Op::DisableChannel { .. }))[0].end = end;
+    };
+    holds(|play| {
+        at_once(play);
+        play.send("on or off");
+    });
+    // Whatever it was, it is off once that has been answered by itself.
+    breaks(&[I6], |play| {
+        at_once(play);
+        play.call_at(1, MAIN, Op::DisableChannel { channel: CHANNEL.to_owned() }, done());
+        play.send("while off");
+    });
+}
+
+#[test]
 fn what_is_sent_while_a_channel_is_off_comes_to_the_network_after_that_or_never() {
     let sent = |play: &mut Play| {
         play.call(MAIN, Op::DisableChannel { channel: CHANNEL.to_owned() }, done());
