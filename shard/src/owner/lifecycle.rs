@@ -36,6 +36,9 @@ const REPLACED_LOOP: Duration = Duration::from_secs(10 * 60);
 /// How soon a channel without a slot asks again (T16).
 const SLOT_RETRY: Duration = Duration::from_secs(5);
 
+/// How soon it is looked again whether the directory can be gone by: its copy is confirmed twice a second.
+const DIRECTORY_RETRY: Duration = Duration::from_millis(250);
+
 /// How many times a pairing session may be lost before the pairing is given up (T6).
 const PAIRING_LOSSES: u32 = 5;
 
@@ -274,6 +277,15 @@ impl Channel {
             Status::Connecting | Status::Reconnecting => Purpose::Login,
             _ => return Ok(()),
         };
+        if !self.owner.node.directory.is_fresh() {
+            // A copy that hears of nothing does not know which channels were deleted meanwhile.
+            self.start_at = Some(Instant::now() + DIRECTORY_RETRY);
+            return Ok(());
+        }
+        if self.owner.is_deleted(self.row.id) {
+            // It is about to be wiped.
+            return Ok(());
+        }
         self.end_session();
         let proxy = match self.proxy() {
             Ok(proxy) => proxy,

@@ -350,9 +350,7 @@ impl Owner {
                 continue;
             }
             // Deleted while no owner was there to see it: it must not log in once more before it is wiped.
-            let deleted =
-                |state: &DirectoryState| state.channels.get(&row.id).is_some_and(|record| record.deleted_at.is_some());
-            if self.node.directory.read(deleted) {
+            if self.is_deleted(row.id) {
                 continue;
             }
             if row.status == Status::Connected {
@@ -365,6 +363,13 @@ impl Owner {
             channels.insert(row.id, mailbox);
         }
         channels.len()
+    }
+
+    /// Whether the directory has deleted a channel, as far as this node knows.
+    pub(super) fn is_deleted(&self, channel: ChannelId) -> bool {
+        let deleted =
+            |state: &DirectoryState| state.channels.get(&channel).is_some_and(|record| record.deleted_at.is_some());
+        self.node.directory.read(deleted)
     }
 
     /// Wipes a channel that the directory has deleted, or what an earlier owner left of it.
