@@ -1,7 +1,7 @@
 //! I8: the directory is linearizable; what one node answered is seen through every node.
 //!
-//! Each key, endpoint and channel is an object of its own, made once, changed by clients that do not wait for each other,
-//! read and ended. A WGL checker (`todc-utils`) looks for an order of its operations that explains all answers. A call
+//! Each key, endpoint and channel is an object of its own, made once, changed by clients that do not wait for each other, as a
+//! whole or in a part, read and ended. A WGL checker (`todc-utils`) looks for an order of its operations that explains all answers. A call
 //! whose outcome nobody knows may have had its effect at any time since it began, or never: it is open to the end of the
 //! history, where an effect harms nobody.
 //!
@@ -165,11 +165,11 @@ fn listed<'a>(lists: &[&'a Call], id: &str, making: &Call, object: &[Operation])
     lists.map(|(call, seen)| Operation::new(call, Kind::List, seen)).collect()
 }
 
-fn first_value(op: &Op) -> Option<String> {
+fn first_value(op: &Op) -> Option<Value> {
     match op {
-        Op::CreateKey { .. } => Some(String::new()),
-        Op::CreateChannel { name } => Some(name.clone()),
-        Op::CreateEndpoint { hook } => Some(endpoint(hook, true)),
+        Op::CreateKey { .. } => Some(Value::on("")),
+        Op::CreateChannel { name } => Some(Value::on(name)),
+        Op::CreateEndpoint { hook } => Some(Value::on(hook)),
         _ => None,
     }
 }
@@ -180,16 +180,20 @@ fn on_one(call: &Call) -> Option<(&str, Operation<'_>)> {
         Op::UseKey { key } => (key, Kind::Read),
         Op::RevokeKey { key } => (key, Kind::End),
         Op::ReadChannel { channel } => (channel, Kind::Read),
-        Op::RenameChannel { channel, name } => (channel, Kind::Change(name.clone())),
+        Op::RenameChannel { channel, name } => (channel, Kind::Change(Patch { name: Some(name.clone()), is_on: None })),
         Op::DeleteChannel { channel } => (channel, Kind::End),
         Op::ReadEndpoint { endpoint } => (endpoint, Kind::Read),
-        Op::ChangeEndpoint { endpoint: id, hook, enabled } => (id, Kind::Change(endpoint(hook, *enabled))),
+        Op::ChangeEndpoint { endpoint, hook, enabled } => {
+            (endpoint, Kind::Change(Patch { name: hook.clone(), is_on: *enabled }))
+        }
         Op::DeleteEndpoint { endpoint } => (endpoint, Kind::End),
         _ => return None,
     };
     let seen = match (&kind, call.answer(), call.refusal()) {
-        (Kind::Read, Some(Answer::Channel { name }), _) => Seen::Value(name.clone()),
-        (Kind::Read, Some(Answer::Endpoint { hook, enabled }), _) => Seen::Value(endpoint(hook, *enabled)),
+        (Kind::Read, Some(Answer::Channel { name }), _) => Seen::Value(Value::on(name)),
+        (Kind::Read, Some(Answer::Endpoint { hook, enabled }), _) => {
+            Seen::Value(Value { name: hook.clone(), is_on: *enabled })
+        }
         (_, Some(_), _) => Seen::Ok,
         (_, None, Some(code)) if GONE.contains(&code) => Seen::Missing,
         (Kind::Read, None, _) | (_, None, Some(_)) => return None,
@@ -202,14 +206,35 @@ fn on_one(call: &Call) -> Option<(&str, Operation<'_>)> {
 const GONE: [&str; 6] =
     ["auth_revoked", "auth_invalid", "channel_not_found", "webhook_endpoint_not_found", "not_found", "no_op"];
 
-fn endpoint(hook: &str, enabled: bool) -> String {
-    format!("{hook}{}", if enabled { "" } else { " (off)" })
+/// What an object says of itself: a channel's name, or the path of an endpoint and whether it is on. Nothing else changes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Value {
+    name: String,
+    is_on: bool,
+}
+
+impl Value {
+    fn on(name: &str) -> Self {
+        Self { name: name.to_owned(), is_on: true }
+    }
+
+    fn changed(&self, patch: &Patch) -> Self {
+        let name = patch.name.as_ref().unwrap_or(&self.name).clone();
+        Self { name, is_on: patch.is_on.unwrap_or(self.is_on) }
+    }
+}
+
+/// A change; what is left out stays as it is, also where another change came first.
+#[derive(Clone, Debug)]
+struct Patch {
+    name: Option<String>,
+    is_on: Option<bool>,
 }
 
 #[derive(Clone, Debug)]
 enum Kind {
-    Make(String),
-    Change(String),
+    Make(Value),
+    Change(Patch),
     End,
     Read,
     /// Whether a list shows it.
@@ -219,7 +244,7 @@ enum Kind {
 #[derive(Clone, Debug)]
 enum Seen {
     Ok,
-    Value(String),
+    Value(Value),
     Missing,
     Unknown,
 }
@@ -274,7 +299,7 @@ impl std::fmt::Display for Operation<'_> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum State {
     Unmade,
-    Is(String),
+    Is(Value),
     Gone,
 }
 
@@ -292,7 +317,7 @@ impl Specification for Object {
         use State::{Gone, Is, Unmade};
         match (kind, seen, state) {
             (Kind::Make(value), _, Unmade) => (true, Is(value.clone())),
-            (Kind::Change(value), Seen::Ok | Seen::Unknown, Is(_)) => (true, Is(value.clone())),
+            (Kind::Change(patch), Seen::Ok | Seen::Unknown, Is(is)) => (true, Is(is.changed(patch))),
             (Kind::End, Seen::Ok | Seen::Unknown, Is(_)) => (true, Gone),
             (Kind::Read, Seen::Value(value), Is(is)) => (value == is, state.clone()),
             (Kind::Read | Kind::List, Seen::Ok, Is(_))

@@ -65,7 +65,8 @@ fn switch(op: &Op) -> Option<(&str, Switch)> {
         }
         Op::DisableChannel { channel } => (channel, Switch::Off),
         Op::EnableChannel { channel } => (channel, Switch::On),
-        Op::ChangeEndpoint { endpoint, enabled, .. } => (endpoint, if *enabled { Switch::On } else { Switch::Off }),
+        Op::ChangeEndpoint { endpoint, enabled: Some(true), .. } => (endpoint, Switch::On),
+        Op::ChangeEndpoint { endpoint, enabled: Some(false), .. } => (endpoint, Switch::Off),
         _ => return None,
     };
     Some((id.as_str(), switch))
@@ -236,7 +237,7 @@ fn webhooks(run: &Collected, ends: &Ends<'_>, finding: &mut Finding) {
     for call in run.calls() {
         match &call.op {
             Op::CreateEndpoint { hook } => of_hooks.extend(call.made().map(|id| (hook.as_str(), id))),
-            Op::ChangeEndpoint { endpoint, hook, .. } => {
+            Op::ChangeEndpoint { endpoint, hook: Some(hook), .. } => {
                 of_hooks.insert(hook, endpoint);
             }
             _ => {}

@@ -100,7 +100,7 @@ impl<'a> Owners<'a> {
         let mut of_hooks: HashMap<&str, &str> =
             stage.endpoints.iter().map(|endpoint| (endpoint.hook.as_str(), endpoint.tenant.as_str())).collect();
         of_hooks.extend(run.calls().filter_map(|call| match &call.op {
-            Op::CreateEndpoint { hook } | Op::ChangeEndpoint { hook, .. } => {
+            Op::CreateEndpoint { hook } | Op::ChangeEndpoint { hook: Some(hook), .. } => {
                 Some((hook.as_str(), call.tenant.as_str()))
             }
             _ => None,

@@ -116,10 +116,11 @@ pub enum Op {
     CreateEndpoint {
         hook: String,
     },
+    /// What is left out stays as it is.
     ChangeEndpoint {
         endpoint: String,
-        hook: String,
-        enabled: bool,
+        hook: Option<String>,
+        enabled: Option<bool>,
     },
     ReadEndpoint {
         endpoint: String,

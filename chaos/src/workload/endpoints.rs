@@ -1,10 +1,10 @@
-//! Endpoints are made, moved and switched off and on by two clients at the same time, read through all nodes, deleted, and
+//! Endpoints are made, moved by one client and switched off and on by another at the same time, read through all nodes, deleted, and
 //! asked for again, while events for them go on. Some stay off for a while.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -57,15 +57,16 @@ async fn live([mut maker, mut rival, mut reader, mut lister]: [Client; 4], chann
         let changing = async {
             for (change, [hook, rivals_hook]) in hooks.into_iter().enumerate() {
                 maker.pause(BETWEEN).await;
-                // Off and on in turn, and moved each time. They agree on that until the last time: an endpoint of which nobody
-                // knows whether it is off shows nothing of what comes after that.
-                let enabled = change % 2 == 1;
-                let rival_enables = enabled && change + 1 < CHANGES;
+                // Off and on in turn by one, and moved by the other: both are to stand. The last time both do both: an
+                // endpoint of which nobody knows whether it is off shows nothing of what comes after that.
+                let is_last = change + 1 == CHANGES;
+                let mine = Changed { hook: is_last.then_some(hook), enabled: Some(change % 2 == 1) };
+                let rivals = Changed { hook: Some(rivals_hook), enabled: is_last.then_some(false) };
                 let here = maker.any_node();
                 let there = rival.any_node_but(&here);
                 futures::join!(
-                    alter(&maker, &here, &id, &receiver, hook, enabled),
-                    alter(&rival, &there, &id, &receiver, rivals_hook, rival_enables),
+                    alter(&maker, &here, &id, &receiver, mine),
+                    alter(&rival, &there, &id, &receiver, rivals),
                 );
                 if change == RESTS_AFTER && number % 2 == 0 {
                     maker.shared.stop.run_until_cancelled(tokio::time::sleep(REST)).await;
@@ -100,11 +101,19 @@ async fn live([mut maker, mut rival, mut reader, mut lister]: [Client; 4], chann
     }
 }
 
-/// Moves an endpoint to another path of its receiver, and switches it off or on.
-async fn alter(client: &Client, node: &Place, id: &str, receiver: &str, hook: String, enabled: bool) {
-    let body = json!({ "url": format!("{receiver}{hook}"), "enabled": enabled });
+/// What becomes of an endpoint: what is left out stays as it is.
+struct Changed {
+    /// Another path of its receiver.
+    hook: Option<String>,
+    enabled: Option<bool>,
+}
+
+async fn alter(client: &Client, node: &Place, id: &str, receiver: &str, Changed { hook, enabled }: Changed) {
+    let mut body = Map::new();
+    body.extend(hook.as_ref().map(|hook| ("url".to_owned(), json!(format!("{receiver}{hook}")))));
+    body.extend(enabled.map(|enabled| ("enabled".to_owned(), json!(enabled))));
     let op = Op::ChangeEndpoint { endpoint: id.to_owned(), hook, enabled };
-    client.call(node, op, Asked::patch(format!("/v1/webhook-endpoints/{id}"), body), nothing).await;
+    client.call(node, op, Asked::patch(format!("/v1/webhook-endpoints/{id}"), body.into()), nothing).await;
 }
 
 async fn read(client: &Client, node: &Place, id: &str) {

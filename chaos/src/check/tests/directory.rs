@@ -91,6 +91,32 @@ fn nothing_comes_back_after_its_end() {
     });
 }
 
+#[test]
+fn a_change_that_undoes_another_of_something_else_is_found() {
+    let change = |hook: Option<&str>, enabled| Op::ChangeEndpoint {
+        endpoint: ID.to_owned(),
+        hook: hook.map(ToOwned::to_owned),
+        enabled,
+    };
+    let judged = |hook: &str, enabled| {
+        let mut play = Play::empty();
+        play.call(MAIN, Op::CreateEndpoint { hook: "/0".to_owned() }, made(ID));
+        play.call(MAIN, change(Some("/1"), None), done());
+        play.call(MAIN, change(None, Some(false)), done());
+        // Both at the same time.
+        let changes = play.calls(|call| matches!(call.op, Op::ChangeEndpoint { .. }));
+        let (begin, end) = (changes[0].begin, changes[1].end);
+        for change in changes {
+            (change.begin, change.end) = (begin, end);
+        }
+        let shown = Answer::Endpoint { hook: hook.to_owned(), enabled };
+        play.call_at(2, MAIN, Op::ReadEndpoint { endpoint: ID.to_owned() }, Outcome::Done(shown));
+        judge_one(I8, &play.run)
+    };
+    assert!(judged("/1", false).holds());
+    assert!(!judged("/1", true).holds() && !judged("/0", false).holds());
+}
+
 /// One node may show an update that is under way before another does; no node may go back.
 #[test]
 fn an_update_under_way_shows_at_one_node_first_and_stays() {

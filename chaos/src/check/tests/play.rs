@@ -280,7 +280,7 @@ impl Play {
         self.list(MAIN, &[CHANNEL]);
 
         let endpoint = || "an endpoint".to_owned();
-        let off = Op::ChangeEndpoint { endpoint: endpoint(), hook: passing(1), enabled: false };
+        let off = Op::ChangeEndpoint { endpoint: endpoint(), hook: Some(passing(1)), enabled: Some(false) };
         let shown = |version, enabled| Outcome::Done(Answer::Endpoint { hook: passing(version), enabled });
         self.call(MAIN, Op::CreateEndpoint { hook: passing(0) }, made("an endpoint"));
         self.call_at(2, MAIN, Op::ReadEndpoint { endpoint: endpoint() }, shown(0, true));

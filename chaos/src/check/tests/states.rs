@@ -193,7 +193,7 @@ fn an_endpoint_that_is_off_is_called_no_later_than_a_fault_explains() {
 fn an_endpoint_is_judged_that_was_off_for_longer_than_an_attempt() {
     let judged = |seconds: u64| {
         let mut play = Play::empty();
-        let change = |enabled| Op::ChangeEndpoint { endpoint: "x".to_owned(), hook: "/passing/x".to_owned(), enabled };
+        let change = |enabled| Op::ChangeEndpoint { endpoint: "x".to_owned(), hook: None, enabled: Some(enabled) };
         play.call(MAIN, Op::CreateEndpoint { hook: "/passing/x".to_owned() }, made("x"));
         play.call(MAIN, change(false), done());
         play.fault(FaultKind::PeerCut);
