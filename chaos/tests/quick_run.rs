@@ -48,8 +48,8 @@ async fn a_cluster_that_is_broken_in_every_quick_way_keeps_all_its_promises() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_whose_disks_clocks_and_members_go_wrong_keeps_all_its_promises() {
     // The kinds that the quick profile has not, each of them at least twice: slow, full and failing disks, power cuts of one
-    // node and of all, clocks of an hour ahead and behind, logs cut off and with a flipped bit.
-    let kinds = [Kind::Clock, Kind::Disk, Kind::PowerCut, Kind::Damage, Kind::Join, Kind::Reweigh];
+    // node and of all, clocks of an hour ahead and behind, machines that boot, logs cut off and with a flipped bit.
+    let kinds = [Kind::Clock, Kind::Boot, Kind::Disk, Kind::PowerCut, Kind::Damage, Kind::Join, Kind::Reweigh];
     let report = holds(101, Profile::only(&kinds).lasting(Duration::from_secs(75))).await;
     assert!(report.verdict.unjudged().all(|invariant| invariant != Invariant::I11), "no node was given damaged files");
 }

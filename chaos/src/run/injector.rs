@@ -126,6 +126,12 @@ pub async fn begin(world: &World, fault: Fault, seed: u64) -> anyhow::Result<Beg
             world.set_clock(node, i64::from(seconds))?;
             Begun::at(node, Undo::SetClock(node))
         }
+        Fault::Boot { node, days } => {
+            let node = id(node)?;
+            world.set_uptime(node, Duration::from_hours(24 * u64::from(days)))?;
+            world.kill(&[node])?;
+            Begun::at(node, Undo::Launch(vec![node]))
+        }
         Fault::Disk { node, how } => {
             let node = id(node)?;
             world.set_disk(node, disk(how))?;
@@ -138,8 +144,9 @@ pub async fn begin(world: &World, fault: Fault, seed: u64) -> anyhow::Result<Beg
             Begun::at(node, Undo::Disarm { node, point, dies })
         }
         Fault::Network(fault) => {
-            world.set_network(settings(fault)).await?;
-            Begun::among(Vec::new(), Undo::CalmNetwork)
+            let struck = if let NetworkFault::CutNode(node) = fault { vec![id(node)?] } else { Vec::new() };
+            world.set_network(settings(fault, &struck)).await?;
+            Begun::among(struck, Undo::CalmNetwork)
         }
         Fault::Drain(node) => {
             let node = id(node)?;
@@ -245,8 +252,8 @@ fn around(world: &World, id: u64, inward: bool, outward: bool, lost: u8) -> anyh
     Ok(cuts)
 }
 
-/// What the simulator is told.
-fn settings(fault: NetworkFault) -> Value {
+/// What the simulator is told, of these nodes where it is of some.
+fn settings(fault: NetworkFault, nodes: &[u64]) -> Value {
     match fault {
         NetworkFault::SlowAccept(ms) => json!({ "accept_delay_ms": ms, "accept_jitter_ms": ms / 2 }),
         NetworkFault::LoseSends(percent) => json!({ "drop_before_accept_pct": percent }),
@@ -257,6 +264,7 @@ fn settings(fault: NetworkFault) -> Value {
         NetworkFault::SlowLogins(ms) => json!({ "login_delay_ms": ms }),
         NetworkFault::KeepRepeats => json!({ "dedup": false }),
         NetworkFault::HoldAcks => json!({ "hold_inbound_acks": true }),
+        NetworkFault::CutNode(_) => json!({ "cut_node": nodes }),
     }
 }
 
@@ -308,9 +316,10 @@ mod tests {
             F::SlowLogins(200),
             F::KeepRepeats,
             F::HoldAcks,
+            F::CutNode(0),
         ];
         for fault in faults {
-            let change: FaultsChange = serde_json::from_value(settings(fault)).unwrap();
+            let change: FaultsChange = serde_json::from_value(settings(fault, &[1])).unwrap();
             let (none, now) = (Faults::none(1.0), Faults::none(1.0).changed(change).unwrap());
             assert_ne!(now, none, "{fault}");
         }

@@ -95,6 +95,7 @@ pub async fn run(setup: &Setup, tell: impl Fn(&str)) -> anyhow::Result<Report> {
         nodes: profile.nodes,
         flags: Vec::new(),
         clocks: schedule.needs_clocks(),
+        boots: schedule.needs_boots(),
         disks: schedule.needs_disks(),
         relays: schedule.needs_relays(),
         environment: setup.environment(),

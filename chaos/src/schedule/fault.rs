@@ -49,6 +49,9 @@ pub enum Fault {
     Delay { node: Rank, ms: u16, spread: u16 },
     /// A node's wall clock jumps, and jumps back at the end.
     Clock { node: Rank, seconds: i32 },
+    /// A node's machine boots: the node dies, and the steady clock with which it is started again at the end stands as if the
+    /// machine had run for so many days. That may be less than before.
+    Boot { node: Rank, days: u16 },
     /// A node's disk goes wrong; where the node ends for it, it is started again at the end.
     Disk { node: Rank, how: DiskFault },
     /// The machines of these nodes lose power: what was not synced is lost, or some pages of it, by this seed. Started again at
@@ -90,6 +93,8 @@ pub enum NetworkFault {
     KeepRepeats,
     /// What the gateway acknowledges is not heard.
     HoldAcks,
+    /// A node's sessions end, and it may not log in.
+    CutNode(Rank),
 }
 
 /// What a disk does.
@@ -157,6 +162,7 @@ pub enum Kind {
     Delay,
     Reorder,
     Clock,
+    Boot,
     Disk,
     PowerCut,
     Failpoint,
@@ -202,8 +208,10 @@ impl Fault {
             | Self::Congest { .. }
             | Self::Delay { .. }
             | Self::Clock { .. }
+            | Self::Boot { .. }
             | Self::Disk { .. }
             | Self::Failpoint { .. }
+            | Self::Network(NetworkFault::CutNode(_))
             | Self::RollingRestart
             | Self::Damage { .. } => 1,
             Self::Network(_) | Self::Drain(_) | Self::Reweigh { .. } | Self::Join => 0,
@@ -224,7 +232,7 @@ impl Fault {
     /// What judges have to allow for.
     pub fn kind(self) -> FaultKind {
         match self {
-            Self::Kill(_) | Self::PowerCut { .. } => FaultKind::Crash,
+            Self::Kill(_) | Self::PowerCut { .. } | Self::Boot { .. } => FaultKind::Crash,
             Self::Pause(_) => FaultKind::Pause,
             Self::Isolate(_)
             | Self::Mute(_)
@@ -248,6 +256,7 @@ impl Fault {
                 NetworkFault::LoseSends(_) => FaultKind::LoseSends,
                 NetworkFault::LoseAcceptances(_) => FaultKind::LoseAcceptances,
                 NetworkFault::Refuse(_) => FaultKind::Refuse,
+                NetworkFault::CutNode(_) => FaultKind::NetworkCut,
             },
         }
     }
@@ -274,6 +283,7 @@ impl std::fmt::Display for Fault {
                 write!(f, "words from and to node #{} {ms} to {} ms late", nth(node), ms + spread)
             }
             Self::Clock { node, seconds } => write!(f, "clock of node #{} {seconds:+} s", nth(node)),
+            Self::Boot { node, days } => write!(f, "node #{} boots, its steady clock at {days} days", nth(node)),
             Self::Disk { node, how } => write!(f, "disk of node #{}: {how}", nth(node)),
             Self::PowerCut { who, torn: None } => write!(f, "power cut of {who}"),
             Self::PowerCut { who, torn: Some(_) } => write!(f, "power cut of {who}, amid writes"),
@@ -313,6 +323,7 @@ impl std::fmt::Display for NetworkFault {
             Self::SlowLogins(ms) => write!(f, "logins take {ms} ms"),
             Self::KeepRepeats => f.write_str("repeats are not dropped"),
             Self::HoldAcks => f.write_str("acknowledgements held back"),
+            Self::CutNode(node) => write!(f, "node #{} refused", u16::from(*node) + 1),
         }
     }
 }

@@ -134,6 +134,11 @@ impl Schedule {
     pub fn needs_clocks(&self) -> bool {
         self.has(|fault| matches!(fault, Fault::Clock { .. }))
     }
+
+    /// Whether nodes need steady clocks of their own.
+    pub fn needs_boots(&self) -> bool {
+        self.has(|fault| matches!(fault, Fault::Boot { .. }))
+    }
 }
 
 /// The step at the first time from its own on at which the profile allows it; none when there is no such time left.
@@ -181,6 +186,7 @@ fn draw(kind: Kind, nodes: u8, rng: &mut StdRng) -> Fault {
             let seconds = rng.random_range(2..=7_200);
             Fault::Clock { node, seconds: if rng.random() { seconds } else { -seconds } }
         }
+        Kind::Boot => Fault::Boot { node, days: rng.random_range(1..=400) },
         Kind::Disk => Fault::Disk { node, how: draw_disk(rng) },
         Kind::PowerCut => {
             let who = if rng.random() { Who::All } else { Who::One(node) };
@@ -190,7 +196,7 @@ fn draw(kind: Kind, nodes: u8, rng: &mut StdRng) -> Fault {
             let point = rng.random_range(0..u8::try_from(Point::ALL.len()).unwrap_or(u8::MAX));
             Fault::Failpoint { node, point, dies: rng.random_bool(0.8) }
         }
-        Kind::Network => Fault::Network(draw_network(rng)),
+        Kind::Network => Fault::Network(draw_network(node, rng)),
         Kind::Drain => Fault::Drain(node),
         Kind::Reweigh => Fault::Reweigh { node, weight: rng.random_range(2..=4) },
         Kind::Join => Fault::Join,
@@ -212,8 +218,8 @@ fn draw_disk(rng: &mut StdRng) -> DiskFault {
     }
 }
 
-fn draw_network(rng: &mut StdRng) -> NetworkFault {
-    match rng.random_range(0..8) {
+fn draw_network(node: Rank, rng: &mut StdRng) -> NetworkFault {
+    match rng.random_range(0..9) {
         0 => NetworkFault::SlowAccept(rng.random_range(200..=3_000)),
         1 => NetworkFault::LoseSends(rng.random_range(5..=50)),
         2 => NetworkFault::LoseAcceptances(rng.random_range(5..=50)),
@@ -221,7 +227,8 @@ fn draw_network(rng: &mut StdRng) -> NetworkFault {
         4 => NetworkFault::RefuseLogins,
         5 => NetworkFault::SlowLogins(rng.random_range(200..=3_000)),
         6 => NetworkFault::KeepRepeats,
-        _ => NetworkFault::HoldAcks,
+        7 => NetworkFault::HoldAcks,
+        _ => NetworkFault::CutNode(node),
     }
 }
 
@@ -286,7 +293,7 @@ mod tests {
             .map(|step| format!("{:?}", step.fault).split(['(', ' ']).next().unwrap_or_default().to_owned())
             .collect();
         // As many as `Fault` has.
-        assert_eq!(names.len(), 20, "{names:?}");
+        assert_eq!(names.len(), 21, "{names:?}");
         assert_ne!(hour.steps, Schedule::of(2, &Profile::hour()).steps);
         assert!(hour.steps.len() > 100, "{}", hour.steps.len());
     }
@@ -317,13 +324,13 @@ mod tests {
     /// The runs of `tests/quick_run.rs` are no longer than they have to be for that.
     #[test]
     fn every_kind_comes_up_whatever_the_seed_where_there_is_time_for_it() {
-        let heavy = [Kind::Clock, Kind::Disk, Kind::PowerCut, Kind::Damage, Kind::Join, Kind::Reweigh];
+        let heavy = [Kind::Clock, Kind::Boot, Kind::Disk, Kind::PowerCut, Kind::Damage, Kind::Join, Kind::Reweigh];
         let heavy = Profile::only(&heavy).lasting(Duration::from_secs(75));
         let quick = Profile::quick().lasting(Duration::from_secs(120));
         for seed in 0..500 {
             let (heavy, quick) = (Schedule::of(seed, &heavy), Schedule::of(seed, &quick));
             let words: BTreeSet<String> = heavy.steps.iter().map(|step| step.fault.word()).collect();
-            assert_eq!(words.len(), 6, "{words:?}");
+            assert_eq!(words.len(), 7, "{words:?}");
             let damages = heavy.steps.iter().filter(|step| matches!(step.fault, Fault::Damage { .. }));
             // One of them may lie where nobody has to look.
             assert!(damages.count() >= 2, "{heavy:?}");
@@ -358,13 +365,14 @@ mod tests {
     fn a_world_has_what_its_faults_need() {
         let needs = |kinds: &[Kind]| {
             let schedule = Schedule::of(1, &Profile::only(kinds));
-            [schedule.needs_disks(), schedule.needs_relays(), schedule.needs_clocks()]
+            [schedule.needs_disks(), schedule.needs_relays(), schedule.needs_clocks(), schedule.needs_boots()]
         };
-        assert_eq!(needs(&[Kind::Kill, Kind::Isolate]), [false; 3]);
-        assert_eq!(needs(&[Kind::Disk]), [true, false, false]);
-        assert_eq!(needs(&[Kind::PowerCut]), [true, false, false]);
-        assert_eq!(needs(&[Kind::Delay]), [false, true, false]);
-        assert_eq!(needs(&[Kind::Reorder]), [false, true, false]);
-        assert_eq!(needs(&[Kind::Clock]), [false, false, true]);
+        assert_eq!(needs(&[Kind::Kill, Kind::Isolate]), [false; 4]);
+        assert_eq!(needs(&[Kind::Disk]), [true, false, false, false]);
+        assert_eq!(needs(&[Kind::PowerCut]), [true, false, false, false]);
+        assert_eq!(needs(&[Kind::Delay]), [false, true, false, false]);
+        assert_eq!(needs(&[Kind::Reorder]), [false, true, false, false]);
+        assert_eq!(needs(&[Kind::Clock]), [false, false, true, false]);
+        assert_eq!(needs(&[Kind::Boot]), [false, false, false, true]);
     }
 }

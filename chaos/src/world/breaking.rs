@@ -208,6 +208,18 @@ impl World {
         self.with(id, |node| node.home.set_clock(ahead_seconds))
     }
 
+    /// Lets a node's steady clock, from its next start on, stand as if its machine had run for so long.
+    ///
+    /// # Errors
+    /// When there is no such node, or the world was made without such clocks.
+    pub fn set_uptime(&self, id: u64, uptime: Duration) -> anyhow::Result<()> {
+        ensure!(self.options.boots, "this world's machines cannot boot");
+        self.with(id, |node| {
+            node.home.uptime = Some(uptime);
+            Ok(())
+        })
+    }
+
     /// The node that leads the shard with the most channels, as far as that is known now.
     ///
     /// # Errors

@@ -21,7 +21,7 @@ use crate::disk::FaultyDisk;
 
 use super::asking::{ask, get, until};
 use super::map::{Map, Place};
-use super::node::{Home, Node, has_faketime, spawn};
+use super::node::{Home, Node, has_faketime, has_steady_clocks, spawn};
 use super::relay::Relay;
 use super::undertaker::{Undertaker, folder, name, sweep};
 use super::wires::{NEEDED, Wires};
@@ -74,6 +74,9 @@ impl World {
         sweep().context(NEEDED)?;
         if options.clocks {
             has_faketime()?;
+        }
+        if options.boots {
+            has_steady_clocks()?;
         }
         let room = Room::take();
         let folder = folder(name);
@@ -190,6 +193,7 @@ impl World {
             dir,
             log: self.folder.join(format!("place-{place}.log")),
             clock: self.options.clocks.then(|| self.folder.join(format!("place-{place}.clock"))),
+            uptime: None,
             environment: self.options.environment.clone(),
             relayed: self.options.relays,
         };

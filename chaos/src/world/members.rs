@@ -35,17 +35,14 @@ impl World {
         .await
     }
 
-    /// Asks a ready node for a change until it is taken.
-    async fn change(
-        &self,
-        without: Option<u64>,
-        method: Method,
-        path: &str,
-        body: Option<Value>,
-    ) -> anyhow::Result<Value> {
+    /// Asks a ready node for a change to a member until it is taken, or the member is none any more: one that was lost for good is
+    /// removed whatever else an operator is about to do to it.
+    async fn change(&self, id: u64, method: Method, action: &str, body: Value) -> anyhow::Result<()> {
+        let path = format!("/v1/admin/nodes/{id}{action}");
         until(&format!("{method} {path} is taken"), MOVES, async || {
-            let (_, operator) = self.ready_operator(without, READY).await?;
-            ask(&operator, method.clone(), path, body.clone()).await
+            let (_, operator) = self.ready_operator(None, READY).await?;
+            let changed = ask(&operator, method.clone(), &path, Some(body.clone())).await;
+            if self.node_ids().contains(&id) { changed.map(drop) } else { Ok(()) }
         })
         .await
     }
@@ -55,9 +52,7 @@ impl World {
     /// # Errors
     /// When it is refused for too long.
     pub async fn drain(&self, id: u64) -> anyhow::Result<()> {
-        self.change(None, Method::POST, &format!("/v1/admin/nodes/{id}/drain"), Some(json!({ "force": true })))
-            .await
-            .map(drop)
+        self.change(id, Method::POST, "/drain", json!({ "force": true })).await
     }
 
     /// Lets a drained node lead again.
@@ -65,7 +60,7 @@ impl World {
     /// # Errors
     /// When it is refused for too long.
     pub async fn undrain(&self, id: u64) -> anyhow::Result<()> {
-        self.change(None, Method::POST, &format!("/v1/admin/nodes/{id}/undrain"), Some(json!({}))).await.map(drop)
+        self.change(id, Method::POST, "/undrain", json!({})).await
     }
 
     /// Gives a node another share of the shards, and begins the moves that this wants.
@@ -73,7 +68,7 @@ impl World {
     /// # Errors
     /// When it is refused for too long.
     pub async fn weigh(&self, id: u64, weight: u32) -> anyhow::Result<()> {
-        self.change(None, Method::PATCH, &format!("/v1/admin/nodes/{id}"), Some(json!({ "weight": weight }))).await?;
+        self.change(id, Method::PATCH, "", json!({ "weight": weight })).await?;
         self.rebalance().await
     }
 

@@ -48,6 +48,8 @@ pub struct Options {
     pub flags: Vec<String>,
     /// Whether nodes' wall clocks can be set.
     pub clocks: bool,
+    /// Whether nodes can be started with another steady clock.
+    pub boots: bool,
     /// Whether nodes live on disks that can go wrong.
     pub disks: bool,
     /// Whether what nodes say to each other can be held up.
@@ -58,7 +60,8 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { nodes: 3, flags: Vec::new(), clocks: false, disks: false, relays: false, environment: Vec::new() }
+        let (clocks, boots, disks, relays) = (false, false, false, false);
+        Self { nodes: 3, flags: Vec::new(), clocks, boots, disks, relays, environment: Vec::new() }
     }
 }
 

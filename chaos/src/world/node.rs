@@ -1,9 +1,10 @@
 //! One node of a world: where its files are, and its process, if it runs.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use nix::sys::signal::{Signal, kill};
@@ -18,6 +19,9 @@ const OPS: u16 = 8081;
 const PEER: u16 = 8082;
 /// Where the node itself listens when a relay has its peer port.
 const BEHIND_RELAY: u16 = 8083;
+
+/// How long the machine has run, as the system tells it.
+const UPTIME: &str = "/proc/uptime";
 
 /// Debian's faketime, for programs with threads; the loader finds the folder for the machine's architecture.
 const FAKETIME: &str = "/usr/$LIB/faketime/libfaketimeMT.so.1";
@@ -35,6 +39,8 @@ pub struct Home {
     pub log: PathBuf,
     /// How far its wall clock is from the true one, where it can be set.
     pub clock: Option<PathBuf>,
+    /// How long its machine seems to have run, where that is not this machine's own time.
+    pub uptime: Option<Duration>,
     pub environment: Vec<(String, String)>,
     /// Whether its peers reach it through a relay.
     pub relayed: bool,
@@ -80,8 +86,8 @@ impl Home {
     pub fn set_clock(&self, ahead_seconds: i64) -> anyhow::Result<()> {
         let Some(clock) = &self.clock else { bail!("this world's clocks cannot be set") };
         let written = clock.with_extension("new");
-        std::fs::write(&written, format!("{ahead_seconds:+}s\n"))?;
-        std::fs::rename(&written, clock).with_context(|| clock.display().to_string())
+        fs::write(&written, format!("{ahead_seconds:+}s\n"))?;
+        fs::rename(&written, clock).with_context(|| clock.display().to_string())
     }
 
     /// Starts its process in a network namespace.
@@ -90,8 +96,12 @@ impl Home {
     /// When it cannot be started.
     pub fn spawn(&self, namespace: &str, flags: &[String]) -> anyhow::Result<Child> {
         let mut command = Command::new("ip");
-        // `ip` becomes the gateway: the child's process id is the node's.
-        command.args(["netns", "exec", namespace]).arg(binary::gateway());
+        // `ip` becomes the gateway, and so does `unshare`: the child's process id is the node's.
+        command.args(["netns", "exec", namespace]);
+        if let Some(uptime) = self.uptime {
+            command.args(with_uptime(uptime)?);
+        }
+        command.arg(binary::gateway());
         command.args(["run", "--config"]).arg(self.dir.join("gateway.toml"));
         command.args(flags.iter().flat_map(|flag| ["--set", flag.as_str()]));
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
@@ -116,6 +126,35 @@ pub fn has_faketime() -> anyhow::Result<()> {
     let said = String::from_utf8_lossy(&loaded.stderr);
     ensure!(said.trim().is_empty(), "clocks cannot be set: {}; install faketime", said.trim());
     Ok(())
+}
+
+/// Makes sure that a program can be started with a steady clock of its own: an older kernel gives it to the program's children alone.
+///
+/// # Errors
+/// When it cannot.
+pub fn has_steady_clocks() -> anyhow::Result<()> {
+    let year = Duration::from_hours(365 * 24);
+    let [unshare, flags @ ..] = with_uptime(year)?;
+    let told = Command::new(unshare).args(flags).args(["cat", UPTIME]).output()?;
+    let stood = seconds(&String::from_utf8_lossy(&told.stdout));
+    ensure!(
+        stood.is_some_and(|stood| stood.abs_diff(year.as_secs()) < 60),
+        "steady clocks cannot be set{}; that takes root, and Linux 6.1 with time namespaces",
+        String::from_utf8_lossy(&told.stderr).lines().next().map(|said| format!(": {said}")).unwrap_or_default()
+    );
+    Ok(())
+}
+
+/// What starts a program whose steady clock stands as if the machine had run for so long.
+fn with_uptime(uptime: Duration) -> anyhow::Result<[String; 4]> {
+    let own = seconds(&fs::read_to_string(UPTIME)?).with_context(|| format!("{UPTIME} says nothing"))?;
+    let ahead = uptime.as_secs().cast_signed() - own.cast_signed();
+    Ok(["unshare".to_owned(), "--time".to_owned(), format!("--monotonic={ahead}"), format!("--boottime={ahead}")])
+}
+
+/// The whole seconds that the system's file tells first.
+fn seconds(uptime: &str) -> Option<u64> {
+    uptime.split('.').next()?.trim().parse().ok()
 }
 
 /// Starts a process whose output is appended to a log, in the folder of the log.
