@@ -1,5 +1,6 @@
 //! The directory as the rest of a node uses it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,7 +22,7 @@ use super::machine::{DirectoryMachine, Outcome, Shared};
 use super::records::AuditEntry;
 use super::state::{Change, DirectoryState};
 use super::streamed::STREAMED_FOR;
-use crate::group::{Group, ProposeError};
+use crate::group::{Group, Members, ProposeError};
 use crate::host::{Host, OpenError};
 use crate::machine::{GroupId, View};
 use crate::record::decode;
@@ -316,7 +317,10 @@ impl Directory {
     async fn wait_for_others(&self, index: u64) {
         // Tells the followers of the commit now instead of at the next heartbeat.
         self.group.trigger_heartbeat();
-        let others: Vec<NodeId> = self.read(|state| state.nodes.keys().copied().collect());
+        let mut others: BTreeSet<NodeId> = self.read(|state| state.nodes.keys().copied().collect());
+        // A node that was removed reads its copy until that is too old, and stays a learner for as long.
+        let Members { voters, learners, .. } = self.group.members();
+        others.extend(voters.union(&learners));
         let waits = others.into_iter().filter(|node| *node != self.node).map(|node| async move {
             // Questions that come from here on are answered with this index or a later one: they make no copy young that
             // has not applied it. So a node that asks and does not apply is waited for once, and not for ever.
@@ -336,9 +340,22 @@ impl Directory {
         join_all(waits).await;
     }
 
+    fn is_removed(&self, node: NodeId) -> bool {
+        self.read(|state| state.cluster.is_some() && !state.nodes.contains_key(&node))
+    }
+
+    /// At the leader: whether a node that was removed may still answer by its copy.
+    pub(super) fn may_answer(&self, node: NodeId) -> bool {
+        let term = self.group.leadership().borrow().term;
+        self.other_copies.leading_in(term);
+        self.other_copies.refuses_from(node) > Instant::now()
+    }
+
     async fn answer(&self, from: NodeId, request: Request) -> Answer {
         match request {
             Request::Update { proposal, budget } => self.lead_update(proposal, Instant::now() + budget).await,
+            // Its copy is to get too old, and then nobody has to wait for it any more.
+            Request::Confirm { .. } if self.is_removed(from) => Answer::NotLeader,
             Request::Confirm { budget } => {
                 let term = self.group.leadership().borrow().term;
                 self.other_copies.leading_in(term);

@@ -67,7 +67,9 @@ impl Directory {
                 None => return group.change_members(voters, true, deadline).await,
             }
         }
-        let gone: BTreeSet<NodeId> = members.learners.difference(&known).copied().collect();
+        // Every update waits for a learner, so until then none is done that a removed node has not heard of.
+        let is_over = |node: &&NodeId| !self.may_answer(**node);
+        let gone: BTreeSet<NodeId> = members.learners.difference(&known).filter(is_over).copied().collect();
         if gone.is_empty() { Ok(()) } else { group.remove_learners(gone, deadline).await }
     }
 
