@@ -81,9 +81,10 @@ impl Outgoing {
         if !speaker.may_speak() {
             return Err(Closed);
         }
-        place.forget();
         let speaker = Some(Arc::clone(speaker));
-        self.enqueue(Piece { bytes, written: 0, speaker, place: Some(Place::Message), media: false })
+        self.enqueue(Piece { bytes, written: 0, speaker, place: Some(Place::Message), media: false })?;
+        place.forget();
+        Ok(())
     }
 
     /// Queues a frame at once: for the few that a session needs to open and close, and for the connection's own.
@@ -99,9 +100,10 @@ impl Outgoing {
         if !speaker.may_speak() {
             return Err(Closed);
         }
-        place.forget();
         let speaker = Some(Arc::clone(speaker));
-        self.enqueue(Piece { bytes, written: 0, speaker, place: Some(Place::Media), media: true })
+        self.enqueue(Piece { bytes, written: 0, speaker, place: Some(Place::Media), media: true })?;
+        place.forget();
+        Ok(())
     }
 
     /// Queues one of a transfer's few small frames at once, behind its pieces.
@@ -111,7 +113,9 @@ impl Outgoing {
 
     fn enqueue(&self, piece: Piece) -> Result<(), Closed> {
         let mut lane = self.lane.lock();
-        if lane.closed {
+        // Under the lock: either this stands before the session's close, or it comes to nothing.
+        let is_late = piece.place.is_some() && piece.speaker.as_ref().is_some_and(|speaker| speaker.is_closing());
+        if lane.closed || is_late {
             return Err(Closed);
         }
         if piece.media {

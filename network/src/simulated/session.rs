@@ -50,6 +50,8 @@ pub struct SimulatedSession {
     connection: Arc<Connection>,
     /// Set once, before the session's end is visible anywhere: no byte may follow it.
     silenced: AtomicBool,
+    /// Set before its close is queued.
+    closing: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -109,8 +111,8 @@ impl SimulatedSession {
         };
         let state =
             State { phase, events: Some(events), backlog: VecDeque::new(), pairing, on_end: Vec::new(), muted: false };
-        let silenced = AtomicBool::new(false);
-        (Arc::new(Self { number, fence, connection, silenced, state: Mutex::new(state) }), first)
+        let (silenced, closing) = (AtomicBool::new(false), AtomicBool::new(false));
+        (Arc::new(Self { number, fence, connection, silenced, closing, state: Mutex::new(state) }), first)
     }
 
     pub fn number(&self) -> SessionNumber {
@@ -298,6 +300,11 @@ impl SimulatedSession {
         }
     }
 
+    /// Whether it has said its last: what comes behind its close would be of a session that is no more.
+    pub fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
     /// Stores new credentials, and acknowledges the pairing only when they are committed.
     fn store(self: &Arc<Self>, identity: Identity, credentials: Bytes) {
         let auth = {
@@ -461,6 +468,7 @@ impl Session for SessionHandle {
             // No device is taken yet: there is nothing in anybody's way.
             Phase::Pairing => return self.session.kill(),
             Phase::LoggingIn | Phase::LoggedIn => {
+                self.session.closing.store(true, Ordering::Release);
                 if phase == Phase::LoggingIn {
                     self.session.connection.recall(&self.session);
                 }
