@@ -101,10 +101,10 @@ pub async fn answer(owner: &Arc<Owner>, ask: DeliveryAsk) -> Result<DeliveryDone
         DeliveryAsk::Redeliver { customer, id } => redeliver(owner, customer, id).await.map(DeliveryDone::Redelivered),
         DeliveryAsk::Report(report) => {
             let members = owner.node.directory.read(|state| state.nodes.len());
-            Ok(DeliveryDone::Ruled(owner.webhook_home.lock().rule(&report, members, Timestamp::now())))
+            Ok(DeliveryDone::Ruled(owner.webhook_home.lock().rule(&report, members, Timestamp::steady())))
         }
         DeliveryAsk::TakeTest { customer } => {
-            let taken = owner.webhook_home.lock().take_test(customer, Timestamp::now());
+            let taken = owner.webhook_home.lock().take_test(customer, Timestamp::steady());
             Ok(DeliveryDone::Test(match taken {
                 Ok(()) => Tested::Counted,
                 Err(retry_after) => Tested::TooMany { retry_after },

@@ -6,7 +6,8 @@
 //! nodes that have more to deliver. Failures are reported here, and open the endpoint's circuit.
 //!
 //! All of it lives in memory. After a fail-over of the home, what nodes held before is known again with their next
-//! report; until then some may hold more than they should, and a circuit is closed until it has failed anew.
+//! report; until then some may hold more than they should, and a circuit is closed until it has failed anew. Its time is
+//! [`Timestamp::steady`]: a clock that is put right must neither hold places nor put off probes.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
