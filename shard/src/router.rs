@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::join_all;
-use model::error::ApiError;
+use model::error::{ApiError, ErrorCode};
 use model::format::Format;
 use model::id::{NodeId, ShardId};
 use model::seal::MasterKeyId;
@@ -193,7 +193,8 @@ impl Router {
     /// Asks the owner, and the next one when it has just changed, until the call's time is over.
     ///
     /// # Errors
-    /// 503 `worker_at_capacity` with `Retry-After: 1` when no owner answered in time (design section 8).
+    /// 503 `worker_at_capacity` with `Retry-After: 1` when no owner answered in time (design section 8), and for a send of which
+    /// nobody knows any more whether an earlier try brought it.
     pub async fn ask(&self, mut call: Call, deadline: Instant) -> Result<Answer, ApiError> {
         let give_up = deadline.min(Instant::now() + OWNER_PATIENCE);
         let mut tries = 0;
@@ -204,7 +205,8 @@ impl Router {
                 return Err(ApiError::no_leader());
             }
             if let Some(answer) = self.try_owner(&call, deadline, tries).await {
-                return Ok(answer);
+                let is_unknown = tries > 0 && may_have_been_sent(&call, &answer);
+                return if is_unknown { Err(ApiError::no_leader()) } else { Ok(answer) };
             }
             tries += 1;
             if let Ask::Channel { work: Work::Operate { again, .. }, .. } = &mut call.ask {
@@ -466,6 +468,14 @@ impl Router {
             _ => false,
         }
     }
+}
+
+/// Whether what refuses a repeated send says nothing of the first: an owner looks for the message before it refuses it, but not
+/// in a channel that was wiped meanwhile, nor when the bucket has paid for the first already.
+fn may_have_been_sent(call: &Call, answer: &Answer) -> bool {
+    let refuses_unseen = |error: &ApiError| matches!(error.code, ErrorCode::ChannelNotFound | ErrorCode::RateLimited);
+    matches!(&call.ask, Ask::Channel { work: Work::Send(_), .. })
+        && matches!(answer, Answer::Result { result: Err(error), .. } if refuses_unseen(error))
 }
 
 /// Whom to ask for a shard at the `tries`-th try. `known` is the leader that a voting replica here knows, if there is such a

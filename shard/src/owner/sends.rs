@@ -47,7 +47,9 @@ impl Channel {
     ) {
         match self.row_of(&send, request_id) {
             Err(error) => {
-                let _ = reply.send(Err(error));
+                // An earlier call may have brought it, before what refuses it now.
+                let stored = self.stored_message(&send.message_id);
+                let _ = reply.send(stored.map_or(Err(error), |row| self.sent_before(row, send.client_ref)));
             }
             Ok((row, media)) => {
                 let mut rows = Rows::new(&self.owner.reader, self.row.id, &mut turn.projected);
