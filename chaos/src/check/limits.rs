@@ -104,10 +104,11 @@ impl<'a> Home<'a> {
         match (before, after) {
             (Some(before), Some(after)) => after - before,
             // Where nobody looked, each fault may have moved it; and without any, leads go where they should be once all nodes are
-            // there, at the beginning of a run.
+            // there, at the beginning of a run and when a cluster has healed.
             _ => {
-                let first = self.0.first().map(|lead| lead.term);
-                let seen = after.zip(first).map_or(0, |(after, first)| after.saturating_sub(first));
+                let first = before.or(self.0.first().map(|lead| lead.term));
+                let last = after.or(self.0.iter().map(|lead| lead.term).max());
+                let seen = last.zip(first).map_or(0, |(last, first)| last.saturating_sub(first));
                 let moving = |kind| {
                     use FaultKind::{KeepRepeats, LoseAcceptances, LoseSends, Refuse, Slow};
                     !matches!(kind, KeepRepeats | LoseAcceptances | LoseSends | Refuse | Slow)

@@ -111,13 +111,15 @@ fn accepted(number: &str, row: &LedgerRow) -> String {
     format!("{number}: {id} accepted as {seq} of node {node}, epoch {epoch}, at {at}")
 }
 
-/// Whether a node stood still, or its way to the network was hurt, shortly before a login. One that merely does not reach its
+/// Whether a node died or stood still, or its way to the network was hurt, shortly before a login. One that merely does not reach its
 /// peers can end its sessions in time.
 fn unseen_break(run: &Collected, node: u64, login: &Login) -> bool {
     let at = run.meta.at(login.at);
     run.faults().any(|fault| {
         let shortly = match fault.kind {
             FaultKind::Pause => Duration::from_secs(10),
+            // The kernel closes a process's sockets once its last thread is gone, be it in the middle of a sync.
+            FaultKind::Crash => Duration::from_secs(2),
             // The network looks for its connections every 20 s.
             FaultKind::NetworkCut => Duration::from_secs(30),
             _ => return false,

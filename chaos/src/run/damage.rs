@@ -19,9 +19,10 @@ use super::injector::revive;
 use crate::schedule::fault::Damage;
 use crate::world::World;
 use crate::world::asking::{get, until};
+use crate::world::founding::READY;
 
-/// How long a node with damaged files may take to refuse them.
-const REFUSAL: Duration = Duration::from_secs(20);
+/// How long it is looked at a node that may wait for others instead of refusing its files.
+const WAITS: Duration = Duration::from_secs(20);
 
 /// RocksDB writes records into its log in pieces that lie within a block. A piece begins with checksum (4 bytes), length (2),
 /// type (1) and the number of its file (4), which tells it from what a file that is used again held before.
@@ -61,20 +62,23 @@ pub async fn damage(world: &World, id: u64, how: Damage, seed: u64) -> anyhow::R
     world.launch(id)?;
     let Harmed { place, log } = harmed?;
     let what = format!("node {id} refuses its files");
-    let ended = until(&what, REFUSAL, async || {
-        ensure!(!world.is_running(id), "its process runs");
-        Ok(())
+    let operator = world.operator(id)?;
+    // One whose whole folder is gone may know nobody any more who could tell it so: it waits, and serves nothing.
+    let may_wait = how == Damage::Wiped;
+    let ended = until(&what, if may_wait { WAITS } else { READY }, async || {
+        if !world.is_running(id) {
+            return Ok(true);
+        }
+        ensure!(get(&operator, "/readyz").await.is_ok(), "its process runs");
+        Ok(false)
     });
     let refused = match ended.await {
         // A process that fell over something else has refused nothing.
-        Ok(()) => Some(world.last_line(id)).filter(|line| line.contains(&data.display().to_string())),
-        Err(_) => {
-            // One whose whole folder is gone may know nobody any more who could tell it so: it waits, and serves nothing.
-            let waits = how == Damage::Wiped && get(&world.operator(id)?, "/readyz").await.is_err();
-            world.kill(&[id])?;
-            waits.then(|| "it found nobody who knows it, and was not ready".to_owned())
-        }
+        Ok(true) => Some(world.last_line(id)).filter(|line| line.contains(&data.display().to_string())),
+        Ok(false) => None,
+        Err(_) => may_wait.then(|| "it found nobody who knows it, and was not ready".to_owned()),
     };
+    world.kill(&[id])?;
     let harmless = refused.is_none() && log.is_some_and(|log| was_skipped(&data, log));
     Ok(Damaged { node: id, place, refused, harmless })
 }

@@ -244,7 +244,8 @@ impl Fault {
             Self::Offline(_) | Self::Congest { .. } => FaultKind::NetworkCut,
             Self::Clock { .. } => FaultKind::Clock,
             Self::Disk { .. } => FaultKind::Disk,
-            Self::Failpoint { .. } => FaultKind::Failpoint,
+            Self::Failpoint { dies: true, .. } => FaultKind::Crash,
+            Self::Failpoint { dies: false, .. } => FaultKind::Failpoint,
             Self::Drain(_) | Self::Reweigh { .. } | Self::Join | Self::RollingRestart => FaultKind::Membership,
             Self::Damage { .. } => FaultKind::Damage,
             Self::Network(fault) => match fault {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use reqwest::Method;
 use tests::http::try_answer;
@@ -13,6 +13,8 @@ use super::client::{Client, Shared};
 use crate::history::{Lead, Record};
 
 const BETWEEN: Duration = Duration::from_secs(1);
+/// How long the last look may take until it sees who leads.
+const LAST_LOOK: Duration = Duration::from_secs(10);
 /// A node asks all others before it answers, two seconds at most.
 const DEADLINE: Duration = Duration::from_secs(4);
 
@@ -21,35 +23,43 @@ pub fn begin(shared: &Arc<Shared>, cast: &Arc<Cast>, clients: &mut JoinSet<()>) 
 }
 
 async fn watch(mut client: Client, cast: Arc<Cast>) {
-    let homes: Vec<u16> = cast.stage.limited.iter().map(|limited| limited.home).collect();
-    let mut known: HashMap<u16, u64> = HashMap::new();
-    loop {
-        // Once more at the end, when the cluster has healed: that says how often leads have moved in all.
-        let is_last = client.is_stopped();
-        let (node, map) = (client.any_node(), client.shared.map());
-        let operator = map.operator(&node, &client.shared.http);
-        let request = operator.request(Method::GET, "/v1/admin/shards").timeout(DEADLINE);
-        // What is told is no newer than the answer and no older than the question: noted at both ends, it is right
-        // whichever way a judge needs it.
-        let asked = client.shared.recorder.now();
-        if let Ok(answer) = try_answer(request).await
-            && answer.status == 200
-        {
-            for row in answer.json()["data"].as_array().into_iter().flatten() {
-                let (Some(group), Some(term)) = (row["id"].as_u64(), row["term"].as_u64()) else { continue };
-                let group = u16::try_from(group).unwrap_or_default();
-                // Groups that count nothing are noted when they change.
-                if known.insert(group, term) == Some(term) && !homes.contains(&group) {
-                    continue;
-                }
-                let lead =
-                    Lead { asked, at: client.shared.recorder.now(), group, leader: row["leader"].as_u64(), term };
-                client.shared.recorder.write(&Record::Lead(lead));
-            }
-        }
-        if is_last {
-            return;
-        }
+    let mut known = HashMap::new();
+    while !client.is_stopped() {
+        look(&mut client, &cast, &mut known).await;
         client.pause(BETWEEN).await;
     }
+}
+
+/// Looks once more when nobody asks for anything any more, so that it is known how often leads have moved in all.
+pub async fn look_last(shared: &Arc<Shared>, cast: &Cast) {
+    let mut client = shared.client(&cast.main);
+    let start = Instant::now();
+    while !look(&mut client, cast, &mut HashMap::new()).await && start.elapsed() < LAST_LOOK {
+        tokio::time::sleep(BETWEEN).await;
+    }
+}
+
+/// Looks once, through any node; whether it saw a leader of each group that counts something.
+async fn look(client: &mut Client, cast: &Cast, known: &mut HashMap<u16, u64>) -> bool {
+    let homes: Vec<u16> = cast.stage.limited.iter().map(|limited| limited.home).collect();
+    let (node, map) = (client.any_node(), client.shared.map());
+    let operator = map.operator(&node, &client.shared.http);
+    let request = operator.request(Method::GET, "/v1/admin/shards").timeout(DEADLINE);
+    // What is told is no newer than the answer and no older than the question: noted at both ends, it is right whichever
+    // way a judge needs it.
+    let asked = client.shared.recorder.now();
+    let Some(answer) = try_answer(request).await.ok().filter(|answer| answer.status == 200) else { return false };
+    let mut led = 0;
+    for row in answer.json()["data"].as_array().into_iter().flatten() {
+        let (Some(group), Some(term)) = (row["id"].as_u64(), row["term"].as_u64()) else { continue };
+        let (group, leader) = (u16::try_from(group).unwrap_or_default(), row["leader"].as_u64());
+        // Groups that count nothing are noted when they change.
+        if known.insert(group, term) == Some(term) && !homes.contains(&group) {
+            continue;
+        }
+        led += usize::from(homes.contains(&group) && leader.is_some());
+        let lead = Lead { asked, at: client.shared.recorder.now(), group, leader, term };
+        client.shared.recorder.write(&Record::Lead(lead));
+    }
+    led == homes.len()
 }

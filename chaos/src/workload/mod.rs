@@ -125,6 +125,7 @@ impl Workload {
         while let Some(ended) = self.clients.join_next().await {
             ended.context("a client of the workload panicked")?;
         }
+        leads::look_last(&self.shared, &self.cast).await;
         rest::settle(&self.shared, &self.cast, patience).await?;
         let evidence = crate::history::gather::gather(&self.shared, &self.cast).await?;
         // Receivers stay until nothing more is asked, so that nothing fails for want of them.

@@ -121,6 +121,21 @@ fn a_lead_that_moves_before_there_was_a_fault_counts_from_the_first_look() {
     assert!(!moved_to(7).holds());
 }
 
+#[test]
+fn a_move_that_was_seen_counts_also_where_nobody_looked_after_the_last_call() {
+    let moved_to = |term: u64| {
+        let mut play = Play::empty();
+        play.lead(7);
+        play.wait(Duration::from_secs(1));
+        play.draws(12);
+        play.lead(term);
+        play.draws(12);
+        judge_one(I7, &play.run)
+    };
+    assert!(moved_to(8).holds(), "{:?}", moved_to(8));
+    assert!(!moved_to(7).holds());
+}
+
 /// What a true bucket answers to calls that take effect at some moment between begin and end.
 fn admitted_by_a_bucket(calls: &[(u64, u64, u64)]) -> Vec<Record> {
     let mut moments: Vec<(u64, u64, u64)> = Vec::new();
