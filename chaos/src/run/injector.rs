@@ -44,6 +44,25 @@ pub enum Undo {
     Replace(u64),
 }
 
+impl Undo {
+    /// The one node whose own state it is about.
+    fn node(&self) -> Option<u64> {
+        match self {
+            Self::Widen(id) | Self::LetGo(id) | Self::SetClock(id) | Self::MendDisk(id) => Some(*id),
+            Self::Disarm { node, .. } => Some(*node),
+            Self::Nothing
+            | Self::Launch(_)
+            | Self::Resume(_)
+            | Self::Mend(_)
+            | Self::CalmNetwork
+            | Self::Undrain(_)
+            | Self::Weigh(_)
+            | Self::Remove(_)
+            | Self::Replace(_) => None,
+        }
+    }
+}
+
 /// A fault that has begun.
 #[derive(Debug)]
 pub struct Begun {
@@ -188,10 +207,15 @@ pub async fn end(world: &World, undo: Undo) -> anyhow::Result<Option<Note>> {
 }
 
 async fn undone(world: &World, undo: Undo) -> anyhow::Result<()> {
+    // An operator may have removed a node meanwhile: with it goes whatever was wrong with it.
+    let is_there = |id: &u64| world.node_ids().contains(id);
+    if undo.node().is_some_and(|id| !is_there(&id)) {
+        return Ok(());
+    }
     match undo {
         Undo::Nothing => Ok(()),
-        Undo::Launch(ids) => ids.into_iter().try_for_each(|id| world.launch(id)),
-        Undo::Resume(ids) => ids.into_iter().try_for_each(|id| world.resume(id)),
+        Undo::Launch(ids) => ids.into_iter().filter(is_there).try_for_each(|id| world.launch(id)),
+        Undo::Resume(ids) => ids.into_iter().filter(is_there).try_for_each(|id| world.resume(id)),
         Undo::Mend(cut) => world.mend(cut),
         Undo::Widen(id) => world.widen(id),
         Undo::LetGo(id) => world.hold(id, Hold::default()),
