@@ -15,7 +15,8 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::driver::{
-    AuthStore, AuthWrite, EVENT_WINDOW, InboundItem, InboundKind, Outbound, PairCodeError, ReceiptStatus, SessionError,
+    AuthStore, AuthWrite, EVENT_WINDOW, InboundItem, InboundKind, ItemId, Outbound, PairCodeError, ReceiptStatus,
+    SessionError,
 };
 use crate::fence::Fence;
 use crate::simulator::Simulator;
@@ -312,6 +313,29 @@ async fn items_come_again_in_order_until_they_are_acknowledged() {
     });
     assert_eq!(order.collect::<Vec<_>>(), ids[1..]);
     assert_eq!(world.simulator.stats().redelivered, EVENT_WINDOW as u64);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nothing_follows_the_close_of_a_session() {
+    let world = World::new().await;
+    let network = world.network(1);
+    world.pair(&network, &fence(1)).await.session.drain().await;
+    for _ in 0..100 {
+        let line = world.login(&network, &fence(1)).await;
+        let talkers = (0..3).map(|_| {
+            let session = line.session.clone();
+            tokio::spawn(async move { while session.acknowledge(ItemId("none".into())).await.is_ok() {} })
+        });
+        let talkers: Vec<_> = talkers.collect();
+        tokio::task::yield_now().await;
+        line.session.drain().await;
+        for talker in talkers {
+            talker.await.unwrap();
+        }
+    }
+    // Whatever stood behind the last close has arrived once this is answered.
+    world.login(&network, &fence(1)).await;
+    assert_eq!(world.simulator.stats().late_writes, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
