@@ -1,5 +1,5 @@
 //! Two runs, one after the other, in which all invariants hold: one of everything that breaks and heals quickly, and one of what
-//! is wrong with disks, clocks and members for longer. They need root, `/dev/fuse` and libfaketime, and some five minutes.
+//! is wrong with disks, clocks and members for longer. They need root, `/dev/fuse`, libfaketime and Linux 6.1, and some five minutes.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
