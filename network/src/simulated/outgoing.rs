@@ -77,14 +77,7 @@ impl Outgoing {
 
     /// Queues a session's frame, once there is room.
     pub async fn push(&self, speaker: &Arc<SimulatedSession>, bytes: Bytes) -> Result<(), Closed> {
-        let place = self.room.acquire().await.map_err(|_| Closed)?;
-        if !speaker.may_speak() {
-            return Err(Closed);
-        }
-        let speaker = Some(Arc::clone(speaker));
-        self.enqueue(Piece { bytes, written: 0, speaker, place: Some(Place::Message), media: false })?;
-        place.forget();
-        Ok(())
+        self.push_into(Place::Message, speaker, bytes).await
     }
 
     /// Queues a frame at once: for the few that a session needs to open and close, and for the connection's own.
@@ -96,13 +89,18 @@ impl Outgoing {
 
     /// Queues a piece of media, once there is room.
     pub async fn push_media(&self, speaker: &Arc<SimulatedSession>, bytes: Bytes) -> Result<(), Closed> {
-        let place = self.media_room.acquire().await.map_err(|_| Closed)?;
+        self.push_into(Place::Media, speaker, bytes).await
+    }
+
+    async fn push_into(&self, place: Place, speaker: &Arc<SimulatedSession>, bytes: Bytes) -> Result<(), Closed> {
+        let media = place == Place::Media;
+        let room = if media { &self.media_room } else { &self.room };
+        let taken = room.acquire().await.map_err(|_| Closed)?;
         if !speaker.may_speak() {
             return Err(Closed);
         }
-        let speaker = Some(Arc::clone(speaker));
-        self.enqueue(Piece { bytes, written: 0, speaker, place: Some(Place::Media), media: true })?;
-        place.forget();
+        self.enqueue(Piece { bytes, written: 0, speaker: Some(Arc::clone(speaker)), place: Some(place), media })?;
+        taken.forget();
         Ok(())
     }
 

@@ -290,8 +290,7 @@ impl Directory {
 
     /// At the leader: commits, then waits for the other nodes.
     async fn lead_update(&self, proposal: Bytes, deadline: Instant) -> Answer {
-        let term = self.group.leadership().borrow().term;
-        self.other_copies.leading_in(term);
+        self.others_as_leader();
         // What cannot be read must not get into the log: it would stop every node of this release.
         if let Err(foreign) = Proposal::read(&proposal) {
             let rejection = match foreign {
@@ -346,9 +345,14 @@ impl Directory {
 
     /// At the leader: whether a node that was removed may still answer by its copy.
     pub(super) fn may_answer(&self, node: NodeId) -> bool {
+        self.others_as_leader().refuses_from(node) > Instant::now()
+    }
+
+    /// The other nodes' copies as the leader of the present term has to reckon with them.
+    fn others_as_leader(&self) -> &OtherCopies {
         let term = self.group.leadership().borrow().term;
         self.other_copies.leading_in(term);
-        self.other_copies.refuses_from(node) > Instant::now()
+        &self.other_copies
     }
 
     async fn answer(&self, from: NodeId, request: Request) -> Answer {
@@ -357,10 +361,8 @@ impl Directory {
             // Its copy is to get too old, and then nobody has to wait for it any more.
             Request::Confirm { .. } if self.is_removed(from) => Answer::NotLeader,
             Request::Confirm { budget } => {
-                let term = self.group.leadership().borrow().term;
-                self.other_copies.leading_in(term);
                 // Noted before the index is read: an update that commits meanwhile must reckon with this answer.
-                self.other_copies.answered(from);
+                self.others_as_leader().answered(from);
                 match self.group.read_index(Instant::now() + budget).await {
                     Ok(index) => Answer::ReadIndex(index),
                     Err(_) => Answer::NotLeader,

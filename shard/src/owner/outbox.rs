@@ -114,7 +114,7 @@ impl Outbox {
     }
 
     pub fn get(&self, id: &MessageId) -> Option<&Entry> {
-        self.entries.get(self.places.get(id)?).map(|entry| &**entry)
+        self.entries.get(self.places.get(id)?).map(Box::as_ref)
     }
 
     /// Messages that should be written now, in order: never written in this session, or without answer for too long.
@@ -136,12 +136,12 @@ impl Outbox {
 
     fn writable(&self) -> impl Iterator<Item = &Entry> {
         let now = Timestamp::now();
-        self.entries.values().map(|entry| &**entry).take_while(move |entry| !entry.lacks_bytes(now))
+        self.entries.values().map(Box::as_ref).take_while(move |entry| !entry.lacks_bytes(now))
     }
 
     /// The message that the others wait for, because its bytes are not at the network.
     pub fn first_without_bytes(&self, now: Timestamp) -> Option<&Entry> {
-        self.entries.values().find(|entry| entry.lacks_bytes(now)).map(|entry| &**entry)
+        self.entries.values().find(|entry| entry.lacks_bytes(now)).map(Box::as_ref)
     }
 
     /// The network has the bytes of a message.
@@ -184,7 +184,7 @@ impl Outbox {
     /// Messages that were accepted here longer ago than `age`.
     pub fn older_than(&self, age: Duration, now: Timestamp) -> Vec<MessageId> {
         let old = |entry: &&Entry| now.since(entry.row.created_at) >= age;
-        self.entries.values().map(|entry| &**entry).take_while(old).map(|entry| entry.message.id.clone()).collect()
+        self.entries.values().map(Box::as_ref).take_while(old).map(|entry| entry.message.id.clone()).collect()
     }
 }
 

@@ -47,7 +47,7 @@ impl Channel {
     ) {
         match self.row_of(&send, request_id) {
             Err(error) => {
-                // An earlier call may have brought it, before what refuses it now.
+                // An earlier call may have brought it: what refuses it now may be what that one did, or came after it.
                 let stored = self.stored_message(&send.message_id);
                 let _ = reply.send(stored.map_or(Err(error), |row| self.sent_before(row, send.client_ref)));
             }
@@ -99,14 +99,13 @@ impl Channel {
 
     fn row_of(&self, send: &Send, request_id: RequestId) -> Result<(MessageRow, Option<Box<MediaRow>>), ApiError> {
         self.check_status()?;
-        // Also while connected: a network that accepts nothing must not grow it without bound. A send that is in it
-        // already is a repeat.
-        if self.outbox.len() >= OFFLINE_QUEUE && !self.outbox.contains(&send.message_id) {
+        // Also while connected: a network that accepts nothing must not grow it without bound.
+        if self.outbox.len() >= OFFLINE_QUEUE {
             return Err(ApiError::worker_at_capacity());
         }
         let to = if send.body.is_story() { Address::stories() } else { self.resolve(&send.to)? };
         let Composed { mut content, around, media } = self.compose(send)?;
-        self.aim_story(&send.message_id, &mut content)?;
+        self.aim_story(&mut content)?;
         if let Some(target) = content.target_mut() {
             target.remote_jid.clone_from(&to);
         }
@@ -140,7 +139,7 @@ impl Channel {
     }
 
     /// Names the audience of a story by phone addresses; looks whether one that is to be deleted is there.
-    fn aim_story(&self, id: &MessageId, content: &mut Content) -> Result<(), ApiError> {
+    fn aim_story(&self, content: &mut Content) -> Result<(), ApiError> {
         match content {
             Content::Story(story) => {
                 for recipient in story.recipients.iter_mut().flatten() {
@@ -148,8 +147,7 @@ impl Channel {
                 }
                 Ok(())
             }
-            // A repeat finds what it did itself.
-            Content::StoryDelete { story } if self.stored_message(id).is_none() => {
+            Content::StoryDelete { story } => {
                 let mut turn = Projected::default();
                 let rows = Rows::new(&self.owner.reader, self.row.id, &mut turn);
                 stories::find(story, &rows, Timestamp::now()).map(drop)

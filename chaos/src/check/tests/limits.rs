@@ -10,6 +10,15 @@ use crate::check::Invariant::I7;
 use crate::check::judge_one;
 use crate::history::{At, Call, FaultKind, Op, Record};
 
+/// A bucket that is empty, a while after its home was seen in term 7.
+fn drawn_empty() -> Play {
+    let mut play = Play::empty();
+    play.lead(7);
+    play.wait(Duration::from_secs(1));
+    play.draws(12);
+    play
+}
+
 #[test]
 fn a_second_burst_needs_a_fail_over_of_the_bucket() {
     breaks(&[I7], |play| play.draws(12));
@@ -26,10 +35,7 @@ fn a_second_burst_needs_a_fail_over_of_the_bucket() {
 #[test]
 fn a_new_term_gives_one_burst_and_not_two() {
     let bursts = |count: usize| {
-        let mut play = Play::empty();
-        play.lead(7);
-        play.wait(Duration::from_secs(1));
-        play.draws(12);
+        let mut play = drawn_empty();
         for _ in 1..count {
             play.draws(12);
         }
@@ -42,10 +48,7 @@ fn a_new_term_gives_one_burst_and_not_two() {
 
 #[test]
 fn a_node_that_the_harness_saw_lead_all_the_time_gives_nothing_more() {
-    let mut play = Play::empty();
-    play.lead(7);
-    play.wait(Duration::from_secs(1));
-    play.draws(12);
+    let mut play = drawn_empty();
     play.draws(12);
     play.lead(7);
     play.fault(FaultKind::Crash);
@@ -55,10 +58,7 @@ fn a_node_that_the_harness_saw_lead_all_the_time_gives_nothing_more() {
 #[test]
 fn looks_that_know_no_leader_tell_nothing_of_the_bucket() {
     let judged = |look: &dyn Fn(&mut Play)| {
-        let mut play = Play::empty();
-        play.lead(7);
-        play.wait(Duration::from_secs(1));
-        play.draws(12);
+        let mut play = drawn_empty();
         play.fault(FaultKind::Crash);
         play.draws(12);
         look(&mut play);
@@ -75,10 +75,7 @@ fn looks_that_know_no_leader_tell_nothing_of_the_bucket() {
 #[test]
 fn an_empty_bucket_gives_one_burst_in_a_fail_over_and_not_two() {
     let after_a_refusal = |admitted: usize| {
-        let mut play = Play::empty();
-        play.lead(7);
-        play.wait(Duration::from_secs(1));
-        play.draws(12);
+        let mut play = drawn_empty();
         // Long enough that a full bucket's burst and what came back since would excuse a second one.
         for _ in 0..20 {
             play.wait(Duration::from_millis(300));
@@ -124,10 +121,7 @@ fn a_lead_that_moves_before_there_was_a_fault_counts_from_the_first_look() {
 #[test]
 fn a_move_that_was_seen_counts_also_where_nobody_looked_after_the_last_call() {
     let moved_to = |term: u64| {
-        let mut play = Play::empty();
-        play.lead(7);
-        play.wait(Duration::from_secs(1));
-        play.draws(12);
+        let mut play = drawn_empty();
         play.lead(term);
         play.draws(12);
         judge_one(I7, &play.run)
