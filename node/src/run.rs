@@ -82,7 +82,7 @@ impl Configured {
     /// A [`Refusal`] that names what is wrong.
     pub fn prepare(config: Config) -> anyhow::Result<Self> {
         telemetry::init_logs(&config.log)?;
-        let armed = arm_failpoints(std::env::var(failpoint::VARIABLE).ok().as_deref())?;
+        let armed = arm_failpoints(&config, std::env::var(failpoint::VARIABLE).ok().as_deref())?;
         let operator_token = files::operator_token(&config)?;
         let keyring = files::keyring(&config)?;
         let identity = files::peer_identity(&config)?;
@@ -129,7 +129,20 @@ impl Configured {
 }
 
 /// Arms what the environment asks for, and says how many failpoints that is.
-fn arm_failpoints(wanted: Option<&str>) -> Result<usize, Refusal> {
+///
+/// A build that has failpoints serves tests alone: nodes that other machines reach have to be told that they are in one, by
+/// the variable, which may be empty.
+fn arm_failpoints(config: &Config, wanted: Option<&str>) -> Result<usize, Refusal> {
+    let listeners =
+        [("api.listen", config.api.listen), ("ops.listen", config.ops.listen), ("peer.listen", config.peer.listen)];
+    let open = listeners.into_iter().find(|(_, address)| !address.ip().is_loopback());
+    if let (true, None, Some((key, address))) = (failpoint::COMPILED, wanted, open) {
+        return Err(Refusal::new(
+            format!("{key} ({address})"),
+            "other machines can reach it, and this is a build for tests, which can be told to fail",
+            format!("run what `cargo build --release` makes; a test sets {}, which may be empty", failpoint::VARIABLE),
+        ));
+    }
     let change = "arm failpoints of GET /v1/admin/failpoints, or unset the variable";
     wanted
         .map_or(Ok(0), failpoint::arm_all)
