@@ -4,6 +4,18 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, ensure};
+use nix::unistd::geteuid;
+
+/// Whether this process may make networks and mount disks. One that may not is told on standard error, past whatever collects
+/// the output of tests, so that nobody takes what was skipped for done.
+pub fn lacks_root() -> bool {
+    let lacks = !geteuid().is_root();
+    if lacks {
+        let name = std::thread::current().name().unwrap_or("this").to_owned();
+        let _ = writeln!(std::io::stderr(), "SKIPPED: {name} needs root");
+    }
+    lacks
+}
 
 /// Runs a command that says nothing of interest.
 ///

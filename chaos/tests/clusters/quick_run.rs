@@ -1,0 +1,53 @@
+//! Two runs, one after the other, in which all invariants hold: one of everything that breaks and heals quickly, and one of what
+//! is wrong with disks, clocks and members for longer. They need root, `/dev/fuse`, libfaketime and Linux 6.1, and some five minutes.
+
+use std::time::Duration;
+
+use chaos::check::Invariant;
+use chaos::report::Report;
+use chaos::run::{self, Setup};
+use chaos::schedule::fault::Kind;
+use chaos::schedule::profile::Profile;
+
+use crate::rooted_machine;
+
+/// Does a run in which everything is to hold, and in which enough was broken for that to say something.
+async fn holds(seed: u64, profile: Profile) -> Report {
+    let mut kept = tempfile::tempdir().unwrap();
+    let folder = kept.path().join("run");
+    let report = run::run(&Setup::new(seed, profile, folder.clone()), |line| println!("{line}")).await;
+    // Whoever looks why wants all of it.
+    kept.disable_cleanup(!report.as_ref().is_ok_and(|report| report.verdict.holds() && report.is_conclusive()));
+    let report = report.unwrap_or_else(|error| panic!("{error:#}; kept in {}", folder.display()));
+    println!("{}", report.verdict);
+    assert!(report.verdict.holds(), "kept in {}:\n{}", folder.display(), report.verdict);
+    assert!(folder.join("timeline.svg").is_file() && folder.join("report.md").is_file());
+    // The cluster may be too broken for one or the other, an operator's above all.
+    let undone: Vec<String> = report.undone().map(ToString::to_string).collect();
+    assert!(report.is_conclusive(), "kept in {}: {undone:#?}", folder.display());
+    let sends = &report.operations["send"];
+    assert!(sends.done > 100, "{sends:?}");
+    report
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_that_is_broken_in_every_quick_way_keeps_all_its_promises() {
+    let Some(_machine) = rooted_machine().await else { return };
+    // As long as it takes for every kind to strike the nodes: kills of one, of the owner, of a majority and of all, SIGSTOP,
+    // partitions of all kinds, failpoints, slow wires. The network and an operator have their part in it meanwhile.
+    let report = holds(7, Profile::quick().lasting(Duration::from_secs(120))).await;
+    // Nothing damages files in it.
+    let unjudged: Vec<_> = report.verdict.unjudged().filter(|invariant| *invariant != Invariant::I11).collect();
+    assert!(unjudged.is_empty(), "nothing could have broken {unjudged:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "of test-all: takes three minutes"]
+async fn a_cluster_whose_disks_clocks_and_members_go_wrong_keeps_all_its_promises() {
+    let Some(_machine) = rooted_machine().await else { return };
+    // The kinds that the quick profile has not, each of them at least twice: slow, full and failing disks, power cuts of one
+    // node and of all, clocks of an hour ahead and behind, machines that boot, logs cut off and with a flipped bit.
+    let kinds = [Kind::Clock, Kind::Boot, Kind::Disk, Kind::PowerCut, Kind::Damage, Kind::Join, Kind::Reweigh];
+    let report = holds(101, Profile::only(&kinds).lasting(Duration::from_secs(75))).await;
+    assert!(report.verdict.unjudged().all(|invariant| invariant != Invariant::I11), "no node was given damaged files");
+}

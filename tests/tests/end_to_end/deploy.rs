@@ -1,0 +1,131 @@
+//! What lies in `deploy` is what the program and its surroundings take.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use tests::binary;
+use tests::sources::checkout;
+use tests::wait::seconds;
+
+fn folder() -> PathBuf {
+    checkout().join("deploy")
+}
+
+/// All files below a folder with one of these endings.
+fn files(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path, endings));
+        } else if path.extension().is_some_and(|ending| endings.iter().any(|wanted| ending == *wanted)) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+fn run(program: &str, args: &[&str]) -> Output {
+    let started = Command::new(program).args(args).output();
+    started.unwrap_or_else(|error| panic!("{program}: {error}; make deps installs it"))
+}
+
+/// # Panics
+/// With all that it said, when it did not like what it was shown.
+fn likes(program: &str, args: &[&str]) {
+    let said = run(program, args);
+    let told = format!("{}{}", String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
+    assert!(said.status.success(), "{program} {args:?}: {told}");
+}
+
+#[test]
+fn every_yaml_file_can_be_read() {
+    let read = "import sys, yaml; [list(yaml.safe_load_all(open(path))) for path in sys.argv[1:]]";
+    let all = files(&folder(), &["yml", "yaml"]);
+    // Helm's templates are YAML only once they are filled in.
+    let plain: Vec<&str> = all
+        .iter()
+        .filter(|path| !path.iter().any(|part| part == "templates"))
+        .map(|path| path.to_str().unwrap())
+        .collect();
+    assert!(plain.len() >= 6, "{plain:?}");
+    likes("/usr/bin/python3", &[&["-c", read], &plain[..]].concat());
+}
+
+#[test]
+fn haproxy_takes_its_configurations() {
+    let all = files(&folder(), &["cfg"]);
+    assert!(!all.is_empty());
+    for path in all {
+        // Names of containers are known among containers alone.
+        likes("haproxy", &["-c", "-f", path.to_str().unwrap()]);
+    }
+}
+
+#[test]
+fn systemd_takes_the_unit() {
+    let verify = run("systemd-analyze", &["--version"]);
+    assert!(verify.status.success(), "{verify:?}");
+    let temporary = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(folder().join("systemd/gateway.service")).unwrap();
+    let unit = temporary.path().join("gateway.service");
+    std::fs::write(&unit, text.replace("/usr/bin/gateway", binary::gateway().to_str().unwrap())).unwrap();
+    let said = run("systemd-analyze", &["verify", "--man=no", unit.to_str().unwrap()]);
+    let told = String::from_utf8_lossy(&said.stderr);
+    assert!(said.status.success() && !told.contains("gateway.service"), "{told}");
+}
+
+/// The files that a configuration names, so that it can be checked as on a machine.
+fn machine(root: &Path) {
+    let etc = root.join("etc");
+    std::fs::create_dir_all(&etc).unwrap();
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().unwrap();
+    let authority = params.self_signed(&key).unwrap();
+    let issuer = Issuer::new(params, key);
+    let own = KeyPair::generate().unwrap();
+    let node = CertificateParams::new(vec!["node-1.gateway.internal".to_owned()]).unwrap();
+    let node = node.signed_by(&own, &issuer).unwrap();
+    let written = [
+        ("ca.pem", authority.pem()),
+        ("node.pem", node.pem()),
+        ("node.key", own.serialize_pem()),
+        ("master.key", "7".repeat(64)),
+        ("operator.token", "only-for-this-test".to_owned()),
+    ];
+    for (name, text) in written {
+        let path = etc.join(name);
+        std::fs::write(&path, text).unwrap();
+        if !name.ends_with(".pem") {
+            std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn every_example_of_a_configuration_passes_the_check() {
+    let all = files(&folder(), &["toml"]);
+    assert!(!all.is_empty());
+    for path in all {
+        let temporary = tempfile::tempdir().unwrap();
+        machine(temporary.path());
+        let (etc, data) = (temporary.path().join("etc"), temporary.path().join("data"));
+        let text = std::fs::read_to_string(&path).unwrap();
+        let text =
+            text.replace("/etc/gateway", etc.to_str().unwrap()).replace("/var/lib/gateway", data.to_str().unwrap());
+        let config = temporary.path().join("gateway.toml");
+        std::fs::write(&config, text).unwrap();
+        let args = ["config", "check", "--config", config.to_str().unwrap()];
+        let finished = binary::run(&args, temporary.path(), seconds(20));
+        assert_eq!(finished.stdout.trim(), "ok", "{}: {finished:?}", path.display());
+        assert!(!data.exists(), "a check leaves nothing");
+        std::fs::set_permissions(etc.join("master.key"), Permissions::from_mode(0o644)).unwrap();
+        let refused = binary::run(&args, temporary.path(), seconds(20));
+        assert!(refused.code() == Some(2) && refused.stderr.contains("master.key"), "{refused:?}");
+    }
+}

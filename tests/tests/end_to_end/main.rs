@@ -1,0 +1,63 @@
+//! The gateway from outside: real processes, real HTTP, the real simulator. One module a subject, one program for all of them,
+//! so that they are linked once and that those that break nothing share clusters ([`tests::cluster::Cluster::shared`]).
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod acceptance;
+mod backup;
+mod bad_input;
+mod balancer;
+mod bucket;
+mod business;
+mod calls;
+mod chats;
+mod communities;
+mod contacts;
+mod cors;
+mod damage;
+mod deploy;
+mod error_codes;
+mod event_names;
+mod event_stream;
+mod event_stream_faults;
+mod failover;
+mod groups;
+mod history;
+mod journey;
+mod keys;
+mod labels;
+mod limits;
+mod lists;
+mod main_job;
+mod master_key;
+mod media;
+mod media_bucket;
+mod media_faults;
+mod media_messages;
+mod media_sources;
+mod membership;
+mod messages;
+mod metrics;
+mod newsletters;
+mod one_node;
+mod openapi;
+mod operations;
+mod operations_network;
+mod operator_commands;
+mod presences;
+mod profile;
+mod rebalance;
+mod rolling_restart;
+mod sessions;
+mod settings;
+mod simulated_network;
+mod status;
+mod statuses;
+mod stories;
+mod storm;
+mod support;
+mod traces;
+mod upgrade;
+mod usage;
+mod webhook_deliveries;
+mod webhooks;

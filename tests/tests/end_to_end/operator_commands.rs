@@ -1,0 +1,285 @@
+//! What an operator sees with the commands of `gateway`, through whichever node answers.
+
+use serde_json::{Value, json};
+use tests::binary::Finished;
+use tests::cluster::{Cluster, Options};
+use tests::http::string;
+use tests::receiver::{Receiver, Reply};
+use tests::tenant::{Tenant, number, text};
+use tests::wait::{check, eventually, seconds};
+
+/// Runs a command that must find nothing wrong, and gives what it shows.
+async fn shown(cluster: &Cluster, args: &[&str]) -> String {
+    cluster.command(args).await.succeeded().stdout
+}
+
+/// What a command shows to a program, and its exit code.
+async fn json_of(cluster: &Cluster, args: &[&str]) -> (Value, Option<i32>) {
+    let finished = cluster.command(&[args, &["--json"]].concat()).await;
+    let read = serde_json::from_str(&finished.stdout);
+    (read.unwrap_or_else(|error| panic!("{error}: {finished:?}")), finished.code())
+}
+
+fn rows(answer: &Value) -> &Vec<Value> {
+    answer["data"].as_array().unwrap_or_else(|| panic!("a list: {answer}"))
+}
+
+/// Waits until a command shows what it should; a machine that is busy may look degraded for a moment.
+async fn wait_for(cluster: &Cluster, args: &[&str], what: &str, wanted: impl Fn(&Value, Option<i32>) -> bool) -> Value {
+    eventually(what, seconds(60), async || {
+        let (answer, code) = json_of(cluster, args).await;
+        if wanted(&answer, code) { Ok(answer) } else { Err(format!("{code:?} {answer}")) }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_well_is_shown_whole() {
+    let cluster = Cluster::shared().await;
+    let tenant = Tenant::new(&cluster).await;
+    tenant.paired("Sales").await;
+
+    let status = wait_for(&cluster, &["status"], "the cluster is operational", |answer, code| {
+        answer["status"] == "operational" && answer["nodes"]["ready"] == 3 && code == Some(0)
+    })
+    .await;
+    assert_eq!(status["nodes"], json!({ "ready": 3, "total": 3 }));
+    assert_eq!(status["shards"], json!({ "ready": 17, "total": 17 }));
+    assert!(status["channels"]["connected"].as_u64() >= Some(1), "{status}");
+    let told = cluster.command(&["status"]).await.stdout;
+    assert!(told.contains("3 of 3 ready") && told.contains("webhooks.allow_loopback"), "{told}");
+
+    let (nodes, _) = json_of(&cluster, &["nodes"]).await;
+    assert_eq!(rows(&nodes).len(), 3);
+    for node in rows(&nodes) {
+        for fact in ["fsync_p50_ms", "fsync_p99_ms", "clock_ahead_ms", "disk_free_bytes", "log_bytes", "state_bytes"] {
+            assert!(node[fact].is_number(), "{fact}: {node}");
+        }
+        assert_eq!((&node["state"], &node["silence"]), (&json!("ready"), &Value::Null));
+    }
+    let table = shown(&cluster, &["nodes"]).await;
+    assert_eq!(table.lines().count(), 4, "{table}");
+    assert!(table.starts_with("NODE"), "{table}");
+
+    let shards = wait_for(&cluster, &["shards"], "every shard is whole", |_, code| code == Some(0)).await;
+    assert_eq!(rows(&shards).len(), 17);
+    assert!(
+        rows(&shards).iter().all(|shard| shard["can_lose"] == 1 && shard["replicas"].as_array().unwrap().len() == 3)
+    );
+
+    let check =
+        wait_for(&cluster, &["check"], "a node can be lost", |answer, _| answer["can_lose_a_node"] == true).await;
+    let checks: Vec<String> = check["checks"].as_array().unwrap().iter().map(|found| string(&found["check"])).collect();
+    for wanted in [
+        "nodes",
+        "shards",
+        "lose_a_node",
+        "fsync",
+        "clock",
+        "disk",
+        "slots",
+        "certificates",
+        "secrets",
+        "configuration",
+    ] {
+        assert!(checks.iter().any(|check| check == wanted), "{wanted}: {checks:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_channel_a_message_and_its_webhooks_are_found() {
+    let cluster = Cluster::shared().await;
+    let tenant = Tenant::new(&cluster).await;
+    let (good, bad) = (Receiver::start().await, Receiver::start().await);
+    bad.answer(|_| Reply::Status(503));
+    tenant.endpoint(&good.url("/good"), &["message.sent"], json!({})).await;
+    tenant.endpoint(&bad.url("/bad"), &["message.sent"], json!({})).await;
+    let channel = tenant.paired("Sales").await;
+    let recipient = number();
+    tenant.simulator().phone(&recipient, json!({})).await;
+    let sent = tenant.any().post(&channel.path("/messages"), text(&recipient, "the words")).await.expect(202);
+    let message = string(&sent["message_id"]);
+    good.wait_message("message.sent", &message, seconds(20)).await;
+    bad.wait_message("message.sent", &message, seconds(20)).await;
+
+    let owner = tenant.owner(1, &channel.id).await;
+    let (place, code) = json_of(&cluster, &["channel", "where", &channel.id]).await;
+    assert_eq!(
+        (place["node_id"].as_u64(), place["shard"].as_u64(), code),
+        (Some(owner.node), Some(owner.shard), Some(0))
+    );
+    assert_eq!(place["replicas"].as_array().unwrap().len(), 3);
+    let table = shown(&cluster, &["channel", "where", &channel.id]).await;
+    assert!(table.contains("connected") && table.contains(&channel.number), "{table}");
+
+    let (disabled, _) = json_of(&cluster, &["channel", "disable", &channel.id, "--reason", "abuse"]).await;
+    assert_eq!(disabled["status"], "disabled_by_admin");
+    assert!(shown(&cluster, &["channel", "enable", &channel.id]).await.contains(&channel.id));
+    let again = cluster.command(&["channel", "enable", &channel.id]).await;
+    assert!(again.code() == Some(2) && again.stderr.contains("not_disabled"), "{again:?}");
+
+    let told = eventually("the trace shows both attempts", seconds(20), async || {
+        let told = shown(&cluster, &["message", "trace", &message]).await;
+        let all = ["accepted", "status", "/good", "success 200", "/bad", "503", "next_attempt"];
+        if all.iter().all(|word| told.contains(word)) { Ok(told) } else { Err(told) }
+    })
+    .await;
+    assert!(!told.contains("the words"), "a trace says nothing of what the message says: {told}");
+    let one = ["message", "trace", &message, "--channel", &channel.id];
+    assert_eq!(rows(&json_of(&cluster, &one).await.0).len(), 1);
+
+    let stuck = ["webhooks", "stuck", "--older-than", "0s", "--customer", &tenant.customer_id];
+    let found = wait_for(&cluster, &stuck, "the bad endpoint is stuck", |answer, code| {
+        code == Some(1) && rows(answer).len() == 1 && rows(answer)[0]["waiting"] == 1
+    })
+    .await;
+    assert_eq!(rows(&found)[0]["url"], bad.url("/bad"));
+    let later = shown(&cluster, &["webhooks", "stuck", "--older-than", "1h", "--customer", &tenant.customer_id]).await;
+    assert!(later.contains("no endpoint is stuck"), "{later}");
+}
+
+#[tokio::test]
+async fn keys_and_the_audit_log_are_shown_without_secrets() {
+    let cluster = Cluster::shared().await;
+    let tenant = Tenant::new(&cluster).await;
+    let made =
+        tenant.any().post("/v1/api-keys", json!({ "name": "reader", "scopes": ["messages.read"] })).await.expect(201);
+    let prefix = string(&made["prefix"]);
+    let keys = ["keys", "--customer", &tenant.customer_id];
+    let table = shown(&cluster, &keys).await;
+    assert!(table.contains(&prefix) && table.contains("messages.read") && table.contains("never"), "{table}");
+    assert!(!table.contains(made["secret"].as_str().unwrap()), "{table}");
+    tenant.any().delete(&format!("/v1/api-keys/{}", string(&made["id"]))).await.expect(204);
+    assert!(!shown(&cluster, &keys).await.contains(&prefix));
+    assert!(shown(&cluster, &[&keys[..], &["--revoked"]].concat()).await.contains(&prefix));
+
+    let tail = shown(&cluster, &["audit", "tail", "--customer", &tenant.customer_id]).await;
+    let (issued, revoked) = (tail.find("key.issued"), tail.find("key.revoked"));
+    assert!(issued.is_some() && issued < revoked, "the newest is last: {tail}");
+    let one = ["audit", "tail", "--lines", "1", "--json", "--action", "key.revoked", "--customer", &tenant.customer_id];
+    let entry: Value = serde_json::from_str(&shown(&cluster, &one).await).unwrap();
+    assert_eq!((&entry["action"], &entry["customer_id"]), (&json!("key.revoked"), &json!(tenant.customer_id)));
+    let all = shown(&cluster, &["audit", "tail", "-n", "100"]).await;
+    assert!(all.contains(&tenant.customer_id), "{all}");
+}
+
+#[tokio::test]
+async fn wrong_use_ends_with_2_and_a_cluster_that_is_not_there_with_1() {
+    let cluster = Cluster::shared().await;
+    let nowhere = "00000000-0000-4000-8000-000000000000";
+    let table: &[(&[&str], i32, &str)] = &[
+        (&["channel", "where", nowhere], 2, "channel_not_found"),
+        (&["channel", "where", "sales"], 2, "sales"),
+        (&["message", "trace", "3EB0"], 2, "message_not_found"),
+        (&["nodes", "--token", "not-the-token-of-this-cluster"], 2, "--token-file"),
+        (&["nodes", "--token-file", "/nowhere/token"], 2, "/nowhere/token"),
+        (&["nodes", "--ops", "ftp://x"], 2, "http://host:port"),
+        (&["nodes", "--ops", "127.0.0.1:1"], 1, "127.0.0.1:1"),
+        (&["webhooks", "stuck", "--older-than", "90d"], 2, "older_than_seconds"),
+    ];
+    for (args, code, says) in table {
+        let Finished { status, stdout, stderr } = cluster.command(args).await;
+        assert_eq!(status.code(), Some(*code), "{args:?}: {stdout}{stderr}");
+        assert!(stderr.contains(says), "{args:?}: {stderr}");
+    }
+    let completions = tests::binary::run(&["completions", "bash"], cluster.data(), seconds(20)).succeeded().stdout;
+    assert!(completions.contains("_gateway") && completions.contains("stuck"), "{completions}");
+}
+
+#[tokio::test]
+async fn programs_are_told_one_json_also_by_commands_that_wait() {
+    let cluster = Cluster::shared().await;
+    let shards = wait_for(&cluster, &["shards"], "every shard is whole", |_, code| code == Some(0)).await;
+    let row = rows(&shards).iter().find(|row| row["kind"] == "shard").unwrap();
+    let (shard, leader) = (row["id"].to_string(), row["leader"].as_u64().unwrap());
+    let to = (1..=3).find(|node| *node != leader).unwrap().to_string();
+
+    let (moved, code) = json_of(&cluster, &["shard", "move", &shard, "--to", &to, "--wait"]).await;
+    assert_eq!((&moved["to"].to_string(), code), (&to, Some(0)), "{moved}");
+    let again = cluster.command(&["shard", "move", &shard, "--to", &to]).await;
+    assert_eq!(again.code(), Some(2), "{again:?}");
+    assert!(again.stderr.contains(&format!("node {to} is to lead shard {shard} already")), "{again:?}");
+
+    // The change that the move was is over.
+    let (change, code) = json_of(&cluster, &["layout", "watch"]).await;
+    assert_eq!((&change["done"], code), (&json!(1), Some(0)), "{change}");
+    let cancelled = cluster.command(&["layout", "cancel"]).await;
+    assert_eq!(cancelled.code(), Some(2), "{cancelled:?}");
+    for args in [&["layout", "show"][..], &["layout", "plan"], &["format", "show"], &["secrets", "status"]] {
+        let (_, code) = json_of(&cluster, args).await;
+        assert_eq!(code, Some(0), "{args:?}");
+    }
+    let (weighed, code) = json_of(&cluster, &["node", "weigh", "1", "1"]).await;
+    assert_eq!((&weighed["weight"], code), (&json!(1), Some(0)), "{weighed}");
+}
+
+#[tokio::test]
+async fn a_node_that_is_away_is_a_row_that_says_so_and_no_other_can_be_lost() {
+    let cluster = Cluster::start(Options::default()).await;
+    wait_for(&cluster, &["check"], "a node can be lost", |answer, _| answer["can_lose_a_node"] == true).await;
+
+    // A stopped process keeps its sockets and answers nobody.
+    cluster.pause(2);
+    let nodes = wait_for(&cluster, &["nodes"], "node 2 is down", |answer, code| {
+        code == Some(1) && rows(answer)[1]["state"] == "down" && rows(answer)[1]["silence"].is_string()
+    })
+    .await;
+    assert_eq!(rows(&nodes)[0]["state"], "ready");
+    cluster.resume(2);
+    wait_for(&cluster, &["check"], "a node can be lost again", |answer, _| answer["can_lose_a_node"] == true).await;
+
+    // The first node of the file is gone: the command asks the next one.
+    cluster.kill(1);
+    let found = wait_for(&cluster, &["check"], "no node can be lost", |answer, code| {
+        code == Some(1) && answer["can_lose_a_node"] == false && answer["status"] == "degraded"
+    })
+    .await;
+    let risks: Vec<&Value> =
+        found["checks"].as_array().unwrap().iter().filter(|row| row["check"] == "lose_a_node").collect();
+    assert_eq!(risks.len(), 2, "{found}");
+    let (shards, code) = json_of(&cluster, &["shards"]).await;
+    assert_eq!(code, Some(1));
+    assert!(rows(&shards).iter().all(|shard| shard["leader"] != 1 && shard["can_lose"] == 0), "{shards}");
+    let table = cluster.command(&["shards"]).await.stdout;
+    assert!(table.contains("1(silent)"), "{table}");
+
+    // Nothing is given to it, and no other one leaves without being forced.
+    let refused = async |args: &[&str], says: &str| {
+        let finished = cluster.command(args).await;
+        assert!(finished.code() == Some(2) && finished.stderr.contains(says), "{args:?}: {finished:?}");
+    };
+    let led_from_3 = rows(&shards).iter().find(|shard| shard["kind"] == "shard" && shard["leader"] == 3);
+    let led_from_3 = led_from_3.unwrap()["id"].to_string();
+    refused(&["shard", "move", &led_from_3, "--to", "1", "--wait"], "node 1 does not answer").await;
+    refused(&["drain", "2"], "node 1 should be there").await;
+    shown(&cluster, &["drain", "2", "--force", "--wait"]).await;
+    refused(&["drain", "3"], "no other node is ready").await;
+    refused(&["drain", "3", "--force"], "no other node is ready").await;
+    shown(&cluster, &["undrain", "2", "--wait"]).await;
+    let told = shown(&cluster, &["shard", "move", &led_from_3, "--to", "2", "--wait"]).await;
+    assert!(told.contains(&format!("node 2 leads shard {led_from_3}")), "{told}");
+
+    // Without a majority nothing can be changed, and everything can be looked at.
+    cluster.kill(2);
+    let status = wait_for(&cluster, &["status"], "the cluster is out", |answer, code| {
+        code == Some(1) && answer["status"] == "outage" && answer["nodes"] == json!({ "ready": 0, "total": 3 })
+    })
+    .await;
+    assert_eq!(status["shards"], json!({ "ready": 0, "total": 17 }));
+    for command in [&["nodes"][..], &["check"], &["shards"], &["keys"], &["audit", "tail"]] {
+        // What was confirmed a moment ago is not old yet.
+        eventually("it is shown, and said to be old", seconds(20), async || {
+            let told = cluster.command(command).await;
+            check(
+                !told.stdout.is_empty() && told.stderr.contains("no majority of the voting nodes"),
+                format!("{told:?}"),
+            )
+        })
+        .await;
+    }
+    let refused = cluster.command(&["drain", "3"]).await;
+    assert!(refused.code() == Some(1) && refused.stderr.contains("most of the cluster's voting nodes"), "{refused:?}");
+
+    cluster.restart(&[1, 2]).await;
+    wait_for(&cluster, &["check"], "a node can be lost once more", |answer, _| answer["can_lose_a_node"] == true).await;
+}
