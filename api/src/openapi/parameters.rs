@@ -19,7 +19,9 @@ pub fn of_path(path: &str, name: &str) -> Option<(Value, &'static str)> {
     let text = || text_of(255, "^[A-Za-z0-9_.=-]+$");
     Some(match name {
         "id" if path.starts_with("/v1/channels/") || path.starts_with("/v1/admin/channels/") => (uuid(), "The channel"),
-        "id" if path.starts_with("/v1/admin/nodes/") => (json!({ "type": "integer", "minimum": 1 }), "The node"),
+        "id" if path.starts_with("/v1/admin/nodes/") => {
+            (json!({ "type": "integer", "minimum": 1, "maximum": u64::MAX }), "The node")
+        }
         "id" if path.starts_with("/v1/admin/customers/") => (uuid(), "The customer"),
         "id" if path.starts_with("/v1/webhook-endpoints/") => (uuid(), "The webhook endpoint"),
         "id" if path.starts_with("/v1/api-keys/") => (uuid(), "The API key"),
@@ -45,7 +47,10 @@ pub fn of_path(path: &str, name: &str) -> Option<(Value, &'static str)> {
         "newsletter_id" => (of_network(), "The newsletter's address"),
         "lid" => (person(), "The linked-device address, or its digits"),
         "digits" => (text_of(MAX_DIGITS, "^[0-9]{3,15}$"), "The digits of the number"),
-        "server_id" => (json!({ "type": "integer", "minimum": 0 }), "The message, by its place in the newsletter"),
+        "server_id" => (
+            json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }),
+            "The message, by its place in the newsletter",
+        ),
         "invite_code" => (
             text_of(LONGEST_URL, "^(https?://[A-Za-z0-9.-]+/)?[A-Za-z0-9_.=-]{1,64}$"),
             "The invite code, or the whole URL that ends in it, percent-encoded",
