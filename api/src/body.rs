@@ -17,16 +17,16 @@ const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(30);
 /// would see a broken connection instead of the answer; what is larger still is cut off.
 const DISCARDED_BYTES: u64 = 16 * JSON_LIMIT_BYTES;
 
-/// The body as a JSON object.
+/// The body as a JSON object of at most `limit` bytes.
 ///
 /// # Errors
-/// `bad_request` for another content type or unreadable JSON, `payload_too_large` above 1 MiB (of which no more is
+/// `bad_request` for another type or unreadable JSON, `payload_too_large` for more bytes (of which no more is
 /// kept), `invalid_request` for JSON that is no object.
-pub async fn object(request: &mut Request) -> Result<Body, ApiError> {
+pub async fn object(request: &mut Request, limit: u64) -> Result<Body, ApiError> {
     if !is_json(request) {
         return Err(no_json());
     }
-    Body::parse(&bytes(request).await?)
+    Body::parse(&bytes(request, limit).await?)
 }
 
 /// The body as a JSON object, or an empty one when there is no body at all.
@@ -37,7 +37,7 @@ pub async fn optional_object(request: &mut Request) -> Result<Body, ApiError> {
     if !is_json(request) && request.headers().contains_key(CONTENT_TYPE) {
         return Err(no_json());
     }
-    let bytes = bytes(request).await?;
+    let bytes = bytes(request, JSON_LIMIT_BYTES).await?;
     if bytes.is_empty() {
         return Ok(Body::default());
     }
@@ -59,22 +59,22 @@ fn is_json_type(content_type: &str) -> bool {
     essence.trim().eq_ignore_ascii_case("application/json")
 }
 
-async fn bytes(request: &mut Request) -> Result<Bytes, ApiError> {
+async fn bytes(request: &mut Request, limit: u64) -> Result<Bytes, ApiError> {
     let body = request.take_body();
-    match tokio::time::timeout(ARRIVAL_TIMEOUT, read(body)).await {
+    match tokio::time::timeout(ARRIVAL_TIMEOUT, read(body, limit)).await {
         Ok(read) => read,
         Err(_) => Err(ApiError::bad_request("the body did not arrive in 30 seconds")),
     }
 }
 
-async fn read(mut body: ReqBody) -> Result<Bytes, ApiError> {
+async fn read(mut body: ReqBody, limit: u64) -> Result<Bytes, ApiError> {
     let mut kept = BytesMut::new();
     let mut arrived = 0;
     while let Some(frame) = body.next().await {
         let frame = frame.map_err(|_| ApiError::bad_request("the body broke off"))?;
         let Ok(data) = frame.into_data() else { continue };
         arrived += data.len() as u64;
-        if arrived <= JSON_LIMIT_BYTES {
+        if arrived <= limit {
             kept.extend_from_slice(&data);
         } else {
             kept = BytesMut::new();
@@ -83,22 +83,25 @@ async fn read(mut body: ReqBody) -> Result<Bytes, ApiError> {
             break;
         }
     }
-    if arrived <= JSON_LIMIT_BYTES { Ok(kept.freeze()) } else { Err(ApiError::payload_too_large()) }
+    if arrived <= limit { Ok(kept.freeze()) } else { Err(ApiError::payload_too_large_over(limit)) }
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
-    use model::error::ErrorCode;
+    use model::error::{ErrorCode, SEND_LIMIT_BYTES};
 
     #[tokio::test]
-    async fn a_body_is_kept_up_to_the_limit_and_no_further() {
-        let limit = usize::try_from(JSON_LIMIT_BYTES).unwrap();
-        assert_eq!(read(ReqBody::Once(vec![b'x'; limit].into())).await.unwrap().len(), limit);
-        let refused = read(ReqBody::Once(vec![b'x'; limit + 1].into())).await;
-        assert_eq!(refused.unwrap_err().code, ErrorCode::PayloadTooLarge);
-        assert!(read(ReqBody::None).await.unwrap().is_empty());
+    async fn a_body_is_kept_up_to_its_limit_and_no_further() {
+        for limit in [JSON_LIMIT_BYTES, SEND_LIMIT_BYTES] {
+            let of = |bytes: u64| ReqBody::Once(vec![b'x'; usize::try_from(bytes).unwrap()].into());
+            assert_eq!(read(of(limit), limit).await.unwrap().len() as u64, limit);
+            let refused = read(of(limit + 1), limit).await.unwrap_err();
+            assert_eq!(refused.code, ErrorCode::PayloadTooLarge);
+            assert_eq!(refused.details.unwrap()["limit_bytes"], limit);
+        }
+        assert!(read(ReqBody::None, JSON_LIMIT_BYTES).await.unwrap().is_empty());
     }
 
     #[test]

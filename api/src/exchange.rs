@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use model::error::{ApiError, ErrorCode};
+use model::error::{ApiError, ErrorCode, JSON_LIMIT_BYTES, SEND_LIMIT_BYTES};
 use model::field::Body;
 use model::id::{AuditId, ChannelId, CustomerId, RequestId};
 use model::limit::{BucketLevel, BucketRule, LimitScope};
@@ -70,7 +70,15 @@ impl Exchange {
     /// # Errors
     /// Those of [`body::object`].
     pub async fn object(&mut self) -> Result<Body, ApiError> {
-        body::object(&mut self.http).await
+        body::object(&mut self.http, JSON_LIMIT_BYTES).await
+    }
+
+    /// The body of a send, which is a smaller one.
+    ///
+    /// # Errors
+    /// Those of [`body::object`].
+    pub async fn send_object(&mut self) -> Result<Body, ApiError> {
+        body::object(&mut self.http, SEND_LIMIT_BYTES).await
     }
 
     /// The body of a route that works without one.

@@ -29,6 +29,7 @@ fn of_rejection(rejection: Rejection) -> ApiError {
         Rejection::EndpointNotFound => ApiError::webhook_endpoint_not_found(),
         Rejection::ChannelLimit { limit, current } => ApiError::plan_channel_limit(limit, current),
         Rejection::EndpointLimit { .. } => too_many_endpoints(),
+        Rejection::Quota { quota, limit, used } => ApiError::plan_limit(quota, limit, used),
         Rejection::UserNotFound => ApiError::not_found("member", ""),
         Rejection::EmailTaken => email_taken(),
         Rejection::UserLimit { limit } => ApiError::bad_request(format!("an account has at most {limit} members")),

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use model::address::{Address, Suffixes};
 use model::error::ApiError;
 use model::issue::{Fault, IssueCode};
-use model::page::{Cursor, DEFAULT_LIMIT, ListId};
+use model::page::{Cursor, DEFAULT_LIMIT, LARGEST_PAGE, ListId, Room};
 use model::status::OnSend;
 use network::operation::{Area, Operation};
 use raft::record::decode;
@@ -40,17 +40,30 @@ pub struct Page {
     pub limit: usize,
     after: Option<String>,
     list: ListId,
+    /// Of a list that is not paged by a limit, and bears a cursor only where it is too large for one answer.
+    is_whole: bool,
+}
+
+/// Which rows a list of this kind shows beyond its first ones, where it is not paged by a limit.
+pub fn read_rest(query: &Query<'_>) {
+    Page::rest(query, ListId::only());
 }
 
 impl Page {
     /// Reads `limit` and `cursor`.
     pub fn read(query: &Query<'_>, list: ListId) -> Self {
         let limit = query.limit().unwrap_or(DEFAULT_LIMIT);
-        Self { prefix: String::new(), limit, after: query.cursor::<RowCursor>(list).map(|cursor| cursor.id), list }
+        Self { limit, is_whole: false, ..Self::rest(query, list) }
+    }
+
+    /// Reads `cursor` alone.
+    fn rest(query: &Query<'_>, list: ListId) -> Self {
+        let after = query.cursor::<RowCursor>(list).map(|cursor| cursor.id);
+        Self { prefix: String::new(), limit: usize::MAX, after, list, is_whole: true }
     }
 
     /// The page of things that are known whole, in the order of their ids.
-    pub fn of<T>(&self, mut things: Vec<T>, id: impl Fn(&T) -> String) -> List<T> {
+    pub fn of<T: Serialize>(&self, mut things: Vec<T>, id: impl Fn(&T) -> String) -> List<T> {
         things.sort_by_cached_key(&id);
         things.retain(|thing| self.after.as_ref().is_none_or(|after| id(thing) > *after));
         self.up_to_limit(things, id)
@@ -62,12 +75,20 @@ impl Page {
     }
 
     /// The page of things that begin with its first.
-    pub fn up_to_limit<T>(&self, mut things: Vec<T>, id: impl Fn(&T) -> String) -> List<T> {
-        let more = things.len() > self.limit;
-        things.truncate(self.limit);
+    pub fn up_to_limit<T: Serialize>(&self, things: Vec<T>, id: impl Fn(&T) -> String) -> List<T> {
+        self.cut(things, false, id)
+    }
+
+    /// As [`Self::up_to_limit`], with what is known of things that did not come along.
+    fn cut<T: Serialize>(&self, mut things: Vec<T>, more: bool, id: impl Fn(&T) -> String) -> List<T> {
+        let fitting = Room::of_page().rows(&things[..things.len().min(self.limit)]);
+        let more = more || fitting < things.len();
+        things.truncate(fitting);
         let last = things.last().filter(|_| more);
-        let next = last.map(|last| RowCursor { id: id(last) }.encode(self.list));
-        List::page(things, next)
+        match last.map(|last| RowCursor { id: id(last) }.encode(self.list)) {
+            None if self.is_whole => List::whole(things),
+            next => List::page(things, next),
+        }
     }
 }
 
@@ -134,13 +155,23 @@ impl ChannelCall {
         }
     }
 
-    /// As [`Self::read_many`], with how many there are in all.
+    /// As [`Self::read_many`], of a page that ends at its bytes. Says whether it did, and there may be more.
+    async fn read_page<T: DeserializeOwned>(&mut self, read: Read) -> Result<(Vec<T>, bool), ApiError> {
+        match self.work(Work::Read(read)).await? {
+            Done::Rows(rows) => Ok((rows.iter().map(|row| decode(row)).collect(), is_filled(&rows))),
+            _ => Err(failure::unexpected_answer()),
+        }
+    }
+
+    /// As [`Self::read_many`], with how many there are in all, and whether what came fills a page.
     ///
     /// # Errors
     /// As [`ChannelCall::work`].
-    pub async fn read_counted<T: DeserializeOwned>(&mut self, read: Read) -> Result<(Vec<T>, usize), ApiError> {
+    pub async fn read_counted<T: DeserializeOwned>(&mut self, read: Read) -> Result<(Vec<T>, usize, bool), ApiError> {
         match self.work(Work::Read(read)).await? {
-            Done::Counted { rows, count } => Ok((rows.iter().map(|row| decode(row)).collect(), count)),
+            Done::Counted { rows, count } => {
+                Ok((rows.iter().map(|row| decode(row)).collect(), count, is_filled(&rows)))
+            }
             _ => Err(failure::unexpected_answer()),
         }
     }
@@ -162,13 +193,10 @@ impl ChannelCall {
         Page { prefix, ..page }
     }
 
-    /// All rows that pass, in the order of their ids, for lists that are never paged.
-    ///
-    /// # Errors
-    /// As [`ChannelCall::work`].
-    pub async fn all_of<E: Entity>(&mut self, filter: Filter) -> Result<Vec<E>, ApiError> {
-        self.read_many(Read::Page { kind: E::KIND, filter, prefix: String::new(), after: None, limit: usize::MAX })
-            .await
+    /// Reads `cursor` for a list of a kind that is not paged by a limit.
+    pub fn rest<E: Entity>(&self, query: &Query<'_>) -> Page {
+        let (customer, channel) = (self.customer_id(), self.channel.id);
+        Page::rest(query, ListId::of(&[customer.as_bytes(), channel.as_bytes(), &[E::KIND as u8], b"rest"]))
     }
 
     /// How addresses end in this network.
@@ -182,8 +210,10 @@ impl ChannelCall {
     /// As [`ChannelCall::work`].
     pub async fn page_of<E: Entity>(&mut self, filter: Filter, page: Page) -> Result<List<E>, ApiError> {
         let (prefix, after) = (page.prefix.clone(), page.after.clone());
-        let read = Read::Page { kind: E::KIND, filter, prefix, after, limit: page.limit + 1 };
-        Ok(page.up_to_limit(self.read_many(read).await?, E::id))
+        let limit = page.limit.saturating_add(1);
+        let read = Read::Page { kind: E::KIND, filter, prefix, after, limit, in_bytes: true };
+        let (rows, more) = self.read_page(read).await?;
+        Ok(page.cut(rows, more, E::id))
     }
 
     /// The person that the path names by `{contact_id}`.
@@ -208,6 +238,11 @@ impl ChannelCall {
         let text = self.parameter(parameter);
         Address::parse_or_digits(text, &self.app.config.suffixes).map_err(|_| ApiError::not_found(resource, text))
     }
+}
+
+/// Whether rows are all that an owner gives at once.
+fn is_filled(rows: &[Bytes]) -> bool {
+    rows.iter().map(Bytes::len).sum::<usize>() >= LARGEST_PAGE
 }
 
 /// Refuses addresses that can be no subscriber's, once the channel's status has been asked.

@@ -3,15 +3,18 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
-use model::address::{Address, Suffixes};
+use model::address::{Address, LONGEST_ADDRESS, Suffixes};
 use model::error::ApiError;
-use model::field::rule::ADDRESS_OR_DIGITS;
+use model::field::rule::{ADDRESS_OR_DIGITS, LONGEST_TIME, LONGEST_UUID};
 use model::issue::{Fault, IssueCode, Issues};
 use model::page::{Cursor, LARGEST_LIMIT, LONGEST_CURSOR, ListId};
 use model::time::Timestamp;
 use parking_lot::Mutex;
 use salvo::Request;
 use serde_json::{Value, json};
+
+/// The longest text of a parameter, where nothing else is said of it.
+const LONGEST_TEXT: usize = 255;
 
 /// The parameters of one request, and what is wrong with them so far. A parameter that is wrong reads as absent.
 pub struct Query<'a> {
@@ -72,9 +75,9 @@ impl<'a> Query<'a> {
         });
     }
 
-    /// All values of a parameter that may be repeated, at most `most`; none is empty.
+    /// All values of a parameter that may be repeated, at most `most`; none is empty or of more than 255 characters.
     pub fn texts(&self, name: &str, most: usize) -> Vec<&'a str> {
-        self.note_repeated(name, most, json!({ "type": "string", "minLength": 1 }));
+        self.note_repeated(name, most, json!({ "type": "string", "minLength": 1, "maxLength": LONGEST_TEXT }));
         let values = self.request.and_then(|request| request.queries().get_vec(name));
         let texts: Vec<&str> = values.into_iter().flatten().map(String::as_str).collect();
         if texts.len() > most {
@@ -85,13 +88,16 @@ impl<'a> Query<'a> {
             self.refuse(name, IssueCode::Empty, "must not be empty");
             return Vec::new();
         }
+        if texts.iter().any(|text| text.chars().count() > LONGEST_TEXT) {
+            self.refuse(name, IssueCode::TooLong, &format!("has at most {LONGEST_TEXT} characters"));
+            return Vec::new();
+        }
         texts
     }
 
-    /// The value of a parameter; the last one, when it is repeated.
+    /// The value of a parameter, of at most 255 characters; the last one, when it is repeated.
     pub fn text(&self, name: &str) -> Option<&'a str> {
-        self.note(name, || json!({ "type": "string" }));
-        self.value(name)
+        self.text_up_to(name, LONGEST_TEXT)
     }
 
     /// As [`text`](Self::text), with at most so many characters.
@@ -157,9 +163,16 @@ impl<'a> Query<'a> {
         })
     }
 
-    /// A comma list of words; an unknown word is an `enum` issue.
+    /// A comma list of words, at most as many as there are; an unknown word is an `enum` issue.
     pub fn words<T>(&self, name: &str, known: &[&str], parse: impl Fn(&str) -> Option<T>) -> Vec<T> {
-        self.note(name, || json!({ "type": "array", "items": { "type": "string", "enum": known }, "minItems": 1 }));
+        self.note(name, || {
+            let word = json!({ "type": "string", "enum": known });
+            json!({ "type": "array", "items": word, "minItems": 1, "maxItems": known.len() })
+        });
+        if self.value(name).is_some_and(|text| text.split(',').nth(known.len()).is_some()) {
+            self.refuse(name, IssueCode::TooMany, &format!("at most {} words", known.len()));
+            return Vec::new();
+        }
         let parsed: Option<Vec<T>> =
             self.value(name).map_or(Some(Vec::new()), |text| text.split(',').map(parse).collect());
         parsed.unwrap_or_else(|| {
@@ -183,8 +196,11 @@ impl<'a> Query<'a> {
     }
 
     pub fn time(&self, name: &str) -> Option<Timestamp> {
-        let schema = || json!({ "type": "string", "format": "date-time" });
+        let schema = || json!({ "type": "string", "format": "date-time", "maxLength": LONGEST_TIME });
         self.parsed(name, schema, "must be an ISO 8601 date-time such as 2026-01-01T00:00:00.000Z", |text| {
+            if text.len() > LONGEST_TIME {
+                return None;
+            }
             // An unescaped `+` of an offset arrives as a space.
             Timestamp::parse_iso(text).or_else(|| Timestamp::parse_iso(&text.replace(' ', "+")))
         })
@@ -200,7 +216,12 @@ impl<'a> Query<'a> {
 
     /// An address, or the digits of a number.
     pub fn address(&self, name: &str, suffixes: &Suffixes) -> Option<Address> {
-        let schema = || json!({ "type": "string", "minLength": 3, "pattern": ADDRESS_OR_DIGITS });
+        let schema =
+            || json!({ "type": "string", "minLength": 3, "maxLength": LONGEST_ADDRESS, "pattern": ADDRESS_OR_DIGITS });
+        if self.value(name).is_some_and(|text| text.len() > LONGEST_ADDRESS) {
+            self.refuse(name, IssueCode::TooLong, &format!("has at most {LONGEST_ADDRESS} characters"));
+            return None;
+        }
         self.parsed(name, schema, "must be an address or the digits of a number", |text| {
             Address::parse_or_digits(text, suffixes).ok()
         })
@@ -256,7 +277,7 @@ impl<'a> Query<'a> {
 }
 
 fn uuid() -> Value {
-    json!({ "type": "string", "format": "uuid" })
+    json!({ "type": "string", "format": "uuid", "maxLength": LONGEST_UUID })
 }
 
 #[cfg(test)]
@@ -292,8 +313,37 @@ mod tests {
         assert_eq!(query.limit(), Some(100));
         assert_eq!(query.time("since").unwrap().to_iso(), "2025-12-31T23:00:00.000Z");
         assert_eq!(query.texts("a", 2), ["1", "2"]);
-        assert_eq!(query.words("type", &[], |word| Some(word.to_owned())), ["text", "image"]);
+        assert_eq!(query.words("type", &["text", "image"], |word| Some(word.to_owned())), ["text", "image"]);
         assert_eq!(query.text("missing"), None);
         assert!(query.finish(()).is_ok());
+    }
+
+    #[test]
+    fn every_parameter_is_taken_up_to_its_bound_and_refused_beyond() {
+        let suffixes = Suffixes::simulated();
+        let read = |name: &str, value: &str| {
+            let request = request(&format!("{name}={value}"));
+            let query = Query::of(&request);
+            query.text("text");
+            query.texts("texts", 1);
+            query.words("words", &["a", "b"], |word| Some(word.to_owned()));
+            query.time("time");
+            query.address("address", &suffixes);
+            query.finish(()).map_err(|error| error.details.unwrap()[0]["code"].as_str().unwrap().to_owned())
+        };
+        let long = |length: usize| "1".repeat(length);
+        let time =
+            |length: usize| format!("2026-01-01T00:00:00.{}Z", "0".repeat(length - "2026-01-01T00:00:00.Z".len()));
+        let table = [
+            ("text", long(255), long(256), "too_long"),
+            ("texts", long(255), long(256), "too_long"),
+            ("words", "a,b".to_owned(), "a,b,a".to_owned(), "too_many"),
+            ("time", time(30), time(65), "format"),
+            ("address", format!("{}@s.example", long(118)), format!("{}@s.example", long(119)), "too_long"),
+        ];
+        for (name, longest, beyond, code) in table {
+            assert_eq!(read(name, &longest), Ok(()), "{name}");
+            assert_eq!(read(name, &beyond).unwrap_err(), code, "{name}");
+        }
     }
 }

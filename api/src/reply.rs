@@ -4,6 +4,7 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use model::error::ApiError;
 use model::id::RequestId;
+use model::page::Room;
 use salvo::Response;
 use salvo::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use salvo::http::{HeaderName, HeaderValue, ResBody, StatusCode};
@@ -149,18 +150,35 @@ impl<T> List<T> {
         Self { data, next_cursor: Some(next_cursor) }
     }
 
+    /// A list that is not paged by a limit: it bears a cursor only where it is too large for one answer.
+    pub fn cut(mut data: Vec<T>, cursor: impl FnOnce(&T) -> String) -> Self
+    where
+        T: Serialize,
+    {
+        let fitting = Room::of_page().rows(&data);
+        if fitting == data.len() {
+            return Self::whole(data);
+        }
+        data.truncate(fitting);
+        let next = data.last().map(cursor);
+        Self::page(data, next)
+    }
+
     /// The same list, with its rows as they are shown.
     pub fn map<U>(self, show: impl FnMut(T) -> U) -> List<U> {
         List { data: self.data.into_iter().map(show).collect(), next_cursor: self.next_cursor }
     }
 }
 
-/// A list that is never paged, and how many there are.
+/// A list that is not paged by a limit, and how many there are in all.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Counted{T}")]
 pub struct Counted<T> {
     pub data: Vec<T>,
     pub count: usize,
+    /// There where the list is too large for one answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
 }
 
 /// A page, and how many there are in all.
@@ -191,6 +209,15 @@ mod tests {
         let mut response = Response::new();
         Reply::error(&ApiError::auth_missing(), &request_id).write(&mut response);
         assert_eq!(response.headers()["www-authenticate"], "Bearer");
+    }
+
+    #[test]
+    fn a_list_that_is_not_paged_bears_a_cursor_where_it_is_too_large_for_one_answer() {
+        let list = |rows: usize| List::cut(vec!["x".repeat(1024 * 1024); rows], |row| row.len().to_string());
+        let small = list(3);
+        assert_eq!((small.data.len(), small.next_cursor), (3, None));
+        let large = list(5);
+        assert_eq!((large.data.len(), large.next_cursor), (3, Some(Some("1048576".to_owned()))));
     }
 
     #[test]

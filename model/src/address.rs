@@ -13,6 +13,9 @@ pub const LID_SUFFIX: &str = "lid";
 pub const BROADCAST_SUFFIX: &str = "broadcast";
 const STORIES: &str = "status";
 
+/// The longest address, in bytes (supplement 32, row 9). What a network has is far shorter.
+pub const LONGEST_ADDRESS: usize = 128;
+
 /// The most digits a recipient's number may have (interface 8.2).
 pub const MAX_DIGITS: usize = 15;
 
@@ -44,7 +47,7 @@ impl Suffixes {
 }
 
 /// A well-formed address: at least three characters, `<local>@<domain>`, the local part of word characters or
-/// hyphens, the domain of word characters, dots or hyphens.
+/// hyphens, the domain of word characters, dots or hyphens; parsed ones have at most [`LONGEST_ADDRESS`] bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Address(String);
@@ -60,7 +63,7 @@ impl JsonSchema for Address {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "pattern": "^[A-Za-z0-9_-]+@[A-Za-z0-9_.-]+$" })
+        json_schema!({ "type": "string", "maxLength": LONGEST_ADDRESS, "pattern": "^[A-Za-z0-9_-]+@[A-Za-z0-9_.-]+$" })
     }
 }
 
@@ -82,6 +85,9 @@ pub struct NotAnAddress;
 impl Address {
     /// Parses `<local>@<domain>`.
     pub fn parse(text: &str) -> Result<Self, NotAnAddress> {
+        if text.len() > LONGEST_ADDRESS {
+            return Err(NotAnAddress);
+        }
         let (local, domain) = text.split_once('@').ok_or(NotAnAddress)?;
         let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let well_formed = !local.is_empty()
@@ -95,9 +101,15 @@ impl Address {
     /// A leading `+` is refused.
     pub fn parse_or_digits(text: &str, suffixes: &Suffixes) -> Result<Self, NotAnAddress> {
         if text.len() >= 3 && text.bytes().all(|b| b.is_ascii_digit()) {
-            return Ok(suffixes.phone_address(text));
+            let address = suffixes.phone_address(text);
+            return if address.is_too_long() { Err(NotAnAddress) } else { Ok(address) };
         }
         Self::parse(text)
+    }
+
+    /// Whether it is longer than any that is parsed. What the network names is not parsed, and may be.
+    pub fn is_too_long(&self) -> bool {
+        self.0.len() > LONGEST_ADDRESS
     }
 
     pub fn lid(digits: &str) -> Self {
@@ -212,6 +224,17 @@ mod tests {
         for wrong in ["", "12", "+15551234567", "anna", "@s.example", "1@", "1 2@s.example", "1@s@x", "1@s.exämple"] {
             assert_eq!(judge(wrong), Err(NotAnAddress), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn an_address_has_at_most_128_bytes_with_its_suffix() {
+        let suffixes = Suffixes::simulated();
+        let whole = |bytes: usize| format!("{}@s.example", "1".repeat(bytes - "@s.example".len()));
+        assert!(Address::parse(&whole(128)).is_ok());
+        assert_eq!(Address::parse(&whole(129)), Err(NotAnAddress));
+        let digits = |bytes: usize| Address::parse_or_digits(&"1".repeat(bytes - "@s.example".len()), &suffixes);
+        assert_eq!(digits(128).map(|address| address.as_str().len()), Ok(128));
+        assert_eq!(digits(129), Err(NotAnAddress));
     }
 
     proptest! {

@@ -8,11 +8,14 @@ use crate::issue::Issues;
 use crate::limit::BucketRule;
 use crate::time::Timestamp;
 
+/// The most channels of an account whose plan names no limit: every node holds all of them in memory.
+pub const MOST_CHANNELS: u32 = 250_000;
+
 /// What a customer has agreed to, and whether it is behind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     pub name: String,
-    /// The most channels; `None` for no cap.
+    /// The most channels; `None` for no cap of the plan's own, but for [`MOST_CHANNELS`].
     pub channel_limit: Option<u32>,
     pub trial_ends_at: Option<Timestamp>,
     pub overdue_since: Option<Timestamp>,
@@ -33,9 +36,14 @@ impl Plan {
         self.trial_ends_at.filter(|end| *end <= now).map(ApiError::trial_expired)
     }
 
+    /// The most channels, whoever set the limit.
+    pub fn most_channels(&self) -> u32 {
+        self.channel_limit.unwrap_or(MOST_CHANNELS)
+    }
+
     /// Why a channel more is refused, when the customer has `current` channels.
     pub fn refuses_channel(&self, current: u32) -> Option<ApiError> {
-        let limit = self.channel_limit?;
+        let limit = self.most_channels();
         (current >= limit).then(|| ApiError::plan_channel_limit(limit, current))
     }
 
@@ -53,11 +61,117 @@ impl Plan {
     }
 }
 
-/// Buckets that differ from the deployment's defaults.
+/// Buckets and quotas that differ from the defaults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     pub customer: Option<BucketRule>,
     pub channel: Option<BucketRule>,
+    /// Not written as long as nothing differs: a release that does not know of it may be a member then.
+    #[serde(default, skip_serializing_if = "StorageLimits::is_default")]
+    pub storage: StorageLimits,
+}
+
+/// What a plan limits beside calls: what an account may keep (supplement 32, row 11).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Quota {
+    /// Bytes of media that are kept. The same bytes in two rows count twice, replicas of them once.
+    MediaBytes,
+    /// API keys that are not revoked.
+    Keys,
+    /// Labels of one channel.
+    Labels,
+    Endpoints,
+    /// Tickets that are neither solved nor closed.
+    TicketsOpen,
+}
+
+impl Quota {
+    pub const ALL: [Self; 5] = [Self::MediaBytes, Self::Keys, Self::Labels, Self::Endpoints, Self::TicketsOpen];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::MediaBytes => "media_bytes",
+            Self::Keys => "keys",
+            Self::Labels => "labels",
+            Self::Endpoints => "endpoints",
+            Self::TicketsOpen => "tickets_open",
+        }
+    }
+
+    /// As in "the plan allows 50 ...".
+    pub fn noun(self) -> &'static str {
+        match self {
+            Self::MediaBytes => "bytes of media",
+            Self::Keys => "API keys",
+            Self::Labels => "labels of a channel",
+            Self::Endpoints => "webhook endpoints",
+            Self::TicketsOpen => "open tickets",
+        }
+    }
+
+    /// What an account has that the operator gave nothing else.
+    pub fn default_limit(self) -> u64 {
+        match self {
+            Self::MediaBytes => 5 * 1024 * 1024 * 1024,
+            Self::Keys => 1_000,
+            Self::Labels => 500,
+            Self::Endpoints => 50,
+            Self::TicketsOpen => 100,
+        }
+    }
+
+    /// The most that an operator gives. Every event makes a delivery for each endpoint that wants it, in one entry of
+    /// the log: hence the low limit of endpoints.
+    fn highest_limit(self) -> u64 {
+        match self {
+            Self::MediaBytes => (1 << 53) - 1,
+            Self::Keys => 1_000_000,
+            Self::Labels => 10_000,
+            Self::Endpoints => 250,
+            Self::TicketsOpen => 100_000,
+        }
+    }
+}
+
+/// Quotas that the operator has set for one account; `None` for the default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StorageLimits {
+    pub media_bytes: Option<u64>,
+    pub keys: Option<u64>,
+    pub labels: Option<u64>,
+    pub endpoints: Option<u64>,
+    pub tickets_open: Option<u64>,
+}
+
+impl StorageLimits {
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What holds for a quota.
+    pub fn limit(&self, quota: Quota) -> u64 {
+        let set = match quota {
+            Quota::MediaBytes => self.media_bytes,
+            Quota::Keys => self.keys,
+            Quota::Labels => self.labels,
+            Quota::Endpoints => self.endpoints,
+            Quota::TicketsOpen => self.tickets_open,
+        };
+        set.unwrap_or_else(|| quota.default_limit())
+    }
+
+    fn set(&mut self, quota: Quota, limit: Option<u64>) {
+        let field = match quota {
+            Quota::MediaBytes => &mut self.media_bytes,
+            Quota::Keys => &mut self.keys,
+            Quota::Labels => &mut self.labels,
+            Quota::Endpoints => &mut self.endpoints,
+            Quota::TicketsOpen => &mut self.tickets_open,
+        };
+        *field = limit;
+    }
 }
 
 /// The body of the operator's create.
@@ -94,6 +208,8 @@ pub struct ChangeCustomer {
     overdue_since: Change<Option<Timestamp>>,
     customer_bucket: Change<Option<BucketRule>>,
     channel_bucket: Change<Option<BucketRule>>,
+    /// Each quota that is named, and its limit; `None` takes it back to the default.
+    storage: Vec<(Quota, Option<u64>)>,
 }
 
 impl ChangeCustomer {
@@ -118,6 +234,13 @@ impl ChangeCustomer {
         if let Some(limits) = fields.object("limits") {
             change.customer_bucket = read_bucket(&limits, "customer").into();
             change.channel_bucket = read_bucket(&limits, "channel").into();
+            if let Some(storage) = limits.object("storage") {
+                let read = |quota: Quota| {
+                    let rule = rule::integer(0..=quota.highest_limit());
+                    storage.nullable(quota.as_str(), rule).map(|limit| (quota, limit))
+                };
+                change.storage = Quota::ALL.into_iter().filter_map(read).collect();
+            }
         }
         change
     }
@@ -132,6 +255,7 @@ impl ChangeCustomer {
         self.overdue_since.apply(&mut plan.overdue_since);
         self.customer_bucket.apply(&mut limits.customer);
         self.channel_bucket.apply(&mut limits.channel);
+        self.storage.into_iter().for_each(|(quota, limit)| limits.storage.set(quota, limit));
     }
 }
 
@@ -178,7 +302,10 @@ mod tests {
         let plan = Plan { channel_limit: Some(2), ..Plan::default() };
         assert!(plan.refuses_channel(1).is_none());
         assert_eq!(plan.refuses_channel(2).unwrap().code, ErrorCode::PlanChannelLimit);
-        assert!(Plan::default().refuses_channel(u32::MAX).is_none());
+        assert!(Plan::default().refuses_channel(MOST_CHANNELS - 1).is_none());
+        assert!(Plan::default().refuses_channel(MOST_CHANNELS).is_some());
+        let more = Plan { channel_limit: Some(MOST_CHANNELS + 1), ..Plan::default() };
+        assert!(more.refuses_channel(MOST_CHANNELS).is_none());
     }
 
     #[test]
@@ -205,6 +332,32 @@ mod tests {
     }
 
     #[test]
+    fn a_quota_is_raised_and_taken_back_to_its_default_while_others_stay() {
+        let mut limits = Limits::default();
+        let mut patch = |storage: Value| {
+            let change = ChangeCustomer::parse(&object(json!({ "limits": { "storage": storage } }))).unwrap();
+            change.apply(&mut String::new(), &mut None, &mut Plan::default(), &mut limits);
+            Quota::ALL.map(|quota| limits.storage.limit(quota))
+        };
+        assert_eq!(patch(json!({ "keys": 2_000, "endpoints": 60 })), [5 << 30, 2_000, 500, 60, 100]);
+        assert_eq!(patch(json!({ "keys": null, "tickets_open": 0 })), [5 << 30, 1_000, 500, 60, 0]);
+        patch(json!({ "endpoints": null, "tickets_open": null }));
+        assert!(limits.storage.is_default());
+    }
+
+    #[test]
+    fn limits_without_quotas_of_their_own_are_written_as_before_there_were_any() {
+        #[derive(Serialize, Deserialize, Debug, PartialEq)]
+        struct Before {
+            customer: Option<BucketRule>,
+            channel: Option<BucketRule>,
+        }
+        let before = serde_json::to_value(Before { customer: None, channel: None }).unwrap();
+        assert_eq!(serde_json::to_value(Limits::default()).unwrap(), before);
+        assert_eq!(serde_json::from_value::<Limits>(before).unwrap(), Limits::default());
+    }
+
+    #[test]
     fn wrong_bodies_name_their_fields() {
         let cases = [
             (json!({}), json!(["name"]), "required"),
@@ -216,6 +369,16 @@ mod tests {
                 json!({ "name": "x", "limits": { "customer": { "burst": 9 } } }),
                 json!(["limits", "customer", "refill_per_second"]),
                 "required",
+            ),
+            (
+                json!({ "name": "x", "limits": { "storage": { "endpoints": 251 } } }),
+                json!(["limits", "storage", "endpoints"]),
+                "too_big",
+            ),
+            (
+                json!({ "name": "x", "limits": { "storage": { "keys": -1 } } }),
+                json!(["limits", "storage", "keys"]),
+                "too_small",
             ),
         ];
         for (body, path, code) in cases {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::address::Undeliverable;
+use crate::customer::Quota;
 use crate::id::ChannelId;
 use crate::issue::Issue;
 use crate::limit::LimitScope;
@@ -17,6 +18,9 @@ use crate::time::Timestamp;
 
 /// The largest JSON body that a route reads (supplement 1, rule 19).
 pub const JSON_LIMIT_BYTES: u64 = 1024 * 1024;
+
+/// The largest JSON body of a send (supplement 32, row 9).
+pub const SEND_LIMIT_BYTES: u64 = 256 * 1024;
 
 /// Concurrent event streams of one account (interface 8.2).
 pub const STREAM_LIMIT: u32 = 10;
@@ -78,6 +82,7 @@ error_codes! {
     ConcurrentModification "concurrent_modification" 409 1;
     NotConnected "not_connected" 409 0;
     PlanChannelLimit "plan_channel_limit" 403 0;
+    PlanLimit "plan_limit" 409 0;
     RateLimited "rate_limited" 429 1;
     WorkerAtCapacity "worker_at_capacity" 503 5;
     TrialExpired "trial_expired" 402 0;
@@ -103,6 +108,10 @@ error_codes! {
     UndeliverableRecipient "undeliverable_recipient" 400 0;
     NotImplemented "not_implemented" 501 0;
     PayloadTooLarge "payload_too_large" 413 0;
+    UriTooLong "uri_too_long" 414 0;
+    HeadersTooLarge "headers_too_large" 431 0;
+    StorageFull "storage_full" 503 60;
+    OutcomeUnknown "outcome_unknown" 502 0;
 }
 
 impl fmt::Display for ErrorCode {
@@ -271,6 +280,18 @@ impl ApiError {
             .with_details(json!({ "limit": limit, "current": current }))
     }
 
+    /// A quota of the plan is used up; the operator can raise it (supplement 32, row 11).
+    pub fn plan_limit(quota: Quota, limit: u64, used: u64) -> Self {
+        let message = format!("the plan allows {limit} {}; {used} are in use", quota.noun());
+        Self::new(ErrorCode::PlanLimit, message)
+            .with_details(json!({ "quota": quota.as_str(), "limit": limit, "used": used }))
+    }
+
+    /// The nodes have no room left for what the request would store (supplement 32, row 11).
+    pub fn storage_full() -> Self {
+        Self::new(ErrorCode::StorageFull, "no room is left to store this; try again later")
+    }
+
     /// `limit` is the capacity of the bucket that refused.
     pub fn rate_limited(scope: LimitScope, limit: u32, retry_after: u32) -> Self {
         Self::new(ErrorCode::RateLimited, format!("too many requests for this {}", scope.noun()))
@@ -377,11 +398,7 @@ impl ApiError {
             .with_details(json!({ "feature": feature }))
     }
 
-    pub fn payload_too_large() -> Self {
-        Self::payload_too_large_over(JSON_LIMIT_BYTES)
-    }
-
-    /// For a route whose body may be larger than JSON.
+    /// `limit_bytes` is what the route takes.
     pub fn payload_too_large_over(limit_bytes: u64) -> Self {
         Self::new(ErrorCode::PayloadTooLarge, format!("the body may have at most {limit_bytes} bytes"))
             .with_details(json!({ "limit_bytes": limit_bytes }))

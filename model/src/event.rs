@@ -179,7 +179,7 @@ impl Event {
         }
         let mut payload = self.payload.clone();
         let mut bytes = bytes;
-        // Halving ends: only text is that long, and an empty text is reached after a few dozen rounds.
+        // Halving ends: what a message says is that long alone, and nothing is left of it after a few dozen rounds.
         while bytes.len() > LARGEST_ENVELOPE && payload.halve_text() {
             bytes = self.write(&payload);
         }

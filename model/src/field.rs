@@ -437,8 +437,29 @@ mod tests {
                 &|f| {
                     f.optional("f", rule::metadata);
                 },
-                json!({ "k": "x".repeat(17_000) }),
+                json!({ "k": "x".repeat(rule::MOST_METADATA_BYTES) }),
                 "[f] too_big",
+            ),
+            (
+                &|f| {
+                    f.optional("f", rule::metadata);
+                },
+                serde_json::from_str(r#"{ "a": [{ "b": 18446744073709551616 }] }"#).unwrap(),
+                "[f] too_big",
+            ),
+            (
+                &|f| {
+                    f.optional("f", rule::time);
+                },
+                json!(format!("2026-01-01T00:00:00.{}Z", "0".repeat(64))),
+                "[f] format",
+            ),
+            (
+                &|f| {
+                    f.optional("f", rule::address(&suffixes));
+                },
+                json!(format!("{}@s.example", "1".repeat(119))),
+                "[f] too_long",
             ),
             (
                 &|f| {
@@ -494,6 +515,24 @@ mod tests {
             found,
             ["[name] too_short", "[id] required", "[tags,0] type", "[tags,2] type", "[plan,limit] too_small"]
         );
+    }
+
+    #[test]
+    fn metadata_comes_back_as_it_was_up_to_its_bounds() {
+        let of_bytes = |bytes: usize| json!({ "k": "x".repeat(bytes - r#"{"k":""}"#.len()) });
+        let numbers = json!({ "a": u64::MAX, "b": i64::MIN, "c": 0.5, "d": 9_007_199_254_740_993_u64 });
+        for value in [of_bytes(rule::MOST_METADATA_BYTES), numbers] {
+            assert_eq!(rule::metadata(&value).map(Value::Object), Ok(value));
+        }
+        assert!(rule::metadata(&of_bytes(rule::MOST_METADATA_BYTES + 1)).is_err());
+    }
+
+    #[test]
+    fn an_address_of_128_bytes_is_the_longest() {
+        let suffixes = Suffixes::simulated();
+        let address = |bytes: usize| json!(format!("{}@s.example", "1".repeat(bytes - "@s.example".len())));
+        assert!(rule::address(&suffixes)(&address(128)).is_ok());
+        assert_eq!(rule::address(&suffixes)(&address(129)).unwrap_err().code, IssueCode::TooLong);
     }
 
     #[test]

@@ -162,6 +162,13 @@ pub struct ContactCard {
     pub phones: Vec<String>,
 }
 
+impl ContactCard {
+    /// The bytes of all that it says.
+    pub fn bytes(&self) -> usize {
+        self.name.len() + self.vcard.len() + self.phones.iter().map(String::len).sum::<usize>()
+    }
+}
+
 /// What stands around a message's content (supplement 24 and 28.2).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

@@ -1,4 +1,6 @@
-//! Paging: the size of a page and opaque cursors (supplement 1, rule 6).
+//! Paging: the size of a page, in rows and in bytes, and opaque cursors (supplement 1, rule 6, and 32, row 10).
+
+use std::io;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -12,6 +14,60 @@ pub const DEFAULT_LIMIT: usize = 50;
 
 /// The largest page.
 pub const LARGEST_LIMIT: usize = 100;
+
+/// The most bytes of a page, as JSON. A page that ends here, short of its limit, has a next one.
+pub const LARGEST_PAGE: usize = 4 * 1024 * 1024;
+
+/// What answers put around rows: links, commas, the cursor.
+const AROUND_ROWS: usize = 256 * 1024;
+
+/// What is left of a page while it is filled.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    left: usize,
+    is_empty: bool,
+}
+
+impl Room {
+    /// Of a whole page.
+    pub fn of_page() -> Self {
+        Self { left: LARGEST_PAGE - AROUND_ROWS, is_empty: true }
+    }
+
+    /// Takes the place of a row of so many bytes; `false` when there is none, and the page ends before it. The first row
+    /// always has its place: otherwise nobody would get beyond it.
+    pub fn take(&mut self, bytes: usize) -> bool {
+        let fits = self.is_empty || bytes <= self.left;
+        if fits {
+            self.is_empty = false;
+            self.left = self.left.saturating_sub(bytes);
+        }
+        fits
+    }
+
+    /// How many of the first rows have their place.
+    pub fn rows<T: Serialize>(mut self, rows: &[T]) -> usize {
+        rows.iter().take_while(|row| self.take(json_bytes(row))).count()
+    }
+}
+
+/// How many bytes a value has as JSON. Nothing is kept of them.
+pub fn json_bytes<T: Serialize>(value: &T) -> usize {
+    struct Counted(usize);
+    impl io::Write for Counted {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counted = Counted(0);
+    // What cannot be written is told where it is: here it is as if it had no end.
+    if serde_json::to_writer(&mut counted, value).is_ok() { counted.0 } else { usize::MAX }
+}
 
 /// The longest cursor.
 pub const LONGEST_CURSOR: usize = 256;
@@ -113,6 +169,19 @@ mod tests {
         assert_eq!(parse_limit(Some("100")), Ok(100));
         for text in ["0", "101", "-1", "ten", "", "1.5"] {
             assert_eq!(parse_limit(Some(text)).unwrap_err().code, IssueCode::Format, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_page_ends_before_the_row_that_would_make_it_too_large() {
+        let row = |bytes: usize| "x".repeat(bytes - r#""""#.len());
+        assert_eq!(json_bytes(&row(1000)), 1000);
+        let room = LARGEST_PAGE - AROUND_ROWS;
+        let table =
+            [(vec![room / 2, room / 2], 2), (vec![room / 2, room / 2 + 1], 1), (vec![room + 1000, 2], 1), (vec![], 0)];
+        for (rows, fitting) in table {
+            let rows: Vec<String> = rows.into_iter().map(row).collect();
+            assert_eq!(Room::of_page().rows(&rows), fitting);
         }
     }
 

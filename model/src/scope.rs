@@ -113,7 +113,7 @@ impl Scope {
     pub fn rule(value: &Value) -> Result<Self, Fault> {
         let wants = || {
             let resources: Vec<&str> = Resource::ALL.iter().map(|resource| resource.as_str()).collect();
-            json!({ "pattern": format!("^(\\*|({})\\.(read|write|\\*))$", resources.join("|")) })
+            json!({ "maxLength": 32, "pattern": format!("^(\\*|({})\\.(read|write|\\*))$", resources.join("|")) })
         };
         let text = crate::field::rule::string(value, wants)?;
         Self::parse(text)

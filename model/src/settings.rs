@@ -12,7 +12,7 @@ use crate::field::{Body, Change, Fields, Judged, rule};
 use crate::issue::{Fault, IssueCode, Issues};
 use crate::media::LARGEST_MEDIA;
 use crate::message::Content;
-use crate::target::{Proxy, TargetPolicy, judge_proxy};
+use crate::target::{LONGEST_URL, Proxy, TargetPolicy, judge_proxy};
 use crate::time::Timestamp;
 
 /// The longest pause between two sends, in milliseconds.
@@ -249,7 +249,9 @@ const PROXY: &str = r"^(https?|socks5)://([^\s/?#@]+@)?(([A-Za-z0-9-]+\.)+[A-Za-
 
 fn proxy(policy: &TargetPolicy) -> impl Fn(&Value) -> Judged<Proxy> {
     move |value| {
-        let text = rule::string(value, || json!({ "format": "uri", "pattern": PROXY }))?;
+        let text =
+            rule::described(|| json!({ "format": "uri", "pattern": PROXY }), rule::text(1..=LONGEST_URL))(value)?;
+        let text = text.as_str();
         judge_proxy(text, policy).map_err(Fault::from)
     }
 }

@@ -74,6 +74,13 @@ words! {
     }
 }
 
+impl TicketStatus {
+    /// Whether somebody is still to say something.
+    pub fn is_open(self) -> bool {
+        matches!(self, Self::Open | Self::Waiting)
+    }
+}
+
 /// The text of a message.
 fn message(value: &Value) -> Judged<String> {
     rule::text(1..=5000)(value)

@@ -224,6 +224,8 @@ pub enum Reply {
     LostRace,
     /// The channel is deleted.
     Forgotten,
+    /// The account's media fills its quota; so many bytes of it are in this shard.
+    OverQuota { used: u64 },
 }
 
 /// The answer to a batch.

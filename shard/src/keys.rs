@@ -40,6 +40,7 @@ const USAGE: u8 = b'u';
 const RETRYING: u8 = b'r';
 const PROJECTED: u8 = b'p';
 const LID_OF: u8 = b'L';
+const MEDIA_KEPT: u8 = b'K';
 
 /// A half-open range of keys.
 pub type Range = (Vec<u8>, Vec<u8>);
@@ -448,6 +449,11 @@ pub fn ticket(customer: CustomerId, digest: &[u8]) -> Vec<u8> {
 
 pub fn tickets_of(customer: CustomerId) -> Range {
     under(key(TICKET, &[customer.as_bytes()]))
+}
+
+/// How many bytes of a customer's media are kept.
+pub fn media_kept(customer: CustomerId) -> Vec<u8> {
+    key(MEDIA_KEPT, &[customer.as_bytes()])
 }
 
 /// What a customer used in an hour through a channel. By time before channel, so that what is asked for is one range.

@@ -37,6 +37,10 @@ pub fn describe() {
     );
     describe_counter!("gateway_sends_total", "Sends that ended, by message type and outcome.");
     describe_counter!("gateway_inbound_total", "Messages received from the network, by type.");
+    describe_counter!(
+        "gateway_inbound_beyond_bounds_total",
+        "Items of the network that were acknowledged and left out, as they named or held more than is ever kept."
+    );
     describe_counter!("gateway_webhook_attempts_total", "Attempts at webhook deliveries, by outcome.");
     describe_counter!("gateway_lease_lost_total", "Ownerships of shards that ended without a hand-over.");
     describe_counter!(

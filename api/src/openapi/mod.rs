@@ -13,6 +13,7 @@ mod parameters;
 
 pub use doc::{Doc, binary};
 pub use pages::{Document, routes};
+pub use parameters::judge as judge_parameter;
 
 use model::address::Suffixes;
 use model::target::TargetPolicy;

@@ -63,7 +63,9 @@ pub fn routes() -> Vec<Route> {
 async fn document(exchange: &mut Exchange) -> Outcome {
     let Document { bytes, etag } = &exchange.app.document;
     let known = exchange.http.headers().get(IF_NONE_MATCH).and_then(|value| value.to_str().ok());
-    let same = known.is_some_and(|known| known.split(',').any(|tag| tag.trim().trim_start_matches("W/") == *etag));
+    let same = known.is_some_and(|known| {
+        known.split(',').map(str::trim).any(|tag| tag == "*" || tag.trim_start_matches("W/") == *etag)
+    });
     let reply =
         if same { Reply::empty(StatusCode::NOT_MODIFIED) } else { Reply::content("application/json", bytes.clone()) };
     // It changes with the binary: a copy is asked about each time.

@@ -1,18 +1,27 @@
 //! What stands in the place of `{name}` in paths.
 
+use model::address::{LONGEST_ADDRESS, MAX_DIGITS};
+use model::field::rule::{ADDRESS_OR_DIGITS, LONGEST_UUID};
+use model::issue::{Fault, IssueCode};
+use model::target::LONGEST_URL;
 use serde_json::{Value, json};
 
 /// The JSON Schema of a path parameter and what it is; `None` for a name that nobody has described yet.
 ///
 /// A value that breaks the schema is a missing resource (supplement 31, row 36).
 pub fn of_path(path: &str, name: &str) -> Option<(Value, &'static str)> {
-    let uuid = || json!({ "type": "string", "format": "uuid" });
-    let address = || json!({ "type": "string", "minLength": 3, "pattern": "^[A-Za-z0-9_-]+@[A-Za-z0-9_.-]+$" });
-    let person = || json!({ "type": "string", "minLength": 3, "pattern": model::field::rule::ADDRESS_OR_DIGITS });
-    let text = || json!({ "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[A-Za-z0-9_.=-]+$" });
+    let uuid = || json!({ "type": "string", "format": "uuid", "maxLength": LONGEST_UUID });
+    let address =
+        |pattern: &str| json!({ "type": "string", "minLength": 3, "maxLength": LONGEST_ADDRESS, "pattern": pattern });
+    let of_network = || address("^[A-Za-z0-9_-]+@[A-Za-z0-9_.-]+$");
+    let person = || address(ADDRESS_OR_DIGITS);
+    let text_of = |longest: usize, pattern: &str| json!({ "type": "string", "minLength": 1, "maxLength": longest, "pattern": pattern });
+    let text = || text_of(255, "^[A-Za-z0-9_.=-]+$");
     Some(match name {
         "id" if path.starts_with("/v1/channels/") || path.starts_with("/v1/admin/channels/") => (uuid(), "The channel"),
-        "id" if path.starts_with("/v1/admin/nodes/") => (json!({ "type": "integer", "minimum": 1 }), "The node"),
+        "id" if path.starts_with("/v1/admin/nodes/") => {
+            (json!({ "type": "integer", "minimum": 1, "maximum": u64::MAX }), "The node")
+        }
         "id" if path.starts_with("/v1/admin/customers/") => (uuid(), "The customer"),
         "id" if path.starts_with("/v1/webhook-endpoints/") => (uuid(), "The webhook endpoint"),
         "id" if path.starts_with("/v1/api-keys/") => (uuid(), "The API key"),
@@ -20,7 +29,7 @@ pub fn of_path(path: &str, name: &str) -> Option<(Value, &'static str)> {
         "id" if path.starts_with("/v1/support/") || path.starts_with("/v1/admin/support/") => (uuid(), "The ticket"),
         "shard" => (json!({ "type": "integer", "minimum": 1, "maximum": 1024 }), "The shard"),
         "group" => (json!({ "type": "integer", "minimum": 0, "maximum": 1024 }), "The Raft group; 0 is the directory"),
-        "sha256" => (json!({ "type": "string", "pattern": "^[0-9a-f]{64}$" }), "The hash of the bytes"),
+        "sha256" => (text_of(64, "^[0-9a-f]{64}$"), "The hash of the bytes"),
         "delivery_id" => (uuid(), "The webhook delivery"),
         "media_id" => (uuid(), "The media"),
         "user_id" => (uuid(), "The member"),
@@ -29,17 +38,23 @@ pub fn of_path(path: &str, name: &str) -> Option<(Value, &'static str)> {
         "asset" => {
             (json!({ "type": "string", "enum": ["swagger-ui.css", "swagger-ui-bundle.js"] }), "The name of the file")
         }
-        "token" => (text(), "The token of a media link"),
+        "token" => (text_of(512, "^[A-Za-z0-9_.=-]+$"), "The token of a media link"),
         "contact_id" => (person(), "The contact's address, or the digits of its number"),
         "participant_id" => (person(), "The participant's address, or the digits of its number"),
         "chat_id" => (person(), "The chat's address, or the digits of a contact's number"),
-        "group_id" => (address(), "The group's address"),
-        "community_id" => (address(), "The community's address"),
-        "newsletter_id" => (address(), "The newsletter's address"),
+        "group_id" => (of_network(), "The group's address"),
+        "community_id" => (of_network(), "The community's address"),
+        "newsletter_id" => (of_network(), "The newsletter's address"),
         "lid" => (person(), "The linked-device address, or its digits"),
-        "digits" => (json!({ "type": "string", "pattern": "^[0-9]{3,15}$" }), "The digits of the number"),
-        "server_id" => (json!({ "type": "integer", "minimum": 0 }), "The message, by its place in the newsletter"),
-        "invite_code" => (text(), "The invite code"),
+        "digits" => (text_of(MAX_DIGITS, "^[0-9]{3,15}$"), "The digits of the number"),
+        "server_id" => (
+            json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX }),
+            "The message, by its place in the newsletter",
+        ),
+        "invite_code" => (
+            text_of(LONGEST_URL, "^(https?://[A-Za-z0-9.-]+/)?[A-Za-z0-9_.=-]{1,64}$"),
+            "The invite code, or the whole URL that ends in it, percent-encoded",
+        ),
         "call_id" => (text(), "The call"),
         "story_id" => (text(), "The story"),
         "label_id" => (text(), "The label"),
@@ -48,4 +63,20 @@ pub fn of_path(path: &str, name: &str) -> Option<(Value, &'static str)> {
         "order_id" => (text(), "The order"),
         _ => return None,
     })
+}
+
+/// Refuses what is longer than the document says. What is no uuid names nothing (supplement 31, row 36), and a link says
+/// by itself what is wrong with it.
+pub fn judge(path: &str, name: &str, text: &str) -> Result<(), Fault> {
+    if matches!(name, "id" | "token") {
+        return Ok(());
+    }
+    let Some((schema, _)) = of_path(path, name) else { return Ok(()) };
+    let longest = schema.get("maxLength").and_then(Value::as_u64).filter(|_| schema.get("format").is_none());
+    match longest {
+        Some(longest) if text.chars().count() as u64 > longest => {
+            Err(Fault::new(IssueCode::TooLong, format!("at most {longest} characters")))
+        }
+        _ => Ok(()),
+    }
 }

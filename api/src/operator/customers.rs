@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures::future::try_join_all;
-use model::customer::{ChangeCustomer, CreateCustomer};
+use model::customer::{ChangeCustomer, CreateCustomer, Quota};
 use model::error::{ApiError, ErrorCode};
 use model::field::Change;
 use model::id::CustomerId;
@@ -66,6 +66,18 @@ struct CustomerView {
 struct LimitsView {
     customer: BucketRule,
     channel: BucketRule,
+    storage: StorageLimitsView,
+}
+
+/// What the plan allows the account to keep.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "StorageLimits")]
+struct StorageLimitsView {
+    media_bytes: u64,
+    keys: u64,
+    labels: u64,
+    endpoints: u64,
+    tickets_open: u64,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -84,7 +96,15 @@ impl CustomerView {
 }
 
 fn limits_of(app: &App, customer: &CustomerRecord) -> LimitsView {
-    LimitsView { customer: app.customer_rule(customer), channel: app.channel_rule(customer) }
+    let limit = |quota| customer.limits.storage.limit(quota);
+    let storage = StorageLimitsView {
+        media_bytes: limit(Quota::MediaBytes),
+        keys: limit(Quota::Keys),
+        labels: limit(Quota::Labels),
+        endpoints: limit(Quota::Endpoints),
+        tickets_open: limit(Quota::TicketsOpen),
+    };
+    LimitsView { customer: app.customer_rule(customer), channel: app.channel_rule(customer), storage }
 }
 
 /// The last customer of a page.

@@ -13,12 +13,14 @@ use crate::reply::Reply;
 use crate::route::PathRoutes;
 
 /// What scripts may read of an answer beside its body.
-const EXPOSED: HeaderValue =
-    HeaderValue::from_static("X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Scope, Retry-After");
+const EXPOSED: HeaderValue = HeaderValue::from_static(
+    "X-Request-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Scope, Retry-After, ETag, \
+     X-Gateway-Restart-Required",
+);
 
 /// What scripts may send.
 const ACCEPTED: HeaderValue = HeaderValue::from_static(
-    "Authorization, Content-Type, If-Match, If-None-Match, Last-Event-ID, Range, X-Request-Id",
+    "Authorization, Content-Type, If-Match, If-None-Match, Last-Event-ID, Range, X-Filename, X-Request-Id",
 );
 
 /// How long a browser may keep the answer to a preflight: ten minutes, so that a changed configuration is soon known.

@@ -38,6 +38,7 @@ pub use ip_bucket::{IpBuckets, network_of};
 use crate::app::App;
 use crate::caller::Caller;
 use crate::exchange::{AccountCall, ChannelCall, ChannelToken, Exchange, OperatorCall};
+use crate::openapi::judge_parameter;
 use crate::reply::{Outcome, Reply};
 use crate::resources::ticket;
 use crate::route::{Action, Endpoint, Grant, PathRoutes, Route, Rules};
@@ -100,17 +101,20 @@ impl Gate {
             }
             Action::Operator(endpoint) => match authentication::operator(&exchange, &route.rules).await {
                 Ok(directory) => {
-                    let outcome = guarded(&**endpoint, &mut OperatorCall { exchange }).await;
+                    let outcome = match check_path(&exchange, route.path) {
+                        Ok(()) => guarded(&**endpoint, &mut OperatorCall { exchange }).await,
+                        Err(error) => Err(error),
+                    };
                     Answered::uncounted(outcome.map(|reply| directory.mark(reply)))
                 }
                 Err(error) => Answered::uncounted(Err(error)),
             },
             Action::Account(endpoint) => match admit(exchange).await {
-                Ok(call) => account(call, &route.rules, &**endpoint).await,
+                Ok(call) => account(call, route, &**endpoint).await,
                 Err(refused) => refused,
             },
             Action::Channel(endpoint) => match admit(exchange).await {
-                Ok(call) => channel(call, &route.rules, &**endpoint).await,
+                Ok(call) => channel(call, route, &**endpoint).await,
                 Err(refused) => refused,
             },
         }
@@ -140,8 +144,10 @@ async fn admit(exchange: Exchange) -> Result<AccountCall, Answered> {
     }
 }
 
-async fn account(mut call: AccountCall, rules: &Rules, endpoint: &dyn Endpoint<AccountCall>) -> Answered {
+async fn account(mut call: AccountCall, route: &Route, endpoint: &dyn Endpoint<AccountCall>) -> Answered {
+    let rules = &route.rules;
     let allowed = check_grant(&call.caller, rules).and_then(|()| check_plan(&call.caller, rules, call.now));
+    let allowed = allowed.and_then(|()| check_path(&call, route.path));
     let outcome = match allowed {
         Ok(()) => guarded(endpoint, &mut call).await,
         Err(error) => Err(error),
@@ -150,14 +156,16 @@ async fn account(mut call: AccountCall, rules: &Rules, endpoint: &dyn Endpoint<A
     Answered { outcome, rate: Some(refused.unwrap_or_else(|| RateHeaders::deciding(&call.customer_level, None))) }
 }
 
-async fn channel(call: AccountCall, rules: &Rules, endpoint: &dyn Endpoint<ChannelCall>) -> Answered {
+async fn channel(call: AccountCall, route: &Route, endpoint: &dyn Endpoint<ChannelCall>) -> Answered {
+    let rules = &route.rules;
     let Some(id) = call.id::<ChannelId>("id") else {
         // No bucket belongs to what is no id; the scope is still judged first.
         let outcome = check_grant(&call.caller, rules).and(Err(ApiError::channel_not_found()));
         return Answered { outcome, rate: Some(RateHeaders::deciding(&call.customer_level, None)) };
     };
     let mut token = ChannelToken::new(id, call.app.channel_rule(&call.caller.customer));
-    match check_channel(&call, rules, id) {
+    let checked = check_channel(&call, rules, id).and_then(|channel| check_path(&call, route.path).map(|()| channel));
+    match checked {
         Ok(channel) => {
             let mut call = ChannelCall { account: call, channel, token };
             let outcome = guarded(endpoint, &mut call).await;
@@ -203,6 +211,14 @@ fn check_grant(caller: &Caller, rules: &Rules) -> Result<(), ApiError> {
 fn check_plan(caller: &Caller, rules: &Rules, now: Timestamp) -> Result<(), ApiError> {
     let blocked = rules.plan_blocks.then(|| caller.customer.plan.blocks(now)).flatten();
     blocked.map_or(Ok(()), Err)
+}
+
+/// What stands in the path is judged like a body (supplement 32, row 9).
+fn check_path(exchange: &Exchange, path: &str) -> Result<(), ApiError> {
+    for name in path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')) {
+        judge_parameter(path, name, exchange.parameter(name)).map_err(|fault| fault.at(&[name]))?;
+    }
+    Ok(())
 }
 
 /// Runs a handler. A defect in it costs the caller an `internal_error` and nobody else anything.

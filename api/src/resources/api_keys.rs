@@ -8,18 +8,20 @@ use model::error::{ApiError, ErrorCode};
 use model::field::{Body, Fields, Judged, rule};
 use model::id::{ChannelId, CustomerId, KeyId};
 use model::issue::{Fault, IssueCode, Issues};
+use model::page::{Cursor, ListId};
 use model::scope::{Scope, Scopes, missing};
 use model::time::Timestamp;
 use raft::directory::command::{Command, Reply as Updated};
 use raft::directory::records::{AuditActor, AuditEntry, KeyOrigin, KeyRecord};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::audit::Target;
 use crate::exchange::{AccountCall, Exchange};
 use crate::failure;
 use crate::openapi::Doc;
+use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::route::Route;
 
@@ -40,12 +42,12 @@ pub fn routes() -> Vec<Route> {
                     json!({ "name": "reader", "scopes": ["messages.read", "media.*"] }),
                 )
                 .created::<IssuedKey>()
-                .errors(&[E::ChannelNotFound, E::ChannelAccessDenied, E::ChannelScopedKey]),
+                .errors(&[E::ChannelNotFound, E::ChannelAccessDenied, E::ChannelScopedKey, E::PlanLimit]),
         ),
         Route::get("/v1/api-keys").account(list).doc(
             Doc::new("list_api_keys", "List API keys")
-                .query(|query| query.flag("include_revoked"))
-                .list::<ApiKeyView>(),
+                .query(|query| asked(&query, ListId::only()))
+                .list_or_page::<ApiKeyView>(),
         ),
         Route::get("/v1/api-keys/{id}")
             .account(show)
@@ -248,12 +250,33 @@ async fn create(call: &mut AccountCall) -> Outcome {
 }
 
 async fn list(call: &mut AccountCall) -> Outcome {
+    let of = call.list(None, false);
     let query = call.query();
-    let with_revoked = query.flag("include_revoked").unwrap_or(false);
-    let with_revoked = query.finish(with_revoked)?;
+    let (with_revoked, after) = asked(&query, of);
+    query.finish(())?;
     let keys = call.cluster().directory().read(|state| state.keys_of(call.customer_id()));
     let seen = keys.iter().filter(|key| call.reaches(key.channel_id) && (with_revoked || key.revoked_at.is_none()));
-    Ok(Reply::ok(&List::whole(seen.map(|key| ApiKeyView::new(key, call.now)).collect())))
+    let rest = seen.filter(|key| after.is_none_or(|after| (key.created_at, key.id) < after));
+    let views = rest.map(|key| ApiKeyView::new(key, call.now)).collect();
+    let cursor = |key: &ApiKeyView| KeyCursor { created_at: key.created_at, id: key.id }.encode(of);
+    Ok(Reply::ok(&List::cut(views, cursor)))
+}
+
+/// The last key of an answer that could not hold all.
+#[derive(Serialize, Deserialize)]
+struct KeyCursor {
+    created_at: Timestamp,
+    id: KeyId,
+}
+
+impl Cursor for KeyCursor {
+    const KIND: &'static str = "keys.1";
+}
+
+/// Whether revoked keys are shown, and behind which key.
+fn asked(query: &Query<'_>, list: ListId) -> (bool, Option<(Timestamp, KeyId)>) {
+    let after = query.cursor::<KeyCursor>(list).map(|cursor| (cursor.created_at, cursor.id));
+    (query.flag("include_revoked").unwrap_or(false), after)
 }
 
 async fn show(call: &mut AccountCall) -> Outcome {

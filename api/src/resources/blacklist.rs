@@ -8,8 +8,8 @@ use shard::projection::read::Read;
 
 use crate::exchange::ChannelCall;
 use crate::openapi::Doc;
-use crate::projection::{check_people, parse_refresh};
-use crate::reply::{Counted, Outcome, Reply};
+use crate::projection::{check_people, read_refresh, read_rest};
+use crate::reply::{Counted, List, Outcome, Reply};
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
@@ -25,7 +25,7 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/channels/{id}/blacklist").channel(list).doc(
             Doc::new("list_blacklist", "List whom the channel has blocked")
-                .query(parse_refresh)
+                .query(|query| (read_refresh(&query), read_rest(&query)))
                 .ok::<Counted<Blocked>>()
                 .errors(&[E::NotConnected, E::ChannelUnavailable, E::Other]),
         ),
@@ -43,11 +43,16 @@ async fn all(call: &mut ChannelCall) -> Result<Vec<Blocked>, ApiError> {
 }
 
 async fn list(call: &mut ChannelCall) -> Outcome {
-    if parse_refresh(call.query())? {
+    let query = call.query();
+    let (refresh, page) = (read_refresh(&query), call.rest::<Blocked>(&query));
+    query.finish(())?;
+    if refresh {
         call.operate(BlacklistOperation::List).await?;
     }
-    let data = all(call).await?;
-    Ok(Reply::ok(&Counted { count: data.len(), data }))
+    let blocked = all(call).await?;
+    let count = blocked.len();
+    let List { data, next_cursor } = page.of(blocked, |blocked| blocked.id.to_string());
+    Ok(Reply::ok(&Counted { data, count, next_cursor: next_cursor.flatten() }))
 }
 
 /// Whom the path names; nobody else than a person can be blocked.

@@ -15,7 +15,7 @@ use super::groups::{GroupInvite, MOST_NAMED, NEEDLESS, REFUSALS, Results, found,
 use crate::exchange::ChannelCall;
 use crate::failure;
 use crate::openapi::Doc;
-use crate::projection::{Page, check_people, read_refresh};
+use crate::projection::{Page, check_people, read_refresh, read_rest};
 use crate::reply::{List, Outcome, Reply};
 use crate::route::Route;
 
@@ -26,8 +26,8 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/channels/{id}/communities").channel(list).doc(
             Doc::new("list_communities", "List communities")
-                .query(|query| read_refresh(&query))
-                .list::<Community>()
+                .query(|query| (read_refresh(&query), read_rest(&query)))
+                .list_or_page::<Community>()
                 .errors(REFUSALS),
         ),
         Route::post("/v1/channels/{id}/communities").channel(create).doc(
@@ -115,13 +115,13 @@ async fn shown(call: &mut ChannelCall, id: &Address) -> Outcome {
 
 async fn list(call: &mut ChannelCall) -> Outcome {
     let query = call.query();
-    let refresh = read_refresh(&query);
+    let (refresh, page) = (read_refresh(&query), call.rest::<KnownCommunity>(&query));
     query.finish(())?;
     if refresh {
         call.operate(CommunityOperation::List).await?;
     }
-    let known = call.all_of::<KnownCommunity>(Filter::All).await?;
-    Ok(Reply::ok(&List::whole(known.into_iter().map(|known| known.community).collect())))
+    let known = call.page_of::<KnownCommunity>(Filter::All, page).await?;
+    Ok(Reply::ok(&known.map(|known| known.community)))
 }
 
 /// The body of a new community.

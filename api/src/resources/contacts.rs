@@ -7,7 +7,7 @@ use model::contact::{CommonGroup, Contact, ContactCheck, KnownLidPair, LidPair};
 use model::error::{ApiError, ErrorCode as E};
 use model::field::{Body, Fields, rule};
 use model::issue::{Fault, IssueCode, Issues};
-use model::page::{Cursor, DEFAULT_LIMIT, ListId};
+use model::page::{Cursor, DEFAULT_LIMIT, ListId, Room};
 use model::time::Timestamp;
 use network::operation::contacts::{ContactAnswer, ContactOperation};
 use schemars::JsonSchema;
@@ -112,14 +112,18 @@ fn as_lid(address: &Address) -> Address {
 
 async fn list_lids(call: &mut ChannelCall) -> Outcome {
     let LidFilter { lid, phone } = LidFilter::parse(call.query(), &call.app.config.suffixes)?;
-    let (data, count) = call.read_counted::<KnownLidPair>(Read::Lids { lid, phone }).await?;
-    Ok(Reply::ok(&Counted { data: data.into_iter().map(KnownLidPair::pair).collect::<Vec<LidPair>>(), count }))
+    let (data, count, _) = call.read_counted::<KnownLidPair>(Read::Lids { lid, phone }).await?;
+    Ok(Reply::ok(&Counted {
+        data: data.into_iter().map(KnownLidPair::pair).collect::<Vec<LidPair>>(),
+        count,
+        next_cursor: None,
+    }))
 }
 
 /// The pair that the path names.
 async fn pair(call: &mut ChannelCall, lid: Option<Address>, phone: Option<Address>) -> Result<KnownLidPair, ApiError> {
     let named = lid.as_ref().or(phone.as_ref()).map(Address::to_string).unwrap_or_default();
-    let (pairs, _) = call.read_counted::<KnownLidPair>(Read::Lids { lid, phone }).await?;
+    let (pairs, ..) = call.read_counted::<KnownLidPair>(Read::Lids { lid, phone }).await?;
     pairs.into_iter().next().ok_or_else(|| ApiError::contact_not_found(&named))
 }
 
@@ -181,13 +185,14 @@ impl ContactQuery {
 async fn list(call: &mut ChannelCall) -> Outcome {
     let of = call.account.list(Some(call.channel.id.0), true);
     let ContactQuery { filter, after, limit } = ContactQuery::parse(call.query(), of)?;
-    let read = Read::Contacts { filter, after, limit: limit + 1 };
-    let (mut rows, count) = call.read_counted::<ContactRow>(read).await?;
-    let more = rows.len() > limit;
-    rows.truncate(limit);
-    let last = rows.last().filter(|_| more);
-    let next_cursor = last.map(|row| ContactCursor { id: row.contact.id.to_string() }.encode(of));
-    let data: Vec<Contact> = rows.into_iter().map(|row| row.contact).collect();
+    let read = Read::Contacts { filter, after, limit: limit + 1, in_bytes: true };
+    let (rows, count, more) = call.read_counted::<ContactRow>(read).await?;
+    let mut data: Vec<Contact> = rows.into_iter().map(|row| row.contact).collect();
+    let fitting = Room::of_page().rows(&data[..data.len().min(limit)]);
+    let more = more || fitting < data.len();
+    data.truncate(fitting);
+    let last = data.last().filter(|_| more);
+    let next_cursor = last.map(|contact| ContactCursor { id: contact.id.to_string() }.encode(of));
     Ok(Reply::ok(&CountedPage { data, count, next_cursor }))
 }
 
@@ -235,7 +240,7 @@ async fn rename(call: &mut ChannelCall) -> Outcome {
 /// `{ "phones": [digits] }`
 fn parse_check(body: &Body) -> Result<Vec<String>, ApiError> {
     let digits = |value: &Value| {
-        let text = rule::string(value, || json!({ "pattern": "^[0-9]{3,15}$" }))?;
+        let text = rule::string(value, || json!({ "maxLength": MAX_DIGITS, "pattern": "^[0-9]{3,15}$" }))?;
         if text.len() > MAX_DIGITS {
             return Err(Fault::new(IssueCode::TooLong, "a number has at most 15 digits"));
         }

@@ -6,6 +6,7 @@ use model::field::{Body, Fields, rule};
 use model::group::{Group, GroupChanges, GroupPreview, JoinRequest, Joined, ParticipantAction, ParticipantResult};
 use model::issue::{Fault, IssueCode, Issues};
 use model::page::ListId;
+use model::target::LONGEST_URL;
 use network::operation::groups::{GroupAnswer, GroupOperation};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -360,7 +361,7 @@ async fn invited(call: &mut ChannelCall, operation: GroupOperation) -> Outcome {
 }
 
 async fn preview(call: &mut ChannelCall) -> Outcome {
-    let invite_code = call.parameter("invite_code").to_owned();
+    let invite_code = invite_in_path(call)?;
     match call.operate(GroupOperation::Preview { invite_code }).await? {
         GroupAnswer::Preview(preview) => Ok(Reply::ok(&preview)),
         _ => Err(failure::unexpected_answer()),
@@ -370,7 +371,15 @@ async fn preview(call: &mut ChannelCall) -> Outcome {
 /// An invite code, or the whole URL that ends in it.
 fn invite_code(value: &Value) -> Result<String, Fault> {
     let wants = || json!({ "pattern": "^([^/]*/)*[^/]{1,64}$" });
-    let text = rule::described(wants, rule::text(1..=2048))(value)?;
+    code_of(&rule::described(wants, rule::text(1..=LONGEST_URL))(value)?)
+}
+
+/// The invite code of the path, which may be a whole URL too (supplement 32, row 18).
+pub fn invite_in_path(call: &ChannelCall) -> Result<String, ApiError> {
+    code_of(call.parameter("invite_code")).map_err(|fault| fault.at(&["invite_code"]))
+}
+
+fn code_of(text: &str) -> Result<String, Fault> {
     let code = text.rsplit('/').next().unwrap_or_default();
     match code.chars().count() {
         0 => Err(Fault::new(IssueCode::Format, "must be an invite code, or the URL that ends in it")),

@@ -33,7 +33,8 @@ pub fn routes() -> Vec<Route> {
                 .about("Without a `color` it gets the first that no label has.")
                 .body(read_label, json!({ "name": "Lead", "color": 1 }))
                 .created::<Label>()
-                .on_network(),
+                .on_network()
+                .errors(&[E::PlanLimit]),
         ),
         Route::patch("/v1/channels/{id}/labels/{label_id}").channel(change).doc(
             Doc::new("update_label", "Rename a label, or give it another colour")

@@ -13,14 +13,14 @@ use serde::Serialize;
 use serde_json::json;
 use shard::projection::read::Filter;
 
-use super::groups::{NEEDLESS, REFUSALS};
+use super::groups::{NEEDLESS, REFUSALS, invite_in_path};
 use super::media::{PICTURE_URL, set_or_cleared};
 use crate::exchange::ChannelCall;
 use crate::failure;
 use crate::openapi::Doc;
-use crate::projection::{Page, check_people, read_refresh};
+use crate::projection::{Page, check_people, read_refresh, read_rest};
 use crate::query::Query;
-use crate::reply::{List, Outcome, Reply};
+use crate::reply::{Outcome, Reply};
 use crate::route::Route;
 
 /// What a picture may be refused with.
@@ -30,8 +30,8 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/channels/{id}/newsletters").channel(list).doc(
             Doc::new("list_newsletters", "List newsletters")
-                .query(|query| (read_role(&query), read_refresh(&query)))
-                .list::<Newsletter>()
+                .query(|query| (read_role(&query), read_refresh(&query), read_rest(&query)))
+                .list_or_page::<Newsletter>()
                 .errors(REFUSALS),
         ),
         Route::post("/v1/channels/{id}/newsletters").channel(create).doc(
@@ -138,13 +138,14 @@ fn read_role(query: &Query<'_>) -> Option<NewsletterRole> {
 async fn list(call: &mut ChannelCall) -> Outcome {
     let query = call.query();
     let (role, refresh) = (read_role(&query), read_refresh(&query));
+    let page = call.rest::<Newsletter>(&query);
     query.finish(())?;
     if refresh {
         call.operate(NewsletterOperation::List).await?;
     }
-    let mut newsletters = call.all_of::<Newsletter>(Filter::All).await?;
-    newsletters.retain(|newsletter| role.is_none_or(|role| newsletter.role == role));
-    Ok(Reply::ok(&List::whole(newsletters)))
+    let mut newsletters = call.page_of::<Newsletter>(Filter::All, page).await?;
+    newsletters.data.retain(|newsletter| role.is_none_or(|role| newsletter.role == role));
+    Ok(Reply::ok(&newsletters))
 }
 
 /// The body of a new newsletter.
@@ -199,7 +200,7 @@ async fn show(call: &mut ChannelCall) -> Outcome {
 fn read_country(query: &Query<'_>) -> Option<String> {
     query.parsed(
         "country",
-        || json!({ "type": "string", "pattern": "^[A-Za-z]{2}$" }),
+        || json!({ "type": "string", "maxLength": 2, "pattern": "^[A-Za-z]{2}$" }),
         "must be two letters of ISO 3166, such as BR",
         |text| (text.len() == 2 && text.bytes().all(|b| b.is_ascii_alphabetic())).then(|| text.to_ascii_uppercase()),
     )
@@ -245,7 +246,7 @@ async fn look_for(call: &mut ChannelCall, wanted: Wanted, page: Page) -> Outcome
 }
 
 async fn show_invited(call: &mut ChannelCall) -> Outcome {
-    let invite_code = call.parameter("invite_code").to_owned();
+    let invite_code = invite_in_path(call)?;
     match call.operate(NewsletterOperation::Invited { invite_code }).await? {
         NewsletterAnswer::Newsletter(newsletter) => Ok(Reply::ok(&newsletter)),
         _ => Err(failure::unexpected_answer()),

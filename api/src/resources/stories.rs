@@ -43,6 +43,8 @@ pub fn routes() -> Vec<Route> {
                     ErrorCode::MediaFetchFailed,
                     ErrorCode::MediaFetchBlocked,
                     ErrorCode::MediaTooLarge,
+                    ErrorCode::PlanLimit,
+                    ErrorCode::StorageFull,
                     ErrorCode::Other,
                 ]),
         ),
@@ -89,7 +91,7 @@ fn word(status: SentStatus) -> &'static str {
 }
 
 async fn post(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
+    let body = call.send_object().await?;
     let StoryRequest { says, style, recipients, client_ref } = StoryRequest::parse(&body, &call.app.config.suffixes)?;
     check_people(call, recipients.as_deref().unwrap_or_default()).await?;
     let story = |says| Content::Story(Box::new(Story::new(says, style, recipients)));

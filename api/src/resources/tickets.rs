@@ -35,7 +35,7 @@ pub fn routes() -> Vec<Route> {
                     json!({ "subject": "No messages", "message": "None since noon", "category": "delivery" }),
                 )
                 .created::<TicketView>()
-                .errors(&[E::ChannelNotFound]),
+                .errors(&[E::ChannelNotFound, E::PlanLimit]),
         ),
         Route::get("/v1/support/tickets/{id}").session().account(show).doc(
             Doc::new("get_ticket", "Get a support ticket with its messages")

@@ -42,7 +42,7 @@ pub fn routes() -> Vec<Route> {
                     json!({ "url": "https://example.com/hook", "events": ["message.received", "message.status"] }),
                 )
                 .created::<CreatedView>()
-                .errors(&[E::ChannelNotFound, E::ChannelAccessDenied, E::ChannelScopedKey]),
+                .errors(&[E::ChannelNotFound, E::ChannelAccessDenied, E::ChannelScopedKey, E::PlanLimit]),
         ),
         Route::get("/v1/webhook-endpoints/{id}").account(show).doc(
             Doc::new("get_webhook_endpoint", "Get a webhook endpoint")

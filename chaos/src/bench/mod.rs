@@ -5,7 +5,7 @@
 //! - B1 [`throughput`], B2 [`accepting`], B3 [`forwarding`], B4 [`hearing`], B5 [`failover`] and [`returning`],
 //!   B6 [`restarting`], B7 and B8 [`idle`], B9 [`joining`], B10 [`limiting`]; [`suite`] runs them.
 //! - [`sends`] and [`waiting`] have no targets: what sends cost, and what deliveries that wait cost them.
-//! - [`day`]: whether disk use stays bounded.
+//! - [`day`]: whether disk use stays bounded. [`directory`]: what channels and keys take of every node's memory.
 //!
 //! With what:
 //!
@@ -22,6 +22,7 @@ pub mod accepting;
 pub mod caller;
 pub mod closed;
 pub mod day;
+pub mod directory;
 pub mod etcd;
 pub mod failover;
 pub mod forwarding;

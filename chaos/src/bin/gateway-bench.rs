@@ -12,7 +12,7 @@ use anyhow::{Context, anyhow, ensure};
 use chaos::bench::plan::Plan;
 use chaos::bench::suite::{self, Alone, Benchmark, Beside};
 use chaos::bench::target::Target;
-use chaos::bench::{day, report, sends, waiting};
+use chaos::bench::{day, directory, report, sends, waiting};
 use clap::builder::RangedU64ValueParser;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, value_parser};
@@ -84,6 +84,15 @@ enum Command {
     Waiting(WaitingArgs),
     /// Whether the nodes' folders stop growing under steady load, with all that is kept for a time scaled down
     Day(DayArgs),
+    /// What channels and keys take of every node's memory, as the directory holds them
+    Directory(DirectoryArgs),
+}
+
+#[derive(Args, Debug)]
+struct DirectoryArgs {
+    /// Channels, and as many keys
+    #[arg(long, default_value_t = 1_000_000, value_parser = at_least(1_000))]
+    records: usize,
 }
 
 #[derive(Args, Debug)]
@@ -223,7 +232,19 @@ async fn measure(cli: Cli) -> anyhow::Result<()> {
         Command::Sends(args) => run_sends(args, json).await,
         Command::Waiting(args) => run_waiting(args, json).await,
         Command::Day(args) => run_day(args, json).await,
+        Command::Directory(args) => run_directory(&args, json),
     }
+}
+
+fn run_directory(args: &DirectoryArgs, json: bool) -> anyhow::Result<()> {
+    let memory = directory::measure(args.records)?;
+    let directory::Memory { records, channel_bytes_each, key_bytes_each } = memory;
+    let line = format!("directory: {records} channels of {channel_bytes_each} bytes, as many keys of {key_bytes_each}");
+    say(json, &line);
+    if json {
+        console::say(serde_json::to_string_pretty(&memory)?);
+    }
+    Ok(())
 }
 
 async fn run_suite(benchmarks: &[Benchmark], args: &PlanArgs, json: bool) -> anyhow::Result<()> {

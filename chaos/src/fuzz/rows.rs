@@ -8,7 +8,7 @@ use model::address::Address;
 use model::blacklist::Blocked;
 use model::business::{Collection, Order, Product};
 use model::community::KnownCommunity;
-use model::customer::{Limits, Plan};
+use model::customer::{Limits, Plan, StorageLimits};
 use model::event::{EventId, EventName};
 use model::format::Format;
 use model::group::Group;
@@ -357,7 +357,11 @@ fn account_examples() -> Vec<Vec<u8>> {
         email: Some("ops@acme.example".to_owned()),
         timezone: "Europe/Vienna".to_owned(),
         plan: Plan { channel_limit: Some(3), ..Plan::default() },
-        limits: Limits { customer: Some(BucketRule { burst: 5, refill_per_second: 1 }), channel: None },
+        limits: Limits {
+            customer: Some(BucketRule { burst: 5, refill_per_second: 1 }),
+            channel: None,
+            storage: StorageLimits { keys: Some(2_000), ..StorageLimits::default() },
+        },
         data_key: wrapped(),
         created_at: NOW,
         deleted_at: None,
@@ -472,5 +476,5 @@ fn ticket_examples() -> Vec<Vec<u8>> {
         message: "Since noon.".to_owned(),
         created_at: NOW,
     };
-    vec![encode(&ticket), encode(&message), encode(&TicketBook { number: 1, day: 20_454, of_day: 1 })]
+    vec![encode(&ticket), encode(&message), encode(&TicketBook { number: 1, day: 20_454, of_day: 1, open: Some(1) })]
 }

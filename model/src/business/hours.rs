@@ -119,7 +119,7 @@ fn read_day(fields: &Fields<'_>) -> Option<DayHours> {
 
 /// `HH:MM`
 fn time_of_day(value: &Value) -> Judged<String> {
-    let text = rule::string(value, || json!({ "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$" }))?;
+    let text = rule::string(value, || json!({ "maxLength": 5, "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$" }))?;
     let two_digits = |part: &str, below: u8| {
         let digits = part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_digit());
         digits && part.parse::<u8>().is_ok_and(|number| number < below)

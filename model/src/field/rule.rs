@@ -9,7 +9,7 @@ use std::str::FromStr;
 use serde_json::{Map, Value, json};
 
 use super::Judged;
-use crate::address::{Address, Suffixes};
+use crate::address::{Address, LONGEST_ADDRESS, Suffixes};
 use crate::issue::{Fault, IssueCode};
 use crate::target::LONGEST_URL;
 use crate::time::Timestamp;
@@ -102,12 +102,21 @@ pub fn web_url(value: &Value) -> Judged<String> {
 
 /// An identifier of any uuid-backed kind.
 pub fn uuid<T: FromStr>(value: &Value) -> Judged<T> {
-    let text = string(value, || json!({ "format": "uuid" }))?;
+    let text = string(value, || json!({ "format": "uuid", "maxLength": LONGEST_UUID }))?;
     text.parse().map_err(|_| Fault::new(IssueCode::Format, "must be a uuid"))
 }
 
+/// The length of a uuid with its hyphens.
+pub const LONGEST_UUID: usize = 36;
+
+/// The longest way to write a time: nobody has use for more digits of a second.
+pub const LONGEST_TIME: usize = 64;
+
 pub fn time(value: &Value) -> Judged<Timestamp> {
-    Timestamp::parse_iso(string(value, || json!({ "format": "date-time" }))?)
+    let text = string(value, || json!({ "format": "date-time", "maxLength": LONGEST_TIME }))?;
+    Some(text)
+        .filter(|text| text.len() <= LONGEST_TIME)
+        .and_then(Timestamp::parse_iso)
         .ok_or_else(|| Fault::new(IssueCode::Format, "must be an ISO 8601 date-time such as 2026-01-01T00:00:00.000Z"))
 }
 
@@ -125,9 +134,13 @@ pub const ADDRESS_OR_DIGITS: &str = "^([0-9]{3,}|[A-Za-z0-9_-]+@[A-Za-z0-9_.-]+)
 /// An address, or the bare digits of a phone.
 pub fn address(suffixes: &Suffixes) -> impl Fn(&Value) -> Judged<Address> {
     move |value| {
-        let text = string(value, || json!({ "minLength": 3, "pattern": ADDRESS_OR_DIGITS }))?;
+        let wants = || json!({ "minLength": 3, "maxLength": LONGEST_ADDRESS, "pattern": ADDRESS_OR_DIGITS });
+        let text = string(value, wants)?;
         if text.chars().count() < 3 {
             return Err(Fault::new(IssueCode::TooShort, "at least 3 characters"));
+        }
+        if text.len() > LONGEST_ADDRESS {
+            return Err(Fault::new(IssueCode::TooLong, format!("at most {LONGEST_ADDRESS} characters")));
         }
         Address::parse_or_digits(text, suffixes).map_err(|_| {
             let why = if text.starts_with('+') {
@@ -140,9 +153,11 @@ pub fn address(suffixes: &Suffixes) -> impl Fn(&Value) -> Judged<Address> {
     }
 }
 
-/// Free-form metadata: at most 16 KiB of JSON, 50 keys, 64 characters a key (supplement 4.2).
+/// The largest metadata, as JSON (supplement 32, row 9).
+pub const MOST_METADATA_BYTES: usize = 4 * 1024;
+
+/// Free-form metadata: at most 4 KiB of JSON, 50 keys, 64 characters a key (supplement 4.2 and 32, row 9).
 pub fn metadata(value: &Value) -> Judged<Map<String, Value>> {
-    const MOST_BYTES: usize = 16 * 1024;
     const MOST_KEYS: usize = 50;
     const LONGEST_KEY: usize = 64;
     let wants = || {
@@ -150,7 +165,7 @@ pub fn metadata(value: &Value) -> Judged<Map<String, Value>> {
             "type": "object",
             "maxProperties": MOST_KEYS,
             "propertyNames": { "maxLength": LONGEST_KEY },
-            "description": "Free-form keys and values, at most 16 KiB of JSON.",
+            "description": "Free-form keys and values, at most 4 KiB of JSON.",
         })
     };
     let map = value.as_object().ok_or_else(|| wrong_type("an object").wanting(wants()))?;
@@ -161,8 +176,26 @@ pub fn metadata(value: &Value) -> Judged<Map<String, Value>> {
     if map.keys().any(|key| key.chars().count() > LONGEST_KEY) {
         return too_big(format!("keys of at most {LONGEST_KEY} characters"));
     }
-    if value.to_string().len() > MOST_BYTES {
-        return too_big(format!("at most {MOST_BYTES} bytes of JSON"));
+    if value.to_string().len() > MOST_METADATA_BYTES {
+        return too_big(format!("at most {MOST_METADATA_BYTES} bytes of JSON"));
+    }
+    if let Some((key, _)) = map.iter().find(|(_, value)| has_number_beyond_64_bits(value)) {
+        return too_big(format!(
+            "{key}: a number of more than 64 bits does not come back as it is; write it as a string"
+        ));
     }
     Ok(map.clone())
+}
+
+/// Whether a whole number in it was read as the nearest one that a float holds. What is written `1e30` cannot be told
+/// from it.
+fn has_number_beyond_64_bits(value: &Value) -> bool {
+    /// 2 to the power of 63: no whole number at or beyond it but those that `u64` holds, which are not read as floats.
+    const BEYOND: f64 = 9_223_372_036_854_775_808.0;
+    match value {
+        Value::Number(number) => number.is_f64() && number.as_f64().is_some_and(|number| number.abs() >= BEYOND),
+        Value::Array(items) => items.iter().any(has_number_beyond_64_bits),
+        Value::Object(map) => map.values().any(has_number_beyond_64_bits),
+        Value::Null | Value::Bool(_) | Value::String(_) => false,
+    }
 }

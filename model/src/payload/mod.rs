@@ -173,7 +173,44 @@ pub enum ReceivedBody {
     },
 }
 
+/// Halves until nothing is left.
+trait PopHalf {
+    /// Says whether anything was left.
+    fn pop_half(&mut self) -> bool;
+}
+
+impl<T> PopHalf for Vec<T> {
+    fn pop_half(&mut self) -> bool {
+        let had_some = !self.is_empty();
+        self.truncate(self.len() / 2);
+        had_some
+    }
+}
+
+impl PopHalf for String {
+    fn pop_half(&mut self) -> bool {
+        let had_some = !self.is_empty();
+        self.truncate(self.floor_char_boundary(self.len() / 2));
+        had_some
+    }
+}
+
 impl ReceivedBody {
+    /// Cuts the longest that it says to half its length; `false` when nothing is left of it.
+    fn halve(&mut self) -> bool {
+        match self {
+            // Half a vCard is none.
+            Self::Contact { contacts } => {
+                let longest = contacts.iter_mut().max_by_key(|card| card.vcard.len());
+                longest.filter(|card| !card.vcard.is_empty()).is_some_and(|card| {
+                    card.vcard.clear();
+                    true
+                })
+            }
+            body => body.text_mut().is_some_and(String::pop_half),
+        }
+    }
+
     /// The longest text in it, to be cut when the envelope is too large.
     fn text_mut(&mut self) -> Option<&mut String> {
         match self {
@@ -452,16 +489,12 @@ impl Payload {
         }
     }
 
-    /// Cuts the text of a received message to half its length and flags it; `false` when there is nothing to cut.
+    /// Cuts what a received message says to half its length and flags it; `false` when there is nothing to cut.
     pub(crate) fn halve_text(&mut self) -> bool {
         let Self::MessageReceived(data) = self else { return false };
-        let Some(text) = data.body.text_mut() else { return false };
-        if text.is_empty() {
-            return false;
-        }
-        text.truncate(text.floor_char_boundary(text.len() / 2));
-        data.truncated = true;
-        true
+        let halved = data.body.halve() || data.mentions.pop_half();
+        data.truncated |= halved;
+        halved
     }
 }
 

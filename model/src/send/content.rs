@@ -9,7 +9,7 @@ use crate::issue::{Fault, IssueCode};
 use crate::message::{ContactCard, Content};
 
 /// How many people one message names (supplement 28.1).
-const MOST_CONTACTS: usize = 20;
+pub const MOST_CONTACTS: usize = 20;
 
 /// How many numbers of one person.
 const MOST_PHONES: usize = 20;
@@ -17,6 +17,9 @@ const MOST_PHONES: usize = 20;
 /// The longest name of a person, and the longest vCard, which may hold a small picture.
 const LONGEST_NAME: usize = 255;
 const LONGEST_VCARD: usize = 64 * 1024;
+
+/// What the cards of one message may have together, in bytes (supplement 32, row 9).
+pub const MOST_CONTACT_BYTES: usize = 128 * 1024;
 
 /// The fewest and the most options of a poll (supplement 28.1).
 const FEWEST_OPTIONS: usize = 2;
@@ -90,7 +93,13 @@ fn read_contacts(fields: &Fields<'_>) -> Option<Vec<ContactCard>> {
     let cards = fields.required_objects("contacts", MOST_CONTACTS)?;
     // Every card is read before one is given up, so that all issues are reported.
     let cards: Vec<Option<ContactCard>> = cards.iter().map(read_card).collect();
-    cards.into_iter().collect()
+    let cards: Vec<ContactCard> = cards.into_iter().collect::<Option<_>>()?;
+    if cards.iter().map(ContactCard::bytes).sum::<usize>() > MOST_CONTACT_BYTES {
+        let together = format!("at most {MOST_CONTACT_BYTES} bytes together");
+        fields.refuse("contacts", Fault::new(IssueCode::TooBig, together));
+        return None;
+    }
+    Some(cards)
 }
 
 /// A person: numbers from which a vCard is made, or a vCard, or both.

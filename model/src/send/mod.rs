@@ -14,6 +14,7 @@ mod story;
 mod target;
 
 pub use self::around::{AskedPreview, SendAround, bare_preview};
+pub use self::content::{MOST_CONTACT_BYTES, MOST_CONTACTS};
 pub use self::media::{MediaKind, MediaSend, MediaSource};
 pub use self::schema::schema;
 pub use self::story::{StoryContent, StoryRequest};

@@ -73,7 +73,7 @@ impl StoryRequest {
 
     /// The JSON Schema of the bodies, by type.
     pub fn schema() -> Value {
-        let color = json!({ "type": "string", "pattern": "^#[0-9A-Fa-f]{6}$" });
+        let color = rule::wants(color);
         let common = json!({
             "client_ref": { "type": "string", "maxLength": LONGEST_CLIENT_REF },
             "recipients": {
@@ -137,7 +137,7 @@ fn read_style(fields: &Fields<'_>, text: bool) -> StoryStyle {
 
 /// `#RRGGBB`
 fn color(value: &Value) -> Judged<String> {
-    let text = rule::string(value, || json!({ "pattern": "^#[0-9A-Fa-f]{6}$" }))?;
+    let text = rule::string(value, || json!({ "maxLength": 7, "pattern": "^#[0-9A-Fa-f]{6}$" }))?;
     let digits = text.strip_prefix('#').filter(|digits| digits.len() == 6);
     if digits.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit())) {
         return Ok(text.to_owned());

@@ -13,7 +13,7 @@ use crate::payload::ChatTypeFilter;
 use crate::target::{LONGEST_URL, TargetPolicy, judge_url};
 use crate::webhook::headers::{StaticHeaders, static_headers};
 
-/// The most endpoints of one account.
+/// The most endpoints of one account, in a cluster whose format knows no quotas.
 pub const MOST_ENDPOINTS: u32 = 50;
 
 /// The word that subscribes to every event, present and future.

@@ -1,6 +1,6 @@
 //! What can be asked of the directory's state machine, and what it answers.
 
-use model::customer::{Limits, Plan};
+use model::customer::{Limits, Plan, Quota};
 use model::field::Change;
 use model::format::{Foreign, Format};
 use model::id::{ChannelId, CustomerId, EndpointId, KeyId, NodeId, ShardId};
@@ -149,6 +149,14 @@ pub enum Command {
         until: Timestamp,
     },
 
+    /// Forgets keys that were revoked, and channels that were deleted, before a time: those of these that were. A bounded
+    /// number at a time.
+    ForgetEnded {
+        keys: Vec<KeyId>,
+        channels: Vec<ChannelId>,
+        before: Timestamp,
+    },
+
     /// Audit entries alone, such as failed authentications.
     Audit,
     /// Forgets a bounded number of audit entries and of ended sessions from before these times.
@@ -163,9 +171,16 @@ impl Command {
     /// The format that a cluster must have before this is proposed to it.
     pub fn format(&self) -> Format {
         match self {
-            // Release 0.1.0 knows all others; this one is proposed once every node has said that it understands it.
+            // Release 0.1.0 knows the first ones; this one is proposed once every node has said that it understands it.
             Self::RaiseFormat { .. } => Format::FIRST,
             Self::Secrets(_) => Format::SECOND,
+            Self::ForgetEnded { .. } => Format::THIRD,
+            Self::CreateCustomer { customer, .. } if !customer.limits.storage.is_default() => Format::THIRD,
+            Self::UpdateCustomer { change: CustomerChange { limits: Change::To(limits), .. }, .. }
+                if !limits.storage.is_default() =>
+            {
+                Format::THIRD
+            }
             _ => Format::FIRST,
         }
     }
@@ -281,6 +296,8 @@ pub enum Rejection {
     ChannelLimit { limit: u32, current: u32 },
     #[error("an account has at most {limit} endpoints")]
     EndpointLimit { limit: u32 },
+    #[error("the plan allows {limit} {}; {used} are in use", .quota.noun())]
+    Quota { quota: Quota, limit: u64, used: u64 },
     #[error("no such member")]
     UserNotFound,
     #[error("the e-mail address belongs to a member already")]

@@ -7,11 +7,18 @@ use model::time::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use super::command::{Command, Reply};
-use super::handle::Directory;
-use super::state::keys_before;
+use super::handle::{Directory, UpdateError};
+use super::state::{ended_before, keys_before};
 
 /// How long audit entries are kept: 400 days.
 const AUDIT_AGE: Duration = Duration::from_secs(400 * 24 * 3600);
+
+/// How long a revoked key and a deleted channel are known as what they were: as long as the audit log tells of their end.
+/// A key that is forgotten answers `auth_invalid`, and no longer `auth_revoked`.
+const ENDED_AGE: Duration = AUDIT_AGE;
+
+/// How often the leader looks for those: that reads whole tables.
+const LOOK_FOR_ENDED_EVERY: Duration = Duration::from_secs(6 * 3600);
 
 /// How long a session is kept after its end: an access token that it gave out lives 15 minutes at most.
 const SESSION_AGE: Duration = Duration::from_secs(24 * 3600);
@@ -34,11 +41,42 @@ impl Directory {
     pub async fn keep_trimmed(self: Arc<Self>, grace: Duration, stop: CancellationToken) {
         let mut ticks = tokio::time::interval(LOOK_EVERY.min(grace));
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut looked_for_ended: Option<Instant> = None;
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
             while self.leads() && (self.trim_step().await || self.purge_step(grace).await) {
                 if stop.run_until_cancelled(tokio::time::sleep(STEP_PAUSE)).await.is_none() {
                     return;
                 }
+            }
+            if self.leads() && looked_for_ended.is_none_or(|at| at.elapsed() >= LOOK_FOR_ENDED_EVERY) {
+                looked_for_ended = Some(Instant::now());
+                while self.leads() && self.forget_step().await {
+                    if stop.run_until_cancelled(tokio::time::sleep(STEP_PAUSE)).await.is_none() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Forgets some of what ended long ago. Says whether there may be more.
+    async fn forget_step(self: &Arc<Self>) -> bool {
+        let before = before(Timestamp::now(), ENDED_AGE);
+        let looking = self.clone();
+        let looked = tokio::task::spawn_blocking(move || ended_before(&looking.group().reader(), before, STEP)).await;
+        let Ok((keys, channels)) = looked else { return false };
+        let more = keys.len() == STEP || channels.len() == STEP;
+        if keys.is_empty() && channels.is_empty() {
+            return false;
+        }
+        let command = Command::ForgetEnded { keys, channels, before };
+        match self.update(command, Vec::new(), Instant::now() + STEP_PATIENCE).await {
+            Ok(_) => more,
+            // An older release may be a member: there is time.
+            Err(UpdateError::Format { .. }) => false,
+            Err(error) => {
+                tracing::warn!(%error, "revoked keys and deleted channels could not be forgotten yet");
+                false
             }
         }
     }

@@ -3,6 +3,7 @@
 mod layout;
 mod members;
 mod purge;
+mod quotas;
 mod retention;
 mod secrets;
 mod support;
@@ -13,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 
+use model::customer::{MOST_CHANNELS, Quota};
 use model::id::{ChannelId, CustomerId, EndpointId, KeyId, NodeId, SLOT_COUNT, SessionId, ShardId, Slot, UserId};
 use model::seal::MasterKeyId;
 use model::time::Timestamp;
@@ -30,7 +32,8 @@ use super::records::{
 use crate::machine::{State, View};
 use crate::record::{decode, encode};
 
-pub use retention::keys_before;
+pub(super) use quotas::open_tickets;
+pub use retention::{ended_before, keys_before};
 pub use users::Users;
 
 /// A channel's place in a list that shows the newest first.
@@ -58,6 +61,8 @@ pub struct DirectoryState {
     streamed: HashMap<CustomerId, Timestamp>,
     keys_by_prefix: HashMap<String, Vec<KeyId>>,
     keys_of: HashMap<CustomerId, BTreeSet<KeyId>>,
+    /// How many of them are not revoked.
+    live_keys_of: HashMap<CustomerId, u64>,
     endpoints_of: HashMap<CustomerId, BTreeSet<EndpointId>>,
     live_channels_of: HashMap<CustomerId, BTreeSet<Newest>>,
     live_channels_in: Vec<BTreeSet<ChannelId>>,
@@ -273,7 +278,8 @@ impl DirectoryState {
             Command::PurgeCustomer { id, most } => self.purge_customer(id, most, store, changes),
 
             Command::CreateKey(key) => {
-                self.live_customer(key.customer_id)?;
+                let customer = self.live_customer(key.customer_id)?;
+                self.judge_quota(&customer, Quota::Keys, self.live_keys(customer.id))?;
                 if let Some(channel) = key.channel_id {
                     self.live_channel(key.customer_id, channel)?;
                 }
@@ -311,8 +317,12 @@ impl DirectoryState {
             Command::CreateChannel { channel, scoped_key } => {
                 let customer = self.live_customer(channel.customer_id)?;
                 let current = self.channel_count(customer.id) as u32;
-                if let Some(limit) = customer.plan.channel_limit.filter(|limit| current >= *limit) {
+                let limit = customer.plan.channel_limit.or(self.has_quotas().then_some(MOST_CHANNELS));
+                if let Some(limit) = limit.filter(|limit| current >= *limit) {
                     return Err(Rejection::ChannelLimit { limit, current });
+                }
+                if scoped_key.is_some() {
+                    self.judge_quota(&customer, Quota::Keys, self.live_keys(customer.id))?;
                 }
                 changes.push(Change::Channel(channel.id));
                 self.put_channel(channel.clone(), store);
@@ -343,11 +353,13 @@ impl DirectoryState {
             }
 
             Command::CreateEndpoint(endpoint) => {
-                self.live_customer(endpoint.customer_id)?;
+                let customer = self.live_customer(endpoint.customer_id)?;
                 if let Some(channel) = endpoint.channel_id {
                     self.live_channel(endpoint.customer_id, channel)?;
                 }
-                if self.endpoints_of.get(&endpoint.customer_id).map_or(0, BTreeSet::len) >= MOST_ENDPOINTS as usize {
+                let used = self.endpoint_count(customer.id);
+                self.judge_quota(&customer, Quota::Endpoints, used)?;
+                if !self.has_quotas() && used >= u64::from(MOST_ENDPOINTS) {
                     return Err(Rejection::EndpointLimit { limit: MOST_ENDPOINTS });
                 }
                 changes.push(Change::Endpoint(endpoint.id));
@@ -415,6 +427,10 @@ impl DirectoryState {
                 Ok(Reply::Done)
             }
 
+            Command::ForgetEnded { keys, channels, before } => {
+                self.forget_ended(&keys, &channels, before, store);
+                Ok(Reply::Done)
+            }
             Command::Audit => Ok(Reply::Done),
             Command::Trim { audit, sessions, most } => Ok(self.trim(audit, sessions, most, store)),
         }
@@ -512,7 +528,40 @@ impl DirectoryState {
             same_prefix.push(key.id);
         }
         self.keys_of.entry(key.customer_id).or_default().insert(key.id);
-        self.keys.insert(key.id, Arc::new(key));
+        let lives = key.revoked_at.is_none();
+        let customer = key.customer_id;
+        let former = self.keys.insert(key.id, Arc::new(key));
+        self.count_key(customer, former.is_some_and(|former| former.revoked_at.is_none()), lives);
+    }
+
+    /// Takes a key out of all indexes.
+    fn remove_key(&mut self, id: KeyId, store: &mut dyn State) {
+        store.delete(&keys::API_KEYS.key(id.as_bytes()));
+        let Some(key) = self.keys.remove(&id) else { return };
+        if let Some(same_prefix) = self.keys_by_prefix.get_mut(&key.prefix) {
+            same_prefix.retain(|other| *other != id);
+            if same_prefix.is_empty() {
+                self.keys_by_prefix.remove(&key.prefix);
+            }
+        }
+        remove_id(&mut self.keys_of, key.customer_id, &id);
+        self.count_key(key.customer_id, key.revoked_at.is_none(), false);
+    }
+
+    /// Keeps the count of live keys as one begins or ends to live.
+    fn count_key(&mut self, customer: CustomerId, lived: bool, lives: bool) {
+        match (lived, lives) {
+            (false, true) => *self.live_keys_of.entry(customer).or_default() += 1,
+            (true, false) => {
+                if let Some(count) = self.live_keys_of.get_mut(&customer) {
+                    *count -= 1;
+                    if *count == 0 {
+                        self.live_keys_of.remove(&customer);
+                    }
+                }
+            }
+            _ => {}
+        }
     }
 
     fn index_endpoint(&mut self, endpoint: EndpointRecord) {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::handle::Directory;
 use super::keys;
+use super::state::open_tickets;
 use crate::machine::View;
 use crate::record::decode;
 
@@ -54,6 +55,9 @@ pub struct TicketBook {
     /// The day of the newest ticket, in days from 1970, and how many it has seen.
     pub day: u32,
     pub of_day: u32,
+    /// How many are neither solved nor closed; not counted before the cluster's format knew quotas.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open: Option<u32>,
 }
 
 impl TicketBook {
@@ -118,6 +122,11 @@ impl Directory {
         limit: usize,
     ) -> Vec<TicketRecord> {
         list(&self.group().reader(), customer, status, after, limit)
+    }
+
+    /// How many tickets of an account are neither solved nor closed. Reads from disk.
+    pub fn open_tickets(&self, customer: CustomerId) -> u32 {
+        open_tickets(&self.group().reader(), customer)
     }
 
     /// Messages that the support is to hear of, the oldest first. Reads from disk.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod members;
+mod quotas;
 mod secrets;
 mod support;
 mod users;

@@ -18,8 +18,9 @@ pub struct MessageDeliveries {
     pub deliveries: Vec<DeliveryRecord>,
 }
 
-/// The deliveries of a network's message id in each of the channels that have stored it. An id may stand in several:
-/// both ends of a conversation may be channels here.
+/// The deliveries of a network's message id in the channels that have stored it, of which two are enough: whoever asks
+/// has to name one then. An id may stand in several, as both ends of a conversation may be channels here, and whoever
+/// writes chooses it.
 pub fn of_message(
     view: &dyn View,
     channels: &[ChannelId],
@@ -37,7 +38,7 @@ pub fn of_message(
         deliveries.sort_by_key(|delivery| delivery.id);
         (!rows.is_empty()).then_some(MessageDeliveries { channel: *channel, deliveries })
     };
-    channels.iter().filter_map(in_channel).collect()
+    channels.iter().filter_map(in_channel).take(2).collect()
 }
 
 /// The deliveries that carried a stored message, oldest first.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use model::address::Address;
 use model::id::ChannelId;
+use model::page::{Room, json_bytes};
 use model::time::Timestamp;
 use raft::machine::View;
 
@@ -48,16 +49,48 @@ pub fn page(
     oldest: impl Fn(ChannelId) -> Option<Timestamp>,
     budget: Budget,
 ) -> Page {
-    let channels = query.channels.iter().filter_map(|id| Some((*id, oldest(*id)?)));
-    let (rows, frontier) = if query.message_ids.is_empty() {
-        walk(view, query, channels.collect(), budget)
-    } else {
-        (by_message_id(view, query, channels.collect()), None)
-    };
-    Page { rows: rows.into_iter().map(|row| show(view, row, query.without_deliveries)).collect(), frontier }
+    let channels: Vec<_> = query.channels.iter().filter_map(|id| Some((*id, oldest(*id)?))).collect();
+    let filling = Filling::new(view, query);
+    if query.message_ids.is_empty() { walk(filling, channels, budget) } else { by_message_id(filling, &channels) }
 }
 
-/// Brings pages of several shards into one: as far as every one of them reaches, and no more than the query's limit.
+/// A page while it is filled: as many rows as were asked for, and no more bytes than a page may have.
+struct Filling<'a> {
+    view: &'a dyn View,
+    query: &'a HistoryQuery,
+    room: Room,
+    rows: Vec<StoredMessage>,
+}
+
+impl<'a> Filling<'a> {
+    fn new(view: &'a dyn View, query: &'a HistoryQuery) -> Self {
+        Self { view, query, room: Room::of_page(), rows: Vec::new() }
+    }
+
+    /// Adds a row, if it passes; `false` when the page has no room for it.
+    fn add(&mut self, row: MessageRow) -> bool {
+        if !self.query.passes(self.view, &row) {
+            return true;
+        }
+        let shown = show(self.view, row, self.query.without_deliveries);
+        let fits = self.room.take(json_bytes(&shown));
+        if fits {
+            self.rows.push(shown);
+        }
+        fits
+    }
+
+    fn is_full(&self) -> bool {
+        self.rows.len() == self.query.limit
+    }
+
+    fn up_to(self, frontier: Option<Place>) -> Page {
+        Page { rows: self.rows, frontier }
+    }
+}
+
+/// Brings pages of several shards into one: as far as every one of them reaches, and no more than the query's limit, or
+/// than a page may have.
 pub fn merge(pages: Vec<Page>, query: &HistoryQuery) -> Page {
     let nearer = |a: Place, b: Place| if query.ascending { a.min(b) } else { a.max(b) };
     let frontier = pages.iter().filter_map(|page| page.frontier).reduce(nearer);
@@ -66,6 +99,11 @@ pub fn merge(pages: Vec<Page>, query: &HistoryQuery) -> Page {
     rows.retain(|row| frontier.is_none_or(|frontier| nearer(place(row), frontier) == place(row)));
     sort(&mut rows, query.ascending, place);
     rows.truncate(query.limit);
+    let fitting = Room::of_page().rows(&rows);
+    if fitting < rows.len() {
+        rows.truncate(fitting);
+        return Page { frontier: rows.last().map(place), rows };
+    }
     Page { rows, frontier }
 }
 
@@ -78,39 +116,41 @@ fn sort<T>(rows: &mut [T], ascending: bool, place: impl Fn(&T) -> Place) {
 
 /// Walks over all rows of the channels in order until the page is full, the budget is used up, or there are no more.
 /// The frontier is the last row that was looked at, unless all were.
-fn walk(
-    view: &dyn View,
-    query: &HistoryQuery,
-    channels: Vec<(ChannelId, Timestamp)>,
-    budget: Budget,
-) -> (Vec<MessageRow>, Option<Place>) {
-    let first_chunk = if channels.len() > 8 { 4 } else { 32 };
-    let mut runs: Vec<Run> = channels.into_iter().map(|(id, from)| Run::new(query, id, from, first_chunk)).collect();
+fn walk(mut filling: Filling<'_>, channels: Vec<(ChannelId, Timestamp)>, budget: Budget) -> Page {
+    let (view, query) = (filling.view, filling.query);
+    let first_chunk = if channels.len() > 8 { 4 } else { 16 };
+    let most_bytes = RUNS_BYTES / channels.len().max(1);
+    let mut runs: Vec<Run> =
+        channels.into_iter().map(|(id, from)| Run::new(query, id, from, first_chunk, most_bytes)).collect();
     // The next row of each run, by its place.
     let mut heads: BTreeSet<(Place, usize)> = BTreeSet::new();
     for (n, run) in runs.iter_mut().enumerate() {
         heads.extend(run.head(view).map(|place| (place, n)));
     }
-    let mut found = Vec::new();
+    let mut behind = None;
     let mut looked_at = 0;
     while let Some((place, n)) = if query.ascending { heads.pop_first() } else { heads.pop_last() } {
         if let Some(row) = runs[n].rows.pop_front()
-            && query.passes(view, &row)
+            && !filling.add(row)
         {
-            found.push(row);
+            return filling.up_to(behind);
         }
+        behind = Some(place);
         heads.extend(runs[n].head(view).map(|place| (place, n)));
         looked_at += 1;
         let is_late = looked_at % 64 == 0 && Instant::now() >= budget.until;
-        if (found.len() == query.limit || looked_at >= budget.rows || is_late) && !heads.is_empty() {
-            return (found, Some(place));
+        if (filling.is_full() || looked_at >= budget.rows || is_late) && !heads.is_empty() {
+            return filling.up_to(behind);
         }
-        if found.len() == query.limit {
+        if filling.is_full() {
             break;
         }
     }
-    (found, None)
+    filling.up_to(None)
 }
+
+/// Bytes of rows that one walk holds in memory, over all its channels, beside one row of each.
+const RUNS_BYTES: usize = 16 * 1024 * 1024;
 
 /// The rows of one channel, read in chunks that grow: many channels need few rows each, one needs many.
 struct Run {
@@ -119,6 +159,8 @@ struct Run {
     from: Vec<u8>,
     to: Vec<u8>,
     chunk: usize,
+    /// Bytes of rows that are held at a time.
+    most_bytes: usize,
     rows: VecDeque<MessageRow>,
 }
 
@@ -126,7 +168,7 @@ impl Run {
     /// Rows read from disk at a time, at most.
     const LARGEST_CHUNK: usize = 256;
 
-    fn new(query: &HistoryQuery, channel: ChannelId, oldest: Timestamp, chunk: usize) -> Self {
+    fn new(query: &HistoryQuery, channel: ChannelId, oldest: Timestamp, chunk: usize, most_bytes: usize) -> Self {
         // What is older is being deleted: reading it would show rows beyond their time, and walk over their remains.
         let since = query.since.map_or(oldest, |since| since.max(oldest));
         let (mut from, mut to) = keys::messages(channel, Some(since), query.until);
@@ -138,7 +180,7 @@ impl Run {
                 to = to.min(place);
             }
         }
-        Self { ascending: query.ascending, from, to, chunk, rows: VecDeque::new() }
+        Self { ascending: query.ascending, from, to, chunk, most_bytes, rows: VecDeque::new() }
     }
 
     /// The place of the next row.
@@ -154,34 +196,49 @@ impl Run {
                 Some((last, _)) if pairs.len() == self.chunk => self.to.clone_from(last),
                 _ => self.from.clone_from(&self.to),
             }
-            self.chunk = (self.chunk * 4).min(Self::LARGEST_CHUNK);
+            let bytes: usize = pairs.iter().map(|(_, row)| row.len()).sum();
+            let each = bytes / pairs.len().max(1);
+            let by_bytes = self.most_bytes / each.max(1);
+            self.chunk = (self.chunk * 4).min(Self::LARGEST_CHUNK).min(by_bytes).max(1);
             self.rows = pairs.iter().map(|(_, row)| decode(row)).collect();
         }
         self.rows.front().map(|row| (row.occurred_at, row.id))
     }
 }
 
-fn by_message_id(view: &dyn View, query: &HistoryQuery, channels: Vec<(ChannelId, Timestamp)>) -> Vec<MessageRow> {
-    let of_channel = |(channel, oldest): (ChannelId, Timestamp)| {
-        let rows = query.message_ids.iter().flat_map(move |id| rows_of(view, channel, id));
-        rows.filter(move |row| row.occurred_at >= oldest)
+/// The rows of a few ids. Where they stand is known without reading them: none is read beyond the page.
+fn by_message_id(mut filling: Filling<'_>, channels: &[(ChannelId, Timestamp)]) -> Page {
+    let (view, query) = (filling.view, filling.query);
+    let of_channel = |(channel, oldest): &(ChannelId, Timestamp)| {
+        let (channel, oldest) = (*channel, *oldest);
+        let pointers = query.message_ids.iter().flat_map(move |id| pointers_of(view, channel, id));
+        let shown = pointers.filter(move |pointer| pointer.occurred_at >= oldest);
+        shown.map(move |pointer| (channel, (pointer.occurred_at, pointer.row)))
     };
-    let rows = channels.into_iter().flat_map(of_channel);
-    let mut rows: Vec<MessageRow> =
-        rows.filter(|row| query.within_time(row) && query.beyond_cursor(row) && query.passes(view, row)).collect();
-    sort(&mut rows, query.ascending, |row| (row.occurred_at, row.id));
-    rows.truncate(query.limit);
-    rows
+    let mut places: Vec<(ChannelId, Place)> = channels.iter().flat_map(of_channel).collect();
+    places.retain(|(_, place)| query.within_time(*place) && query.beyond_cursor(*place));
+    sort(&mut places, query.ascending, |(_, place)| *place);
+    let mut behind = None;
+    for (channel, place) in places {
+        let row = view.get(&keys::message(channel, place.0, place.1)).map(|row| decode(&row));
+        if filling.is_full() || row.is_some_and(|row| !filling.add(row)) {
+            return filling.up_to(behind);
+        }
+        behind = Some(place);
+    }
+    filling.up_to(None)
 }
 
 /// The rows of a network id in a channel: one in each direction at most.
 pub(super) fn rows_of(view: &dyn View, channel: ChannelId, id: &model::id::MessageId) -> Vec<MessageRow> {
+    let row = |pointer: MessagePointer| view.get(&keys::message(channel, pointer.occurred_at, pointer.row));
+    pointers_of(view, channel, id).filter_map(row).map(|row| decode(&row)).collect()
+}
+
+/// Where they stand.
+fn pointers_of(view: &dyn View, channel: ChannelId, id: &model::id::MessageId) -> impl Iterator<Item = MessagePointer> {
     let sides = [Direction::Inbound, Direction::Outbound].into_iter();
-    let row = |side| {
-        let pointer: MessagePointer = decode(&view.get(&keys::message_id(channel, side, id))?);
-        Some(decode(&view.get(&keys::message(channel, pointer.occurred_at, pointer.row))?))
-    };
-    sides.filter_map(row).collect()
+    sides.filter_map(move |side| view.get(&keys::message_id(channel, side, id)).map(|pointer| decode(&pointer)))
 }
 
 fn just_after(key: &[u8]) -> Vec<u8> {
@@ -189,13 +246,11 @@ fn just_after(key: &[u8]) -> Vec<u8> {
 }
 
 impl HistoryQuery {
-    fn within_time(&self, row: &MessageRow) -> bool {
-        self.since.is_none_or(|since| row.occurred_at >= since)
-            && self.until.is_none_or(|until| row.occurred_at < until)
+    fn within_time(&self, (at, _): Place) -> bool {
+        self.since.is_none_or(|since| at >= since) && self.until.is_none_or(|until| at < until)
     }
 
-    fn beyond_cursor(&self, row: &MessageRow) -> bool {
-        let place = (row.occurred_at, row.id);
+    fn beyond_cursor(&self, place: Place) -> bool {
         self.after.is_none_or(|after| if self.ascending { place > after } else { place < after })
     }
 

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::history::Source;
-use crate::records::encode;
+use crate::records::{MessagePointer, encode};
 
 fn channel(n: u8) -> ChannelId {
     ChannelId(Uuid::from_u128(u128::from(n)))
@@ -60,6 +60,8 @@ impl Store {
     fn put(&mut self, row: MessageRow) {
         let shard = row.channel.as_bytes()[15] as usize % self.shards.len();
         self.shards[shard].put(&keys::message(row.channel, row.occurred_at, row.id), &encode(&row));
+        let pointer = MessagePointer { occurred_at: row.occurred_at, row: row.id, outbox: None };
+        self.shards[shard].put(&keys::message_id(row.channel, row.direction, &row.message_id), &encode(&pointer));
         self.rows.push(row);
     }
 
@@ -149,6 +151,32 @@ fn rows_beyond_their_retention_are_not_shown() {
         assert_eq!(shown(None), 0);
         let early = HistoryQuery { since: Some(Timestamp(50)), ..query.clone() };
         assert_eq!(page(&store.shards[0], &early, |_| Some(Timestamp(90)), budget).rows.len(), 10);
+    }
+}
+
+#[test]
+fn a_page_of_large_rows_ends_at_its_bytes_and_the_next_one_goes_on() {
+    let large = |n: u8| {
+        let mut row = row(n % 3 + 1, i64::from(n), 1);
+        row.content = Content::Text { text: "x".repeat(1_000_000) };
+        row
+    };
+    let mut store = Store::new((0..12).map(large).collect(), 2);
+    let message_ids: Vec<MessageId> = store.rows.iter().map(|row| row.message_id.clone()).collect();
+    for (ascending, message_ids) in [(false, Vec::new()), (true, Vec::new()), (false, message_ids)] {
+        let channels = vec![channel(1), channel(2), channel(3)];
+        let query = HistoryQuery { channels, limit: 100, ascending, message_ids, ..HistoryQuery::default() };
+        let first = store.page(&query, 1000);
+        assert!(json_bytes(&first.rows) <= model::page::LARGEST_PAGE);
+        assert!(first.rows.len() >= 3, "{}", first.rows.len());
+        assert_eq!(first.frontier, first.rows.last().map(|row| (row.occurred_at, row.id)));
+        for state in &store.shards {
+            let budget = Budget { rows: 1000, until: Instant::now() + Duration::from_secs(60) };
+            let answer = page(state, &query, |_| Some(Timestamp(0)), budget);
+            assert!(json_bytes(&answer.rows) <= model::page::LARGEST_PAGE, "one node's answer to another");
+        }
+        let found = store.read(&query, 1000, |_| ());
+        assert_eq!(ids(&found), store.expected(&query));
     }
 }
 

@@ -1,12 +1,13 @@
 //! The part of the shard's state machine that keeps the rows of media, the references to bytes, and what is due when.
 //!
 //! Invariants: a row that is `ready` has exactly one reference to its bytes, and no other row has one; every row has
-//! exactly one entry among what is due, at its `due_at`.
+//! exactly one entry among what is due, at its `due_at`; an account's count of kept bytes is the sum of what its rows
+//! count here.
 
-use model::id::{ChannelId, MediaId};
+use model::id::{ChannelId, CustomerId, MediaId};
 use model::media::MediaState;
 use model::time::Timestamp;
-use raft::machine::State;
+use raft::machine::{State, View};
 use raft::record::{decode, encode};
 
 use super::command::MediaCommand;
@@ -19,6 +20,14 @@ use crate::records::ChannelRow;
 pub fn command(state: &mut dyn State, command: MediaCommand) -> Reply {
     match command {
         MediaCommand::Add(row) => add(state, &row),
+        MediaCommand::AddWithin { row, limit, elsewhere } => {
+            let used = kept_bytes(state, row.customer);
+            let is_new = state.get(&keys::media(row.channel, row.id)).is_none();
+            if is_new && elsewhere.saturating_add(used).saturating_add(row.counted_bytes()) > limit {
+                return Reply::OverQuota { used };
+            }
+            add(state, &row)
+        }
         MediaCommand::Ready { channel, id, stored, expires_at } => change(state, channel, id, |row| {
             if row.deleted || row.state == MediaState::Ready {
                 return false;
@@ -115,7 +124,25 @@ fn due(state: &mut dyn State, at: Timestamp, channel: ChannelId, id: MediaId) {
     write(state, &MediaRow { state: MediaState::Gone, due_at: row.expires_at.plus(GONE_KEPT), ..row });
 }
 
+/// How many bytes of an account's media are kept in this shard, as far as they count.
+pub fn kept_bytes(view: &(impl View + ?Sized), customer: CustomerId) -> u64 {
+    view.get(&keys::media_kept(customer)).map_or(0, |count| decode(&count))
+}
+
+/// An account without media leaves no row behind.
+fn count(state: &mut dyn State, customer: CustomerId, bytes: u64) {
+    match bytes {
+        0 => state.delete(&keys::media_kept(customer)),
+        bytes => state.put(&keys::media_kept(customer), &encode(&bytes)),
+    }
+}
+
 fn write(state: &mut dyn State, row: &MediaRow) {
+    let counted = row.counted_bytes();
+    if counted > 0 {
+        let kept = kept_bytes(state, row.customer);
+        count(state, row.customer, kept.saturating_add(counted));
+    }
     state.put(&keys::media(row.channel, row.id), &encode(row));
     state.put(&keys::media_due(row.due_at, row.channel, row.id), &[]);
     if let Some(sha256) = row.kept() {
@@ -127,6 +154,11 @@ fn write(state: &mut dyn State, row: &MediaRow) {
 }
 
 fn remove(state: &mut dyn State, row: &MediaRow) {
+    let counted = row.counted_bytes();
+    if counted > 0 {
+        let kept = kept_bytes(state, row.customer);
+        count(state, row.customer, kept.saturating_sub(counted));
+    }
     state.delete(&keys::media(row.channel, row.id));
     state.delete(&keys::media_due(row.due_at, row.channel, row.id));
     if let Some(sha256) = row.kept() {
@@ -140,9 +172,8 @@ fn remove(state: &mut dyn State, row: &MediaRow) {
 mod tests {
     use std::time::Duration;
 
-    use model::id::CustomerId;
     use model::media::Sha256Hex;
-    use raft::machine::{MemoryState, View};
+    use raft::machine::MemoryState;
 
     use super::*;
     use crate::media::record::{MediaDirection, StoredBytes};
@@ -241,6 +272,53 @@ mod tests {
         let entries = due_entries(&state);
         command(&mut state, MediaCommand::Due(entries));
         assert_eq!((row(&state, &new).unwrap().state, references(&state)), (MediaState::Gone, 0));
+    }
+
+    #[test]
+    fn an_accounts_bytes_are_counted_for_as_long_as_they_are_kept() {
+        let mut state = MemoryState::new();
+        let counted = |row: MediaRow| MediaRow { counted: true, ..row };
+        let first = counted(pending());
+        let of_account = |row: MediaRow| MediaRow { customer: first.customer, ..row };
+        let kept = |state: &MemoryState| kept_bytes(state, first.customer);
+        command(&mut state, MediaCommand::Add(Box::new(first.clone())));
+        assert_eq!(kept(&state), 0, "bytes that are still to come");
+        for _ in 0..2 {
+            command(&mut state, ready(&first));
+            assert_eq!(kept(&state), 5, "however often they are told of");
+        }
+        let uncounted = of_account(pending().with_bytes(stored()));
+        command(&mut state, MediaCommand::Add(Box::new(uncounted)));
+        command(&mut state, MediaCommand::Add(Box::new(counted(pending().with_bytes(stored())))));
+        assert_eq!(kept(&state), 5, "rows of before there were quotas, and those of others");
+        let second = counted(of_account(pending().with_bytes(stored())));
+        let third = counted(of_account(pending().with_bytes(stored())));
+        for row in [&second, &third] {
+            command(&mut state, MediaCommand::Add(Box::new(row.clone())));
+        }
+        assert_eq!(kept(&state), 15);
+        command(&mut state, MediaCommand::Delete { channel: second.channel, id: second.id, at: NOW });
+        assert_eq!(kept(&state), 10, "deleted");
+        command(&mut state, MediaCommand::Due(vec![(first.expires_at, first.channel, first.id)]));
+        assert_eq!(kept(&state), 5, "its time is over");
+        forget(&mut state, third.channel, 10);
+        assert_eq!(kept(&state), 0, "its channel is deleted");
+        assert!(state.get(&keys::media_kept(first.customer)).is_none());
+    }
+
+    #[test]
+    fn a_row_beyond_the_quota_is_refused_and_a_repeat_of_one_that_was_taken_is_not() {
+        let mut state = MemoryState::new();
+        let row = |customer| MediaRow { counted: true, customer, ..pending().with_bytes(stored()) };
+        let customer = CustomerId::random();
+        let add =
+            |row: &MediaRow, elsewhere| MediaCommand::AddWithin { row: Box::new(row.clone()), limit: 20, elsewhere };
+        let first = row(customer);
+        assert_eq!(command(&mut state, add(&first, 15)), Reply::Done, "it fills the quota");
+        assert_eq!(command(&mut state, add(&row(customer), 11)), Reply::OverQuota { used: 5 });
+        assert_eq!(command(&mut state, add(&row(customer), 10)), Reply::Done);
+        assert_eq!(command(&mut state, add(&first, 20)), Reply::Unchanged);
+        assert_eq!(kept_bytes(&state, customer), 10);
     }
 
     #[test]

@@ -10,6 +10,12 @@ use super::record::{MediaDirection, MediaRow};
 pub enum MediaWork {
     /// Commits a row whose bytes are kept already. Asking again with the same row is the same.
     Add(Box<MediaRow>),
+    /// As `Add`, within what is left of the account's quota: `elsewhere` is what of it other shards hold.
+    AddWithin {
+        row: Box<MediaRow>,
+        limit: u64,
+        elsewhere: u64,
+    },
     Get(MediaId),
     /// As `Get`, but waits for the bytes of one that is `pending`, for as long as the call has time.
     Await(MediaId),

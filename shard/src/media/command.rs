@@ -12,6 +12,9 @@ use super::record::{MediaRow, StoredBytes};
 pub enum MediaCommand {
     /// A new row. One whose id is known is left as it is (`Unchanged`).
     Add(Box<MediaRow>),
+    /// As `Add`, unless the account's media would be more than `limit` bytes with it, of which `elsewhere` are in other
+    /// shards: then nothing happens (`OverQuota`).
+    AddWithin { row: Box<MediaRow>, limit: u64, elsewhere: u64 },
     /// The bytes are kept. Nothing happens when they were already, or when the media was deleted. `expires_at` starts
     /// the retention anew, for bytes that were fetched again.
     Ready { channel: ChannelId, id: MediaId, stored: StoredBytes, expires_at: Option<Timestamp> },

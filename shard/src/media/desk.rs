@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use model::customer::Quota;
 use model::error::ApiError;
 use model::id::{ChannelId, CustomerId, MediaId};
 use model::media::MediaState;
@@ -10,6 +11,7 @@ use model::time::Timestamp;
 use raft::machine::View;
 use raft::record::decode;
 
+use super::apply::kept_bytes;
 use super::call::{MediaPage, MediaWork};
 use super::command::MediaCommand;
 use super::record::{MediaDirection, MediaRow};
@@ -44,11 +46,18 @@ pub async fn work(
 ) -> Result<Result<Done, ApiError>, NotOwner> {
     let done = |row: Option<MediaRow>| Ok(Ok(Done::Media(row.map(Box::new))));
     match work {
-        MediaWork::Add(mut row) => {
-            let settings = SettingsRow::of(&owner.reader, channel).settings;
-            row.kept_for_at_most(owner.node.media.retention_of(&settings));
+        MediaWork::Add(row) => {
+            let row = settled(owner, row);
             match commit(owner, MediaCommand::Add(row.clone())).await? {
                 Reply::Forgotten => Ok(Err(ApiError::channel_not_found())),
+                _ => done(Some(*row)),
+            }
+        }
+        MediaWork::AddWithin { row, limit, elsewhere } => {
+            let row = settled(owner, row);
+            match commit(owner, MediaCommand::AddWithin { row: row.clone(), limit, elsewhere }).await? {
+                Reply::Forgotten => Ok(Err(ApiError::channel_not_found())),
+                Reply::OverQuota { used } => Ok(Err(ApiError::plan_limit(Quota::MediaBytes, limit, elsewhere + used))),
                 _ => done(Some(*row)),
             }
         }
@@ -68,6 +77,22 @@ pub async fn work(
             }
         },
     }
+}
+
+impl Owner {
+    /// Whether what this shard alone keeps of an account's media fills its quota: then what comes in is not fetched by
+    /// itself, and stays at the network until somebody asks for it.
+    pub fn has_no_room_for_media(&self, customer: CustomerId) -> bool {
+        self.node.media.counts() && kept_bytes(&self.reader, customer) >= self.node.allowed(customer, Quota::MediaBytes)
+    }
+}
+
+/// A new row as the channel and the cluster have it kept.
+fn settled(owner: &Owner, mut row: Box<MediaRow>) -> Box<MediaRow> {
+    let settings = SettingsRow::of(&owner.reader, row.channel).settings;
+    row.kept_for_at_most(owner.node.media.retention_of(&settings));
+    row.counted = owner.node.media.counts();
+    row
 }
 
 async fn commit(owner: &Owner, command: MediaCommand) -> Result<Reply, NotOwner> {

@@ -25,7 +25,7 @@ impl Cluster {
     /// that refers to them comes to be with the message. `field` is the path of the URL in the caller's body.
     ///
     /// # Errors
-    /// The media codes of supplement 2, `invalid_request` for bytes that cannot be sent as what they are said to be;
+    /// The media codes of supplement 2, `plan_limit`, `invalid_request` for bytes that cannot be sent as what they are said to be;
     /// then nothing is left behind.
     pub async fn send_media(
         &self,
@@ -35,6 +35,8 @@ impl Cluster {
         field: &[&str],
         context: &CallContext,
     ) -> Result<SendBody, ApiError> {
+        // An account without room is not worth a fetch.
+        self.media_room(customer, channel, None, context).await?;
         let url = &send.source.url;
         let Fetched { spooled, filename, .. } = self.fetch_media(url, context).await.map_err(|error| match error {
             FetchError::Url(fault) => fault.at(field),
@@ -49,6 +51,7 @@ impl Cluster {
         } else {
             (spooled, filename, None)
         };
+        self.media_room(customer, channel, Some(spooled.size), context).await?;
         let retention = media.retention();
         let row = MediaRow::new(customer, channel, MediaDirection::Outbound, mime_type, Timestamp::now(), retention)
             .with_bytes(spooled.stored(None));

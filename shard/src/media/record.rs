@@ -54,6 +54,9 @@ pub struct MediaRow {
     pub deleted: bool,
     /// When the owner next has to do something about it: at first [`expires_at`](Self::expires_at).
     pub due_at: Timestamp,
+    /// Its bytes count towards its account's quota: so it is with all rows of a cluster whose format knows quotas.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub counted: bool,
 }
 
 impl MediaRow {
@@ -88,7 +91,13 @@ impl MediaRow {
             expires_at,
             deleted: false,
             due_at: expires_at,
+            counted: false,
         }
+    }
+
+    /// How much it counts towards its account's quota while its bytes are kept.
+    pub fn counted_bytes(&self) -> u64 {
+        if self.counted && self.kept().is_some() { self.size.unwrap_or(0) } else { 0 }
     }
 
     /// Kept for no longer than that from its receipt on.

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use model::error::ApiError;
+use model::format::Format;
 use model::id::{ChannelId, CustomerId, MediaId, ShardId, Slot};
 use model::media::{LARGEST_MEDIA, MediaRef, MediaState, Sha256Hex};
 use model::settings::Settings;
@@ -79,6 +80,11 @@ impl MediaStore {
     /// How long the media of a channel with these settings is kept.
     pub fn retention_of(&self, settings: &Settings) -> Duration {
         settings.media_retention_days.map_or(self.retention, |days| self.retention.min(DAY * days))
+    }
+
+    /// Whether new rows count towards their account's quota: no node of an older release is a member then.
+    pub fn counts(&self) -> bool {
+        self.directory.format() >= Format::THIRD
     }
 
     /// A temporary file to stream bytes of unknown length into; see [`Blobs::spool`].

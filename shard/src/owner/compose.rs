@@ -125,7 +125,7 @@ impl Channel {
     fn quoted(&self, key: MessageKey) -> Quoted {
         match self.named(&key) {
             Some(row) => {
-                let text = row.content.text().map(str::to_owned);
+                let text = row.content.text().map(|text| Quoted::excerpt(text.to_owned()));
                 Quoted { message_id: key.id, from: row.from, text }
             }
             None => {

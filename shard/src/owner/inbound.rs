@@ -24,12 +24,12 @@ use crate::trace::{self, Kind, Place};
 const RECOVERED: &str = "recovered";
 
 impl Channel {
-    /// Adds an item to the turn; it is acknowledged once the turn is committed.
-    pub fn take_inbound(&mut self, turn: &mut Turn, item: InboundItem) {
+    /// Adds an item to the turn; it is acknowledged once the turn is committed. `is_cut` when it said more.
+    pub fn take_inbound(&mut self, turn: &mut Turn, item: InboundItem, is_cut: bool) {
         failpoint::reach(Point::InboundBeforeCommit);
         let InboundItem { id, at, kind } = item;
         match kind {
-            InboundKind::Message(message) => self.receive(turn, message, at),
+            InboundKind::Message(message) => self.receive(turn, message, at, is_cut),
             InboundKind::OwnMessage(message) => self.receive_own(turn, message, at),
             InboundKind::Receipt(receipt) => self.take_receipt(turn, receipt, at),
             InboundKind::LidDisclosed { lid, phone } => self.learn_lid(turn, lid, phone, at),
@@ -38,7 +38,7 @@ impl Channel {
         turn.after.push(After::Acknowledge(id));
     }
 
-    fn receive(&mut self, turn: &mut Turn, message: InboundMessage, at: Timestamp) {
+    fn receive(&mut self, turn: &mut Turn, message: InboundMessage, at: Timestamp, is_cut: bool) {
         if let (true, Some(phone)) = (message.from.is_lid(), &message.from_phone) {
             self.learn_lid(turn, message.from.clone(), phone.clone(), at);
         }
@@ -88,7 +88,7 @@ impl Channel {
         self.meet(turn, &row);
         let payload = match &row.content {
             Content::Reaction { .. } => reaction_payload(&row, sender, false, at),
-            _ => Some(received_payload(&row, sender, at, now, |media| self.media_ref(turn, media))),
+            _ => Some(received_payload(&row, sender, at, now, is_cut, |media| self.media_ref(turn, media))),
         };
         let Some(payload) = payload else { return };
         let told_apart = if row.around.recovered { RECOVERED } else { "" };
@@ -234,6 +234,7 @@ fn received_payload(
     sender: Sender,
     at: Timestamp,
     now: Timestamp,
+    truncated: bool,
     media_ref: impl Fn(&Media) -> MediaRef,
 ) -> Payload {
     let around = row.around.clone();
@@ -253,7 +254,7 @@ fn received_payload(
         recovered: around.recovered,
         received_at: now,
         timestamp: at.unix_seconds(),
-        truncated: false,
+        truncated,
     }))
 }
 

@@ -34,6 +34,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use model::address::Suffixes;
+use model::customer::Quota;
 use model::error::ApiError;
 use model::id::{ChannelId, CustomerId, Epoch, NodeId, RequestId, ShardId};
 use model::status::{Reason, Status};
@@ -101,6 +102,14 @@ pub struct NodeContext {
     pub trimming: Semaphore,
     /// Lets one lead of this node go at a time.
     pub handing_over: Semaphore,
+}
+
+impl NodeContext {
+    /// What the plan of an account allows it to keep.
+    pub fn allowed(&self, customer: CustomerId, quota: Quota) -> u64 {
+        let record = self.directory.read(|state| state.customers.get(&customer).cloned());
+        record.map(|customer| customer.limits.storage).unwrap_or_default().limit(quota)
+    }
 }
 
 /// One ownership of one shard.

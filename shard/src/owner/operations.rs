@@ -348,6 +348,7 @@ impl Channel {
             phone_behind: &phone_behind,
             lid_behind: &lid_behind,
             stored: &stored,
+            allowed: &|quota| self.owner.node.allowed(self.row.customer, quota),
             at,
         })
     }

@@ -33,6 +33,9 @@ use crate::trace::{self, Kind, Place};
 /// The code of a message that failed because of its recipient.
 const UNDELIVERABLE: &str = "undeliverable_recipient";
 
+/// How much is kept of what the network says why it refuses, in characters.
+const LONGEST_REASON: usize = 1024;
+
 /// The network's code for a recipient that it does not know.
 const CODE_BAD_RECIPIENT: u16 = 479;
 
@@ -51,7 +54,10 @@ impl Channel {
                 let stored = self.stored_message(&send.message_id);
                 let _ = reply.send(stored.map_or(Err(error), |row| self.sent_before(row, send.client_ref)));
             }
-            Ok((row, media)) => {
+            Ok((row, mut media)) => {
+                if let Some(media) = &mut media {
+                    media.counted = self.owner.node.media.counts();
+                }
                 let mut rows = Rows::new(&self.owner.reader, self.row.id, &mut turn.projected);
                 stories::sent(&row.message_id, &row.content, &mut rows, row.created_at);
                 let projected = rows.into_writes();
@@ -270,7 +276,8 @@ impl Channel {
     /// The network refused a message for good.
     pub fn settle_refused(&mut self, turn: &mut Turn, id: &MessageId, refused: Refused) {
         let code = if refused.code == CODE_BAD_RECIPIENT { UNDELIVERABLE } else { "other" };
-        let message = format!("the network refused: {} {}", refused.code, refused.text);
+        let text: String = refused.text.chars().take(LONGEST_REASON).collect();
+        let message = format!("the network refused: {} {text}", refused.code);
         let failure = Failure { refused: Some(refused.clone()), ..Failure::new(code, &message) };
         let Some(failed) = self.failed(id, &failure) else { return };
         turn.commands.push(failed);

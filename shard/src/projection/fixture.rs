@@ -17,6 +17,8 @@ pub struct Projection {
     own: Vec<Address>,
     lids: Vec<(Address, Address)>,
     messages: Vec<MessageRow>,
+    /// Of anything that a plan limits.
+    pub allowed: u64,
 }
 
 impl Projection {
@@ -29,6 +31,7 @@ impl Projection {
             own: Vec::new(),
             lids: Vec::new(),
             messages: Vec::new(),
+            allowed: u64::MAX,
         }
     }
 
@@ -52,7 +55,7 @@ impl Projection {
 
     /// Works on the rows as of a time; what one call writes, the next one reads.
     pub fn at<T>(&mut self, at: Timestamp, work: impl FnOnce(&mut Rows<'_>, &Context<'_>) -> T) -> T {
-        let (lids, messages) = (&self.lids, &self.messages);
+        let (lids, messages, allowed) = (&self.lids, &self.messages, self.allowed);
         let phone_behind =
             |wanted: &Address| lids.iter().find(|(lid, _)| lid == wanted).map(|(_, phone)| phone.clone());
         let lid_behind = |wanted: &Address| lids.iter().find(|(_, phone)| phone == wanted).map(|(lid, _)| lid.clone());
@@ -65,6 +68,7 @@ impl Projection {
             phone_behind: &phone_behind,
             lid_behind: &lid_behind,
             stored: &stored,
+            allowed: &|_| allowed,
             at,
         };
         work(&mut Rows::new(&self.stored, self.channel, &mut self.turn), &context)

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use model::address::Address;
+use model::customer::Quota;
 use model::error::ApiError;
 use model::label::{KnownLabel, Label, LabelAssociation, Labelled, LabelledKind};
 use network::notice::LabelNews;
@@ -68,7 +69,11 @@ pub fn check(operation: &LabelOperation, rows: &Rows<'_>, context: &Context<'_>)
     check_business(rows.get(BusinessAccount::ID).as_ref())?;
     let no_op = |message: &str| Err(ApiError::no_op(message));
     match operation {
-        LabelOperation::List | LabelOperation::Create { .. } => Ok(()),
+        LabelOperation::List => Ok(()),
+        LabelOperation::Create { .. } => {
+            let (limit, used) = ((context.allowed)(Quota::Labels), rows.all::<KnownLabel>().len() as u64);
+            if used >= limit { Err(ApiError::plan_limit(Quota::Labels, limit, used)) } else { Ok(()) }
+        }
         LabelOperation::Change { label, changes } if changes.hold_for(&known(label, rows)?) => {
             no_op("the label is as it should be already")
         }
@@ -383,6 +388,16 @@ mod tests {
         assert!(shop.shown(None).is_empty());
         shop.0.at(Timestamp(0), |rows, _| rows.put(&BusinessAccount { profile: None }));
         assert_eq!(shop.check(LabelOperation::Create { name: "Lead".into(), color: None }), Some(ErrorCode::Other));
+    }
+
+    #[test]
+    fn one_label_more_than_the_plan_allows_is_refused_before_the_network_is_asked() {
+        let mut shop = Shop::new();
+        let mut create = |allowed| {
+            shop.0.allowed = allowed;
+            shop.check(LabelOperation::Create { name: "Lead".into(), color: None })
+        };
+        assert_eq!((create(4), create(3)), (None, Some(ErrorCode::PlanLimit)));
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod rows;
 pub mod stories;
 
 use model::address::{Address, Suffixes};
+use model::customer::Quota;
 use model::error::ApiError;
 use model::id::MessageId;
 use model::payload::{Payload, Sender};
@@ -99,6 +100,8 @@ pub struct Context<'a> {
     pub lid_behind: &'a dyn Fn(&Address) -> Option<Address>,
     /// A stored message that the channel received, or sent.
     pub stored: &'a dyn Fn(Direction, &MessageId) -> Option<MessageRow>,
+    /// What the account's plan allows.
+    pub allowed: &'a dyn Fn(Quota) -> u64,
     /// The network's time of what is taken in.
     pub at: Timestamp,
 }

@@ -10,6 +10,7 @@ use model::chat::ChatKind;
 use model::contact::KnownLidPair;
 use model::error::ApiError;
 use model::id::ChannelId;
+use model::page::LARGEST_PAGE;
 use model::time::Timestamp;
 use raft::machine::View;
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,13 @@ use crate::records::{LidRow, decode, encode};
 
 /// How many rows one page looks at, at most, before it answers what it has.
 const ROWS_LOOKED_AT: usize = 20_000;
+
+/// Rows that are read from disk at a time.
+const CHUNK: usize = 64;
+
+/// What a page may hold that is asked for by a release which takes one that is short for the last: a list that ends early
+/// is better than an answer that no connection carries.
+const LARGEST_UNKNOWING: usize = 24 * 1024 * 1024;
 
 /// How many pairs of LID and phone address one answer holds: their list has no pages.
 const MOST_PAIRS: usize = 10_000;
@@ -43,6 +51,9 @@ pub enum Read {
         prefix: String,
         after: Option<String>,
         limit: usize,
+        /// Whoever asks knows that a page ends with the row that makes it [`LARGEST_PAGE`], and goes on behind it.
+        #[serde(default)]
+        in_bytes: bool,
     },
     /// One chat, as the interface shows it.
     Chat(Address),
@@ -55,6 +66,9 @@ pub enum Read {
         filter: ContactFilter,
         after: Option<String>,
         limit: usize,
+        /// As for a page.
+        #[serde(default)]
+        in_bytes: bool,
     },
     /// Each a [`CommonGroup`](model::contact::CommonGroup).
     CommonGroups(Address),
@@ -123,6 +137,10 @@ impl Owner {
     }
 }
 
+fn largest(in_bytes: bool) -> usize {
+    if in_bytes { LARGEST_PAGE } else { LARGEST_UNKNOWING }
+}
+
 /// One channel's rows, to be read off the request threads.
 struct Reading<V> {
     view: V,
@@ -139,9 +157,9 @@ impl<V: View> Reading<V> {
             Read::Row { kind, id } => {
                 Done::Row(self.view.get(&keys::projected(self.channel, kind, &id)).map(Bytes::from))
             }
-            Read::Page { kind, filter, prefix, after, limit } => {
+            Read::Page { kind, filter, prefix, after, limit, in_bytes } => {
                 let range = keys::projected_under(self.channel, kind, &prefix, after.as_deref());
-                Done::Rows(self.page(range, &filter, limit))
+                Done::Rows(self.page(range, &filter, limit, largest(in_bytes)))
             }
             Read::Chat(id) => Done::Row(chats::one(&self.best(&id), &rows).map(|chat| Bytes::from(encode(&chat)))),
             Read::Chats(page) => Done::Rows(page.read(&rows, |id| self.kind_of(id)).iter().map(encoded).collect()),
@@ -149,12 +167,19 @@ impl<V: View> Reading<V> {
                 let row = rows.get::<ContactRow>(self.best(&id).as_str());
                 Done::Row(row.map(|row| Bytes::from(encode(&row))))
             }
-            Read::Contacts { filter, after, limit } => {
+            Read::Contacts { filter, after, limit, in_bytes } => {
                 let mut all = rows.all::<ContactRow>();
                 all.retain(|row| filter.passes(&row.contact));
                 let count = all.len();
                 all.retain(|row| after.as_ref().is_none_or(|after| row.contact.id.as_str() > after.as_str()));
-                Done::Counted { rows: all.iter().take(limit).map(|row| Bytes::from(encode(row))).collect(), count }
+                let mut bytes = 0;
+                // With the row that fills it: whoever counts its bytes knows then that there may be more.
+                let rows = all.iter().take(limit).map(|row| Bytes::from(encode(row))).take_while(|row| {
+                    let has_room = bytes < largest(in_bytes);
+                    bytes += row.len();
+                    has_room
+                });
+                Done::Counted { rows: rows.collect(), count }
             }
             Read::CommonGroups(contact) => {
                 let groups = contacts::common_groups(&self.best(&contact), &rows, |address| self.best(address));
@@ -181,9 +206,26 @@ impl<V: View> Reading<V> {
         }
     }
 
-    fn page(&self, (from, to): keys::Range, filter: &Filter, limit: usize) -> Vec<Bytes> {
-        let rows = self.view.scan(&from, &to, ROWS_LOOKED_AT).into_iter().map(|(_, row)| row);
-        rows.filter(|row| filter.passes(row)).take(limit).map(Bytes::from).collect()
+    /// Ends with the row that fills it.
+    fn page(&self, (mut from, to): keys::Range, filter: &Filter, limit: usize, most_bytes: usize) -> Vec<Bytes> {
+        let mut found = Vec::new();
+        let (mut bytes, mut looked_at) = (0, 0);
+        while looked_at < ROWS_LOOKED_AT {
+            let rows = self.view.scan(&from, &to, CHUNK);
+            let Some((last, _)) = rows.last() else { break };
+            from = [last.as_slice(), &[0]].concat();
+            looked_at += rows.len();
+            for (_, row) in rows {
+                if filter.passes(&row) {
+                    bytes += row.len();
+                    found.push(Bytes::from(row));
+                }
+                if found.len() >= limit || bytes >= most_bytes {
+                    return found;
+                }
+            }
+        }
+        found
     }
 
     fn lid(&self, lid: &Address) -> Option<KnownLidPair> {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Counts, Hour, UsageRow};
 use crate::keys;
+use crate::media;
 use crate::owner::{NotOwner, Owner};
 use crate::records::decode;
 
@@ -22,6 +23,8 @@ pub enum UsageAsk {
     Days { customer: CustomerId, from: Day, to: Day, by_channel: bool, most: usize },
     /// All hours from `since` on together, and what waits now; of one channel, or of all of the customer's.
     Figures { customer: CustomerId, since: Hour, only: Option<ChannelId>, channels: Vec<ChannelId> },
+    /// Bytes of media that are kept now, as far as they count towards the quota. Asked in a cluster whose format knows it.
+    MediaKept { customer: CustomerId },
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -30,6 +33,7 @@ pub enum UsageDone {
     /// There are more rows than were asked for at most.
     TooMany,
     Figures(Box<AccountFigures>),
+    MediaKept(u64),
 }
 
 /// A day, of one channel or of all.
@@ -86,6 +90,7 @@ fn read(view: &dyn View, ask: UsageAsk) -> UsageDone {
             figures.retrying = retrying(view, customer, only);
             UsageDone::Figures(Box::new(figures))
         }
+        UsageAsk::MediaKept { customer } => UsageDone::MediaKept(media::apply::kept_bytes(view, customer)),
     }
 }
 

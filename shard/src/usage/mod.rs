@@ -19,5 +19,6 @@ mod tally;
 
 pub use ask::{AccountFigures, DayUsage, UsageAsk, UsageDone, answer};
 pub use latencies::Latencies;
+pub use reach::MediaRoom;
 pub use row::{Counts, Hour, UsageRow};
 pub use tally::Tally;

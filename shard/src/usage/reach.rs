@@ -1,8 +1,10 @@
 //! Asks the owners of all shards that may hold a part of what a customer has used.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
-use futures::future::try_join_all;
+use futures::future::{join_all, try_join_all};
+use model::customer::Quota;
 use model::error::ApiError;
 use model::id::{ChannelId, CustomerId, ShardId};
 use model::time::Day;
@@ -10,6 +12,17 @@ use model::time::Day;
 use super::{AccountFigures, Counts, DayUsage, Hour, UsageAsk, UsageDone};
 use crate::call::{Answer, Ask, Done};
 use crate::cluster::{CallContext, Cluster};
+
+/// How long a shard may take to say how much media of an account it keeps.
+const COUNT_PATIENCE: Duration = Duration::from_secs(1);
+
+/// What an account may keep, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MediaRoom {
+    pub limit: u64,
+    /// What is kept in other shards than the channel's.
+    pub elsewhere: u64,
+}
 
 impl Cluster {
     /// What a customer used on the days of `[from, to)`, deleted channels included: by day, or by day and channel.
@@ -68,6 +81,52 @@ impl Cluster {
             }
         }
         Ok(figures)
+    }
+
+    /// How many bytes of media an account keeps, by shard. A shard that has no owner for a moment is left out: sends do
+    /// not wait for it. Deleted channels count until their shards have wiped them. Empty while the cluster's format
+    /// knows no quotas.
+    pub async fn media_kept(&self, customer: CustomerId, context: &CallContext) -> BTreeMap<ShardId, u64> {
+        if !self.media_store().counts() {
+            return BTreeMap::new();
+        }
+        let deadline = context.deadline.min(Instant::now() + COUNT_PATIENCE);
+        let context = &CallContext { deadline, ..context.clone() };
+        let asks = self.shards_of_customer(customer).into_iter().map(|shard| async move {
+            match self.ask_usage(shard, UsageAsk::MediaKept { customer }, context).await {
+                Ok(UsageDone::MediaKept(bytes)) => Some((shard, bytes)),
+                _ => None,
+            }
+        });
+        join_all(asks).await.into_iter().flatten().collect()
+    }
+
+    /// Refuses media that an account has no room for: `size` bytes more, or any at all. What of its quota is left is told
+    /// with what other shards than the channel's hold, so that the channel's own can judge the last word: uploads at the
+    /// same time into channels of one shard never exceed the quota together, and those into several at most by what comes
+    /// in at the same moment.
+    ///
+    /// # Errors
+    /// `plan_limit`.
+    pub async fn media_room(
+        &self,
+        customer: CustomerId,
+        channel: ChannelId,
+        size: Option<u64>,
+        context: &CallContext,
+    ) -> Result<Option<MediaRoom>, ApiError> {
+        if !self.media_store().counts() {
+            return Ok(None);
+        }
+        let kept = self.media_kept(customer, context).await;
+        let used: u64 = kept.values().sum();
+        let limit = self.context().allowed(customer, Quota::MediaBytes);
+        if used.saturating_add(size.unwrap_or(1)) > limit {
+            return Err(ApiError::plan_limit(Quota::MediaBytes, limit, used));
+        }
+        let here = self.by_shard(&[channel]).into_keys().next();
+        let own = here.and_then(|shard| kept.get(&shard)).copied().unwrap_or(0);
+        Ok(Some(MediaRoom { limit, elsewhere: used - own }))
     }
 
     async fn ask_usage(&self, shard: ShardId, ask: UsageAsk, context: &CallContext) -> Result<UsageDone, ApiError> {

@@ -51,7 +51,7 @@ async fn an_origin_that_is_configured_may_ask_and_read_and_another_may_not() {
     ];
     for (read, status) in table {
         assert_eq!((read.status, allows(&read), read.header("vary")), (status, Some(OURS), Some("Origin")));
-        for header in ["X-Request-Id", "X-RateLimit-Remaining", "Retry-After"] {
+        for header in ["X-Request-Id", "X-RateLimit-Remaining", "Retry-After", "ETag", "X-Gateway-Restart-Required"] {
             assert!(read.header("access-control-expose-headers").unwrap().contains(header), "{header}");
         }
         assert!(read.header("access-control-allow-credentials").is_none());

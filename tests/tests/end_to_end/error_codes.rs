@@ -38,6 +38,7 @@ const TABLE: &[(ErrorCode, Provoked)] = &[
     (ErrorCode::ConcurrentModification, By("settings_change_and_are_reset_in_every_status")),
     (ErrorCode::NotConnected, By("every_lifecycle_call_answers_as_the_status_demands")),
     (ErrorCode::PlanChannelLimit, By("a_plan_that_ran_out_stops_sends_and_new_channels_but_no_reads")),
+    (ErrorCode::PlanLimit, By("a_quota_that_is_used_up_is_refused_with_its_figures_until_the_operator_raises_it")),
     (ErrorCode::RateLimited, By("a_customer_has_its_burst_over_all_nodes_together_and_is_told_what_is_left")),
     (ErrorCode::WorkerAtCapacity, By("a_node_without_a_free_slot_says_when_to_come_back")),
     (ErrorCode::TrialExpired, By("a_plan_that_ran_out_stops_sends_and_new_channels_but_no_reads")),
@@ -63,6 +64,10 @@ const TABLE: &[(ErrorCode, Provoked)] = &[
     (ErrorCode::UndeliverableRecipient, By("a_recipient_that_cannot_be_reached_is_refused_with_its_reason")),
     (ErrorCode::NotImplemented, By("what_is_not_there_is_not_found")),
     (ErrorCode::PayloadTooLarge, By("a_request_that_is_wrong_as_a_whole_is_told_so")),
+    (ErrorCode::UriTooLong, NotYet("the HTTP server refuses long URIs by itself")),
+    (ErrorCode::HeadersTooLarge, NotYet("the HTTP server refuses large headers by itself")),
+    (ErrorCode::StorageFull, NotYet("no disk is filled to a watermark")),
+    (ErrorCode::OutcomeUnknown, NotYet("no send ends without its outcome being known")),
 ];
 
 #[test]

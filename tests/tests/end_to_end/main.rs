@@ -51,6 +51,7 @@ mod rolling_restart;
 mod sessions;
 mod settings;
 mod simulated_network;
+mod sizes;
 mod status;
 mod statuses;
 mod stories;

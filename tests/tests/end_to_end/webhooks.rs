@@ -78,8 +78,8 @@ async fn an_account_has_at_most_fifty_endpoints() {
         tenant.endpoint(&format!("http://127.0.0.1:65535/{n}"), &["message.sent"], json!({})).await;
     }
     let body = json!({ "url": "http://127.0.0.1:65535/51", "events": ["message.sent"] });
-    let details = tenant.any().post("/v1/webhook-endpoints", body).await.expect_error(400, "invalid_request");
-    assert_eq!(details[0]["code"], "too_many", "{details}");
+    let details = tenant.any().post("/v1/webhook-endpoints", body).await.expect_error(409, "plan_limit");
+    assert_eq!(details, json!({ "quota": "endpoints", "limit": 50, "used": 50 }));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

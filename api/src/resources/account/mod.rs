@@ -60,7 +60,8 @@ pub fn routes() -> Vec<Route> {
 }
 
 async fn show(call: &mut AccountCall) -> Outcome {
-    Ok(Reply::ok(&AccountView::of(call, &call.caller.customer).await?))
+    let customer = &call.caller.customer;
+    Ok(Reply::ok(&AccountView::of(call, customer).await?.with_storage(call, customer).await))
 }
 
 /// Reads `{ "name"?, "timezone"? }`.
@@ -75,7 +76,7 @@ fn parse_change(body: &Body) -> Result<CustomerChange, ApiError> {
 /// A name of the IANA time zone database.
 fn timezone(value: &Value) -> Judged<String> {
     let names = || chrono_tz::TZ_VARIANTS.iter().map(|zone| zone.name().replace('+', "\\+")).collect::<Vec<_>>();
-    let text = rule::string(value, || json!({ "pattern": format!("^({})$", names().join("|")) }))?;
+    let text = rule::string(value, || json!({ "maxLength": 64, "pattern": format!("^({})$", names().join("|")) }))?;
     let known = text
         .parse::<chrono_tz::Tz>()
         .map_err(|_| Fault::new(IssueCode::Format, "must be a time zone of the IANA database such as Europe/Berlin"))?;
@@ -89,7 +90,9 @@ async fn patch(call: &mut AccountCall) -> Outcome {
     let named = if let Change::To(name) = &change.name { name.clone() } else { call.caller.customer.name.clone() };
     let entry = call.audited("account.updated", Target::new("account", id, named));
     match call.update(Command::UpdateCustomer { id, change }, vec![entry]).await? {
-        Updated::Customer(customer) => Ok(Reply::ok(&AccountView::of(call, &customer).await?)),
+        Updated::Customer(customer) => {
+            Ok(Reply::ok(&AccountView::of(call, &customer).await?.with_storage(call, &customer).await))
+        }
         other => Err(failure::unexpected_reply(&other)),
     }
 }

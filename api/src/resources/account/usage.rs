@@ -72,7 +72,7 @@ pub struct Asked {
 
 impl Asked {
     pub fn read(query: Query<'_>, today: Day) -> Result<Self, ApiError> {
-        let date = || json!({ "type": "string", "format": "date", "pattern": "^(19[7-9]|[2-9][0-9]{2})[0-9]-" });
+        let date = || json!({ "type": "string", "format": "date", "maxLength": 10, "pattern": "^(19[7-9]|[2-9][0-9]{2})[0-9]-" });
         let day = |name| query.parsed(name, date, "must be a date such as 2026-01-31", Day::parse);
         let (from, to) = (day("from"), day("to").unwrap_or(today));
         let from = from.unwrap_or(to.minus(DEFAULT_DAYS - 1));

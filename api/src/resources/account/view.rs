@@ -1,5 +1,6 @@
 //! The account as the interface shows it (supplement 25).
 
+use model::customer::Quota;
 use model::error::ApiError;
 use model::id::{ChannelId, CustomerId};
 use model::status::Status;
@@ -20,7 +21,35 @@ pub struct AccountView {
     timezone: String,
     plan: PlanView,
     channels: ChannelCounts,
+    /// What of the plan's quotas is in use; shown to the account itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    storage: Option<StorageView>,
     created_at: Timestamp,
+}
+
+/// The quotas of the plan (supplement 32, row 11).
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Storage")]
+struct StorageView {
+    /// Bytes of media that are kept.
+    media_bytes: QuotaView,
+    /// API keys that are not revoked.
+    keys: QuotaView,
+    /// Labels of each channel.
+    labels: QuotaView,
+    /// Webhook endpoints.
+    endpoints: QuotaView,
+    /// Tickets that are neither solved nor closed.
+    tickets_open: QuotaView,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Quota")]
+struct QuotaView {
+    /// The most that the plan allows.
+    limit: u64,
+    /// How much is in use; null where it is counted by channel.
+    used: Option<u64>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -65,7 +94,27 @@ impl AccountView {
                 overdue_since: plan.overdue_since,
             },
             channels: ChannelCounts { total: ids.len(), connected },
+            storage: None,
             created_at: customer.created_at,
         })
+    }
+
+    /// With what of its quotas is in use.
+    pub async fn with_storage(self, exchange: &Exchange, customer: &CustomerRecord) -> Self {
+        let (cluster, id) = (exchange.cluster(), customer.id);
+        let directory = cluster.directory();
+        let (keys, endpoints) = directory.read(|state| (state.live_keys(id), state.endpoint_count(id)));
+        let quota = |quota: Quota, used| QuotaView { limit: customer.limits.storage.limit(quota), used };
+        let storage = StorageView {
+            media_bytes: quota(
+                Quota::MediaBytes,
+                Some(cluster.media_kept(id, &exchange.context()).await.into_values().sum()),
+            ),
+            keys: quota(Quota::Keys, Some(keys)),
+            labels: quota(Quota::Labels, None),
+            endpoints: quota(Quota::Endpoints, Some(endpoints)),
+            tickets_open: quota(Quota::TicketsOpen, Some(u64::from(directory.open_tickets(id)))),
+        };
+        Self { storage: Some(storage), ..self }
     }
 }

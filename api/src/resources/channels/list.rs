@@ -2,7 +2,7 @@
 
 use model::error::ApiError;
 use model::id::ChannelId;
-use model::page::{Cursor, ListId};
+use model::page::{Cursor, LARGEST_PAGE, ListId, json_bytes};
 use model::status::Status;
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -51,19 +51,21 @@ pub async fn list(call: &mut AccountCall) -> Outcome {
     let filter = Filter::parse(call.query(), of)?;
     let wanted = filter.limit;
     let mut rows = find(call, filter).await?;
-    let Some(limit) = wanted else { return Ok(Reply::ok(&List::whole(rows))) };
+    let cursor = |row: &ChannelView| ChannelCursor { created_at: row.created_at, id: row.id }.encode(of);
+    let Some(limit) = wanted else { return Ok(Reply::ok(&List::cut(rows, cursor))) };
     let more = rows.len() > limit;
     rows.truncate(limit);
-    let last = rows.last().filter(|_| more);
-    let next = last.map(|row| ChannelCursor { created_at: row.created_at, id: row.id }.encode(of));
+    let next = rows.last().filter(|_| more).map(cursor);
     Ok(Reply::ok(&List::page(rows, next)))
 }
 
-/// The channels that match, and one more than the limit when there are more.
+/// The channels that match, and one more than the limit when there are more; without a limit, as many as one answer
+/// holds, and some more when there are more.
 async fn find(call: &AccountCall, filter: Filter) -> Result<Vec<ChannelView>, ApiError> {
     let enough = filter.limit.map_or(usize::MAX, |limit| limit + 1);
     let mut after = filter.after;
     let mut rows = Vec::new();
+    let mut bytes = 0;
     loop {
         // Without a filter by status, nothing that is looked up is thrown away.
         let chunk = if filter.status.is_none() { CHUNK.min(enough) } else { CHUNK };
@@ -76,8 +78,9 @@ async fn find(call: &AccountCall, filter: Filter) -> Result<Vec<ChannelView>, Ap
         let ids: Vec<ChannelId> = candidates.iter().map(|channel| channel.id).collect();
         let lives = call.cluster().lives(&ids, &call.context()).await?;
         let views = candidates.iter().map(|channel| ChannelView::new(channel, lives.get(&channel.id)));
-        rows.extend(views.filter(|view| filter.status.is_none_or(|status| view.status == status)));
-        if at_end || rows.len() >= enough {
+        let wanted = views.filter(|view| filter.status.is_none_or(|status| view.status == status));
+        rows.extend(wanted.inspect(|view| bytes += json_bytes(view)));
+        if at_end || rows.len() >= enough || bytes > LARGEST_PAGE {
             rows.truncate(enough);
             return Ok(rows);
         }

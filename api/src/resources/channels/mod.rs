@@ -51,7 +51,7 @@ pub fn routes() -> Vec<Route> {
                     json!({ "name": "Sales", "metadata": { "team": "emea" }, "issue_scoped_key": true }),
                 )
                 .created::<Created>()
-                .errors(&[E::PlanChannelLimit]),
+                .errors(&[E::PlanChannelLimit, E::PlanLimit]),
         ),
         Route::get("/v1/channels/{id}").channel(show).doc(Doc::new("get_channel", "Get a channel").ok::<ChannelView>()),
         Route::patch("/v1/channels/{id}").channel(patch).doc(

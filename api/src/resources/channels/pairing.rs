@@ -105,7 +105,7 @@ pub fn parse_pair_code(body: &Body) -> Result<(String, Option<String>), ApiError
 
 /// Digits only, 7 to 15, no `+`.
 fn phone_rule(value: &Value) -> Result<String, Fault> {
-    let text = rule::string(value, || json!({ "pattern": "^[0-9]{7,15}$" }))?;
+    let text = rule::string(value, || json!({ "maxLength": 15, "pattern": "^[0-9]{7,15}$" }))?;
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
         return Err(Fault::new(IssueCode::Format, "must be the digits of an international number, without +"));
     }

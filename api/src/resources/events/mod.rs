@@ -165,7 +165,7 @@ fn names(query: &Query<'_>) -> Vec<EventName> {
 
 /// As the document shows it: an event's id, or an empty text, which says nothing.
 fn event_id_or_nothing() -> Value {
-    json!({ "type": "string", "pattern": "^(evt_[0-7][0-9A-HJKMNP-TV-Z]{25})?$" })
+    json!({ "type": "string", "maxLength": 30, "pattern": "^(evt_[0-7][0-9A-HJKMNP-TV-Z]{25})?$" })
 }
 
 fn last_event_id<'a>(query: &Query<'a>) -> Option<&'a str> {

@@ -10,6 +10,7 @@ use shard::media::call::MediaWork;
 use shard::media::record::{MediaDirection, MediaRow};
 use shard::media::sniff;
 use shard::media::spool::Spooled;
+use shard::usage::MediaRoom;
 
 use super::MediaUpload;
 use super::receive::{self, Received};
@@ -20,6 +21,7 @@ use crate::reply::{Outcome, Reply};
 pub async fn upload(call: &mut ChannelCall) -> Outcome {
     // Before 25 MB are taken in, not after.
     call.settle().await?;
+    call.has_media_room(None).await?;
     let app = call.app.clone();
     let received = receive::file(&mut call.http, app.cluster.media()).await?;
     store(call, received).await
@@ -29,6 +31,7 @@ pub async fn from_url(call: &mut ChannelCall) -> Outcome {
     let body = call.object().await?;
     let Source { url, mime_type, filename } = Source::parse(&body)?;
     call.settle().await?;
+    call.has_media_room(None).await?;
 
     let fetched = call.cluster().fetch_media(&url, &call.context()).await.map_err(|error| error.told(&url, "url"))?;
     let received = Received {
@@ -80,12 +83,24 @@ async fn store(call: &mut ChannelCall, received: Received) -> Outcome {
         return Err(Fault::new(IssueCode::Empty, "must not be empty").at(&["file"]));
     }
     let mime_type = sniff::settle(&spooled.head, declared.as_deref());
-    let row = new_row(call, &spooled, mime_type, filename);
+    let room = call.has_media_room(Some(spooled.size)).await?;
+    let row = Box::new(new_row(call, &spooled, mime_type, filename));
+    let work = match room {
+        Some(MediaRoom { limit, elsewhere }) => MediaWork::AddWithin { row, limit, elsewhere },
+        None => MediaWork::Add(row),
+    };
     let (app, channel) = (call.app.clone(), call.channel.id);
     app.cluster.media().keep(channel, spooled).await?;
-    match call.work(Work::Media(MediaWork::Add(Box::new(row)))).await? {
+    match call.work(Work::Media(work)).await? {
         Done::Media(Some(row)) => Ok(Reply::created(&MediaUpload::of(app.cluster.media(), *row)?)),
         _ => Err(failure::unexpected_answer()),
+    }
+}
+
+impl ChannelCall {
+    /// Refuses bytes that the account's quota has no room for; see [`Cluster::media_room`](shard::cluster::Cluster).
+    async fn has_media_room(&self, size: Option<u64>) -> Result<Option<MediaRoom>, ApiError> {
+        self.cluster().media_room(self.customer_id(), self.channel.id, size, &self.context()).await
     }
 }
 

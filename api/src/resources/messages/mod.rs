@@ -33,6 +33,8 @@ pub fn routes() -> Vec<Route> {
                     E::MediaFetchBlocked,
                     E::MediaTooLarge,
                     E::MediaGone,
+                    E::PlanLimit,
+                    E::StorageFull,
                 ]),
         ),
         Route::get("/v1/channels/{id}/messages").channel(history::of_channel).doc(

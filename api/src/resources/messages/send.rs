@@ -22,7 +22,7 @@ pub struct SentView {
 }
 
 pub async fn send(call: &mut ChannelCall) -> Outcome {
-    let body = call.object().await?;
+    let body = call.send_object().await?;
     let SendRequest { to, content, around, client_ref } = SendRequest::parse(&body, &call.app.config.suffixes)?;
     let said = match content {
         SendContent::Ready(content) => SendBody::Content(content),

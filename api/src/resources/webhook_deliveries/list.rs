@@ -63,7 +63,7 @@ pub fn read(query: &Query<'_>, of: Option<EndpointId>, list: impl FnOnce(bool) -
         states: query.words("state", &words(DeliveryState::ALL), DeliveryState::parse),
         http_status: query.parsed(
             "http_status",
-            || json!({ "type": "string", "pattern": "^([1-5]xx|none|[1-5][0-9]{2})$" }),
+            || json!({ "type": "string", "maxLength": 4, "pattern": "^([1-5]xx|none|[1-5][0-9]{2})$" }),
             "must be 2xx, 4xx, 5xx, none or a number",
             StatusFilter::parse,
         ),

@@ -5,7 +5,7 @@ use model::id::CustomerId;
 use model::time::Timestamp;
 
 use super::support::forget_tickets;
-use super::{Change, DirectoryState, ids_of, remove_id};
+use super::{Change, DirectoryState, ids_of};
 use crate::directory::command::{Rejection, Reply};
 use crate::directory::keys;
 use crate::machine::State;
@@ -69,16 +69,7 @@ impl DirectoryState {
     ) -> usize {
         let ids: Vec<_> = ids_of(&self.keys_of, customer).take(most).copied().collect();
         for id in &ids {
-            store.delete(&keys::API_KEYS.key(id.as_bytes()));
-            if let Some(key) = self.keys.remove(id)
-                && let Some(same_prefix) = self.keys_by_prefix.get_mut(&key.prefix)
-            {
-                same_prefix.retain(|other| other != id);
-                if same_prefix.is_empty() {
-                    self.keys_by_prefix.remove(&key.prefix);
-                }
-            }
-            remove_id(&mut self.keys_of, customer, id);
+            self.remove_key(*id, store);
             changes.push(Change::Key(*id));
         }
         ids.len()

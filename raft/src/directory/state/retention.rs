@@ -1,12 +1,16 @@
-//! What the directory forgets by age: audit entries and sessions (supplement 21.6). Bounded steps, so that no entry of
+//! What the directory forgets by age: audit entries and sessions, revoked keys and deleted channels (supplement 21.6). Bounded steps, so that no entry of
 //! the log holds up the others.
 
+use model::id::{ChannelId, KeyId};
 use model::time::Timestamp;
+use serde::de::DeserializeOwned;
 
 use super::DirectoryState;
 use crate::directory::command::Reply;
-use crate::directory::keys;
+use crate::directory::keys::{self, Table};
+use crate::directory::records::{ChannelRecord, KeyRecord};
 use crate::machine::{State, View};
+use crate::record::decode;
 
 impl DirectoryState {
     /// Forgets at most `most` audit entries from before `audit`, and as many sessions that ended before `sessions`.
@@ -15,6 +19,63 @@ impl DirectoryState {
         old.iter().take(most).for_each(|key| store.delete(key));
         let more_sessions = self.users.forget_sessions(sessions, most, store);
         Reply::Trimmed { more: old.len() > most || more_sessions }
+    }
+
+    /// Forgets those of these keys and channels that ended before a time. Nobody watches for it: nothing acted on them any
+    /// more. Deliveries of a deleted channel are long gone by then, so that nothing names it.
+    pub(super) fn forget_ended(
+        &mut self,
+        keys: &[KeyId],
+        channels: &[ChannelId],
+        before: Timestamp,
+        store: &mut dyn State,
+    ) {
+        for id in keys {
+            if self.keys.get(id).is_some_and(|key| key.revoked_at.is_some_and(|at| at < before)) {
+                self.remove_key(*id, store);
+            }
+        }
+        for id in channels {
+            if self.channels.get(id).is_some_and(|channel| channel.deleted_at.is_some_and(|at| at < before)) {
+                store.delete(&keys::CHANNELS.key(id.as_bytes()));
+                self.channels.remove(id);
+            }
+        }
+    }
+}
+
+/// The keys that were revoked, and the channels that were deleted, before a time: at most `most` of each. Reads the
+/// tables from disk, as no index of them in memory is worth its room for the sake of a look now and then.
+pub fn ended_before(view: &(impl View + ?Sized), before: Timestamp, most: usize) -> (Vec<KeyId>, Vec<ChannelId>) {
+    let keys =
+        each_in(view, keys::API_KEYS, most, |key: KeyRecord| key.revoked_at.filter(|at| *at < before).map(|_| key.id));
+    let channels = each_in(view, keys::CHANNELS, most, |channel: ChannelRecord| {
+        channel.deleted_at.filter(|at| *at < before).map(|_| channel.id)
+    });
+    (keys, channels)
+}
+
+/// What is found in a table, at most `most`; the table is read a part at a time.
+fn each_in<R: DeserializeOwned, T>(
+    view: &(impl View + ?Sized),
+    table: Table,
+    most: usize,
+    find: impl Fn(R) -> Option<T>,
+) -> Vec<T> {
+    const CHUNK: usize = 256;
+    let (from, to) = table.range();
+    let mut from = from.to_vec();
+    let mut found = Vec::new();
+    loop {
+        let rows = view.scan(&from, &to, CHUNK);
+        let Some((last, _)) = rows.last() else { return found };
+        from = [last.as_slice(), &[0]].concat();
+        for (_, row) in &rows {
+            found.extend(find(decode(row)));
+            if found.len() == most {
+                return found;
+            }
+        }
     }
 }
 

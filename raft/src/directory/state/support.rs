@@ -1,10 +1,12 @@
 //! What the commands about support tickets do. All of it lies in the store.
 
+use model::customer::Quota;
 use model::id::{CustomerId, TicketId};
 use model::ticket::{MESSAGES_PER_TICKET, TICKETS_PER_DAY, TicketStatus};
 use model::time::{Day, Timestamp};
 
 use super::DirectoryState;
+use super::quotas::{open_tickets, recount_tickets};
 use crate::directory::command::{Rejection, Reply};
 use crate::directory::keys;
 use crate::directory::support::{TicketBook, TicketCommand, TicketMessage, TicketRecord, find};
@@ -20,8 +22,11 @@ impl DirectoryState {
     ) -> Result<Reply, Rejection> {
         match command {
             TicketCommand::Open { ticket, message, forward } => {
-                self.live_customer(ticket.customer_id)?;
-                let number = count_ticket(ticket.customer_id, Day::of(at), store)?;
+                let customer = self.live_customer(ticket.customer_id)?;
+                let open = self.has_quotas().then(|| open_tickets(store, ticket.customer_id));
+                self.judge_quota(&customer, Quota::TicketsOpen, u64::from(open.unwrap_or(0)))?;
+                let open = open.map(|open| open + u32::from(ticket.status.is_open()));
+                let number = count_ticket(ticket.customer_id, Day::of(at), open, store)?;
                 store.put(&keys::ticket_of(ticket.customer_id, ticket.id), &[]);
                 let ticket = TicketRecord { number, ..ticket };
                 Ok(Reply::Ticket(Box::new(say(ticket, &message, forward, store))))
@@ -38,17 +43,19 @@ impl DirectoryState {
                 if ticket.messages >= MESSAGES_PER_TICKET {
                     return Err(Rejection::TicketFull { limit: MESSAGES_PER_TICKET });
                 }
-                let ticket = TicketRecord { status, updated_at: at, ..ticket };
-                Ok(Reply::Ticket(Box::new(say(ticket, &message, forward, store))))
+                let said = TicketRecord { status, updated_at: at, ..ticket.clone() };
+                recount_tickets(&ticket, &said, store);
+                Ok(Reply::Ticket(Box::new(say(said, &message, forward, store))))
             }
             TicketCommand::SetStatus { ticket, status } => {
                 let ticket = find(store, ticket).ok_or(Rejection::TicketNotFound)?;
                 if ticket.status == status {
                     return Err(Rejection::TicketUnchanged);
                 }
-                let ticket = TicketRecord { status, updated_at: at, ..ticket };
-                store.put(&keys::ticket(ticket.id), &encode(&ticket));
-                Ok(Reply::Ticket(Box::new(ticket)))
+                let changed = TicketRecord { status, updated_at: at, ..ticket.clone() };
+                recount_tickets(&ticket, &changed, store);
+                store.put(&keys::ticket(changed.id), &encode(&changed));
+                Ok(Reply::Ticket(Box::new(changed)))
             }
             TicketCommand::Forwarded(messages) => {
                 for (ticket, message) in messages {
@@ -60,15 +67,15 @@ impl DirectoryState {
     }
 }
 
-/// Counts a ticket, and gives its number.
-fn count_ticket(customer: CustomerId, today: Day, store: &mut dyn State) -> Result<u32, Rejection> {
+/// Counts a ticket, and gives its number. `open` is how many there are with it, where they are counted.
+fn count_ticket(customer: CustomerId, today: Day, open: Option<u32>, store: &mut dyn State) -> Result<u32, Rejection> {
     let key = keys::ticket_book(customer);
     let book: TicketBook = store.get(&key).map(|book| decode(&book)).unwrap_or_default();
     let opened = book.opened_on(today);
     if opened >= TICKETS_PER_DAY {
         return Err(Rejection::TicketLimit { limit: TICKETS_PER_DAY });
     }
-    let book = TicketBook { number: book.number + 1, day: today.0, of_day: opened + 1 };
+    let book = TicketBook { number: book.number + 1, day: today.0, of_day: opened + 1, open: open.or(book.open) };
     store.put(&key, &encode(&book));
     Ok(book.number)
 }

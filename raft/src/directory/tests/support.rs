@@ -37,7 +37,7 @@ fn ticket(customer_id: CustomerId) -> TicketRecord {
 }
 
 impl Rig {
-    fn tickets(&mut self, command: TicketCommand, at: i64) -> Result<TicketRecord, Rejection> {
+    pub(super) fn tickets(&mut self, command: TicketCommand, at: i64) -> Result<TicketRecord, Rejection> {
         let proposal = Proposal { at: Timestamp(at), ..proposal(Command::Tickets(command)) };
         match self.propose(&proposal).result? {
             Reply::Ticket(ticket) => Ok(*ticket),
@@ -45,12 +45,12 @@ impl Rig {
         }
     }
 
-    fn open(&mut self, customer: CustomerId, at: i64) -> Result<TicketRecord, Rejection> {
+    pub(super) fn open(&mut self, customer: CustomerId, at: i64) -> Result<TicketRecord, Rejection> {
         let open = TicketCommand::Open { ticket: ticket(customer), message: message(Author::Customer), forward: true };
         self.tickets(open, at)
     }
 
-    fn say(&mut self, id: TicketId, customer: Option<CustomerId>) -> Result<TicketRecord, Rejection> {
+    pub(super) fn say(&mut self, id: TicketId, customer: Option<CustomerId>) -> Result<TicketRecord, Rejection> {
         let (author, status) = match customer {
             Some(_) => (Author::Customer, TicketStatus::Open),
             None => (Author::Support, TicketStatus::Waiting),

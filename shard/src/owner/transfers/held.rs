@@ -10,6 +10,7 @@ use model::id::MediaId;
 use model::media::{LARGEST_MEDIA, Media, MediaRef, MediaState};
 use model::message::Content;
 use model::time::Timestamp;
+use network::bounds::Fit;
 use network::driver::{EVENT_WINDOW, InboundItem, InboundKind, InboundMessage};
 
 use crate::command::Command;
@@ -26,17 +27,30 @@ pub struct Held {
     item: InboundItem,
     media: Option<MediaRow>,
     until: Instant,
+    /// A part of what came was beyond its bounds.
+    is_cut: bool,
 }
 
 impl Channel {
     /// Adds an item to the turn, or holds it back.
     pub fn take_or_hold(&mut self, turn: &mut Turn, mut item: InboundItem) {
+        let is_cut = match item.fit() {
+            Fit::Whole => false,
+            Fit::Cut => true,
+            Fit::Beyond(reason) => {
+                // Kept at the network it would come again and again; a session must not end of it.
+                metrics::counter!("gateway_inbound_beyond_bounds_total", "what" => reason).increment(1);
+                tracing::debug!(channel = %self.row.id, reason, "what the network delivered is beyond all bounds");
+                turn.after.push(After::Acknowledge(item.id));
+                return;
+            }
+        };
         if self.ignores(&item.kind) {
             turn.after.push(After::Acknowledge(item.id));
             return;
         }
         if matches!(item.kind, InboundKind::Receipt(_) | InboundKind::Notice(_)) {
-            return self.take_inbound(turn, item);
+            return self.take_inbound(turn, item, is_cut);
         }
         // The network sent it again, because the session began anew.
         if let Some(same) = self.held.iter_mut().find(|held| held.item.is_again(&item)) {
@@ -45,12 +59,12 @@ impl Channel {
         }
         let media = self.media_of(&mut item);
         if media.is_none() && self.held.is_empty() {
-            return self.take_inbound(turn, item);
+            return self.take_inbound(turn, item, is_cut);
         }
         // What the channel's own phone wrote makes no event that shows its media.
         let waits = media.is_some() && matches!(item.kind, InboundKind::Message(_));
         let until = Instant::now() + if waits { PATIENCE } else { Duration::ZERO };
-        self.held.push_back(Held { item, media, until });
+        self.held.push_back(Held { item, media, until, is_cut });
     }
 
     /// Moves what need not wait any more into the turn, in order.
@@ -60,11 +74,11 @@ impl Channel {
             if waits && self.is_logged_in() && Instant::now() < first.until && self.held.len() <= EVENT_WINDOW {
                 return;
             }
-            let Some(Held { item, media, .. }) = self.held.pop_front() else { return };
+            let Some(Held { item, media, is_cut, .. }) = self.held.pop_front() else { return };
             if let Some(row) = media {
                 turn.commands.push(Command::Media(MediaCommand::Add(Box::new(row))));
             }
-            self.take_inbound(turn, item);
+            self.take_inbound(turn, item, is_cut);
         }
     }
 
@@ -109,10 +123,14 @@ impl Channel {
         row.voice = media.voice;
         row.view_once = media.view_once;
         row.handle.clone_from(&media.handle);
+        row.counted = self.owner.node.media.counts();
         media.id = Some(row.id);
         if row.handle.is_none() {
             row.state = MediaState::Failed;
-        } else if !fetched || row.size.is_some_and(|size| size > LARGEST_MEDIA) {
+        } else if !fetched
+            || self.owner.has_no_room_for_media(customer)
+            || row.size.is_some_and(|size| size > LARGEST_MEDIA)
+        {
             row.state = MediaState::Skipped;
         } else {
             self.transfers.downloads.want(row.clone());
