@@ -72,7 +72,7 @@ pub enum OperatorCommand {
     /// Make a token that lets one node in, once
     #[command(after_help = "Whoever has it gets the cluster's keys: hand it over as you would those.\n\n\
             Example:\n  \
-            gateway token --expires 10m     then, on the new machine: gateway join --token ... --via ...")]
+            gateway token --expires 10m     then, on the new machine: gateway join --token - --via ...")]
     Token(TokenArgs),
     /// Move all that a node leads to others, so that it can stop without anybody noticing
     #[command(

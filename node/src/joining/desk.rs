@@ -82,9 +82,18 @@ impl Desk {
         };
         let join = Command::Members(MemberCommand::Join { token: question.token, node });
         let directory = self.cluster.directory();
+        // The state machine judges this by itself only once no earlier release is in the cluster.
+        let repeated = directory.read(|state| {
+            let token = state.token(&question.token)?;
+            (token.used_by == Some(question.storage_id)).then(|| state.may_ask_again(token, now).map(drop))
+        });
         let address = peer.to_string();
         let asker = Asker { from, peer: &address, storage_id: question.storage_id };
-        let id = match directory.update(join, vec![asker.joined(now)], deadline).await {
+        let joined = match repeated {
+            Some(Err(rejection)) => Err(UpdateError::Rejected(rejection)),
+            _ => directory.update(join, vec![asker.joined(now)], deadline).await,
+        };
+        let id = match joined {
             Ok(Reply::Node(node)) => node.id,
             Ok(_) => return Err("the directory answered with another kind of record".to_owned()),
             Err(UpdateError::Rejected(rejection)) => {
