@@ -86,7 +86,12 @@ fn of_node(folder: &Folder, plan: Plan, args: &UpArgs, node: NodeId) -> Config {
         webhooks: Webhooks { allow_http: !args.strict, allow_loopback: !args.strict, ..Webhooks::default() },
         media: Media::default(),
         limits: limits(&args.limits),
-        auth: Auth { signup: true, mail: Mail { to_log: true, ..Mail::default() }, ..Auth::default() },
+        auth: Auth {
+            signup: true,
+            verify_first: false,
+            mail: Mail { to_log: true, ..Mail::default() },
+            ..Auth::default()
+        },
         account: Account::default(),
         support: Support::default(),
         drain: Drain { initial_wait: HumanDuration(Duration::ZERO) },
