@@ -6,7 +6,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context;
-use api::{ApiConfig, AuthConfig, Backups, CorsOrigins, DefaultLimits, EventStreamConfig, ServeError, SupportConfig};
+use api::{
+    ApiConfig, AuthConfig, Backups, CorsOrigins, DefaultLimits, EventStreamConfig, OperatorTokens, ServeError,
+    SupportConfig,
+};
 use metrics_exporter_prometheus::PrometheusHandle;
 use model::address::Suffixes;
 use model::id::NodeId;
@@ -43,6 +46,7 @@ use crate::config::{self, Bucket, Config, Driver, MediaStore, Secret, auth, supp
 use crate::data_folder::DataFolder;
 use crate::joining::desk::{Desk, fits, keep_authority};
 use crate::operator::client::Operator;
+use crate::operator_tokens;
 use crate::refusal::Refusal;
 use crate::run::Configured;
 use crate::telemetry;
@@ -83,10 +87,12 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
         folder,
         identity,
         operator_token,
+        operator_tokens,
         keyring,
         webhook_authorities,
         media_secret,
         certificate,
+        operators_certificate,
         metrics,
     } = configured;
     let (ca_pem, own_keyring) = (identity.ca_pem.clone(), keyring.clone());
@@ -129,7 +135,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
             release: release(&folder.path),
             membership: membership(&config, own),
             secrets: Secrets::new(keyring),
-            certificates: certificates(&own_certificates, certificate.as_ref()),
+            certificates: certificates(&own_certificates, &[&certificate, &operators_certificate]),
             network: driver(&config),
             suffixes: suffixes(&config),
             session_starts_per_second: config.network.session_starts_per_second,
@@ -167,11 +173,17 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
     tokio::spawn(telemetry::keep_metrics(metrics.clone(), close_ports.clone()));
     let (auth, support) = (auth::settings(&config.auth)?, support::settings(&config)?);
     let tls = certificate.as_ref().map(ApiCertificate::server_config).transpose().context("api.tls")?;
-    if let Some(certificate) = certificate {
+    let operator_tls = operators_certificate.as_ref().map(ApiCertificate::server_config).transpose();
+    let operator_tls = operator_tls.context("ops.tls")?;
+    for certificate in [certificate, operators_certificate].into_iter().flatten() {
         tokio::spawn(certificate.keep(close_ports.clone()));
     }
-    let backups = Jobs::new(Operator::at(config.ops.listen, &operator_token)?, config.media.clone());
-    let http = ApiConfig { tls, ..http(&config, auth, support, Arc::new(backups), operator_token.0, metrics) };
+    let backups = Jobs::new(Operator::at(&config.ops, &operator_token)?, config.media.clone());
+    let operator_tokens = OperatorTokens::new(operator_tokens);
+    let keeping = operator_tokens::keep(config.clone(), operator_token, operator_tokens.clone(), close_ports.clone());
+    tokio::spawn(keeping);
+    let http = http(&config, auth, support, Arc::new(backups), operator_tokens, metrics);
+    let http = ApiConfig { tls, operator_tls, ..http };
     let ports = [
         api::serve_operator(http.clone(), cluster.clone(), close_ports.clone())
             .await
@@ -332,17 +344,17 @@ fn release(folder: &Path) -> Release {
     Release { version: VERSION.to_owned(), seal: Arc::new(move |format| DataFolder::seal(&folder, format)) }
 }
 
-/// Of the node among its peers, and of the public port, which may be exchanged.
-fn certificates(peer: &[(&str, String)], public: Option<&ApiCertificate>) -> Certificates {
+/// Of the node among its peers, and of its ports, which may be exchanged.
+fn certificates(peer: &[(&str, String)], ports: &[&Option<ApiCertificate>]) -> Certificates {
     let facts = |key: &str, certificate: &CertificateDer<'_>| {
         let expires_at = expires_at(certificate)?;
         Some(CertificateFacts { key: key.to_owned(), expires_at })
     };
     let first = |pem: &str| CertificateDer::pem_slice_iter(pem.as_bytes()).next()?.ok();
     let fixed: Vec<_> = peer.iter().filter_map(|(key, pem)| facts(key, &first(pem)?)).collect();
-    let public = public.map(ApiCertificate::watch);
+    let ports: Vec<_> = ports.iter().copied().flatten().map(|port| (port.key(), port.watch())).collect();
     Arc::new(move || {
-        let shown = public.as_ref().and_then(|shown| facts("api.tls.cert_file", &shown()?));
+        let shown = ports.iter().filter_map(|(key, shown)| facts(key, &shown()?));
         fixed.iter().cloned().chain(shown).collect()
     })
 }
@@ -439,7 +451,7 @@ fn http(
     auth: AuthConfig,
     support: SupportConfig,
     backups: Arc<dyn Backups>,
-    operator_token: String,
+    operator_tokens: OperatorTokens,
     metrics: PrometheusHandle,
 ) -> ApiConfig {
     let rule = |bucket: Bucket| BucketRule { burst: bucket.burst, refill_per_second: bucket.refill_per_second };
@@ -464,6 +476,7 @@ fn http(
         version: VERSION.to_owned(),
         backups,
         metrics_text: Arc::new(move || metrics.render()),
-        operator_token,
+        operator_tls: None,
+        operator_tokens,
     }
 }

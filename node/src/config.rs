@@ -111,7 +111,7 @@ pub struct Api {
     pub tls: Option<ApiTls>,
 }
 
-/// `[api.tls]`: looked at again and again, so that a renewed certificate needs no restart.
+/// `[api.tls]` and `[ops.tls]`: looked at again and again, so that a renewed certificate needs no restart.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApiTls {
@@ -128,10 +128,41 @@ pub const ANY_ORIGIN: &str = "*";
 #[serde(deny_unknown_fields)]
 pub struct Ops {
     pub listen: SocketAddr,
+    /// The token that all nodes and operators share: it opens everything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<Secret>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_file: Option<PathBuf>,
+    /// More tokens, one a line as in `NAME ROLE SHA256`; looked at again and again, so that one that is taken out opens
+    /// nothing within seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_file: Option<PathBuf>,
+    /// HTTPS instead of plain HTTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<ApiTls>,
+    /// More tokens, each of one operator.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tokens: Vec<OpsToken>,
+}
+
+/// One of `[[ops.tokens]]`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct OpsToken {
+    /// As the audit log names who has it.
+    pub name: String,
+    /// Of the token, in hex.
+    pub sha256: String,
+    pub role: OpsRole,
+}
+
+/// What a token of an operator opens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OpsRole {
+    /// To look, but not at what is inside of customers' messages, as a backup holds them.
+    Read,
+    Write,
 }
 
 /// `[peer]`: the listener for the other nodes, mutual TLS with the cluster's own authority.

@@ -16,12 +16,14 @@ pub mod fuzz;
 mod joining;
 mod key_files;
 mod operator;
+mod operator_tokens;
 mod pki;
 mod refusal;
 mod run;
 mod simulator;
 mod telemetry;
 mod traces;
+mod trust;
 
 use std::process::ExitCode;
 

@@ -7,6 +7,7 @@
 use std::net::{SocketAddr, TcpListener};
 
 use anyhow::Context;
+use api::OperatorToken;
 use metrics_exporter_prometheus::PrometheusHandle;
 use model::seal::Keyring;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -69,10 +70,12 @@ pub struct Configured {
     pub folder: DataFolder,
     pub identity: PeerIdentity,
     pub operator_token: Secret,
+    pub operator_tokens: Vec<OperatorToken>,
     pub keyring: Keyring,
     pub webhook_authorities: Option<String>,
     pub media_secret: Option<Secret>,
     pub certificate: Option<ApiCertificate>,
+    pub operators_certificate: Option<ApiCertificate>,
     pub metrics: PrometheusHandle,
 }
 
@@ -105,10 +108,12 @@ impl Configured {
             folder,
             identity,
             operator_token,
+            operator_tokens,
             keyring,
             webhook_authorities,
             media_secret,
             certificate,
+            operators_certificate,
             metrics,
         })
     }

@@ -1,12 +1,14 @@
 //! Members' way in: passwords, session tokens, tokens of another issuer, mail, and how often all that may be tried
-//! (supplement 21.5 and 31, row 37).
+//! (supplement 21.5 and 31, row 37); and that of operators.
 
 pub mod access;
 pub mod attempts;
 pub mod jwks;
 pub mod mail;
 pub mod oidc;
+pub mod operators;
 pub mod password;
+pub mod pending;
 pub mod session;
 
 use std::sync::OnceLock;
@@ -16,6 +18,7 @@ use shard::cluster::Cluster;
 
 pub use mail::{MailConfig, SmtpConfig, SmtpSecurity};
 pub use oidc::OidcConfig;
+pub use operators::{OperatorToken, OperatorTokens};
 
 use access::AccessKey;
 use mail::Mailer;

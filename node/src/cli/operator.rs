@@ -27,6 +27,9 @@ pub struct OperatorArgs {
     /// The file that holds the operator's token
     #[arg(long, value_name = "FILE", env = "GATEWAY_OPERATOR_TOKEN_FILE", help_heading = "Cluster")]
     pub token_file: Option<PathBuf>,
+    /// Authorities that may sign the operator's port's certificate, beside the system's
+    #[arg(long, value_name = "FILE", env = "GATEWAY_OPS_CA_FILE", help_heading = "Cluster")]
+    pub ca_file: Option<PathBuf>,
     /// The configuration of a node of this machine, which knows both [default: /etc/gateway/gateway.toml]
     #[arg(long, value_name = "FILE", env = "GATEWAY_CONFIG", help_heading = "Cluster")]
     pub config: Option<PathBuf>,

@@ -15,7 +15,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::sign::CertifiedKey;
 
-use super::{ApiTls, Config, MediaBucket, Secret, validate};
+use super::{ApiTls, Config, MediaBucket, OpsRole, Secret, validate};
 use crate::key_files::make_private_folder;
 use crate::refusal::Refusal;
 
@@ -30,13 +30,15 @@ pub fn node_name(id: model::id::NodeId) -> String {
 /// # Errors
 /// A [`Refusal`] that names the path.
 pub fn check(config: &Config) -> Result<(), Refusal> {
-    operator_token(config)?;
+    operator_tokens(config, &operator_token(config)?)?;
     keyring(config)?;
     peer_identity(config)?;
     webhook_authorities(config)?;
     media_secret(config)?;
-    if let (Some(certified), Some(tls)) = (api_certificate(config)?, &config.api.tls) {
-        lasts(&certified, &tls.cert_file)?;
+    for (section, tls) in [(API_TLS, &config.api.tls), (OPS_TLS, &config.ops.tls)] {
+        if let Some(tls) = tls {
+            lasts(section, &certified(section, tls)?, &tls.cert_file)?;
+        }
     }
     for (key, path) in secret_files(config) {
         kept_secret(key, path)?;
@@ -57,6 +59,55 @@ pub fn operator_token(config: &Config) -> Result<Secret, Refusal> {
             Ok(Secret(token))
         }
         (None, None) => Err(Refusal::new("ops.token_file", "is missing", "set it, or ops.token")),
+    }
+}
+
+/// All tokens that open the operators' port: the one that is shared, those of the configuration, and those of its file.
+///
+/// # Errors
+/// A [`Refusal`] for a file that cannot be read, and the first line that is wrong.
+pub fn operator_tokens(config: &Config, shared: &Secret) -> Result<Vec<OperatorToken>, Refusal> {
+    let mut tokens = vec![OperatorToken::shared(&shared.0)];
+    for token in &config.ops.tokens {
+        let hash = validate::operator_hash("ops.tokens", &token.sha256)?;
+        tokens.push(OperatorToken::named(token.name.clone(), hash, access(token.role)));
+    }
+    let Some(path) = &config.ops.tokens_file else { return Ok(tokens) };
+    let text = read("ops.tokens_file", path)?;
+    for (index, line) in text.lines().enumerate() {
+        let subject = format!("{}:{}", named("ops.tokens_file", path), index + 1);
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (name, role, hash) = match words[..] {
+            [] => continue,
+            [first, ..] if first.starts_with('#') => continue,
+            [name, role, hash] => (name, role, hash),
+            _ => {
+                return Err(Refusal::new(
+                    subject,
+                    "is not NAME ROLE SHA256",
+                    "write one operator a line, or # before it",
+                ));
+            }
+        };
+        validate::operator_name(&subject, name)?;
+        let role = match role {
+            "read" => OpsRole::Read,
+            "write" => OpsRole::Write,
+            _ => return Err(Refusal::new(subject, format!("\"{role}\" is no role"), "write read or write")),
+        };
+        let named = OperatorToken::named(name.to_owned(), validate::operator_hash(&subject, hash)?, access(role));
+        if tokens.iter().any(|known| known.operator.name == named.operator.name) {
+            return Err(Refusal::new(subject, "names an operator again", "give every operator a name of its own"));
+        }
+        tokens.push(named);
+    }
+    Ok(tokens)
+}
+
+fn access(role: OpsRole) -> Access {
+    match role {
+        OpsRole::Read => Access::Read,
+        OpsRole::Write => Access::Write,
     }
 }
 
@@ -251,13 +302,14 @@ fn named(key: &str, path: &Path) -> String {
     format!("{key} ({})", path.display())
 }
 
-/// Whether the certificate of the public port still proves anything.
-fn lasts(certified: &CertifiedKey, path: &Path) -> Result<(), Refusal> {
+/// Whether the certificate of a port still proves anything.
+fn lasts(section: &str, certified: &CertifiedKey, path: &Path) -> Result<(), Refusal> {
     let until = certified.cert.iter().filter_map(expires_at).min();
     match until.filter(|until| *until <= Timestamp::now()) {
         Some(until) => {
             let problem = format!("expired at {until}");
-            Err(Refusal::new(named("api.tls.cert_file", path), problem, "renew it; no client accepts it"))
+            let subject = named(&format!("{section}.cert_file"), path);
+            Err(Refusal::new(subject, problem, "renew it; no client accepts it"))
         }
         None => Ok(()),
     }
@@ -273,6 +325,7 @@ fn secret_files(config: &Config) -> impl Iterator<Item = (&'static str, &Path)> 
         ("peer.key_file", Some(config.peer.key_file.as_path())),
         ("peer.ca_key_file", config.peer.ca_key_file.as_deref()),
         ("api.tls.key_file", config.api.tls.as_ref().map(|tls| tls.key_file.as_path())),
+        ("ops.tls.key_file", config.ops.tls.as_ref().map(|tls| tls.key_file.as_path())),
         ("media.s3.secret_access_key_file", s3),
     ];
     named.into_iter().filter_map(|(key, path)| path.map(|path| (key, path)))

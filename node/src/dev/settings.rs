@@ -55,7 +55,14 @@ fn of_node(folder: &Folder, plan: Plan, args: &UpArgs, node: NodeId) -> Config {
             proxy_protocol: false,
             tls: None,
         },
-        ops: Ops { listen: ports.ops(node), token: None, token_file: Some(folder.operator_token_file()) },
+        ops: Ops {
+            listen: ports.ops(node),
+            token: None,
+            token_file: Some(folder.operator_token_file()),
+            tokens_file: None,
+            tls: None,
+            tokens: Vec::new(),
+        },
         peer: Peer {
             listen: ports.peer(node),
             advertise: Some(local(ports.peer(node))),

@@ -119,7 +119,14 @@ fn configuration(args: &InitArgs) -> Config {
             proxy_protocol: false,
             tls: None,
         },
-        ops: Ops { listen: node.ops_listen, token: Some(Secret("0".repeat(16))), token_file: None },
+        ops: Ops {
+            listen: node.ops_listen,
+            token: Some(Secret("0".repeat(16))),
+            token_file: None,
+            tokens_file: None,
+            tls: None,
+            tokens: Vec::new(),
+        },
         peer: peer(node),
         cluster: Cluster {
             cluster_id: Uuid::new_v4(),
