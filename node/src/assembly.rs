@@ -18,12 +18,13 @@ use model::target::TargetPolicy;
 use model::webhook::RetrySchedule;
 use network::driver::Network;
 use network::simulated::SimulatedNetwork;
+use parking_lot::RwLock;
 use raft::directory::Directory;
 use raft::directory::command::Rejection;
 use raft::directory::health::DisableRule;
 use raft::host::{Host, HostConfig, StartError, Timing};
 use raft::transport::tls::expires_at;
-use raft::transport::{Admit, Identity, Lookup, PeerTls, Peers, PeersConfig, PeersError};
+use raft::transport::{Admit, Identity, Lookup, Peers, PeersConfig, PeersError};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use shard::bucket::BucketConfig;
@@ -47,6 +48,7 @@ use crate::data_folder::DataFolder;
 use crate::joining::desk::{Desk, fits, keep_authority};
 use crate::operator::client::Operator;
 use crate::operator_tokens;
+use crate::peer_certificate::{Renewal, Shown, peer_tls};
 use crate::refusal::Refusal;
 use crate::run::Configured;
 use crate::telemetry;
@@ -96,14 +98,14 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
         metrics,
     } = configured;
     let (ca_pem, own_keyring) = (identity.ca_pem.clone(), keyring.clone());
-    let own_certificates = [("peer.ca_file", identity.ca_pem.clone()), ("peer.cert_file", identity.cert_pem.clone())];
+    let shown: Shown = Arc::new(RwLock::new(identity.clone()));
     let own = Identity { cluster_id: folder.identity.cluster_id, storage_id: folder.identity.storage_id };
     let late = LateDirectory::default();
     let peers = Peers::start(PeersConfig {
         node: config.node.id,
         listen: config.peer.listen,
         identity: own,
-        tls: PeerTls { ca_pem: identity.ca_pem, cert_pem: identity.cert_pem, key_pem: identity.key_pem.0 },
+        tls: peer_tls(identity),
         lookup: lookup(&config, late.clone()),
         admit: admit(own, late.clone()),
         threads: RAFT_THREADS,
@@ -135,7 +137,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
             release: release(&folder.path),
             membership: membership(&config, own),
             secrets: Secrets::new(keyring),
-            certificates: certificates(&own_certificates, &[&certificate, &operators_certificate]),
+            certificates: certificates(shown.clone(), &[&certificate, &operators_certificate]),
             network: driver(&config),
             suffixes: suffixes(&config),
             session_starts_per_second: config.network.session_starts_per_second,
@@ -159,6 +161,8 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
     if let Some(key_file) = config.peer.ca_key_file.clone() {
         tokio::spawn(keep_authority(cluster.clone(), ca_pem, key_file, close_ports.clone()));
     }
+    let renewal = Renewal { cluster: cluster.clone(), peers: peers.clone(), config: config.clone(), shown };
+    tokio::spawn(renewal.keep(close_ports.clone()));
     peers.serve_strangers(Arc::new(Desk {
         cluster: cluster.clone(),
         config: config.clone(),
@@ -345,17 +349,18 @@ fn release(folder: &Path) -> Release {
 }
 
 /// Of the node among its peers, and of its ports, which may be exchanged.
-fn certificates(peer: &[(&str, String)], ports: &[&Option<ApiCertificate>]) -> Certificates {
+fn certificates(peer: Shown, ports: &[&Option<ApiCertificate>]) -> Certificates {
     let facts = |key: &str, certificate: &CertificateDer<'_>| {
         let expires_at = expires_at(certificate)?;
         Some(CertificateFacts { key: key.to_owned(), expires_at })
     };
     let first = |pem: &str| CertificateDer::pem_slice_iter(pem.as_bytes()).next()?.ok();
-    let fixed: Vec<_> = peer.iter().filter_map(|(key, pem)| facts(key, &first(pem)?)).collect();
     let ports: Vec<_> = ports.iter().copied().flatten().map(|port| (port.key(), port.watch())).collect();
     Arc::new(move || {
-        let shown = ports.iter().filter_map(|(key, shown)| facts(key, &shown()?));
-        fixed.iter().cloned().chain(shown).collect()
+        let peer = peer.read();
+        let own = [("peer.ca_file", &peer.ca_pem), ("peer.cert_file", &peer.cert_pem)];
+        let own = own.into_iter().filter_map(|(key, pem)| facts(key, &first(pem)?));
+        own.chain(ports.iter().filter_map(|(key, shown)| facts(key, &shown()?))).collect()
     })
 }
 

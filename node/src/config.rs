@@ -181,6 +181,21 @@ pub struct Peer {
     /// not needed afterwards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_key_file: Option<PathBuf>,
+    /// How long the node's next certificate lives. It is made in time, once the cluster has its authority's key; the file
+    /// is that of the first one.
+    // Release 0.2.0 does not know it, and may be given this node's configuration when it joins.
+    #[serde(default = "defaults::certificate_life", skip_serializing_if = "is_usual_life")]
+    pub certificate_life: HumanDuration,
+}
+
+impl Peer {
+    /// Long enough that a cluster which stands still for a while comes back by itself, short enough that a certificate which
+    /// was copied is worthless within a season.
+    pub const CERTIFICATE_LIFE: Duration = Duration::from_secs(90 * defaults::DAY);
+}
+
+fn is_usual_life(life: &HumanDuration) -> bool {
+    *life == defaults::certificate_life()
 }
 
 /// `[cluster]`: what all nodes have in common.
@@ -531,6 +546,10 @@ mod defaults {
     /// Supplement 20.6: 14 attempts over three days, dense at first.
     pub const SCHEDULE_SECONDS: [u64; 14] =
         [0, 5, 15, 60, 300, 900, 1_800, 3_600, 7_200, 14_400, 28_800, 43_200, 72_000, 86_400];
+
+    pub fn certificate_life() -> super::HumanDuration {
+        super::HumanDuration(super::Peer::CERTIFICATE_LIFE)
+    }
 
     pub fn zone() -> String {
         "default".to_owned()

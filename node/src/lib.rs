@@ -17,6 +17,7 @@ mod joining;
 mod key_files;
 mod operator;
 mod operator_tokens;
+mod peer_certificate;
 mod pki;
 mod refusal;
 mod run;

@@ -20,6 +20,7 @@ use crate::certificate::ApiCertificate;
 use crate::config::files::{self, PeerIdentity};
 use crate::config::{Config, Secret};
 use crate::data_folder::DataFolder;
+use crate::peer_certificate;
 use crate::refusal::Refusal;
 use crate::telemetry;
 
@@ -89,10 +90,13 @@ impl Configured {
         let armed = arm_failpoints(&config, std::env::var(failpoint::VARIABLE).ok().as_deref())?;
         let operator_token = files::operator_token(&config)?;
         let keyring = files::keyring(&config)?;
-        let identity = files::peer_identity(&config)?;
+        let identity = files::peer_identity(&config);
+        let identity = identity.or_else(|refusal| peer_certificate::rescue(&config, &keyring).ok_or(refusal))?;
         let webhook_authorities = files::webhook_authorities(&config)?;
         let media_secret = files::media_secret(&config)?;
-        let certificate = ApiCertificate::open(&config)?;
+        let operator_tokens = files::operator_tokens(&config, &operator_token)?;
+        let certificate = ApiCertificate::open(files::API_TLS, config.api.tls.as_ref())?;
+        let operators_certificate = ApiCertificate::open(files::OPS_TLS, config.ops.tls.as_ref())?;
         let open = if config.is_alone() { DataFolder::open_given } else { DataFolder::open };
         let folder = open(&config.node.data_dir, config.cluster.cluster_id, config.node.id)?;
         free("peer.listen", config.peer.listen)?;

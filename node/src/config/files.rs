@@ -4,9 +4,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use api::OperatorToken;
+use model::scope::Access;
 use model::seal::{Keyring, MasterKey};
 use model::time::Timestamp;
-use raft::transport::tls::expires_at;
+use raft::transport::tls::{self, expires_at};
 use rustls::RootCertStore;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
@@ -188,12 +190,52 @@ pub struct PeerIdentity {
     pub key_pem: Secret,
 }
 
-/// Reads the peer files, and checks that they belong together and to this node.
+/// The certificate that this node has made itself, and its key after it, in the data folder: the one of the configuration
+/// is but the first.
+pub const RENEWED_FILE: &str = "peer.pem";
+
+/// Reads the peer files, checks that they belong together and to this node, and takes the one that was made last of the
+/// configuration's certificate and the one that the node has made itself.
 ///
 /// # Errors
-/// A [`Refusal`] for what cannot be read, a key of another certificate, and a certificate that has expired, that another
-/// authority signed, or that names another node.
+/// A [`Refusal`] for what cannot be read, a key of another certificate, and, where the node has not made another one, a
+/// certificate that has expired, that another authority signed, or that names another node.
 pub fn peer_identity(config: &Config) -> Result<PeerIdentity, Refusal> {
+    let (given, judged) = given_identity(config)?;
+    let renewed = renewed_identity(config, &given.ca_pem);
+    match (judged, renewed) {
+        (Ok(()), Some(renewed)) if begins_at(&renewed) > begins_at(&given) => Ok(renewed),
+        (Ok(()), _) => Ok(given),
+        (Err(_), Some(renewed)) => Ok(renewed),
+        (Err(refusal), None) => Err(refusal),
+    }
+}
+
+/// When an identity's certificate was made.
+pub fn begins_at(identity: &PeerIdentity) -> Option<Timestamp> {
+    tls::begins_at(&CertificateDer::from_pem_slice(identity.cert_pem.as_bytes()).ok()?)
+}
+
+/// Until when an identity's certificate proves anything.
+pub fn lasts_until(identity: &PeerIdentity) -> Option<Timestamp> {
+    tls::expires_at(&CertificateDer::from_pem_slice(identity.cert_pem.as_bytes()).ok()?)
+}
+
+/// What the node has made itself, when it proves this node to whoever trusts the authority.
+fn renewed_identity(config: &Config, ca_pem: &str) -> Option<PeerIdentity> {
+    let pem = std::fs::read_to_string(config.node.data_dir.join(RENEWED_FILE)).ok()?;
+    let (cert_pem, key_pem) = pem.split_at(pem.find("-----BEGIN PRIVATE KEY-----")?);
+    let chain = CertificateDer::pem_slice_iter(cert_pem.as_bytes()).collect::<Result<Vec<_>, _>>().ok()?;
+    belong_together(RENEWED_FILE, RENEWED_FILE, &chain, key_pem).ok()?;
+    proves(ca_pem, cert_pem, config.node.id).ok()?;
+    Some(PeerIdentity { ca_pem: ca_pem.to_owned(), cert_pem: cert_pem.to_owned(), key_pem: Secret(key_pem.to_owned()) })
+}
+
+/// What the configuration names, and whether it proves this node.
+///
+/// # Errors
+/// A [`Refusal`] for what cannot be read, and a key of another certificate.
+pub fn given_identity(config: &Config) -> Result<(PeerIdentity, Result<(), Refusal>), Refusal> {
     let peer = &config.peer;
     let (ca_pem, authority) = certificates("peer.ca_file", &peer.ca_file)?;
     let (cert_pem, chain) = certificates("peer.cert_file", &peer.cert_file)?;
@@ -205,28 +247,25 @@ pub fn peer_identity(config: &Config) -> Result<PeerIdentity, Refusal> {
     let (Some((own, intermediates)), name) = (chain.split_first(), node_name(config.node.id)) else {
         return Err(Refusal::new(cert_subject, "is empty", "name the node's certificate"));
     };
-    verify(&authority, own, intermediates, &name).map_err(|problem| {
+    let judged = verify(&authority, own, intermediates, &name).map_err(|problem| {
         Refusal::new(cert_subject, problem, format!("have peer.ca_file sign a certificate for {name}"))
-    })?;
-    Ok(PeerIdentity { ca_pem, cert_pem, key_pem: Secret(key_pem) })
+    });
+    Ok((PeerIdentity { ca_pem, cert_pem, key_pem: Secret(key_pem) }, judged))
 }
 
-/// The certificate of the public port with its key; `None` when it speaks plain HTTP.
+/// The sections that name the certificate of a port.
+pub const API_TLS: &str = "api.tls";
+pub const OPS_TLS: &str = "ops.tls";
+
+/// The certificate of a port with its key, as the files of its section are now.
 ///
 /// # Errors
 /// A [`Refusal`] for what cannot be read, and a key of another certificate.
-pub fn api_certificate(config: &Config) -> Result<Option<CertifiedKey>, Refusal> {
-    config.api.tls.as_ref().map(certified).transpose()
-}
-
-/// As its files are now.
-///
-/// # Errors
-/// As [`api_certificate`].
-pub fn certified(tls: &ApiTls) -> Result<CertifiedKey, Refusal> {
-    let (_, chain) = certificates("api.tls.cert_file", &tls.cert_file)?;
-    let key_pem = read("api.tls.key_file", &tls.key_file)?;
-    belong_together(&named("api.tls.key_file", &tls.key_file), "api.tls.cert_file", &chain, &key_pem)
+pub fn certified(section: &str, tls: &ApiTls) -> Result<CertifiedKey, Refusal> {
+    let [cert_key, key_key] = ["cert_file", "key_file"].map(|key| format!("{section}.{key}"));
+    let (_, chain) = certificates(&cert_key, &tls.cert_file)?;
+    let key_pem = read(&key_key, &tls.key_file)?;
+    belong_together(&named(&key_key, &tls.key_file), &cert_key, &chain, &key_pem)
 }
 
 /// A chain with the key of its first certificate, which the key named `cert_key` tells.

@@ -197,7 +197,7 @@ fn a_file_that_is_not_there_is_named() {
 fn complete() -> (TempDir, Config, Authority) {
     let folder = tempfile::tempdir().unwrap();
     let authority = Authority::create().unwrap();
-    let own = authority.issue(1).unwrap();
+    let own = authority.issue(1, Peer::CERTIFICATE_LIFE).unwrap();
     let mut config = judge("", "", &[], &[]).unwrap();
     let write = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -250,12 +250,14 @@ fn files_that_are_not_in_order_are_named() {
         (|config, _| fs::write(&config.peer.cert_file, "junk").unwrap(), &["peer.cert_file", "no certificate"]),
         (|config, _| fs::write(&config.peer.key_file, "junk").unwrap(), &["peer.key_file", "no private key"]),
         (
-            |config, authority| fs::write(&config.peer.key_file, authority.issue(1).unwrap().key).unwrap(),
+            |config, authority| {
+                fs::write(&config.peer.key_file, authority.issue(1, Peer::CERTIFICATE_LIFE).unwrap().key).unwrap()
+            },
             &["peer.key_file", "not the key of"],
         ),
         (
             |config, authority| {
-                let other = authority.issue(2).unwrap();
+                let other = authority.issue(2, Peer::CERTIFICATE_LIFE).unwrap();
                 fs::write(&config.peer.cert_file, other.certificate).unwrap();
                 fs::write(&config.peer.key_file, other.key).unwrap();
             },

@@ -103,6 +103,12 @@ pub fn own(node: &Node, api: SocketAddr, ops: SocketAddr, peer: &Peer) -> Result
             "give each listener its own port",
         )?;
     }
+    ensure(
+        (Duration::from_secs(10)..=Duration::from_secs(3650 * 86_400)).contains(&peer.certificate_life.0),
+        "peer.certificate_life",
+        "is not within 10 seconds to 10 years",
+        "90d is usual",
+    )?;
     peer.advertise.as_ref().map_or(Ok(()), |address| reachable("peer.advertise", address))
 }
 

@@ -126,7 +126,7 @@ impl Folder {
             let authority = Authority::create()?;
             fs::create_dir_all(self.root.join("pki"))?;
             for node in plan.node_ids() {
-                let Pair { certificate, key } = authority.issue(node)?;
+                let Pair { certificate, key } = authority.issue(node, Peer::CERTIFICATE_LIFE)?;
                 write_private(&self.key_file(node), &key)?;
                 write_atomically(&self.cert_file(node), certificate.as_bytes(), 0o644)?;
             }

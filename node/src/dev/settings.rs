@@ -70,6 +70,7 @@ fn of_node(folder: &Folder, plan: Plan, args: &UpArgs, node: NodeId) -> Config {
             cert_file: folder.cert_file(node),
             key_file: folder.key_file(node),
             ca_key_file: Some(folder.ca_key_file()),
+            certificate_life: HumanDuration(Peer::CERTIFICATE_LIFE),
         },
         cluster: Cluster {
             cluster_id: plan.cluster_id,
