@@ -10,8 +10,9 @@ use shard::cluster::Cluster;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::audit::FailureLog;
+use crate::audit::{FailureLog, Port};
 use crate::auth::Auth;
+use crate::auth::operators::TokenGate;
 use crate::config::ApiConfig;
 use crate::key_use::KeyUse;
 use crate::openapi::{Deployment, Document};
@@ -32,6 +33,10 @@ pub struct App {
     pub document: Document,
     /// Whose scripts may read answers.
     pub cors_origins: CorsOrigins,
+    /// Judges operators' tokens.
+    pub operators: TokenGate,
+    /// Whether the port speaks TLS.
+    pub is_https: bool,
     ip_buckets: Option<IpBuckets>,
 }
 
@@ -48,19 +53,22 @@ impl App {
         let ip_buckets = Some(IpBuckets::new(config.limits.ip));
         let document = Document::of("Gateway", &resources::routes(), &deployment(&config, &cluster));
         let cors_origins = config.cors_origins.clone();
-        Self::new(config, cluster, cors_origins, ip_buckets, EventStreams::until(closing), document)
+        let port = (Port::Customers, config.tls.is_some());
+        Self::new(config, cluster, port, cors_origins, ip_buckets, EventStreams::until(closing), document)
     }
 
-    /// For the operator's port: nothing is counted there, and no script has any business there.
+    /// For the operator's port: wrong tokens alone are counted there, and no script has any business there.
     pub fn operator(config: ApiConfig, cluster: Arc<Cluster>) -> Arc<Self> {
         let document = Document::of("Gateway, for its operators", &operator::routes(), &deployment(&config, &cluster));
         let streams = EventStreams::until(CancellationToken::new());
-        Self::new(config, cluster, CorsOrigins::Nobody, None, streams, document)
+        let port = (Port::Operators, config.operator_tls.is_some());
+        Self::new(config, cluster, port, CorsOrigins::Nobody, None, streams, document)
     }
 
     fn new(
         config: ApiConfig,
         cluster: Arc<Cluster>,
+        (port, is_https): (Port, bool),
         cors_origins: CorsOrigins,
         ip_buckets: Option<IpBuckets>,
         event_streams: EventStreams,
@@ -68,14 +76,16 @@ impl App {
     ) -> Arc<Self> {
         Arc::new(Self {
             auth: Auth::new(config.auth.clone()),
+            operators: TokenGate::new(config.operator_tokens.clone()),
             config,
             cluster,
-            failures: FailureLog::default(),
+            failures: FailureLog::of(port),
             key_use: KeyUse::default(),
             status_summary: StatusSummary::default(),
             event_streams,
             document,
             cors_origins,
+            is_https,
             ip_buckets,
         })
     }

@@ -3,6 +3,9 @@
 //! They come as fast as an attacker likes, so they are folded: one entry for each key prefix, address, code and minute
 //! (supplement 21.6), under an id that is made of these, so that two nodes that fold the same failure write one entry. It
 //! bears the time of the first failure that was written.
+//!
+//! Of what belongs to nobody, the prefix is the attacker's to invent: there an entry stands for an address, a code and an
+//! hour, and addresses beyond a bounded number share the entries of none.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -21,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::exchange::Exchange;
+use crate::pipeline::network_of;
 
 /// How often entries are written.
 const FLUSH_EVERY: Duration = Duration::from_secs(2);
@@ -38,6 +42,10 @@ const WRITE_PATIENCE: Duration = Duration::from_secs(5);
 const LAST_WRITE_PATIENCE: Duration = Duration::from_secs(1);
 
 const MINUTE_MILLIS: i64 = 60_000;
+const HOUR_MILLIS: i64 = 60 * MINUTE_MILLIS;
+
+/// Entries of an hour and a node that bear the address of a stranger; further strangers are folded into one for each code.
+const MOST_STRANGERS: usize = 256;
 
 /// What an audit entry is about.
 pub struct Target {
@@ -94,67 +102,141 @@ impl Suspect {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Fold {
     customer: Option<CustomerId>,
-    /// A key's prefix, or a member's id.
+    /// A key's prefix, or a member's id; nothing of a stranger.
     shown: String,
-    ip: IpAddr,
+    /// `None` for all strangers beyond [`MOST_STRANGERS`].
+    ip: Option<IpAddr>,
     code: &'static str,
-    minute: Timestamp,
+    /// The minute, or of strangers the hour, that the entry stands for.
+    begin: Timestamp,
+    length: i64,
 }
 
 impl Fold {
+    fn new(actor: &AuditActor, customer: Option<CustomerId>, ip: IpAddr, code: ErrorCode, at: Timestamp) -> Self {
+        let begin = |length| Timestamp(at.0 - at.0.rem_euclid(length));
+        let code = code.as_str();
+        match customer {
+            Some(_) => Self {
+                customer,
+                shown: actor.prefix.clone().or_else(|| actor.id.clone()).unwrap_or_default(),
+                ip: Some(ip),
+                code,
+                begin: begin(MINUTE_MILLIS),
+                length: MINUTE_MILLIS,
+            },
+            None => Self {
+                customer,
+                shown: String::new(),
+                ip: Some(network_of(ip)),
+                code,
+                begin: begin(HOUR_MILLIS),
+                length: HOUR_MILLIS,
+            },
+        }
+    }
+
+    fn is_of_stranger(&self) -> bool {
+        self.customer.is_none()
+    }
+
     /// The same on every node.
-    fn id(&self) -> AuditId {
-        let shown = &self.shown;
-        let name = format!("auth.failed|{shown}|{}|{}|{}", self.ip, self.code, self.minute.0);
+    fn id(&self, port: Port) -> AuditId {
+        let ip = self.ip.map_or_else(|| "others".to_owned(), |ip| ip.to_string());
+        let shown = match port {
+            Port::Customers => &self.shown,
+            Port::Operators => "operators",
+        };
+        let name = format!("auth.failed|{shown}|{ip}|{}|{}", self.code, self.begin.0);
         AuditId(Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes()))
     }
 }
 
-/// The folded failures that wait to be written, and those of this minute that were.
+/// Where authentications fail.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Port {
+    #[default]
+    Customers,
+    Operators,
+}
+
+impl Port {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Customers => "customers",
+            Self::Operators => "operators",
+        }
+    }
+}
+
+/// The folded failures that wait to be written, and those of this minute or hour that were.
 #[derive(Default)]
 pub struct FailureLog {
+    port: Port,
     folds: Mutex<HashMap<Fold, State>>,
 }
 
-/// An entry that waits, or a mark that it was written, so that the next failure of the minute writes no second one.
+/// An entry that waits, or a mark that it was written, so that the next failure that is folded into it writes no second one.
 enum State {
     Waiting(Box<AuditEntry>),
     Written,
 }
 
 impl FailureLog {
+    pub fn of(port: Port) -> Self {
+        Self { port, folds: Mutex::default() }
+    }
+
     /// Notes a failed authentication.
     pub fn note(&self, exchange: &Exchange, suspect: Suspect, code: ErrorCode) {
+        let labels = [("port", self.port.as_str()), ("code", code.as_str())];
+        metrics::counter!("gateway_auth_failures_total", &labels).increment(1);
         let actor = suspect.actor();
-        let fold = Fold {
-            customer: suspect.customer(),
-            shown: actor.prefix.clone().or_else(|| actor.id.clone()).unwrap_or_default(),
-            ip: exchange.client.ip,
-            code: code.as_str(),
-            minute: Timestamp(exchange.now.0 - exchange.now.0.rem_euclid(MINUTE_MILLIS)),
-        };
-        let mut folds = self.folds.lock();
-        if folds.contains_key(&fold) {
-            return;
+        let fold = Fold::new(&actor, suspect.customer(), exchange.client.ip, code, exchange.now);
+        let Some(fold) = self.unwritten(fold) else { return };
+        if self.port == Port::Operators {
+            tracing::warn!(ip = %exchange.client.ip, code = code.as_str(), "an operator's token was refused");
         }
-        if folds.len() >= CAPACITY {
-            metrics::counter!("gateway_audit_dropped_total").increment(1);
-            return;
+        let mut details = BTreeMap::from([("code".to_owned(), code.as_str().to_owned())]);
+        if self.port == Port::Operators {
+            details.insert("port".to_owned(), self.port.as_str().to_owned());
         }
         let entry = AuditEntry {
-            id: fold.id(),
+            id: fold.id(self.port),
             customer_id: fold.customer,
             action: "auth.failed".to_owned(),
             actor,
             target: None,
-            ip: Some(fold.ip.to_string()),
+            ip: fold.ip.map(|_| exchange.client.ip.to_string()),
             user_agent: exchange.client.user_agent.clone(),
             request_id: Some(exchange.request_id.to_string()),
             success: false,
             created_at: exchange.now,
-            details: BTreeMap::from([("code".to_owned(), code.as_str().to_owned())]),
+            details,
         };
-        folds.insert(fold, State::Waiting(Box::new(entry)));
+        self.folds.lock().entry(fold).or_insert(State::Waiting(Box::new(entry)));
+    }
+
+    /// The fold that a failure wants an entry of; `None` when there is one, or no room for it.
+    fn unwritten(&self, fold: Fold) -> Option<Fold> {
+        let folds = self.folds.lock();
+        if folds.contains_key(&fold) {
+            return None;
+        }
+        // Once strangers share an entry, nobody is counted any more.
+        if fold.is_of_stranger() && folds.contains_key(&Fold { ip: None, ..fold.clone() }) {
+            return None;
+        }
+        let strangers = || folds.keys().filter(|known| known.is_of_stranger() && known.begin == fold.begin).count();
+        let fold = match fold.is_of_stranger() && strangers() >= MOST_STRANGERS {
+            true => Fold { ip: None, ..fold },
+            false => fold,
+        };
+        if folds.len() >= CAPACITY {
+            metrics::counter!("gateway_audit_dropped_total").increment(1);
+            return None;
+        }
+        Some(fold)
     }
 
     /// Writes what waits every two seconds, and once more at the stop.
@@ -190,7 +272,7 @@ impl FailureLog {
                 folds.insert(fold, State::Written);
             }
         }
-        self.forget_before(Timestamp(Timestamp::now().0 - 2 * MINUTE_MILLIS));
+        self.forget_before(Timestamp(Timestamp::now().0 - MINUTE_MILLIS));
     }
 
     fn waiting(&self) -> Vec<(Fold, AuditEntry)> {
@@ -202,9 +284,10 @@ impl FailureLog {
         waiting.take(BATCH).collect()
     }
 
-    /// Drops the marks of minutes that are over.
-    fn forget_before(&self, minute: Timestamp) {
-        self.folds.lock().retain(|fold, state| matches!(state, State::Waiting(_)) || fold.minute >= minute);
+    /// Drops the marks of minutes and hours that were over by then.
+    fn forget_before(&self, then: Timestamp) {
+        let is_over = |fold: &Fold| fold.begin.0 + fold.length <= then.0;
+        self.folds.lock().retain(|fold, state| matches!(state, State::Waiting(_)) || !is_over(fold));
     }
 }
 
@@ -213,29 +296,66 @@ impl FailureLog {
 mod tests {
     use super::*;
 
-    fn fold(ip: &str, minute: i64) -> Fold {
-        Fold {
-            customer: None,
-            shown: String::new(),
-            ip: ip.parse().unwrap(),
-            code: "auth_invalid",
-            minute: Timestamp(minute),
-        }
+    const NOBODY: AuditActor = AuditActor { kind: String::new(), id: None, prefix: None, email: None };
+
+    fn fold(customer: Option<CustomerId>, ip: &str, at: i64) -> Fold {
+        Fold::new(&NOBODY, customer, ip.parse().unwrap(), ErrorCode::AuthInvalid, Timestamp(at))
     }
 
     #[test]
     fn the_same_failure_has_the_same_id_on_every_node() {
-        assert_eq!(fold("198.51.100.1", 60_000).id(), fold("198.51.100.1", 60_000).id());
-        assert_ne!(fold("198.51.100.1", 60_000).id(), fold("198.51.100.1", 120_000).id());
-        assert_ne!(fold("198.51.100.1", 60_000).id(), fold("198.51.100.2", 60_000).id());
+        let id = |ip: &str, at| fold(Some(CustomerId(Uuid::nil())), ip, at).id(Port::Customers);
+        assert_eq!(id("198.51.100.1", 60_000), id("198.51.100.1", 119_999));
+        assert_ne!(id("198.51.100.1", 60_000), id("198.51.100.1", 120_000));
+        assert_ne!(id("198.51.100.1", 60_000), id("198.51.100.2", 60_000));
+        let stranger = fold(None, "198.51.100.1", 60_000);
+        assert_ne!(stranger.id(Port::Customers), stranger.id(Port::Operators));
+    }
+
+    /// Notes a failure, as though it were written at once. Says whether it made an entry.
+    fn noted(log: &FailureLog, actor: &AuditActor, customer: Option<CustomerId>, ip: &str, at: i64) -> bool {
+        let fold = Fold::new(actor, customer, ip.parse().unwrap(), ErrorCode::AuthInvalid, Timestamp(at));
+        let made = log.unwritten(fold);
+        made.map(|fold| log.folds.lock().insert(fold, State::Written)).is_some()
     }
 
     #[test]
-    fn marks_of_written_entries_end_with_their_minute() {
+    fn invented_prefixes_make_one_entry_for_an_address_and_an_hour() {
         let log = FailureLog::default();
-        log.folds.lock().insert(fold("198.51.100.1", 0), State::Written);
-        log.folds.lock().insert(fold("198.51.100.1", 120_000), State::Written);
-        log.forget_before(Timestamp(60_000));
-        assert_eq!(log.folds.lock().len(), 1);
+        let prefix = |n: usize| AuditActor { prefix: Some(format!("zpk_{n:08}")), ..NOBODY };
+        let from = |ip: &str, at| (0..1_000).filter(|n| noted(&log, &prefix(*n), None, ip, at)).count();
+        assert_eq!(from("198.51.100.1", 0), 1);
+        assert_eq!(from("198.51.100.1", HOUR_MILLIS - 1), 0);
+        assert_eq!(from("198.51.100.1", HOUR_MILLIS), 1);
+        // An IPv6 network is one address.
+        assert_eq!((from("2001:db8::1", 0), from("2001:db8::2", 0)), (1, 0));
+        // A key that is somebody's is told apart, by the minute.
+        let customer = Some(CustomerId(Uuid::nil()));
+        let of_key = |n: usize, at| noted(&log, &prefix(n), customer, "198.51.100.1", at);
+        assert!(of_key(1, 0) && of_key(2, 0) && !of_key(1, 59_999) && of_key(1, 60_000));
+    }
+
+    #[test]
+    fn strangers_beyond_a_bounded_number_share_an_entry() {
+        let log = FailureLog::default();
+        let from = |n: usize| noted(&log, &NOBODY, None, &format!("198.18.{}.{}", n / 256, n % 256), 0);
+        assert_eq!((0..MOST_STRANGERS).filter(|n| from(*n)).count(), MOST_STRANGERS);
+        let shared = (MOST_STRANGERS..4 * MOST_STRANGERS).filter(|n| from(*n)).count();
+        assert_eq!(shared, 1);
+        assert!(!from(0), "the first ones keep theirs");
+    }
+
+    #[test]
+    fn marks_of_written_entries_end_with_their_minute_or_hour() {
+        let log = FailureLog::default();
+        let customer = Some(CustomerId(Uuid::nil()));
+        for (customer, at) in [(customer, 0), (customer, 120_000), (None, 0)] {
+            assert!(noted(&log, &NOBODY, customer, "198.51.100.1", at));
+        }
+        let left = |then| {
+            log.forget_before(Timestamp(then));
+            log.folds.lock().len()
+        };
+        assert_eq!([59_999, 60_000, HOUR_MILLIS - 1, HOUR_MILLIS].map(left), [3, 2, 1, 0]);
     }
 }

@@ -10,7 +10,7 @@ use model::limit::BucketRule;
 use model::target::TargetPolicy;
 use tokio_rustls::rustls::ServerConfig;
 
-use crate::auth::AuthConfig;
+use crate::auth::{AuthConfig, OperatorTokens};
 use crate::operator::Backups;
 use crate::pipeline::CorsOrigins;
 use crate::support::SupportConfig;
@@ -47,8 +47,10 @@ pub struct ApiConfig {
     pub backups: Arc<dyn Backups>,
     /// Renders all metrics of the process as Prometheus text.
     pub metrics_text: Arc<dyn Fn() -> String + Send + Sync>,
+    /// With which the operator's port speaks HTTPS; plain HTTP without.
+    pub operator_tls: Option<Arc<ServerConfig>>,
     /// What operators authenticate with.
-    pub operator_token: String,
+    pub operator_tokens: OperatorTokens,
 }
 
 /// Buckets of whoever has no limits of its own (interface 8.1).

@@ -23,6 +23,7 @@ use uuid::Uuid;
 
 use crate::app::App;
 use crate::audit::Target;
+use crate::auth::operators::Operator;
 use crate::body;
 use crate::caller::Caller;
 use crate::failure;
@@ -321,9 +322,10 @@ fn is_bucket_refusal(error: &ApiError, level: &BucketLevel) -> bool {
     error.code == ErrorCode::RateLimited && level.remaining == 0 && limit == Some(u64::from(level.limit))
 }
 
-/// A request with the operator's token.
+/// A request with an operator's token.
 pub struct OperatorCall {
     pub exchange: Exchange,
+    pub operator: Operator,
 }
 
 impl OperatorCall {
@@ -337,7 +339,8 @@ impl OperatorCall {
 
     /// An entry of a customer's audit log by the operator.
     pub fn audited(&self, customer: CustomerId, action: &str, target: Target) -> AuditEntry {
-        let actor = AuditActor { kind: "operator".to_owned(), id: None, prefix: None, email: None };
+        let id = self.operator.name.clone();
+        let actor = AuditActor { kind: "operator".to_owned(), id, prefix: None, email: None };
         self.audit_entry(customer, action, actor, target)
     }
 

@@ -32,7 +32,7 @@ mod server;
 mod support;
 mod telemetry;
 
-pub use auth::{AuthConfig, MailConfig, OidcConfig, SmtpConfig, SmtpSecurity};
+pub use auth::{AuthConfig, MailConfig, OidcConfig, OperatorToken, OperatorTokens, SmtpConfig, SmtpSecurity};
 pub use config::{ApiConfig, DefaultLimits, EventStreamConfig};
 pub use operator::{BackupJob, BackupState, Backups};
 pub use pipeline::CorsOrigins;

@@ -8,7 +8,7 @@
 //! | `public` | per-IP bucket | [`Exchange`] |
 //! | `account` | and key, customer bucket, scope, plan | [`AccountCall`] |
 //! | `channel` | and channel bucket, channel lookup, key binding | [`ChannelCall`] |
-//! | `operator` | operator token | [`OperatorCall`] |
+//! | `operator` | operator token and its role | [`OperatorCall`] |
 //!
 //! After it, `.doc(...)` says for the document of the port (`GET /openapi.json`) what cannot be told from the rest:
 //!
@@ -112,6 +112,8 @@ pub struct Rules {
     pub plan_blocks: bool,
     /// An operator is answered also while the directory has no leader: by what the node last heard of it, or does alone.
     pub old_directory: bool,
+    /// What an operator's role must open.
+    pub operator_access: Access,
 }
 
 /// One route: a method on a path.
@@ -163,7 +165,9 @@ impl Declaration {
     fn new(method: Method, path: &'static str) -> Self {
         let access = Access::of_method(method.as_str());
         let grant = resource_of(path).map_or(Grant::Account(access), |resource| Grant::Scope(resource, access));
-        Self { method, path, rules: Rules { grant, multi_channel: false, plan_blocks: false, old_directory: false } }
+        let rules =
+            Rules { grant, multi_channel: false, plan_blocks: false, old_directory: false, operator_access: access };
+        Self { method, path, rules }
     }
 
     /// A key that is bound to a channel may not call it.
@@ -194,6 +198,18 @@ impl Declaration {
 
     pub fn channel(self, endpoint: impl Endpoint<ChannelCall> + 'static) -> Route {
         self.route(Action::Channel(Box::new(endpoint)))
+    }
+
+    /// Changes nothing, whatever its method says: an operator who may only look may call it.
+    pub fn looks(mut self) -> Self {
+        self.rules.operator_access = Access::Read;
+        self
+    }
+
+    /// Hands out what all customers have: not for operators who may only look.
+    pub fn hands_out(mut self) -> Self {
+        self.rules.operator_access = Access::Write;
+        self
     }
 
     /// What it does is this node's alone, and needs no word of the directory.

@@ -81,14 +81,24 @@ pub async fn serve_operator(
     cluster: Arc<Cluster>,
     stop: CancellationToken,
 ) -> Result<Running, ServeError> {
-    let (address, door) = bind(config.operator_listen, Entrance::default(), stop.clone())?;
+    let entrance = Entrance { proxies: None, tls: config.operator_tls.clone() };
+    let (address, door) = bind(config.operator_listen, entrance, stop.clone())?;
     let app = App::operator(config, cluster);
+    let (writing, noting) = (CancellationToken::new(), app.clone());
+    let until = writing.clone();
+    let failures = tokio::spawn(async move { noting.failures.run(&noting.cluster, until).await });
     let mut routes = crate::operator::routes();
     if failpoint::COMPILED {
         routes.extend(crate::operator::failpoints::routes());
     }
     let router = route::router(&app, routes);
-    Ok(run(address, door, router, stop, async {}))
+    let afterwards = async move {
+        writing.cancel();
+        if let Err(error) = failures.await {
+            tracing::error!(%error, "writing failed authentications ended abnormally");
+        }
+    };
+    Ok(run(address, door, router, stop, afterwards))
 }
 
 fn bind(address: SocketAddr, entrance: Entrance, closing: CancellationToken) -> Result<(SocketAddr, Door), ServeError> {

@@ -21,7 +21,7 @@ impl Format {
     /// exchange of the master key, in that record and a command of its own.
     pub const SECOND: Self = Self(2);
     /// Of release 0.3.0: quotas of storage, in the records of customers and of media; the life of revoked keys and of
-    /// deleted channels.
+    /// deleted channels; in the record of a join token, whether it was answered again.
     pub const THIRD: Self = Self(3);
     /// The highest that this release understands.
     pub const LATEST: Self = Self::THIRD;

@@ -12,7 +12,8 @@ use sha2::{Digest, Sha256};
 use crate::id::{SessionId, UserId};
 
 const REFRESH_MARK: &str = "zrt_";
-const EMAIL_MARK: &str = "zev_";
+/// How tokens that confirm an address begin.
+pub const EMAIL_MARK: &str = "zev_";
 
 const ID_BYTES: usize = 16;
 const FAMILY_BYTES: usize = 16;

@@ -93,10 +93,43 @@ const BAD_PORTS: &[u16] = &[
 ];
 
 /// Domains that name hosts of the local network only. A name ends with one of them or is one.
-const INTERNAL_DOMAINS: &[&str] = &["internal", "local", "localdomain", "lan", "intranet", "corp", "home", "home.arpa"];
+const INTERNAL_DOMAINS: &[&str] = &[
+    "internal",
+    "local",
+    "localdomain",
+    "lan",
+    "intranet",
+    "corp",
+    "home",
+    "home.arpa",
+    // What the name servers of clusters of containers answer to: `redis.shop.svc` and, by the search list that a container
+    // is given, `redis.shop` with the namespaces that every cluster has; then those of Consul, Nomad, Mesos and Docker.
+    "svc",
+    "pod",
+    "cluster",
+    "default",
+    "kube-system",
+    "kube-public",
+    "kube-node-lease",
+    "consul",
+    "nomad",
+    "mesos",
+    "docker",
+    "swarm",
+];
 
-/// Metadata services of clouds, never a receiver.
-const METADATA_NAMES: &[&str] = &["metadata.google.internal", "metadata.goog", "instance-data.ec2.internal"];
+/// Metadata services of clouds, and what controls a cluster of containers: never a receiver, whatever ranges are open.
+const METADATA_NAMES: &[&str] = &[
+    "metadata.google.internal",
+    "metadata.goog",
+    "instance-data.ec2.internal",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+    "kube-system.svc",
+    "kube-system.svc.cluster.local",
+];
 
 /// Judges the text of a URL.
 pub fn judge_url(text: &str, policy: &TargetPolicy) -> Result<Target, Blocked> {
@@ -370,6 +403,34 @@ mod tests {
         }
         for url in ["https://mylocal.com/", "https://notlocalhost.com/", "https://local.com./"] {
             assert!(judge_url(url, &policy).is_ok(), "{url}");
+        }
+    }
+
+    #[test]
+    fn names_of_a_cluster_of_containers_are_no_receivers() {
+        let strict = TargetPolicy::strict();
+        let ranges = TargetPolicy { allow_cidrs: vec!["10.0.0.0/8".parse().unwrap()], ..TargetPolicy::strict() };
+        // Whether it may be called on the public internet, and where the operator opens private ranges.
+        let table = [
+            ("redis.shop.svc", false, true),
+            ("redis.shop.svc.cluster.local.", false, true),
+            ("10-1-2-3.shop.pod", false, true),
+            ("redis.default", false, true),
+            ("kube-dns.kube-system", false, true),
+            ("db.service.consul", false, true),
+            ("tasks.web.swarm", false, true),
+            ("kubernetes.default", false, false),
+            ("KUBERNETES.default.svc", false, false),
+            ("kubernetes.default.svc.cluster.local", false, false),
+            ("kube-dns.kube-system.svc.cluster.local", false, false),
+            ("svc.example.com", true, true),
+            ("mysvc.com", true, true),
+            ("kubernetes.io", true, true),
+        ];
+        for (name, public, private) in table {
+            let url = format!("https://{name}/hook");
+            let judged = [&strict, &ranges].map(|policy| judge_url(&url, policy).is_ok());
+            assert_eq!(judged, [public, private], "{name}");
         }
     }
 

@@ -6,7 +6,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context;
-use api::{ApiConfig, AuthConfig, Backups, CorsOrigins, DefaultLimits, EventStreamConfig, ServeError, SupportConfig};
+use api::{
+    ApiConfig, AuthConfig, Backups, CorsOrigins, DefaultLimits, EventStreamConfig, OperatorTokens, ServeError,
+    SupportConfig,
+};
 use metrics_exporter_prometheus::PrometheusHandle;
 use model::address::Suffixes;
 use model::id::NodeId;
@@ -15,12 +18,13 @@ use model::target::TargetPolicy;
 use model::webhook::RetrySchedule;
 use network::driver::Network;
 use network::simulated::SimulatedNetwork;
+use parking_lot::RwLock;
 use raft::directory::Directory;
 use raft::directory::command::Rejection;
 use raft::directory::health::DisableRule;
 use raft::host::{Host, HostConfig, StartError, Timing};
 use raft::transport::tls::expires_at;
-use raft::transport::{Admit, Identity, Lookup, PeerTls, Peers, PeersConfig, PeersError};
+use raft::transport::{Admit, Identity, Lookup, Peers, PeersConfig, PeersError};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use shard::bucket::BucketConfig;
@@ -43,6 +47,8 @@ use crate::config::{self, Bucket, Config, Driver, MediaStore, Secret, auth, supp
 use crate::data_folder::DataFolder;
 use crate::joining::desk::{Desk, fits, keep_authority};
 use crate::operator::client::Operator;
+use crate::operator_tokens;
+use crate::peer_certificate::{Renewal, Shown, peer_tls};
 use crate::refusal::Refusal;
 use crate::run::Configured;
 use crate::telemetry;
@@ -83,21 +89,23 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
         folder,
         identity,
         operator_token,
+        operator_tokens,
         keyring,
         webhook_authorities,
         media_secret,
         certificate,
+        operators_certificate,
         metrics,
     } = configured;
     let (ca_pem, own_keyring) = (identity.ca_pem.clone(), keyring.clone());
-    let own_certificates = [("peer.ca_file", identity.ca_pem.clone()), ("peer.cert_file", identity.cert_pem.clone())];
+    let shown: Shown = Arc::new(RwLock::new(identity.clone()));
     let own = Identity { cluster_id: folder.identity.cluster_id, storage_id: folder.identity.storage_id };
     let late = LateDirectory::default();
     let peers = Peers::start(PeersConfig {
         node: config.node.id,
         listen: config.peer.listen,
         identity: own,
-        tls: PeerTls { ca_pem: identity.ca_pem, cert_pem: identity.cert_pem, key_pem: identity.key_pem.0 },
+        tls: peer_tls(identity),
         lookup: lookup(&config, late.clone()),
         admit: admit(own, late.clone()),
         threads: RAFT_THREADS,
@@ -129,7 +137,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
             release: release(&folder.path),
             membership: membership(&config, own),
             secrets: Secrets::new(keyring),
-            certificates: certificates(&own_certificates, certificate.as_ref()),
+            certificates: certificates(shown.clone(), &[&certificate, &operators_certificate]),
             network: driver(&config),
             suffixes: suffixes(&config),
             session_starts_per_second: config.network.session_starts_per_second,
@@ -153,6 +161,8 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
     if let Some(key_file) = config.peer.ca_key_file.clone() {
         tokio::spawn(keep_authority(cluster.clone(), ca_pem, key_file, close_ports.clone()));
     }
+    let renewal = Renewal { cluster: cluster.clone(), peers: peers.clone(), config: config.clone(), shown };
+    tokio::spawn(renewal.keep(close_ports.clone()));
     peers.serve_strangers(Arc::new(Desk {
         cluster: cluster.clone(),
         config: config.clone(),
@@ -167,11 +177,17 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
     tokio::spawn(telemetry::keep_metrics(metrics.clone(), close_ports.clone()));
     let (auth, support) = (auth::settings(&config.auth)?, support::settings(&config)?);
     let tls = certificate.as_ref().map(ApiCertificate::server_config).transpose().context("api.tls")?;
-    if let Some(certificate) = certificate {
+    let operator_tls = operators_certificate.as_ref().map(ApiCertificate::server_config).transpose();
+    let operator_tls = operator_tls.context("ops.tls")?;
+    for certificate in [certificate, operators_certificate].into_iter().flatten() {
         tokio::spawn(certificate.keep(close_ports.clone()));
     }
-    let backups = Jobs::new(Operator::at(config.ops.listen, &operator_token)?, config.media.clone());
-    let http = ApiConfig { tls, ..http(&config, auth, support, Arc::new(backups), operator_token.0, metrics) };
+    let backups = Jobs::new(Operator::at(&config.ops, &operator_token)?, config.media.clone());
+    let operator_tokens = OperatorTokens::new(operator_tokens);
+    let keeping = operator_tokens::keep(config.clone(), operator_token, operator_tokens.clone(), close_ports.clone());
+    tokio::spawn(keeping);
+    let http = http(&config, auth, support, Arc::new(backups), operator_tokens, metrics);
+    let http = ApiConfig { tls, operator_tls, ..http };
     let ports = [
         api::serve_operator(http.clone(), cluster.clone(), close_ports.clone())
             .await
@@ -332,18 +348,19 @@ fn release(folder: &Path) -> Release {
     Release { version: VERSION.to_owned(), seal: Arc::new(move |format| DataFolder::seal(&folder, format)) }
 }
 
-/// Of the node among its peers, and of the public port, which may be exchanged.
-fn certificates(peer: &[(&str, String)], public: Option<&ApiCertificate>) -> Certificates {
+/// Of the node among its peers, and of its ports, which may be exchanged.
+fn certificates(peer: Shown, ports: &[&Option<ApiCertificate>]) -> Certificates {
     let facts = |key: &str, certificate: &CertificateDer<'_>| {
         let expires_at = expires_at(certificate)?;
         Some(CertificateFacts { key: key.to_owned(), expires_at })
     };
     let first = |pem: &str| CertificateDer::pem_slice_iter(pem.as_bytes()).next()?.ok();
-    let fixed: Vec<_> = peer.iter().filter_map(|(key, pem)| facts(key, &first(pem)?)).collect();
-    let public = public.map(ApiCertificate::watch);
+    let ports: Vec<_> = ports.iter().copied().flatten().map(|port| (port.key(), port.watch())).collect();
     Arc::new(move || {
-        let shown = public.as_ref().and_then(|shown| facts("api.tls.cert_file", &shown()?));
-        fixed.iter().cloned().chain(shown).collect()
+        let peer = peer.read();
+        let own = [("peer.ca_file", &peer.ca_pem), ("peer.cert_file", &peer.cert_pem)];
+        let own = own.into_iter().filter_map(|(key, pem)| facts(key, &first(pem)?));
+        own.chain(ports.iter().filter_map(|(key, shown)| facts(key, &shown()?))).collect()
     })
 }
 
@@ -439,7 +456,7 @@ fn http(
     auth: AuthConfig,
     support: SupportConfig,
     backups: Arc<dyn Backups>,
-    operator_token: String,
+    operator_tokens: OperatorTokens,
     metrics: PrometheusHandle,
 ) -> ApiConfig {
     let rule = |bucket: Bucket| BucketRule { burst: bucket.burst, refill_per_second: bucket.refill_per_second };
@@ -464,6 +481,7 @@ fn http(
         version: VERSION.to_owned(),
         backups,
         metrics_text: Arc::new(move || metrics.render()),
-        operator_token,
+        operator_tls: None,
+        operator_tokens,
     }
 }

@@ -6,6 +6,8 @@ use anyhow::{Context, bail};
 use reqwest::{Client, Method, Response, StatusCode};
 use serde_json::Value;
 
+use crate::trust::Trust;
+
 /// Longer than any answer of the gateway takes, a QR wait of 10 s included.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -30,9 +32,17 @@ impl Caller {
     /// # Errors
     /// When no HTTP client can be made.
     pub fn new(base: impl Into<String>, token: Option<&str>) -> anyhow::Result<Self> {
+        Self::trusting(base, token, &Trust::System)
+    }
+
+    /// As [`new`](Self::new), for a port whose certificate is known in another way.
+    ///
+    /// # Errors
+    /// Those, and a file of certificates that cannot be read.
+    pub fn trusting(base: impl Into<String>, token: Option<&str>, trust: &Trust) -> anyhow::Result<Self> {
         // No proxy of the environment lies between processes of one machine, or an operator and the cluster.
         let client = Client::builder().no_proxy().connect_timeout(CONNECT_TIMEOUT).timeout(TIMEOUT);
-        let client = client.build().context("making an HTTP client")?;
+        let client = trust.apply(client)?.build().context("making an HTTP client")?;
         Ok(Self { client, base: base.into(), token: token.map(str::to_owned) })
     }
 

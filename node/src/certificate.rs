@@ -1,5 +1,5 @@
-//! The certificate of the public port: read at the start, and again whenever its files have changed, so that a renewal
-//! needs no restart.
+//! The certificates of the public and of the operators' port: read at the start, and again whenever their files have
+//! changed, so that a renewal needs no restart.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{ApiTls, Config, files};
+use crate::config::{ApiTls, files};
 use crate::refusal::Refusal;
 
 /// How often the files are looked at.
@@ -33,20 +33,25 @@ impl ResolvesServerCert for Current {
 
 /// A certificate and the files that it is read from.
 pub struct ApiCertificate {
+    section: &'static str,
     files: ApiTls,
     current: Arc<Current>,
 }
 
 impl ApiCertificate {
-    /// Reads the certificate that the configuration names, if any.
+    /// Reads the certificate that a section of the configuration names, if any.
     ///
     /// # Errors
     /// A [`Refusal`] for what cannot be read or does not belong together.
-    pub fn open(config: &Config) -> Result<Option<Self>, Refusal> {
-        let (Some(files), Some(certified)) = (config.api.tls.clone(), files::api_certificate(config)?) else {
-            return Ok(None);
-        };
-        Ok(Some(Self { files, current: Arc::new(Current(RwLock::new(Arc::new(certified)))) }))
+    pub fn open(section: &'static str, files: Option<&ApiTls>) -> Result<Option<Self>, Refusal> {
+        let Some(files) = files.cloned() else { return Ok(None) };
+        let certified = files::certified(section, &files)?;
+        Ok(Some(Self { section, files, current: Arc::new(Current(RwLock::new(Arc::new(certified)))) }))
+    }
+
+    /// The key of the configuration that names the certificate.
+    pub fn key(&self) -> String {
+        format!("{}.cert_file", self.section)
     }
 
     /// What connections are shown, whenever it is asked.
@@ -78,8 +83,8 @@ impl ApiCertificate {
                 continue;
             }
             seen = now;
-            let files = self.files.clone();
-            match tokio::task::spawn_blocking(move || files::certified(&files)).await {
+            let (section, files) = (self.section, self.files.clone());
+            match tokio::task::spawn_blocking(move || files::certified(section, &files)).await {
                 Ok(Ok(certified)) => {
                     *self.current.0.write() = Arc::new(certified);
                     tracing::info!(file = %self.files.cert_file.display(), "a new certificate is in use");

@@ -111,7 +111,7 @@ pub struct Api {
     pub tls: Option<ApiTls>,
 }
 
-/// `[api.tls]`: looked at again and again, so that a renewed certificate needs no restart.
+/// `[api.tls]` and `[ops.tls]`: looked at again and again, so that a renewed certificate needs no restart.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApiTls {
@@ -128,10 +128,41 @@ pub const ANY_ORIGIN: &str = "*";
 #[serde(deny_unknown_fields)]
 pub struct Ops {
     pub listen: SocketAddr,
+    /// The token that all nodes and operators share: it opens everything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<Secret>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_file: Option<PathBuf>,
+    /// More tokens, one a line as in `NAME ROLE SHA256`; looked at again and again, so that one that is taken out opens
+    /// nothing within seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_file: Option<PathBuf>,
+    /// HTTPS instead of plain HTTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<ApiTls>,
+    /// More tokens, each of one operator.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tokens: Vec<OpsToken>,
+}
+
+/// One of `[[ops.tokens]]`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct OpsToken {
+    /// As the audit log names who has it.
+    pub name: String,
+    /// Of the token, in hex.
+    pub sha256: String,
+    pub role: OpsRole,
+}
+
+/// What a token of an operator opens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OpsRole {
+    /// To look, but not at what is inside of customers' messages, as a backup holds them.
+    Read,
+    Write,
 }
 
 /// `[peer]`: the listener for the other nodes, mutual TLS with the cluster's own authority.
@@ -150,6 +181,21 @@ pub struct Peer {
     /// not needed afterwards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_key_file: Option<PathBuf>,
+    /// How long the node's next certificate lives. It is made in time, once the cluster has its authority's key; the file
+    /// is that of the first one.
+    // Release 0.2.0 does not know it, and may be given this node's configuration when it joins.
+    #[serde(default = "defaults::certificate_life", skip_serializing_if = "is_usual_life")]
+    pub certificate_life: HumanDuration,
+}
+
+impl Peer {
+    /// Long enough that a cluster which stands still for a while comes back by itself, short enough that a certificate which
+    /// was copied is worthless within a season.
+    pub const CERTIFICATE_LIFE: Duration = Duration::from_secs(90 * defaults::DAY);
+}
+
+fn is_usual_life(life: &HumanDuration) -> bool {
+    *life == defaults::certificate_life()
 }
 
 /// `[cluster]`: what all nodes have in common.
@@ -500,6 +546,10 @@ mod defaults {
     /// Supplement 20.6: 14 attempts over three days, dense at first.
     pub const SCHEDULE_SECONDS: [u64; 14] =
         [0, 5, 15, 60, 300, 900, 1_800, 3_600, 7_200, 14_400, 28_800, 43_200, 72_000, 86_400];
+
+    pub fn certificate_life() -> super::HumanDuration {
+        super::HumanDuration(super::Peer::CERTIFICATE_LIFE)
+    }
 
     pub fn zone() -> String {
         "default".to_owned()

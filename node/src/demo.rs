@@ -82,7 +82,7 @@ pub async fn show(cluster: &Description, plan: Plan, args: &UpArgs) -> anyhow::R
     let stage = Stage {
         cluster,
         gateway: Caller::new(&first.api, Some(&cluster.api_key))?,
-        operator: Caller::new(&first.ops, Some(&cluster.operator_token))?,
+        operator: Caller::trusting(&first.ops, Some(&cluster.operator_token), &cluster.operators_trust())?,
         simulator: Caller::new(&cluster.simulator, None)?,
         terminal,
     };

@@ -125,7 +125,8 @@ async fn bring_up(folder: &Folder, plan: Plan, args: &UpArgs, children: &mut Chi
     settings::write_all(folder, plan, args)?;
     let simulator = Caller::new(format!("http://{}", plan.ports().simulator_control()), None)?;
     let token = folder.operator_token()?;
-    let operator = Caller::new(format!("http://{}", plan.ports().ops(1)), Some(&token))?;
+    let (first, trust) = folder.operators_port(plan, 1);
+    let operator = Caller::trusting(first, Some(&token), &trust)?;
 
     let roles = std::iter::once(Role::Simulator).chain(plan.node_ids().map(Role::Node));
     for role in roles {
@@ -133,7 +134,7 @@ async fn bring_up(folder: &Folder, plan: Plan, args: &UpArgs, children: &mut Chi
     }
     wait_for(folder, children, Role::Simulator, &simulator, "/healthz").await?;
     for node in plan.node_ids() {
-        let ops = operator.at(format!("http://{}", plan.ports().ops(node)));
+        let ops = operator.at(folder.operators_port(plan, node).0);
         wait_for(folder, children, Role::Node(node), &ops, "/readyz").await?;
     }
     let customer = demo_customer(folder, &operator).await?;
@@ -225,7 +226,8 @@ async fn start(data: &Path, node: NodeId, wait: bool) -> anyhow::Result<()> {
     let pid = started.pid();
     children.add(started);
     Description::note_pid(&folder, node, pid)?;
-    let ops = Caller::new(format!("http://{}", plan.ports().ops(node)), None)?;
+    let (base, trust) = folder.operators_port(plan, node);
+    let ops = Caller::trusting(base, None, &trust)?;
     wait_for(&folder, &mut children, role, &ops, "/healthz").await?;
     if wait {
         wait_for(&folder, &mut children, role, &ops, "/readyz").await?;

@@ -64,6 +64,17 @@ pub fn write_atomically(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> 
     })
 }
 
+/// As [`write_private`], and the file is there after a power cut. Blocks on disk.
+///
+/// # Errors
+/// When it cannot be written; the error names it.
+pub fn write_private_durably(path: &Path, text: &str) -> anyhow::Result<()> {
+    write_private(path, text)?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let sync = || File::open(path)?.sync_all().and_then(|()| File::open(folder)?.sync_all());
+    sync().with_context(|| path.display().to_string())
+}
+
 /// Makes files that were written here survive a power cut.
 ///
 /// # Errors

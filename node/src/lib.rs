@@ -16,12 +16,15 @@ pub mod fuzz;
 mod joining;
 mod key_files;
 mod operator;
+mod operator_tokens;
+mod peer_certificate;
 mod pki;
 mod refusal;
 mod run;
 mod simulator;
 mod telemetry;
 mod traces;
+mod trust;
 
 use std::process::ExitCode;
 

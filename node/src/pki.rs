@@ -1,15 +1,21 @@
 //! Certificates between nodes: an authority that belongs to one cluster alone, and one certificate for each node.
 
+use std::time::Duration;
+
 use chrono::Datelike;
 use model::id::NodeId;
+use model::time::Timestamp;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
 };
 
 use crate::config::files::node_name;
 
-/// Peers are told apart by their names, and a cluster that stops because a date passed helps nobody.
-const LIFE_YEARS: i32 = 10;
+/// How long the authority lives: nobody can exchange it while the cluster runs.
+const AUTHORITY_YEARS: i32 = 10;
+
+/// So much earlier than it was made a certificate is good, as clocks differ.
+pub const BACKDATED: Duration = Duration::from_secs(24 * 3600);
 
 /// PEM of a certificate and of its private key.
 #[derive(Clone)]
@@ -44,14 +50,16 @@ impl Authority {
         Ok(Self { pair, issuer: Issuer::new(authority_params(), key) })
     }
 
-    /// Signs a certificate for a node. It serves both directions: a node calls and is called.
+    /// Signs a certificate for a node, good for so long from now on. It serves both directions: a node calls and is called.
     ///
     /// # Errors
     /// When the system gives no randomness.
-    pub fn issue(&self, node: NodeId) -> Result<Pair, rcgen::Error> {
+    pub fn issue(&self, node: NodeId, life: Duration) -> Result<Pair, rcgen::Error> {
         let name = node_name(node);
         let mut params = CertificateParams::new(vec![name.clone()])?;
-        live_long(&mut params);
+        let now =
+            rcgen::date_time_ymd(1970, 1, 1) + Duration::from_secs(Timestamp::now().unix_seconds().unsigned_abs());
+        (params.not_before, params.not_after) = (now - BACKDATED, now + life);
         params.distinguished_name.push(DnType::CommonName, name);
         params.use_authority_key_identifier_extension = true;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
@@ -64,19 +72,19 @@ impl Authority {
 /// The same each time: what an issuer writes into certificates follows from it and from the key.
 fn authority_params() -> CertificateParams {
     let mut params = CertificateParams::default();
-    live_long(&mut params);
+    live_for_years(&mut params);
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.distinguished_name.push(DnType::CommonName, "gateway cluster authority");
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     params
 }
 
-/// From the first of this month's predecessor, so that a clock that lags a little accepts it, for [`LIFE_YEARS`].
-fn live_long(params: &mut CertificateParams) {
+/// From the first of this month's predecessor, so that a clock that lags a little accepts it, for [`AUTHORITY_YEARS`].
+fn live_for_years(params: &mut CertificateParams) {
     let start = chrono::Utc::now() - chrono::Days::new(31);
     let month = u8::try_from(start.month()).expect("a month is 1 to 12");
     params.not_before = rcgen::date_time_ymd(start.year(), month, 1);
-    params.not_after = rcgen::date_time_ymd(start.year() + LIFE_YEARS, month, 1);
+    params.not_after = rcgen::date_time_ymd(start.year() + AUTHORITY_YEARS, month, 1);
 }
 
 #[cfg(test)]
@@ -91,6 +99,8 @@ mod tests {
     use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
 
     use super::*;
+
+    const LIFE: Duration = crate::config::Peer::CERTIFICATE_LIFE;
 
     fn roots(authority: &Authority) -> Arc<RootCertStore> {
         let mut roots = RootCertStore::empty();
@@ -147,23 +157,34 @@ mod tests {
     #[test]
     fn nodes_of_one_authority_shake_hands_under_their_names() {
         let authority = Authority::create().unwrap();
-        let (one, two) = (authority.issue(1).unwrap(), authority.issue(2).unwrap());
+        let (one, two) = (authority.issue(1, LIFE).unwrap(), authority.issue(2, LIFE).unwrap());
         handshake(&authority, &one, &two, 2).unwrap();
         let wrong_name = handshake(&authority, &one, &two, 3).unwrap_err();
         assert!(wrong_name.contains("NotValidForName") || wrong_name.contains("not valid for name"), "{wrong_name}");
     }
 
     #[test]
+    fn a_certificate_lives_for_months_and_not_as_long_as_its_authority() {
+        let issued = Authority::create().unwrap().issue(1, LIFE).unwrap();
+        let certificate = CertificateDer::from_pem_slice(issued.certificate.as_bytes()).unwrap();
+        let until = raft::transport::tls::expires_at(&certificate).unwrap();
+        let (from, now) = (raft::transport::tls::begins_at(&certificate).unwrap(), Timestamp::now());
+        let minute = Duration::from_secs(60);
+        assert!(until <= now.plus(LIFE) && until.plus(minute) > now.plus(LIFE), "{until}");
+        assert!(from.plus(BACKDATED) <= now && from.plus(BACKDATED + minute) > now, "{from}");
+    }
+
+    #[test]
     fn a_restored_authority_issues_what_the_first_would_have() {
         let authority = Authority::create().unwrap();
         let again = Authority::restore(authority.pair.clone()).unwrap();
-        handshake(&authority, &authority.issue(1).unwrap(), &again.issue(2).unwrap(), 2).unwrap();
+        handshake(&authority, &authority.issue(1, LIFE).unwrap(), &again.issue(2, LIFE).unwrap(), 2).unwrap();
     }
 
     #[test]
     fn a_node_of_another_authority_is_refused_in_both_directions() {
         let (authority, foreign) = (Authority::create().unwrap(), Authority::create().unwrap());
-        let (own, stranger) = (authority.issue(1).unwrap(), foreign.issue(2).unwrap());
+        let (own, stranger) = (authority.issue(1, LIFE).unwrap(), foreign.issue(2, LIFE).unwrap());
         assert!(handshake(&authority, &own, &stranger, 2).unwrap_err().starts_with("client"));
         assert!(handshake(&authority, &stranger, &own, 1).unwrap_err().starts_with("server"));
     }

@@ -1,11 +1,12 @@
 //! Requests to the gateway and to the simulator, and answers that know how to complain.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Once;
 use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
-use reqwest::{Client, Method, RequestBuilder};
+use reqwest::{Certificate, Client, ClientBuilder, Method, RequestBuilder};
 use serde_json::Value;
 
 /// Longer than any wait that the interface promises (10 s for a send, 5 s for a leader).
@@ -21,16 +22,24 @@ pub struct Api {
 
 /// A client for plain HTTP. Connections belong to the runtime that made them, so each test makes its own.
 pub fn client() -> Client {
+    builder().build().expect("a plain client can be built")
+}
+
+/// As [`client`], for whoever comes from another address of this machine.
+pub fn client_from(address: Ipv4Addr) -> Client {
+    builder().local_address(IpAddr::from(address)).build().expect("a plain client can be built")
+}
+
+/// For HTTPS with a server that shows this certificate.
+pub fn client_of(certificate: &Certificate) -> Client {
+    builder().tls_certs_only([certificate.clone()]).build().expect("a client of one server can be built")
+}
+
+fn builder() -> ClientBuilder {
     static PROVIDER: Once = Once::new();
     // reqwest wants a provider even where no TLS is spoken. A second installation is refused, which is as good.
     PROVIDER.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
-    Client::builder()
-        .no_proxy()
-        .tls_certs_only([])
-        .redirect(reqwest::redirect::Policy::none())
-        .timeout(TIMEOUT)
-        .build()
-        .expect("a plain client can be built")
+    Client::builder().no_proxy().tls_certs_only([]).redirect(reqwest::redirect::Policy::none()).timeout(TIMEOUT)
 }
 
 impl Api {

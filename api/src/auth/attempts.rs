@@ -14,8 +14,11 @@ use crate::pipeline::network_of;
 pub enum Attempt {
     /// A login that fails, from one client address.
     LoginFrom(IpAddr),
-    /// A login that fails, as one member or as nobody.
-    LoginAs(String),
+    /// A login that fails, from one client address as one member or as nobody. Counted by both, so that nobody locks a
+    /// member out from elsewhere.
+    LoginFromAs(IpAddr, String),
+    /// A login that succeeds, as one member.
+    Login(String),
     SignUpFrom(IpAddr),
     /// A message to one address.
     MailTo(String),
@@ -26,7 +29,8 @@ impl Attempt {
     fn rule(&self) -> AttemptRule {
         let (most, every_seconds) = match self {
             Self::LoginFrom(_) => (30, 10),
-            Self::LoginAs(_) => (10, 60),
+            Self::LoginFromAs(..) => (10, 60),
+            Self::Login(_) => (10, 6),
             Self::SignUpFrom(_) => (30, 60),
             Self::MailTo(_) => (3, 300),
             Self::MailFrom(_) => (30, 60),
@@ -37,7 +41,7 @@ impl Attempt {
     fn scope(&self) -> LimitScope {
         match self {
             Self::LoginFrom(_) | Self::SignUpFrom(_) | Self::MailFrom(_) => LimitScope::Ip,
-            Self::LoginAs(_) | Self::MailTo(_) => LimitScope::Customer,
+            Self::LoginFromAs(..) | Self::Login(_) | Self::MailTo(_) => LimitScope::Customer,
         }
     }
 
@@ -45,7 +49,8 @@ impl Attempt {
     fn subject(&self) -> Uuid {
         let name = match self {
             Self::LoginFrom(ip) => format!("login from {}", network_of(*ip)),
-            Self::LoginAs(email) => format!("login as {email}"),
+            Self::LoginFromAs(ip, email) => format!("login from {} as {email}", network_of(*ip)),
+            Self::Login(email) => format!("login as {email}"),
             Self::SignUpFrom(ip) => format!("sign-up from {}", network_of(*ip)),
             Self::MailTo(email) => format!("mail to {email}"),
             Self::MailFrom(ip) => format!("mail from {}", network_of(*ip)),
@@ -92,6 +97,9 @@ mod tests {
         let from = |ip: &str| Attempt::LoginFrom(ip.parse().unwrap()).subject();
         assert_eq!(from("2001:db8::1"), from("2001:db8::2"), "one network");
         assert_ne!(from("198.51.100.1"), from("198.51.100.2"));
-        assert_ne!(Attempt::LoginAs("a@b.c".into()).subject(), Attempt::MailTo("a@b.c".into()).subject());
+        assert_ne!(Attempt::Login("a@b.c".into()).subject(), Attempt::MailTo("a@b.c".into()).subject());
+        let from_as = |ip: &str, email: &str| Attempt::LoginFromAs(ip.parse().unwrap(), email.into()).subject();
+        assert_ne!(from_as("198.51.100.1", "a@b.c"), from_as("198.51.100.2", "a@b.c"), "another address");
+        assert_ne!(from_as("198.51.100.1", "a@b.c"), from_as("198.51.100.1", "b@b.c"), "another member");
     }
 }

@@ -8,7 +8,6 @@ use lettre::message::header::ContentType;
 use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Tls, TlsParameters};
 use lettre::{AsyncSmtpTransport, AsyncTransport, Message, Tokio1Executor};
-use model::session_token::EmailToken;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -122,10 +121,9 @@ impl Mailer {
     }
 
     /// Asks the owner of an address to confirm it.
-    pub fn ask_to_verify(&self, config: &AuthConfig, base_url: &str, to: &str, token: &EmailToken) {
-        let token = token.reveal();
+    pub fn ask_to_verify(&self, config: &AuthConfig, base_url: &str, to: &str, token: &str) {
         let how = match &config.verify_url {
-            Some(url) => format!("Open this page to confirm it:\n\n{}\n", url.replace("{token}", &token)),
+            Some(url) => format!("Open this page to confirm it:\n\n{}\n", url.replace("{token}", token)),
             None => format!(
                 "Confirm it with this token:\n\n{token}\n\nas in\n\ncurl -X POST {base_url}/v1/auth/verify-email \
                  -H 'Content-Type: application/json' -d '{{\"token\":\"{token}\"}}'\n"
@@ -135,7 +133,19 @@ impl Mailer {
             "This address was given for an account at {base_url}.\n\n{how}\nIt is good for 24 hours. \
              If it was not you, there is nothing to do.\n"
         );
-        let mail = Mail { to: to.to_owned(), subject: "Confirm your e-mail address".to_owned(), text };
+        self.enqueue(Mail { to: to.to_owned(), subject: "Confirm your e-mail address".to_owned(), text });
+    }
+
+    /// Tells a member that somebody signed up with the member's address, who was told nothing of it.
+    pub fn tell_of_sign_up(&self, base_url: &str, to: &str) {
+        let text = format!(
+            "This address was given for a new account at {base_url}.\n\nIt belongs to a member already, so none was made: \
+             log in with the password that you have.\nIf it was not you, there is nothing to do.\n"
+        );
+        self.enqueue(Mail { to: to.to_owned(), subject: "You have an account already".to_owned(), text });
+    }
+
+    fn enqueue(&self, mail: Mail) {
         if self.queue.try_send(mail).is_err() {
             metrics::counter!("gateway_mails_total", "outcome" => "dropped").increment(1);
             tracing::error!("a message was dropped: too many wait for the mail server");

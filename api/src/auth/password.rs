@@ -1,8 +1,10 @@
 //! Passwords: argon2id, off the threads that answer requests, a few at a time.
 //!
 //! A hash takes some 20 MiB and tens of milliseconds by design, so a crowd of logins must queue for it instead of taking
-//! memory and processors from everything else.
+//! memory and processors from everything else; and no address may have the whole queue.
 
+use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,10 +12,12 @@ use argon2::Argon2;
 use argon2::password_hash::phc::PasswordHash as Phc;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use model::error::ApiError;
+use parking_lot::Mutex;
 use raft::directory::users::PasswordHash;
 use tokio::sync::Semaphore;
 
 use crate::failure;
+use crate::pipeline::network_of;
 
 /// Hashes at a time.
 const PARALLEL: usize = 2;
@@ -21,12 +25,16 @@ const PARALLEL: usize = 2;
 /// Logins that may wait for their turn; more are told to come back.
 const QUEUE: usize = 64;
 
+/// Of these, logins from one address.
+const QUEUE_FROM_ADDRESS: usize = 32;
+
 /// How long a login waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub struct Passwords {
     running: Arc<Semaphore>,
     waiting: Semaphore,
+    waiting_from: Mutex<HashMap<IpAddr, usize>>,
     /// Of a password that nobody has: what an unknown address is checked against, so that it takes as long as a known.
     nobody: PasswordHash,
 }
@@ -35,28 +43,39 @@ impl Passwords {
     pub fn new() -> Self {
         let secret: [u8; 32] = rand::random();
         let nobody = hash(&secret).expect("the parameters are argon2's own");
-        Self { running: Arc::new(Semaphore::new(PARALLEL)), waiting: Semaphore::new(QUEUE), nobody }
+        Self {
+            running: Arc::new(Semaphore::new(PARALLEL)),
+            waiting: Semaphore::new(QUEUE),
+            waiting_from: Mutex::default(),
+            nobody,
+        }
     }
 
-    /// Hashes a new password.
+    /// Hashes a new password for a client address.
     ///
     /// # Errors
     /// `worker_at_capacity` when too many others wait.
-    pub async fn hash(&self, password: String) -> Result<PasswordHash, ApiError> {
-        self.run(move || hash(password.as_bytes())).await?.map_err(|error| failure::internal("hashing failed", &error))
+    pub async fn hash(&self, from: IpAddr, password: String) -> Result<PasswordHash, ApiError> {
+        let hashed = self.run(from, move || hash(password.as_bytes())).await?;
+        hashed.map_err(|error| failure::internal("hashing failed", &error))
     }
 
     /// Whether a password is that of the hash; without one it is of nobody, and takes as long to find out.
     ///
     /// # Errors
     /// As [`Passwords::hash`].
-    pub async fn verify(&self, password: String, known: Option<PasswordHash>) -> Result<bool, ApiError> {
+    pub async fn verify(&self, from: IpAddr, password: String, known: Option<PasswordHash>) -> Result<bool, ApiError> {
         let expected = known.clone().unwrap_or_else(|| self.nobody.clone());
-        let same = self.run(move || verify(password.as_bytes(), &expected)).await?;
+        let same = self.run(from, move || verify(password.as_bytes(), &expected)).await?;
         Ok(same && known.is_some())
     }
 
-    async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
+    async fn run<T: Send + 'static>(
+        &self,
+        from: IpAddr,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let _share = Share::take(&self.waiting_from, network_of(from)).ok_or_else(ApiError::worker_at_capacity)?;
         let _place = self.waiting.try_acquire().map_err(|_| ApiError::worker_at_capacity())?;
         let turn = tokio::time::timeout(PATIENCE, self.running.clone().acquire_owned()).await;
         let Ok(Ok(turn)) = turn else { return Err(ApiError::worker_at_capacity()) };
@@ -66,6 +85,35 @@ impl Passwords {
             work()
         });
         working.await.map_err(|error| failure::internal("a password could not be checked", &error))
+    }
+}
+
+/// A place of an address in the queue, as long as it lives.
+struct Share<'a> {
+    of: &'a Mutex<HashMap<IpAddr, usize>>,
+    address: IpAddr,
+}
+
+impl<'a> Share<'a> {
+    fn take(of: &'a Mutex<HashMap<IpAddr, usize>>, address: IpAddr) -> Option<Self> {
+        let mut shares = of.lock();
+        let taken = shares.entry(address).or_default();
+        (*taken < QUEUE_FROM_ADDRESS).then(|| {
+            *taken += 1;
+            Self { of, address }
+        })
+    }
+}
+
+impl Drop for Share<'_> {
+    fn drop(&mut self) {
+        let mut shares = self.of.lock();
+        if let Some(taken) = shares.get_mut(&self.address) {
+            *taken -= 1;
+            if *taken == 0 {
+                shares.remove(&self.address);
+            }
+        }
     }
 }
 
@@ -83,15 +131,29 @@ fn verify(password: &[u8], expected: &PasswordHash) -> bool {
 mod tests {
     use super::*;
 
+    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
     #[tokio::test]
     async fn a_password_is_known_by_its_salted_hash_alone() {
         let passwords = Passwords::new();
-        let known = passwords.hash("correct horse battery".into()).await.unwrap();
+        let known = passwords.hash(HERE, "correct horse battery".into()).await.unwrap();
         assert!(known.0.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{}", known.0);
-        assert_ne!(passwords.hash("correct horse battery".into()).await.unwrap(), known, "salted");
-        assert!(passwords.verify("correct horse battery".into(), Some(known.clone())).await.unwrap());
-        assert!(!passwords.verify("correct horse batterx".into(), Some(known)).await.unwrap());
-        assert!(!passwords.verify("anything".into(), None).await.unwrap());
-        assert!(!passwords.verify("x".into(), Some(PasswordHash("damaged".into()))).await.unwrap());
+        assert_ne!(passwords.hash(HERE, "correct horse battery".into()).await.unwrap(), known, "salted");
+        let verify = |password: &str, known| passwords.verify(HERE, password.to_owned(), known);
+        assert!(verify("correct horse battery", Some(known.clone())).await.unwrap());
+        assert!(!verify("correct horse batterx", Some(known)).await.unwrap());
+        assert!(!verify("anything", None).await.unwrap());
+        assert!(!verify("x", Some(PasswordHash("damaged".into()))).await.unwrap());
+    }
+
+    #[test]
+    fn an_address_has_its_share_of_the_queue_and_not_all_of_it() {
+        let shares = Mutex::default();
+        let take = |host: u8| Share::take(&shares, IpAddr::from([198, 51, 100, host]));
+        let taken: Vec<Share<'_>> = (0..QUEUE_FROM_ADDRESS).map(|_| take(1).unwrap()).collect();
+        assert!(take(1).is_none() && take(2).is_some());
+        drop(taken);
+        assert!(take(1).is_some());
+        assert!(shares.lock().is_empty(), "nothing is kept of addresses that wait for nothing");
     }
 }

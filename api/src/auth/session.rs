@@ -21,7 +21,7 @@ const IDLE_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
 const LONGEST_LIFE: Duration = Duration::from_secs(180 * 24 * 3600);
 
 /// How long a token that confirms an address is good.
-const VERIFICATION_LIFE: Duration = Duration::from_secs(24 * 3600);
+pub const VERIFICATION_LIFE: Duration = Duration::from_secs(24 * 3600);
 
 /// The answer to a login and to a refresh.
 #[derive(Serialize, JsonSchema)]

@@ -114,7 +114,14 @@ pub fn errors(route: &Route, doc: &Doc) -> Vec<ErrorCode> {
     let mut codes = vec![E::InternalError];
     match &route.action {
         Action::Public(_) => codes.push(E::RateLimited),
-        Action::Operator(_) => codes.extend([E::AuthMissing, E::AuthMalformed, E::AuthInvalid, E::WorkerAtCapacity]),
+        Action::Operator(_) => codes.extend([
+            E::AuthMissing,
+            E::AuthMalformed,
+            E::AuthInvalid,
+            E::InsufficientScope,
+            E::RateLimited,
+            E::WorkerAtCapacity,
+        ]),
         Action::Account(_) | Action::Channel(_) => codes.extend([
             E::AuthMissing,
             E::AuthMalformed,

@@ -49,7 +49,7 @@ pub fn routes() -> Vec<Route> {
                 .ok::<BackupJob>()
                 .errors(&[ErrorCode::NotFound]),
         ),
-        Route::get("/v1/admin/backup/groups/{group}").operator(group).doc(
+        Route::get("/v1/admin/backup/groups/{group}").hands_out().operator(group).doc(
             Doc::new("export_group", "Read the state of a group out of the running cluster")
                 .about(
                     "As it is at one moment after the call. Whoever takes a backup reads the shards first and the \
@@ -58,7 +58,7 @@ pub fn routes() -> Vec<Route> {
                 .content(BYTES)
                 .errors(&[ErrorCode::NotFound, ErrorCode::WorkerAtCapacity]),
         ),
-        Route::get("/v1/admin/backup/media/{shard}/{sha256}").operator(media).doc(
+        Route::get("/v1/admin/backup/media/{shard}/{sha256}").hands_out().operator(media).doc(
             Doc::new("export_media", "Read stored bytes by their hash").query(size).content(BYTES).errors(&[
                 ErrorCode::NotFound,
                 ErrorCode::MediaGone,

@@ -374,7 +374,8 @@ fn certificates(view: &ClusterView, now: Timestamp) -> Vec<Said> {
             };
             let message = format!("{} of node {node} {how}: {}", certificate.key, certificate.expires_at);
             let remedy = match certificate.key.starts_with("peer.") {
-                true => "remove the node and let it join again, or have the authority sign another one",
+                true => "the node renews it by itself where the cluster has its authority's key: its log says what is in the way; \
+                         else have the authority sign another one",
                 false => "renew it: new files are taken up within seconds",
             };
             Some(Said::of_node(node, level, message, remedy))

@@ -33,7 +33,7 @@ pub fn routes() -> Vec<Route> {
         Route::get("/v1/admin/layout")
             .operator(show)
             .doc(Doc::new("get_layout", "Get the placement of the shards and its last change").ok::<LayoutView>()),
-        Route::post("/v1/admin/layout/plan").operator(plan_moves).doc(
+        Route::post("/v1/admin/layout/plan").looks().operator(plan_moves).doc(
             Doc::new("plan_layout", "See which moves the present nodes want, and what they cost")
                 .about("Leads are dealt by what the shards have to do.")
                 .ok::<PlanView>(),

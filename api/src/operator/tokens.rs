@@ -81,7 +81,7 @@ async fn issue(call: &mut OperatorCall) -> Outcome {
     let hash = authority_hash(&authority.certificate)
         .map_err(|error| failure::internal("the authority's certificate cannot be read", &error))?;
     let token = JoinToken::new(rand::random(), hash);
-    let kept = KeptToken { hash: token.hash(), created_at: call.now, expires_at, used_by: None };
+    let kept = KeptToken { hash: token.hash(), created_at: call.now, expires_at, used_by: None, asked_again: false };
     let entry = call.audited_of_cluster("join_token.created", Target::new("join_token", "", "join token"));
     call.update(Command::Members(MemberCommand::IssueToken(kept)), vec![entry]).await?;
     Ok(Reply::created(&TokenView { token: token.reveal(), expires_at }))

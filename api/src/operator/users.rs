@@ -128,7 +128,7 @@ async fn create(call: &mut OperatorCall) -> Outcome {
         id: UserId::new(),
         customer_id,
         email,
-        password: call.app.auth.passwords.hash(password).await?,
+        password: call.app.auth.passwords.hash(call.client.ip, password).await?,
         role,
         email_verified,
         verification: None,
@@ -146,7 +146,7 @@ async fn patch(call: &mut OperatorCall) -> Outcome {
     let PatchUser { role, email_verified, password } = PatchUser::parse(&body)?;
     let user = find(call)?;
     let password = match password {
-        Some(password) => Change::To(call.app.auth.passwords.hash(password).await?),
+        Some(password) => Change::To(call.app.auth.passwords.hash(call.client.ip, password).await?),
         None => Change::Keep,
     };
     let change = UserChange { role, password, email_verified };

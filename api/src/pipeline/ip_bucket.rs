@@ -42,13 +42,24 @@ impl IpBuckets {
     /// The level of the bucket, when it is empty.
     pub fn take(&self, address: IpAddr, now: Timestamp) -> Result<(), BucketLevel> {
         let address = network_of(address);
-        let shard = &self.shards[self.hasher.hash_one(address) as usize % SHARDS];
-        let mut shard = shard.lock();
+        let mut shard = self.shard_of(address).lock();
         if shard.buckets.len() >= SHARD_CAPACITY && !shard.buckets.contains_key(&address) {
             shard.make_room(now);
         }
         let bucket = shard.buckets.entry(address).or_insert_with(|| TokenBucket::full(self.rule, now));
         if bucket.try_take(now) { Ok(()) } else { Err(bucket.level(now)) }
+    }
+
+    /// Gives a token back that turned out not to be due.
+    pub fn give_back(&self, address: IpAddr) {
+        let address = network_of(address);
+        if let Some(bucket) = self.shard_of(address).lock().buckets.get_mut(&address) {
+            bucket.give_back();
+        }
+    }
+
+    fn shard_of(&self, address: IpAddr) -> &Mutex<Shard> {
+        &self.shards[self.hasher.hash_one(address) as usize % SHARDS]
     }
 }
 

@@ -24,7 +24,7 @@ use model::id::{ChannelId, RequestId};
 use model::limit::LimitScope;
 use model::time::Timestamp;
 use raft::directory::records::ChannelRecord;
-use salvo::http::header::ALLOW;
+use salvo::http::header::{ALLOW, STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS};
 use salvo::http::{HeaderName, HeaderValue, Method};
 use salvo::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 use shard::trace::{self, Kind, Place};
@@ -46,6 +46,9 @@ use cors::Judgement;
 use rate::RateHeaders;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Of a port that speaks TLS: for a year, browsers shall not try it without.
+const HTTPS_ALONE: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
 /// What stands before the handlers of one path.
 pub struct Gate {
@@ -99,16 +102,7 @@ impl Gate {
                 let rate = outcome.as_ref().err().and_then(RateHeaders::refused_by);
                 Answered { outcome, rate }
             }
-            Action::Operator(endpoint) => match authentication::operator(&exchange, &route.rules).await {
-                Ok(directory) => {
-                    let outcome = match check_path(&exchange, route.path) {
-                        Ok(()) => guarded(&**endpoint, &mut OperatorCall { exchange }).await,
-                        Err(error) => Err(error),
-                    };
-                    Answered::uncounted(outcome.map(|reply| directory.mark(reply)))
-                }
-                Err(error) => Answered::uncounted(Err(error)),
-            },
+            Action::Operator(endpoint) => Answered::uncounted(operate(exchange, route, &**endpoint).await),
             Action::Account(endpoint) => match admit(exchange).await {
                 Ok(call) => account(call, route, &**endpoint).await,
                 Err(refused) => refused,
@@ -119,6 +113,15 @@ impl Gate {
             },
         }
     }
+}
+
+async fn operate(exchange: Exchange, route: &Route, endpoint: &dyn Endpoint<OperatorCall>) -> Outcome {
+    let rules = &route.rules;
+    let operator = authentication::operator(&exchange, rules).await?;
+    let directory = authentication::operators_directory(&exchange, rules).await?;
+    check_path(&exchange, route.path)?;
+    let reply = guarded(endpoint, &mut OperatorCall { exchange, operator }).await?;
+    Ok(directory.mark(reply))
 }
 
 /// Authenticates, then takes the customer's token.
@@ -285,7 +288,10 @@ impl Handler for Gate {
             reply = reply.with(REQUEST_ID, value);
         }
 
-        reply = origin.write(reply);
+        reply = origin.write(reply).with(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        if self.app.is_https {
+            reply = reply.with(STRICT_TRANSPORT_SECURITY, HTTPS_ALONE);
+        }
 
         let (status, elapsed) = (reply.status.as_u16(), started.elapsed());
         if let Some(traced) = traced.flatten() {
@@ -328,6 +334,7 @@ mod tests {
         multi_channel: false,
         plan_blocks: true,
         old_directory: false,
+        operator_access: Access::Write,
     };
 
     fn code(checked: Result<(), ApiError>) -> Option<ErrorCode> {

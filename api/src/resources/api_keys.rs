@@ -36,7 +36,10 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/api-keys").account(create).doc(
             Doc::new("create_api_key", "Issue an API key")
-                .about("The secret is shown in this answer alone.")
+                .about(
+                    "The secret is shown in this answer alone. The key has no scope, channel or life beyond that of the \
+                     key that makes it: without `expires_at` it ends when that one does.",
+                )
                 .body(
                     |body| CreateKey::parse(body, Timestamp(0)),
                     json!({ "name": "reader", "scopes": ["messages.read", "media.*"] }),
@@ -220,9 +223,21 @@ fn expiry_rule(now: Timestamp) -> impl Fn(&Value) -> Judged<Timestamp> {
     }
 }
 
+/// When a key ends that asks for `asked`, or for nothing, and whose minter ends at `latest`: else a key that ends could
+/// leave one behind that does not (supplement 32, row 12).
+fn within(asked: Option<Timestamp>, latest: Option<Timestamp>) -> Result<Option<Timestamp>, ApiError> {
+    let (Some(end), Some(latest)) = (asked, latest) else { return Ok(asked.or(latest)) };
+    if end <= latest {
+        return Ok(Some(end));
+    }
+    let message = format!("must lie no later than the end of the key that makes it, {latest}");
+    Err(Fault::new(IssueCode::TooBig, message).at(&["expires_at"]))
+}
+
 async fn create(call: &mut AccountCall) -> Outcome {
     let body = call.object().await?;
     let asked = CreateKey::parse(&body, call.now)?;
+    let expires_at = within(asked.expires_at, call.caller.latest_expiry())?;
     match (asked.channel_id, call.bound_channel()) {
         (Some(id), _) => drop(call.own_channel(id)?),
         (None, Some(bound)) => return Err(ApiError::channel_scoped_key(bound)),
@@ -239,7 +254,7 @@ async fn create(call: &mut AccountCall) -> Outcome {
         name: asked.name,
         channel: asked.channel_id,
         scopes: asked.scopes.to_strings(),
-        expires_at: asked.expires_at,
+        expires_at,
         origin: call.caller.key_origin(),
         minted_by: call.caller.key_id(),
     };
@@ -404,6 +419,23 @@ pub mod tests {
     fn no_scopes_and_an_empty_list_are_unrestricted() {
         for body in [json!({ "name": "k" }), json!({ "name": "k", "scopes": [] })] {
             assert!(parse(body).unwrap().scopes.is_unrestricted());
+        }
+    }
+
+    #[test]
+    fn a_key_ends_no_later_than_the_key_that_makes_it() {
+        let (soon, late) = (Timestamp(NOW.0 + 30_000), Timestamp(NOW.0 + 30_001));
+        let table = [
+            (None, None, Ok(None)),
+            (Some(late), None, Ok(Some(late))),
+            (None, Some(soon), Ok(Some(soon))),
+            (Some(NOW), Some(soon), Ok(Some(NOW))),
+            (Some(soon), Some(soon), Ok(Some(soon))),
+            (Some(late), Some(soon), Err("too_big")),
+        ];
+        for (asked, latest, expected) in table {
+            let judged = within(asked, latest).map_err(|error| error.details.unwrap()[0]["code"].clone());
+            assert_eq!(judged, expected.map_err(|code| json!(code)), "{asked:?} of {latest:?}");
         }
     }
 

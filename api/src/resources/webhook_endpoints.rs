@@ -7,6 +7,7 @@ use model::error::{ApiError, ErrorCode};
 use model::field::Change;
 use model::id::{ChannelId, CustomerId, EndpointId};
 use model::payload::ChatTypeFilter;
+use model::scope::Access;
 use model::time::Timestamp;
 use model::webhook::{ChangeEndpoint, CreateEndpoint, EventFilter, StaticHeaders};
 use raft::directory::command::{Command, EndpointChange, Reply as Updated, SealedHeaders};
@@ -19,6 +20,7 @@ use shard::secrets::{headers_purpose, secret_purpose};
 use shard::webhook::material::Material;
 
 use crate::audit::Target;
+use crate::caller::Caller;
 use crate::exchange::AccountCall;
 use crate::failure;
 use crate::openapi::Doc;
@@ -66,9 +68,12 @@ pub fn routes() -> Vec<Route> {
         ),
         Route::get("/v1/webhook-endpoints/{id}/signing-secret").account(signing_secret).doc(
             Doc::new("get_signing_secret", "Get the secret that signs an endpoint's deliveries")
-                .about("Each reading of it is on record.")
+                .about(
+                    "Each reading of it is on record. The account's default secret is not for keys that are bound to a \
+                     channel, nor for members who are neither `admin` nor `owner`.",
+                )
                 .ok::<SecretView>()
-                .errors(&[E::WebhookEndpointNotFound]),
+                .errors(&[E::WebhookEndpointNotFound, E::ChannelScopedKey]),
         ),
     ]
 }
@@ -215,6 +220,9 @@ async fn delete(call: &mut AccountCall) -> Outcome {
 /// The secret is shown only after the reading of it is on record.
 async fn signing_secret(call: &mut AccountCall) -> Outcome {
     let endpoint = find(call)?;
+    if endpoint.secret.is_none() {
+        may_read_default_secret(&call.caller)?;
+    }
     let cluster = call.cluster();
     let material = Material::open(cluster.directory(), cluster.secrets(), &endpoint, call.now)
         .map_err(|error| failure::internal("a signing secret cannot be opened", &error))?;
@@ -224,6 +232,15 @@ async fn signing_secret(call: &mut AccountCall) -> Outcome {
     let entry = call.audited("webhook.secret_read", target(&endpoint));
     call.update(Command::Audit, vec![entry]).await?;
     Ok(Reply::ok(&view).uncached())
+}
+
+/// The default secret signs the deliveries of all channels of the account (supplement 32, row 13).
+fn may_read_default_secret(caller: &Caller) -> Result<(), ApiError> {
+    match caller.bound_channel() {
+        Some(bound) => Err(ApiError::channel_scoped_key(bound)),
+        None if caller.session().is_some() => caller.require_account(Access::Write),
+        None => Ok(()),
+    }
 }
 
 /// The endpoint of the path, as far as the key may see it: an account-wide one is missing for a bound key.
@@ -253,4 +270,37 @@ fn seal_headers(call: &AccountCall, endpoint: EndpointId, headers: &StaticHeader
 
 fn target(endpoint: &EndpointRecord) -> Target {
     Target::new("webhook_endpoint", endpoint.id, endpoint.url.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::caller::{Credential, Session};
+    use crate::resources::test_caller;
+    use model::member::Role;
+
+    #[test]
+    fn the_default_secret_is_for_account_wide_keys_and_administrators() {
+        let code = |caller: &Caller| may_read_default_secret(caller).err().map(|error| error.code);
+        assert_eq!(code(&test_caller(&["webhooks.read"], None)), None);
+        assert_eq!(code(&test_caller(&[], Some(ChannelId::new()))), Some(ErrorCode::ChannelScopedKey));
+        let roles = [
+            (Role::Viewer, Some(ErrorCode::InsufficientScope)),
+            (Role::Member, Some(ErrorCode::InsufficientScope)),
+            (Role::Admin, None),
+            (Role::Owner, None),
+        ];
+        for (role, expected) in roles {
+            let session = Session {
+                id: None,
+                subject: "u1".into(),
+                email: "a@b.c".into(),
+                role,
+                expires_at: Timestamp(i64::MAX),
+            };
+            let caller =
+                Caller { credential: Credential::Session(session), scopes: role.scopes(), ..test_caller(&[], None) };
+            assert_eq!(code(&caller), expected, "{role:?}");
+        }
+    }
 }

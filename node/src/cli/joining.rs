@@ -68,13 +68,20 @@ pub struct InitArgs {
 }
 
 #[derive(Args, Clone, Debug)]
-#[command(after_help = "Run it again with the same token when it failed half-way.\n\nExample:\n  \
-        gateway join --token gwj_... --via node-1.lan:8082 --advertise node-2.lan:8082\n  \
-        gateway run --config /etc/gateway/gateway.toml")]
+#[command(
+    after_help = "Run it again with the same token when it failed half-way: once, within ten minutes.\n\nExamples:\n  \
+        gateway join --token-file token --via node-1.lan:8082 --advertise node-2.lan:8082\n  \
+        ssh node-1.lan gateway token | gateway join --token - --via node-1.lan:8082 --advertise node-2.lan:8082\n  \
+        gateway run --config /etc/gateway/gateway.toml"
+)]
 pub struct JoinArgs {
-    /// Made by `gateway token` on a node of the cluster; lets one node in
+    /// Made by `gateway token` on a node of the cluster; lets one node in. Other users of the machine may see flags, so
+    /// rather give a file, or `-` for standard input
     #[arg(long, env = "GATEWAY_JOIN_TOKEN", hide_env_values = true)]
-    pub token: String,
+    pub token: Option<String>,
+    /// The file that holds the token; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
     /// The peer port of any node of the cluster
     #[arg(long, value_name = "HOST:PORT")]
     pub via: HostPort,

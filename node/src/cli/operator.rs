@@ -27,6 +27,9 @@ pub struct OperatorArgs {
     /// The file that holds the operator's token
     #[arg(long, value_name = "FILE", env = "GATEWAY_OPERATOR_TOKEN_FILE", help_heading = "Cluster")]
     pub token_file: Option<PathBuf>,
+    /// Authorities that may sign the operator's port's certificate, beside the system's
+    #[arg(long, value_name = "FILE", env = "GATEWAY_OPS_CA_FILE", help_heading = "Cluster")]
+    pub ca_file: Option<PathBuf>,
     /// The configuration of a node of this machine, which knows both [default: /etc/gateway/gateway.toml]
     #[arg(long, value_name = "FILE", env = "GATEWAY_CONFIG", help_heading = "Cluster")]
     pub config: Option<PathBuf>,
@@ -72,7 +75,7 @@ pub enum OperatorCommand {
     /// Make a token that lets one node in, once
     #[command(after_help = "Whoever has it gets the cluster's keys: hand it over as you would those.\n\n\
             Example:\n  \
-            gateway token --expires 10m     then, on the new machine: gateway join --token ... --via ...")]
+            gateway token --expires 10m     then, on the new machine: gateway join --token - --via ...")]
     Token(TokenArgs),
     /// Move all that a node leads to others, so that it can stop without anybody noticing
     #[command(

@@ -7,17 +7,33 @@ use url::{Host, Url};
 use super::Secret;
 use crate::refusal::Refusal;
 
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Auth {
     /// Whether strangers may make an account.
     pub signup: bool,
+    /// Whether an account comes to be only once its address is confirmed. Else it is there at once, with a key, and an
+    /// address that belongs to a member is refused.
+    // Release 0.2.0 does not know it, and may be given this node's configuration when it joins.
+    #[serde(skip_serializing_if = "is_true")]
+    pub verify_first: bool,
     /// A page that confirms an address, with `{token}` in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify_url: Option<String>,
     pub mail: Mail,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oidc: Option<Oidc>,
+}
+
+impl Default for Auth {
+    fn default() -> Self {
+        Self { signup: false, verify_first: true, verify_url: None, mail: Mail::default(), oidc: None }
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_true(value: &bool) -> bool {
+    *value
 }
 
 /// `[auth.mail]`: the server that takes messages to members.
@@ -85,7 +101,13 @@ pub fn settings(auth: &Auth) -> Result<AuthConfig, Refusal> {
         return Err(Refusal::new("auth.mail.host", problem, "name a mail server, or set auth.signup = false"));
     }
     let oidc = auth.oidc.as_ref().map(oidc).transpose()?;
-    Ok(AuthConfig { signup: auth.signup, verify_url: auth.verify_url.clone(), mail, oidc })
+    Ok(AuthConfig {
+        signup: auth.signup,
+        verify_first: auth.verify_first,
+        verify_url: auth.verify_url.clone(),
+        mail,
+        oidc,
+    })
 }
 
 fn mail(mail: &Mail) -> Result<MailConfig, Refusal> {
@@ -167,6 +189,15 @@ mod tests {
         ] {
             assert_eq!(refused(text), "", "{text}");
         }
+    }
+
+    #[test]
+    fn addresses_are_confirmed_first_unless_said_otherwise() {
+        let verify_first = |text: &str| settings(&toml::from_str(text).unwrap()).unwrap().verify_first;
+        assert!(verify_first("") && verify_first("signup = false"));
+        assert!(!verify_first("verify_first = false"));
+        let written = toml::to_string(&Auth::default()).unwrap();
+        assert!(!written.contains("verify_first"), "an older release that joins reads it: {written}");
     }
 
     #[test]

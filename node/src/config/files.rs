@@ -4,9 +4,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use api::OperatorToken;
+use model::scope::Access;
 use model::seal::{Keyring, MasterKey};
 use model::time::Timestamp;
-use raft::transport::tls::expires_at;
+use raft::transport::tls::{self, expires_at};
 use rustls::RootCertStore;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
@@ -15,7 +17,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::sign::CertifiedKey;
 
-use super::{ApiTls, Config, MediaBucket, Secret, validate};
+use super::{ApiTls, Config, MediaBucket, OpsRole, Secret, validate};
 use crate::key_files::make_private_folder;
 use crate::refusal::Refusal;
 
@@ -30,13 +32,15 @@ pub fn node_name(id: model::id::NodeId) -> String {
 /// # Errors
 /// A [`Refusal`] that names the path.
 pub fn check(config: &Config) -> Result<(), Refusal> {
-    operator_token(config)?;
+    operator_tokens(config, &operator_token(config)?)?;
     keyring(config)?;
     peer_identity(config)?;
     webhook_authorities(config)?;
     media_secret(config)?;
-    if let (Some(certified), Some(tls)) = (api_certificate(config)?, &config.api.tls) {
-        lasts(&certified, &tls.cert_file)?;
+    for (section, tls) in [(API_TLS, &config.api.tls), (OPS_TLS, &config.ops.tls)] {
+        if let Some(tls) = tls {
+            lasts(section, &certified(section, tls)?, &tls.cert_file)?;
+        }
     }
     for (key, path) in secret_files(config) {
         kept_secret(key, path)?;
@@ -57,6 +61,55 @@ pub fn operator_token(config: &Config) -> Result<Secret, Refusal> {
             Ok(Secret(token))
         }
         (None, None) => Err(Refusal::new("ops.token_file", "is missing", "set it, or ops.token")),
+    }
+}
+
+/// All tokens that open the operators' port: the one that is shared, those of the configuration, and those of its file.
+///
+/// # Errors
+/// A [`Refusal`] for a file that cannot be read, and the first line that is wrong.
+pub fn operator_tokens(config: &Config, shared: &Secret) -> Result<Vec<OperatorToken>, Refusal> {
+    let mut tokens = vec![OperatorToken::shared(&shared.0)];
+    for token in &config.ops.tokens {
+        let hash = validate::operator_hash("ops.tokens", &token.sha256)?;
+        tokens.push(OperatorToken::named(token.name.clone(), hash, access(token.role)));
+    }
+    let Some(path) = &config.ops.tokens_file else { return Ok(tokens) };
+    let text = read("ops.tokens_file", path)?;
+    for (index, line) in text.lines().enumerate() {
+        let subject = format!("{}:{}", named("ops.tokens_file", path), index + 1);
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (name, role, hash) = match words[..] {
+            [] => continue,
+            [first, ..] if first.starts_with('#') => continue,
+            [name, role, hash] => (name, role, hash),
+            _ => {
+                return Err(Refusal::new(
+                    subject,
+                    "is not NAME ROLE SHA256",
+                    "write one operator a line, or # before it",
+                ));
+            }
+        };
+        validate::operator_name(&subject, name)?;
+        let role = match role {
+            "read" => OpsRole::Read,
+            "write" => OpsRole::Write,
+            _ => return Err(Refusal::new(subject, format!("\"{role}\" is no role"), "write read or write")),
+        };
+        let named = OperatorToken::named(name.to_owned(), validate::operator_hash(&subject, hash)?, access(role));
+        if tokens.iter().any(|known| known.operator.name == named.operator.name) {
+            return Err(Refusal::new(subject, "names an operator again", "give every operator a name of its own"));
+        }
+        tokens.push(named);
+    }
+    Ok(tokens)
+}
+
+fn access(role: OpsRole) -> Access {
+    match role {
+        OpsRole::Read => Access::Read,
+        OpsRole::Write => Access::Write,
     }
 }
 
@@ -137,12 +190,52 @@ pub struct PeerIdentity {
     pub key_pem: Secret,
 }
 
-/// Reads the peer files, and checks that they belong together and to this node.
+/// The certificate that this node has made itself, and its key after it, in the data folder: the one of the configuration
+/// is but the first.
+pub const RENEWED_FILE: &str = "peer.pem";
+
+/// Reads the peer files, checks that they belong together and to this node, and takes the one that was made last of the
+/// configuration's certificate and the one that the node has made itself.
 ///
 /// # Errors
-/// A [`Refusal`] for what cannot be read, a key of another certificate, and a certificate that has expired, that another
-/// authority signed, or that names another node.
+/// A [`Refusal`] for what cannot be read, a key of another certificate, and, where the node has not made another one, a
+/// certificate that has expired, that another authority signed, or that names another node.
 pub fn peer_identity(config: &Config) -> Result<PeerIdentity, Refusal> {
+    let (given, judged) = given_identity(config)?;
+    let renewed = renewed_identity(config, &given.ca_pem);
+    match (judged, renewed) {
+        (Ok(()), Some(renewed)) if begins_at(&renewed) > begins_at(&given) => Ok(renewed),
+        (Ok(()), _) => Ok(given),
+        (Err(_), Some(renewed)) => Ok(renewed),
+        (Err(refusal), None) => Err(refusal),
+    }
+}
+
+/// When an identity's certificate was made.
+pub fn begins_at(identity: &PeerIdentity) -> Option<Timestamp> {
+    tls::begins_at(&CertificateDer::from_pem_slice(identity.cert_pem.as_bytes()).ok()?)
+}
+
+/// Until when an identity's certificate proves anything.
+pub fn lasts_until(identity: &PeerIdentity) -> Option<Timestamp> {
+    tls::expires_at(&CertificateDer::from_pem_slice(identity.cert_pem.as_bytes()).ok()?)
+}
+
+/// What the node has made itself, when it proves this node to whoever trusts the authority.
+fn renewed_identity(config: &Config, ca_pem: &str) -> Option<PeerIdentity> {
+    let pem = std::fs::read_to_string(config.node.data_dir.join(RENEWED_FILE)).ok()?;
+    let (cert_pem, key_pem) = pem.split_at(pem.find("-----BEGIN PRIVATE KEY-----")?);
+    let chain = CertificateDer::pem_slice_iter(cert_pem.as_bytes()).collect::<Result<Vec<_>, _>>().ok()?;
+    belong_together(RENEWED_FILE, RENEWED_FILE, &chain, key_pem).ok()?;
+    proves(ca_pem, cert_pem, config.node.id).ok()?;
+    Some(PeerIdentity { ca_pem: ca_pem.to_owned(), cert_pem: cert_pem.to_owned(), key_pem: Secret(key_pem.to_owned()) })
+}
+
+/// What the configuration names, and whether it proves this node.
+///
+/// # Errors
+/// A [`Refusal`] for what cannot be read, and a key of another certificate.
+pub fn given_identity(config: &Config) -> Result<(PeerIdentity, Result<(), Refusal>), Refusal> {
     let peer = &config.peer;
     let (ca_pem, authority) = certificates("peer.ca_file", &peer.ca_file)?;
     let (cert_pem, chain) = certificates("peer.cert_file", &peer.cert_file)?;
@@ -154,28 +247,25 @@ pub fn peer_identity(config: &Config) -> Result<PeerIdentity, Refusal> {
     let (Some((own, intermediates)), name) = (chain.split_first(), node_name(config.node.id)) else {
         return Err(Refusal::new(cert_subject, "is empty", "name the node's certificate"));
     };
-    verify(&authority, own, intermediates, &name).map_err(|problem| {
+    let judged = verify(&authority, own, intermediates, &name).map_err(|problem| {
         Refusal::new(cert_subject, problem, format!("have peer.ca_file sign a certificate for {name}"))
-    })?;
-    Ok(PeerIdentity { ca_pem, cert_pem, key_pem: Secret(key_pem) })
+    });
+    Ok((PeerIdentity { ca_pem, cert_pem, key_pem: Secret(key_pem) }, judged))
 }
 
-/// The certificate of the public port with its key; `None` when it speaks plain HTTP.
+/// The sections that name the certificate of a port.
+pub const API_TLS: &str = "api.tls";
+pub const OPS_TLS: &str = "ops.tls";
+
+/// The certificate of a port with its key, as the files of its section are now.
 ///
 /// # Errors
 /// A [`Refusal`] for what cannot be read, and a key of another certificate.
-pub fn api_certificate(config: &Config) -> Result<Option<CertifiedKey>, Refusal> {
-    config.api.tls.as_ref().map(certified).transpose()
-}
-
-/// As its files are now.
-///
-/// # Errors
-/// As [`api_certificate`].
-pub fn certified(tls: &ApiTls) -> Result<CertifiedKey, Refusal> {
-    let (_, chain) = certificates("api.tls.cert_file", &tls.cert_file)?;
-    let key_pem = read("api.tls.key_file", &tls.key_file)?;
-    belong_together(&named("api.tls.key_file", &tls.key_file), "api.tls.cert_file", &chain, &key_pem)
+pub fn certified(section: &str, tls: &ApiTls) -> Result<CertifiedKey, Refusal> {
+    let [cert_key, key_key] = ["cert_file", "key_file"].map(|key| format!("{section}.{key}"));
+    let (_, chain) = certificates(&cert_key, &tls.cert_file)?;
+    let key_pem = read(&key_key, &tls.key_file)?;
+    belong_together(&named(&key_key, &tls.key_file), &cert_key, &chain, &key_pem)
 }
 
 /// A chain with the key of its first certificate, which the key named `cert_key` tells.
@@ -251,13 +341,14 @@ fn named(key: &str, path: &Path) -> String {
     format!("{key} ({})", path.display())
 }
 
-/// Whether the certificate of the public port still proves anything.
-fn lasts(certified: &CertifiedKey, path: &Path) -> Result<(), Refusal> {
+/// Whether the certificate of a port still proves anything.
+fn lasts(section: &str, certified: &CertifiedKey, path: &Path) -> Result<(), Refusal> {
     let until = certified.cert.iter().filter_map(expires_at).min();
     match until.filter(|until| *until <= Timestamp::now()) {
         Some(until) => {
             let problem = format!("expired at {until}");
-            Err(Refusal::new(named("api.tls.cert_file", path), problem, "renew it; no client accepts it"))
+            let subject = named(&format!("{section}.cert_file"), path);
+            Err(Refusal::new(subject, problem, "renew it; no client accepts it"))
         }
         None => Ok(()),
     }
@@ -273,6 +364,7 @@ fn secret_files(config: &Config) -> impl Iterator<Item = (&'static str, &Path)> 
         ("peer.key_file", Some(config.peer.key_file.as_path())),
         ("peer.ca_key_file", config.peer.ca_key_file.as_deref()),
         ("api.tls.key_file", config.api.tls.as_ref().map(|tls| tls.key_file.as_path())),
+        ("ops.tls.key_file", config.ops.tls.as_ref().map(|tls| tls.key_file.as_path())),
         ("media.s3.secret_access_key_file", s3),
     ];
     named.into_iter().filter_map(|(key, path)| path.map(|path| (key, path)))

@@ -5,9 +5,13 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use model::scope::Access;
 use tempfile::TempDir;
 
-use super::{ApiTls, Auth, Config, Driver, EXAMPLE, LogFormat, Support, Timing, files, load, validate};
+use super::{
+    ApiTls, Auth, Config, Driver, EXAMPLE, LogFormat, OpsRole, OpsToken, Peer, Secret, Support, Timing, files, load,
+    validate,
+};
 use crate::key_files::write_private;
 use crate::pki::Authority;
 use crate::refusal::Refusal;
@@ -35,6 +39,7 @@ fn the_example_is_valid_and_shows_the_defaults() {
     let mut all = load::load(Some(&path), [], &[]).unwrap();
     validate::validate(&all).unwrap();
     // Some optional keys have no default that a file could state.
+    all.ops.tokens_file = None;
     all.peer.advertise = None;
     all.peer.ca_key_file = None;
     all.secrets.previous_master_key_file = None;
@@ -192,7 +197,7 @@ fn a_file_that_is_not_there_is_named() {
 fn complete() -> (TempDir, Config, Authority) {
     let folder = tempfile::tempdir().unwrap();
     let authority = Authority::create().unwrap();
-    let own = authority.issue(1).unwrap();
+    let own = authority.issue(1, Peer::CERTIFICATE_LIFE).unwrap();
     let mut config = judge("", "", &[], &[]).unwrap();
     let write = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -245,12 +250,14 @@ fn files_that_are_not_in_order_are_named() {
         (|config, _| fs::write(&config.peer.cert_file, "junk").unwrap(), &["peer.cert_file", "no certificate"]),
         (|config, _| fs::write(&config.peer.key_file, "junk").unwrap(), &["peer.key_file", "no private key"]),
         (
-            |config, authority| fs::write(&config.peer.key_file, authority.issue(1).unwrap().key).unwrap(),
+            |config, authority| {
+                fs::write(&config.peer.key_file, authority.issue(1, Peer::CERTIFICATE_LIFE).unwrap().key).unwrap()
+            },
             &["peer.key_file", "not the key of"],
         ),
         (
             |config, authority| {
-                let other = authority.issue(2).unwrap();
+                let other = authority.issue(2, Peer::CERTIFICATE_LIFE).unwrap();
                 fs::write(&config.peer.cert_file, other.certificate).unwrap();
                 fs::write(&config.peer.key_file, other.key).unwrap();
             },
@@ -290,9 +297,47 @@ fn files_that_are_not_in_order_are_named() {
 }
 
 #[test]
+fn operators_tokens_come_from_the_configuration_and_from_its_file() {
+    let (folder, mut config, _) = complete();
+    let (ann, bob) = ("a1".repeat(32), "B2".repeat(32));
+    config.ops.tokens = vec![OpsToken { name: "ann".to_owned(), sha256: ann, role: OpsRole::Read }];
+    let path = folder.path().join("operators");
+    config.ops.tokens_file = Some(path.clone());
+    let read = |text: &str| {
+        fs::write(&path, text).unwrap();
+        let tokens = files::operator_tokens(&config, &Secret("0123456789abcdef".to_owned()));
+        tokens.map_err(|refusal| refusal.to_string())
+    };
+    validate::validate(&config).unwrap();
+    let tokens = read(&format!("# whoever is on call\n\n  bob\twrite {bob}\n")).unwrap();
+    let shown: Vec<_> = tokens.iter().map(|token| (token.operator.name.as_deref(), token.operator.access)).collect();
+    assert_eq!(shown, [(None, Access::Write), (Some("ann"), Access::Read), (Some("bob"), Access::Write)]);
+    assert_eq!((tokens[1].hash, tokens[2].hash), ([0xa1; 32], [0xb2; 32]));
+    for (text, expected) in [
+        (format!("bob write {bob}\nbob read {bob}"), ":2"),
+        (format!("ann write {bob}"), "again"),
+        (format!("bob reader {bob}"), "no role"),
+        ("bob write 0123".to_owned(), "64 hex digits"),
+        (format!("bob {bob}"), "NAME ROLE SHA256"),
+    ] {
+        let refused = read(&text).unwrap_err();
+        assert!(refused.contains(expected) && refused.contains("ops.tokens_file"), "{text}: {refused}");
+    }
+    for (name, sha256, expected) in [("ann", "0123", "ops.tokens[1].sha256"), ("a n", &bob, "ops.tokens[1].name")] {
+        let mut config = config.clone();
+        let token = OpsToken { name: name.to_owned(), sha256: sha256.to_owned(), role: OpsRole::Read };
+        config.ops.tokens = vec![config.ops.tokens[0].clone(), token];
+        if name == "ann" {
+            config.ops.tokens[0].name = "other".to_owned();
+        }
+        assert!(validate::validate(&config).unwrap_err().to_string().contains(expected));
+    }
+}
+
+#[test]
 fn secrets_do_not_show_in_debug_output() {
     let (_folder, mut config, _) = complete();
-    config.ops.token = Some(super::Secret("0123456789abcdef".to_owned()));
+    config.ops.token = Some(Secret("0123456789abcdef".to_owned()));
     assert!(!format!("{config:?}").contains("0123456789abcdef"));
     assert!(!format!("{:?}", files::peer_identity(&config).unwrap()).contains("PRIVATE KEY"));
 }

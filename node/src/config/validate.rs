@@ -103,6 +103,12 @@ pub fn own(node: &Node, api: SocketAddr, ops: SocketAddr, peer: &Peer) -> Result
             "give each listener its own port",
         )?;
     }
+    ensure(
+        (Duration::from_secs(10)..=Duration::from_secs(3650 * 86_400)).contains(&peer.certificate_life.0),
+        "peer.certificate_life",
+        "is not within 10 seconds to 10 years",
+        "90d is usual",
+    )?;
     peer.advertise.as_ref().map_or(Ok(()), |address| reachable("peer.advertise", address))
 }
 
@@ -125,6 +131,13 @@ fn ports(config: &Config) -> Result<(), Refusal> {
         "is on, and api.trusted_proxies names nobody to believe",
         "name the balancers there",
     )?;
+    let mut names = HashSet::new();
+    for (index, token) in config.ops.tokens.iter().enumerate() {
+        let key = |name: &str| format!("ops.tokens[{index}].{name}");
+        operator_name(&key("name"), &token.name)?;
+        ensure(names.insert(&token.name), &key("name"), "stands twice", "give every operator a name of its own")?;
+        operator_hash(&key("sha256"), &token.sha256)?;
+    }
     match (&config.ops.token, &config.ops.token_file) {
         (Some(_), Some(_)) => Err(Refusal::new("ops.token_file", "is given beside ops.token", "keep one of the two")),
         (None, None) => Err(Refusal::new("ops.token_file", "is missing", "set it, or ops.token")),
@@ -140,6 +153,25 @@ fn ports(config: &Config) -> Result<(), Refusal> {
 pub fn operator_token(subject: &str, token: &str) -> Result<(), Refusal> {
     let well_formed = token.len() >= SHORTEST_TOKEN && token.bytes().all(|byte| byte.is_ascii_graphic());
     ensure(well_formed, subject, "is not 16 or more visible ASCII characters", "make one with: openssl rand -hex 24")
+}
+
+/// The rule of an operator's name, wherever it was given.
+///
+/// # Errors
+/// A [`Refusal`] that names `subject`.
+pub fn operator_name(subject: &str, name: &str) -> Result<(), Refusal> {
+    let well_formed = (1..=64).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic());
+    ensure(well_formed, subject, "is not 1 to 64 visible ASCII characters", "name whoever has the token")
+}
+
+/// Reads the hash of an operator's token.
+///
+/// # Errors
+/// A [`Refusal`] that names `subject`.
+pub fn operator_hash(subject: &str, text: &str) -> Result<[u8; 32], Refusal> {
+    let bytes = hex::decode(text).ok().and_then(|bytes| bytes.try_into().ok());
+    let remedy = "make one with: printf %s \"$TOKEN\" | sha256sum, of a token of: openssl rand -hex 24";
+    bytes.ok_or_else(|| Refusal::new(subject, "is not the SHA-256 of a token: 64 hex digits", remedy))
 }
 
 /// Origins are compared letter for letter with what a browser sends.

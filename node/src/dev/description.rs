@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::folder::{DemoCustomer, Folder, Plan, read_json, write_json};
 use super::process::{Role, recorded_pid};
+use crate::trust::Trust;
 
 /// The file's content. Its shape is agreed with the tests; a stopped process keeps its last process id here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +18,9 @@ pub struct Description {
     pub customer_id: String,
     pub api_key: String,
     pub operator_token: String,
+    /// That of the operators' ports, where they speak TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operator_certificate: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +35,11 @@ pub struct NodeDescription {
 }
 
 impl Description {
+    /// By what the operators' ports are known.
+    pub fn operators_trust(&self) -> Trust {
+        self.operator_certificate.clone().map_or(Trust::System, Trust::Same)
+    }
+
     /// Where a cluster's folder has it.
     pub fn file_in(folder: &Path) -> PathBuf {
         folder.join("dev.json")
@@ -46,7 +55,7 @@ impl Description {
             Ok(NodeDescription {
                 id,
                 api: format!("http://{}", ports.api(id)),
-                ops: format!("http://{}", ports.ops(id)),
+                ops: folder.operators_port(plan, id).0,
                 peer: ports.peer(id).to_string(),
                 pid: recorded_pid(folder, Role::Node(id))?,
                 data: folder.data_dir(id),
@@ -60,6 +69,10 @@ impl Description {
             customer_id: customer.customer_id.clone(),
             api_key: customer.api_key.clone(),
             operator_token: folder.operator_token()?,
+            operator_certificate: match folder.operators_port(plan, 1).1 {
+                Trust::Same(path) => Some(path),
+                Trust::System | Trust::Authorities(_) => None,
+            },
         })
     }
 

@@ -11,9 +11,11 @@ use uuid::Uuid;
 
 use super::description::Description;
 use super::ports::Ports;
+use crate::config::{Peer, load};
 use crate::key_files::{random_hex, write_atomically, write_private};
 use crate::pki::{Authority, Pair};
 use crate::refusal::Refusal;
+use crate::trust::Trust;
 
 /// Says that a folder is ours to wipe.
 const MARKER: &str = ".gateway-dev.json";
@@ -124,7 +126,7 @@ impl Folder {
             let authority = Authority::create()?;
             fs::create_dir_all(self.root.join("pki"))?;
             for node in plan.node_ids() {
-                let Pair { certificate, key } = authority.issue(node)?;
+                let Pair { certificate, key } = authority.issue(node, Peer::CERTIFICATE_LIFE)?;
                 write_private(&self.key_file(node), &key)?;
                 write_atomically(&self.cert_file(node), certificate.as_bytes(), 0o644)?;
             }
@@ -176,6 +178,16 @@ impl Folder {
 
     pub fn config_file(&self, node: NodeId) -> PathBuf {
         self.root.join(format!("node-{node}.toml"))
+    }
+
+    /// Where a node's operators' port is, and by what it is known: as its configuration says, once that is written.
+    pub fn operators_port(&self, plan: Plan, node: NodeId) -> (String, Trust) {
+        let config = load::load(Some(&self.config_file(node)), [], &[]).ok();
+        let address = plan.ports().ops(node);
+        match config.and_then(|config| config.ops.tls) {
+            Some(tls) => (format!("https://{address}"), Trust::Same(tls.cert_file)),
+            None => (format!("http://{address}"), Trust::System),
+        }
     }
 
     pub fn data_dir(&self, node: NodeId) -> PathBuf {

@@ -55,7 +55,14 @@ fn of_node(folder: &Folder, plan: Plan, args: &UpArgs, node: NodeId) -> Config {
             proxy_protocol: false,
             tls: None,
         },
-        ops: Ops { listen: ports.ops(node), token: None, token_file: Some(folder.operator_token_file()) },
+        ops: Ops {
+            listen: ports.ops(node),
+            token: None,
+            token_file: Some(folder.operator_token_file()),
+            tokens_file: None,
+            tls: None,
+            tokens: Vec::new(),
+        },
         peer: Peer {
             listen: ports.peer(node),
             advertise: Some(local(ports.peer(node))),
@@ -63,6 +70,7 @@ fn of_node(folder: &Folder, plan: Plan, args: &UpArgs, node: NodeId) -> Config {
             cert_file: folder.cert_file(node),
             key_file: folder.key_file(node),
             ca_key_file: Some(folder.ca_key_file()),
+            certificate_life: HumanDuration(Peer::CERTIFICATE_LIFE),
         },
         cluster: Cluster {
             cluster_id: plan.cluster_id,
@@ -86,7 +94,12 @@ fn of_node(folder: &Folder, plan: Plan, args: &UpArgs, node: NodeId) -> Config {
         webhooks: Webhooks { allow_http: !args.strict, allow_loopback: !args.strict, ..Webhooks::default() },
         media: Media::default(),
         limits: limits(&args.limits),
-        auth: Auth { signup: true, mail: Mail { to_log: true, ..Mail::default() }, ..Auth::default() },
+        auth: Auth {
+            signup: true,
+            verify_first: false,
+            mail: Mail { to_log: true, ..Mail::default() },
+            ..Auth::default()
+        },
         account: Account::default(),
         support: Support::default(),
         drain: Drain { initial_wait: HumanDuration(Duration::ZERO) },

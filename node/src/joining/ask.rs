@@ -36,9 +36,7 @@ struct Asking {
 /// # Errors
 /// A [`Refusal`] for what the caller gave and what the cluster does not want; anything else for what went wrong.
 pub async fn run(args: &JoinArgs) -> anyhow::Result<()> {
-    let token: JoinToken = args.token.parse().map_err(|error: model::join_token::NotAJoinToken| {
-        Refusal::new("--token", error.to_string(), "make one with gateway token on a node of the cluster")
-    })?;
+    let token = token(args)?;
     // The token lets one node in: whatever can be wrong on this machine is found before it is used.
     let own = Own::of(args)?;
     let place = Place::choose(&args.node.dir)?;
@@ -65,6 +63,33 @@ pub async fn run(args: &JoinArgs) -> anyhow::Result<()> {
     say(format!("node {id} of a cluster of {nodes}, in {}", args.node.dir.display()));
     say(format!("  start it with      gateway run --config {}", place.config_file().display()));
     Ok(())
+}
+
+/// The token, from the file or out of the flag; the file goes first, as the flag may come from the environment.
+fn token(args: &JoinArgs) -> Result<JoinToken, Refusal> {
+    let remedy = "make one with gateway token on a node of the cluster";
+    let unreadable = |subject: &str, error: std::io::Error| {
+        Refusal::new(subject, error.to_string(), "name a file that you may read, or - for standard input")
+    };
+    let from_input = |subject: &str| {
+        let mut line = String::new();
+        std::io::stdin().read_line(&mut line).map_err(|error| unreadable(subject, error))?;
+        Ok::<String, Refusal>(line)
+    };
+    let (subject, text) = match (&args.token_file, args.token.as_deref()) {
+        (Some(path), _) if path.as_os_str() == "-" => ("--token-file -".to_owned(), from_input("--token-file -")?),
+        (Some(path), _) => {
+            let subject = format!("--token-file {}", path.display());
+            let text = std::fs::read_to_string(path).map_err(|error| unreadable(&subject, error))?;
+            (subject, text)
+        }
+        (None, Some("-")) => ("--token -".to_owned(), from_input("--token -")?),
+        (None, Some(token)) => ("--token".to_owned(), token.to_owned()),
+        (None, None) => return Err(Refusal::new("--token-file", "is missing", remedy)),
+    };
+    text.trim()
+        .parse()
+        .map_err(|error: model::join_token::NotAJoinToken| Refusal::new(subject, error.to_string(), remedy))
 }
 
 /// Writes what this machine was given.
@@ -127,7 +152,7 @@ async fn ask(args: &JoinArgs, token: &JoinToken, storage_id: Uuid) -> anyhow::Re
         }
         StrangerError::Unreachable(reason) => {
             let remedy = "name the peer port (8082) of a node that runs, with the same token and --dir as now: if the \
-                          question was answered, it is answered again";
+                          question was answered, it is answered again, once";
             Refusal::new(&subject, reason, remedy)
         }
     })?;

@@ -19,12 +19,13 @@ use raft::directory::members::{AuthorityRecord, MemberCommand, NodeState};
 use raft::directory::records::NodeRecord;
 use raft::transport::stranger::StrangerHandler;
 use shard::cluster::Cluster;
+use shard::secrets::Secrets;
 use tokio_util::sync::CancellationToken;
 
 use super::audit::Asker;
 use super::place::MasterKeys;
 use super::words::{Answer, Question, VERSION, Welcome};
-use crate::config::{Config, HostPort, Secret, files};
+use crate::config::{Config, HostPort, Peer, Secret, files};
 use crate::pki::{Authority, Pair};
 
 /// How long the directory may take; less than the asker waits.
@@ -82,9 +83,18 @@ impl Desk {
         };
         let join = Command::Members(MemberCommand::Join { token: question.token, node });
         let directory = self.cluster.directory();
+        // The state machine judges this by itself only once no earlier release is in the cluster.
+        let repeated = directory.read(|state| {
+            let token = state.token(&question.token)?;
+            (token.used_by == Some(question.storage_id)).then(|| state.may_ask_again(token, now).map(drop))
+        });
         let address = peer.to_string();
         let asker = Asker { from, peer: &address, storage_id: question.storage_id };
-        let id = match directory.update(join, vec![asker.joined(now)], deadline).await {
+        let joined = match repeated {
+            Some(Err(rejection)) => Err(UpdateError::Rejected(rejection)),
+            _ => directory.update(join, vec![asker.joined(now)], deadline).await,
+        };
+        let id = match joined {
             Ok(Reply::Node(node)) => node.id,
             Ok(_) => return Err("the directory answered with another kind of record".to_owned()),
             Err(UpdateError::Rejected(rejection)) => {
@@ -99,7 +109,8 @@ impl Desk {
             Err(UpdateError::Unavailable) => return Err("the cluster has no leader right now; try again".to_owned()),
         };
         tracing::info!(node = id, peer = %peer, "a node is let in");
-        let Pair { certificate, key } = authority.issue(id).map_err(|error| error.to_string())?;
+        let Pair { certificate, key } =
+            authority.issue(id, self.config.peer.certificate_life.0).map_err(|error| error.to_string())?;
         let nodes: Vec<(NodeId, String)> =
             directory.read(|state| state.nodes.values().map(|node| (node.id, node.peer.clone())).collect());
         let keys = MasterKeys::of(&self.keyring);
@@ -121,10 +132,17 @@ impl Desk {
         let kept = self.cluster.directory().read(|state| state.authority.clone());
         let kept =
             kept.ok_or("the cluster does not have its authority's key: set peer.ca_key_file on one of its nodes")?;
-        let key = self.cluster.secrets().open_authority(&kept.key).map_err(|error| error.to_string())?;
-        let pair = Pair { certificate: kept.certificate.clone(), key };
-        Authority::restore(pair).map_err(|error| error.to_string())
+        open(&kept, self.cluster.secrets())
     }
+}
+
+/// The cluster's authority, able to sign.
+///
+/// # Errors
+/// Why it cannot be opened here.
+pub fn open(kept: &AuthorityRecord, secrets: &Secrets) -> Result<Authority, String> {
+    let key = secrets.open_authority(&kept.key).map_err(|error| error.to_string())?;
+    Authority::restore(Pair { certificate: kept.certificate.clone(), key }).map_err(|error| error.to_string())
 }
 
 /// Whether a node that understands formats up to one may be of a cluster that has another.
@@ -174,7 +192,7 @@ async fn hand_over(cluster: &Cluster, ca_pem: &str, key_file: &PathBuf) -> Resul
         let key = std::fs::read_to_string(key_file).with_context(|| key_file.display().to_string())?;
         let authority = Authority::restore(Pair { certificate: ca_pem.to_owned(), key: key.clone() })?;
         // An authority that was made otherwise may have another name than the one that is written into certificates.
-        let issued = authority.issue(1)?;
+        let issued = authority.issue(1, Peer::CERTIFICATE_LIFE)?;
         files::proves(ca_pem, &issued.certificate, 1)
             .map_err(anyhow::Error::msg)
             .context("is not the key of an authority that gateway init has made")?;

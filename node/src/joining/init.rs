@@ -9,8 +9,8 @@ use super::place::{MasterKeys, Place};
 use crate::cli::joining::{InitArgs, NodeArgs};
 use crate::config::files::PeerIdentity;
 use crate::config::{
-    Account, Api, Auth, Cluster, Config, Drain, Driver, Events, History, Limits, Log, Media, Member, Network, Node,
-    Ops, Peer, Raft, Secret, Secrets, Support, Timing, Traces, Webhooks, validate,
+    Account, Api, Auth, Cluster, Config, Drain, Driver, Events, History, HumanDuration, Limits, Log, Media, Member,
+    Network, Node, Ops, Peer, Raft, Secret, Secrets, Support, Timing, Traces, Webhooks, validate,
 };
 use crate::console::say;
 use crate::data_folder::ReservedFolder;
@@ -91,7 +91,9 @@ impl First {
     pub fn write(self, keys: &MasterKeys) -> anyhow::Result<Place> {
         let Self { place, config } = self;
         let authority = Authority::create().context("making the authority")?;
-        let own = authority.issue(config.node.id).context("issuing the node's certificate")?;
+        let own = authority
+            .issue(config.node.id, config.peer.certificate_life.0)
+            .context("issuing the node's certificate")?;
         write_private(&place.ca_key_file(), &authority.pair.key)?;
         let identity =
             PeerIdentity { ca_pem: authority.pair.certificate, cert_pem: own.certificate, key_pem: Secret(own.key) };
@@ -119,7 +121,14 @@ fn configuration(args: &InitArgs) -> Config {
             proxy_protocol: false,
             tls: None,
         },
-        ops: Ops { listen: node.ops_listen, token: Some(Secret("0".repeat(16))), token_file: None },
+        ops: Ops {
+            listen: node.ops_listen,
+            token: Some(Secret("0".repeat(16))),
+            token_file: None,
+            tokens_file: None,
+            tls: None,
+            tokens: Vec::new(),
+        },
         peer: peer(node),
         cluster: Cluster {
             cluster_id: Uuid::new_v4(),
@@ -163,5 +172,6 @@ pub fn peer(node: &NodeArgs) -> Peer {
         cert_file: Default::default(),
         key_file: Default::default(),
         ca_key_file: None,
+        certificate_life: HumanDuration(Peer::CERTIFICATE_LIFE),
     }
 }

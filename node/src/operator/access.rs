@@ -5,10 +5,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use crate::cli::operator::OperatorArgs;
-use crate::config::{self, Secret};
+use crate::config::{self, Ops, Secret};
 use crate::dev::description::Description;
 use crate::dev::folder::read_json;
 use crate::refusal::Refusal;
+use crate::trust::Trust;
 
 /// Where the package puts a node's configuration.
 const USUAL_CONFIG: &str = "/etc/gateway/gateway.toml";
@@ -22,6 +23,8 @@ pub struct Access {
     /// Base URLs without a trailing slash; the first that answers is asked.
     pub nodes: Vec<String>,
     pub token: Secret,
+    /// By what their certificates are known.
+    pub trust: Trust,
 }
 
 /// What knows both address and token.
@@ -33,8 +36,12 @@ enum Source {
 
 impl Access {
     /// A node of this machine, which listens there.
-    pub fn at(listen: SocketAddr, token: Secret) -> Self {
-        Self { nodes: vec![format!("http://{}", reachable(listen))], token }
+    pub fn at(ops: &Ops, token: Secret) -> Self {
+        let (scheme, trust) = match &ops.tls {
+            Some(tls) => ("https", Trust::Same(tls.cert_file.clone())),
+            None => ("http", Trust::System),
+        };
+        Self { nodes: vec![format!("{scheme}://{}", reachable(ops.listen))], token, trust }
     }
 
     /// Finds the way: what is given outright goes before what a file knows.
@@ -43,8 +50,10 @@ impl Access {
     /// A [`Refusal`] that says what to give, or which file cannot be read.
     pub fn find(args: &OperatorArgs) -> Result<Self, Refusal> {
         let given_token = given_token(args)?;
+        let given_trust = args.ca_file.clone().map(Trust::Authorities);
         if let (Some(token), false) = (&given_token, args.ops.is_empty()) {
-            return Ok(Self { nodes: args.ops.clone(), token: token.clone() });
+            let trust = given_trust.unwrap_or_default();
+            return Ok(Self { nodes: args.ops.clone(), token: token.clone(), trust });
         }
         let known = match source(args)? {
             Source::Config(path) => of_config(&path)?,
@@ -58,8 +67,12 @@ impl Access {
                 return Err(Refusal::new("the operator's token", "is missing", remedy));
             }
         };
-        let nodes = if args.ops.is_empty() { known.nodes } else { args.ops.clone() };
-        Ok(Self { nodes, token: given_token.unwrap_or(known.token) })
+        // What is known of this machine's node proves no other.
+        let (nodes, trust) = match args.ops.is_empty() {
+            true => (known.nodes, known.trust),
+            false => (args.ops.clone(), Trust::System),
+        };
+        Ok(Self { nodes, token: given_token.unwrap_or(known.token), trust: given_trust.unwrap_or(trust) })
     }
 }
 
@@ -105,7 +118,7 @@ fn source(args: &OperatorArgs) -> Result<Source, Refusal> {
 
 fn of_config(path: &Path) -> Result<Access, Refusal> {
     let config = config::load::load(Some(path), std::env::vars(), &[])?;
-    Ok(Access::at(config.ops.listen, config::files::operator_token(&config)?))
+    Ok(Access::at(&config.ops, config::files::operator_token(&config)?))
 }
 
 /// A node that listens on all addresses is reached on this machine's own.
@@ -123,6 +136,7 @@ fn of_dev(folder: &Path) -> Result<Access, Refusal> {
     let subject = format!("--data ({})", path.display());
     match read_json::<Description>(&path) {
         Ok(Some(dev)) => Ok(Access {
+            trust: dev.operators_trust(),
             nodes: dev.nodes.into_iter().map(|node| node.ops).collect(),
             token: Secret(dev.operator_token),
         }),

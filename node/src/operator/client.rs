@@ -1,7 +1,6 @@
 //! Asks the operator's port of a cluster, through whichever node answers.
 
 use std::fmt::Write;
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -14,7 +13,7 @@ use super::access::Access;
 use crate::backup::is_full;
 use crate::caller::Caller;
 use crate::cli::operator::OperatorArgs;
-use crate::config::Secret;
+use crate::config::{Ops, Secret};
 use crate::refusal::Refusal;
 
 /// How long a node may take to answer a question while there is another one to ask: longer than its own wait for the
@@ -57,17 +56,19 @@ impl Operator {
     /// # Errors
     /// A [`Refusal`] when nothing says where the cluster is, or with which token.
     pub fn new(args: &OperatorArgs) -> anyhow::Result<Self> {
-        let Access { nodes, token } = Access::find(args)?;
-        Ok(Self { caller: Caller::new("", Some(&token.0))?, nodes })
+        Self::by(Access::find(args)?)
     }
 
     /// The operator at a node's own port.
     ///
     /// # Errors
     /// When no HTTP client can be made.
-    pub fn at(listen: SocketAddr, token: &Secret) -> anyhow::Result<Self> {
-        let access = Access::at(listen, token.clone());
-        Ok(Self { caller: Caller::new("", Some(&access.token.0))?, nodes: access.nodes })
+    pub fn at(ops: &Ops, token: &Secret) -> anyhow::Result<Self> {
+        Self::by(Access::at(ops, token.clone()))
+    }
+
+    fn by(Access { nodes, token, trust }: Access) -> anyhow::Result<Self> {
+        Ok(Self { caller: Caller::trusting("", Some(&token.0), &trust)?, nodes })
     }
 
     /// Asks a question of the first node that answers it.

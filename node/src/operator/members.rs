@@ -99,7 +99,7 @@ pub async fn token(args: &TokenArgs) -> anyhow::Result<Verdict> {
     say(&token);
     say(format!("lets one node in until {}; on its machine:", expires_at.to_iso()));
     let via = via.as_deref().unwrap_or("HOST:PORT");
-    say(format!("  gateway join --token {token} --via {via} --advertise HOST:8082"));
+    say(format!("  gateway join --token - --via {via} --advertise HOST:8082      and give it the token"));
     Ok(Verdict::Well)
 }
 

@@ -9,6 +9,8 @@
 //!                                     Leaving ───── nothing is placed there ────► removed: its id is spent
 //! ```
 
+use std::time::Duration;
+
 use model::id::NodeId;
 use model::time::Timestamp;
 use schemars::JsonSchema;
@@ -19,6 +21,9 @@ use super::records::{NodeRecord, SealedKey, hash_bytes};
 
 /// Join tokens that are kept at once; the oldest goes when another is issued.
 pub const MAX_TOKENS: usize = 100;
+
+/// How long after it let a node in a token may give that node's folder its answer again.
+pub const ASK_AGAIN: Duration = Duration::from_secs(10 * 60);
 
 /// Nodes that a cluster may have.
 pub const MAX_NODES: u32 = 100;
@@ -71,6 +76,9 @@ pub struct JoinToken {
     pub expires_at: Timestamp,
     /// The data folder that used it: the same one may ask again, in case its answer was lost.
     pub used_by: Option<Uuid>,
+    /// Whether it did. From format 3 on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub asked_again: bool,
 }
 
 /// A node that was removed. Its id is never given to another, and its certificate opens nothing.

@@ -288,6 +288,14 @@ impl Peers {
         self.shared.services.write().insert(service, Service::Call(handler));
     }
 
+    /// Shows peers another certificate from now on: a later one of this node, of the same authority.
+    ///
+    /// # Errors
+    /// When it is none of this node's, or its key is another's; it stays as it was then.
+    pub fn renew_certificate(&self, pem: &PeerTls) -> Result<(), PeersError> {
+        self.shared.tls.renew(self.shared.node, pem)
+    }
+
     /// Answers strangers from now on.
     pub fn serve_strangers(&self, handler: Arc<dyn StrangerHandler>) {
         *self.shared.strangers.write() = Some(handler);

@@ -105,6 +105,32 @@ async fn a_call_that_takes_too_long_times_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_renewed_certificate_is_shown_from_the_next_connection_on() {
+    let (authority, addresses) = (Authority::new(), Addresses::default());
+    let two = peers(&authority, 2, &addresses).await;
+    two.serve(300, Arc::new(Echo));
+    let known = addresses.clone();
+    let config = PeersConfig {
+        tls: authority.issue_until(1, 2001),
+        lookup: Arc::new(move |node| known.lock().get(&node).cloned()),
+        ..peers_config(&authority, 1)
+    };
+    let one = Peers::start(config).await.unwrap();
+    let call = async || one.call(2, Class::Call, 300, Bytes::new(), soon()).await;
+    assert!(call().await.is_err(), "it has expired");
+    assert!(one.renew_certificate(&authority.issue(3)).is_err(), "another node's");
+    let mixed = PeerTls { key_pem: authority.issue(1).key_pem, ..authority.issue(1) };
+    assert!(one.renew_certificate(&mixed).is_err(), "another key");
+    assert!(call().await.is_err());
+    one.renew_certificate(&authority.issue(1)).unwrap();
+    let deadline = soon();
+    while let Err(error) = call().await {
+        assert!(Instant::now() < deadline, "{error}");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn strangers_are_refused_with_a_reason() {
     let (authority, addresses) = (Authority::new(), Addresses::default());
     let two = peers(&authority, 2, &addresses).await;

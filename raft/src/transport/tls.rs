@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use model::id::NodeId;
 use model::time::Timestamp;
+use parking_lot::RwLock;
+use rustls::client::ResolvesClientCert;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, RootCertStore, ServerConfig, SignatureScheme};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
@@ -27,11 +30,55 @@ const NAME: (&str, &str) = ("node-", ".gateway.internal");
 pub(super) struct Tls {
     pub(super) acceptor: TlsAcceptor,
     pub(super) connector: TlsConnector,
+    own: Arc<Own>,
+}
+
+/// The certificate that connections get from now on, in both directions.
+#[derive(Debug)]
+struct Own(RwLock<Arc<CertifiedKey>>);
+
+impl ResolvesServerCert for Own {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.read().clone())
+    }
+}
+
+impl ResolvesClientCert for Own {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.read().clone())
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
+}
+
+fn fail(what: &str, error: &dyn std::fmt::Display) -> PeersError {
+    PeersError::Tls(format!("{what}: {error}"))
+}
+
+/// A node's certificate with those that a peer needs to judge it, and its key.
+fn certified(node: NodeId, pem: &PeerTls) -> Result<CertifiedKey, PeersError> {
+    let mut chain = CertificateDer::pem_slice_iter(pem.cert_pem.as_bytes())
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| fail("this node's certificate", &error))?;
+    let own = chain.first().ok_or_else(|| PeersError::Tls("the certificate file holds no certificate".into()))?;
+    if !proves(own, node) {
+        return Err(PeersError::Tls(format!("this node's certificate is not for {}", node_name(node))));
+    }
+    // A stranger knows the authority by its hash alone, and has to be shown it.
+    for certificate in CertificateDer::pem_slice_iter(pem.ca_pem.as_bytes()) {
+        chain.push(certificate.map_err(|error| fail("the CA certificate", &error))?);
+    }
+    let key = PrivateKeyDer::from_pem_slice(pem.key_pem.as_bytes()).map_err(|error| fail("this node's key", &error))?;
+    let signing = rustls::crypto::ring::default_provider().key_provider.load_private_key(key);
+    let certified = CertifiedKey::new(chain, signing.map_err(|error| fail("this node's key", &error))?);
+    certified.keys_match().map_err(|error| fail("this node's certificate and key", &error))?;
+    Ok(certified)
 }
 
 impl Tls {
     pub(super) fn new(node: NodeId, pem: &PeerTls) -> Result<Self, PeersError> {
-        let fail = |what: &str, error: &dyn std::fmt::Display| PeersError::Tls(format!("{what}: {error}"));
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(pem.ca_pem.as_bytes()) {
             let certificate = certificate.map_err(|error| fail("the CA certificate", &error))?;
@@ -40,19 +87,7 @@ impl Tls {
         if roots.is_empty() {
             return Err(PeersError::Tls("the CA file holds no certificate".into()));
         }
-        let mut chain = CertificateDer::pem_slice_iter(pem.cert_pem.as_bytes())
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|error| fail("this node's certificate", &error))?;
-        let own = chain.first().ok_or_else(|| PeersError::Tls("the certificate file holds no certificate".into()))?;
-        if !proves(own, node) {
-            return Err(PeersError::Tls(format!("this node's certificate is not for {}", node_name(node))));
-        }
-        // A stranger knows the authority by its hash alone, and has to be shown it.
-        for certificate in CertificateDer::pem_slice_iter(pem.ca_pem.as_bytes()) {
-            chain.push(certificate.map_err(|error| fail("the CA certificate", &error))?);
-        }
-        let key =
-            || PrivateKeyDer::from_pem_slice(pem.key_pem.as_bytes()).map_err(|error| fail("this node's key", &error));
+        let own = Arc::new(Own(RwLock::new(Arc::new(certified(node, pem)?))));
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let roots = Arc::new(roots);
         // Whoever shows no certificate may ask to be let in, and nothing else.
@@ -60,19 +95,26 @@ impl Tls {
             .allow_unauthenticated()
             .build()
             .map_err(|error| fail("the CA certificate", &error))?;
-        let server = ServerConfig::builder_with_provider(provider.clone())
+        let mut server = ServerConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(|error| fail("TLS 1.3", &error))?
             .with_client_cert_verifier(verifier)
-            .with_single_cert(chain.clone(), key()?)
-            .map_err(|error| fail("this node's certificate and key", &error))?;
+            .with_cert_resolver(own.clone());
+        // A session that goes on with an earlier one's secrets shows no certificate, and so would outlive it.
+        server.send_tls13_tickets = 0;
         let client = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(|error| fail("TLS 1.3", &error))?
             .with_root_certificates(roots)
-            .with_client_auth_cert(chain, key()?)
-            .map_err(|error| fail("this node's certificate and key", &error))?;
-        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(server)), connector: TlsConnector::from(Arc::new(client)) })
+            .with_client_cert_resolver(own.clone());
+        let (acceptor, connector) = (TlsAcceptor::from(Arc::new(server)), TlsConnector::from(Arc::new(client)));
+        Ok(Self { acceptor, connector, own })
+    }
+
+    /// Shows another certificate from now on, of the same node and authority. Connections that are open stay so.
+    pub(super) fn renew(&self, node: NodeId, pem: &PeerTls) -> Result<(), PeersError> {
+        *self.own.0.write() = Arc::new(certified(node, pem)?);
+        Ok(())
     }
 }
 
@@ -80,6 +122,12 @@ impl Tls {
 pub fn expires_at(certificate: &CertificateDer<'_>) -> Option<Timestamp> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     Some(Timestamp::from_unix_seconds(certificate.validity().not_after.timestamp()))
+}
+
+/// When a certificate was made, or says that it was; `None` when it is none.
+pub fn begins_at(certificate: &CertificateDer<'_>) -> Option<Timestamp> {
+    let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+    Some(Timestamp::from_unix_seconds(certificate.validity().not_before.timestamp()))
 }
 
 /// What a node must prove when we connect to it.

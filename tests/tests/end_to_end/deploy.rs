@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use serde_json::{Value, json};
 use tests::binary;
 use tests::sources::checkout;
 use tests::wait::seconds;
@@ -128,4 +129,42 @@ fn every_example_of_a_configuration_passes_the_check() {
         let refused = binary::run(&args, temporary.path(), seconds(20));
         assert!(refused.code() == Some(2) && refused.stderr.contains("master.key"), "{refused:?}");
     }
+}
+
+/// What helm would fill in is not known here: the lines of the templates as they are, and the values by themselves.
+#[test]
+fn the_chart_trusts_no_range_by_default_and_closes_the_peers_port_to_others() {
+    let chart = folder().join("helm/gateway");
+    let values = chart.join("values.yaml");
+    let read = "import sys, json, yaml; json.dump(yaml.safe_load(open(sys.argv[1])), sys.stdout)";
+    let said = run("/usr/bin/python3", &["-c", read, values.to_str().unwrap()]);
+    let values: Value = serde_json::from_slice(&said.stdout).unwrap();
+    assert_eq!(values["trustedProxies"], json!([]));
+    assert_eq!(values["networkPolicy"]["enabled"], json!(true));
+    assert_eq!(values["networkPolicy"]["operatorsFrom"], json!([]));
+    let port = values["network"]["address"].as_str().unwrap().rsplit(':').next().unwrap();
+    assert_eq!(values["network"]["port"].to_string(), port, "the policy opens the port of the address");
+
+    // With its conditions and insertions left out the policy is YAML.
+    let policy = std::fs::read_to_string(chart.join("templates/networkpolicy.yaml")).unwrap();
+    let policy: String = policy
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("{{-") && !line.contains("toYaml"))
+        .map(|line| {
+            format!("{}\n", line.replace("{{ .Release.Name }}", "gateway").replace("{{ .Values.network.port }}", port))
+        })
+        .collect();
+    let temporary = tempfile::tempdir().unwrap();
+    let path = temporary.path().join("policy.yaml");
+    std::fs::write(&path, policy).unwrap();
+    let said = run("/usr/bin/python3", &["-c", read, path.to_str().unwrap()]);
+    let policy: Value = serde_json::from_slice(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"));
+    let own = json!([{ "podSelector": { "matchLabels": policy["spec"]["podSelector"]["matchLabels"] } }]);
+    for rule in policy["spec"]["ingress"].as_array().unwrap() {
+        let ports: Vec<u64> =
+            rule["ports"].as_array().unwrap().iter().map(|port| port["port"].as_u64().unwrap()).collect();
+        assert!(!ports.contains(&8082) || rule["from"] == own, "{rule}");
+    }
+    let egress = policy["spec"]["egress"].to_string();
+    assert!(egress.contains("10.0.0.0/8") && egress.contains("169.254.0.0/16"), "{egress}");
 }

@@ -1,9 +1,13 @@
 //! Keys: who may come in, what each key may do, and that a revoked one is revoked on every node at once.
 
+use std::time::Duration;
+
+use model::time::Timestamp;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tests::cluster::{Cluster, Options};
 use tests::http::{Answer, Api, answer, string, time, try_answer, uuid};
+use tests::member::Member;
 use tests::tenant::{Tenant, text};
 use tests::wait::{check, eventually, seconds};
 
@@ -214,6 +218,29 @@ async fn no_key_mints_another_that_may_more_than_itself() {
     let bound = api.with_key(&string(&made["scoped_key"]["secret"]));
     let path = format!("/v1/channels/{}/messages", string(&made["id"]));
     bound.get(&path).await.expect_error(403, "insufficient_scope");
+
+    // Nor one that outlives it.
+    let end = json!(in_an_hour(0));
+    let (short, secret) = mint(&api, json!({ "name": "short", "expires_at": end })).await;
+    let short_lived = api.with_key(&secret);
+    let (child, _) = mint(&short_lived, json!({ "name": "child" })).await;
+    assert_eq!(child["expires_at"], short["expires_at"]);
+    let longer = json!({ "name": "longer", "expires_at": in_an_hour(1) });
+    short_lived.post("/v1/api-keys", longer).await.expect_issue(&json!(["expires_at"]), "too_big");
+
+    // A channel brings no key to whoever may make none by itself, be it a key or a member.
+    let (_, secret) = mint(&api, json!({ "name": "channels", "scopes": ["channels.*"] })).await;
+    let member = Member::new(&tenant, "member").await.session(&api).await;
+    for caller in [api.with_key(&secret), member] {
+        let answer = caller.post("/v1/channels", json!({ "name": "x", "issue_scoped_key": true })).await;
+        assert_eq!(answer.expect_error(403, "insufficient_scope")["required"], json!(["keys.write"]));
+        caller.post("/v1/channels", json!({ "name": "x" })).await.expect(201);
+    }
+}
+
+/// The moment in an hour and so many seconds, as bodies bear it.
+fn in_an_hour(seconds: u64) -> String {
+    Timestamp::now().plus(Duration::from_secs(3600 + seconds)).to_string()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -271,6 +298,14 @@ async fn a_key_of_one_channel_stays_in_it() {
     bound.get(&format!("/v1/webhook-endpoints/{}", string(&endpoint["id"]))).await.expect(200);
     let answer = bound.get(&format!("/v1/webhook-endpoints/{}", string(&wide["id"]))).await;
     answer.expect_error(404, "webhook_endpoint_not_found");
+
+    // The account's default secret signs for all channels; a secret of the endpoint's own is the channel's.
+    let secret = format!("/v1/webhook-endpoints/{}/signing-secret", string(&endpoint["id"]));
+    bound.get(&secret).await.expect_error(403, "channel_scoped_key");
+    assert_eq!(api.get(&secret).await.expect(200)["is_default"], true);
+    let own = json!({ "signing_secret": "whsec_of-this-endpoint" });
+    bound.patch(secret.trim_end_matches("/signing-secret"), own).await.expect(200);
+    assert_eq!(bound.get(&secret).await.expect(200)["is_default"], false);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

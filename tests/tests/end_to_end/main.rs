@@ -44,6 +44,7 @@ mod openapi;
 mod operations;
 mod operations_network;
 mod operator_commands;
+mod operators;
 mod presences;
 mod profile;
 mod rebalance;

@@ -152,6 +152,23 @@ async fn nobody_gets_in_but_with_a_token_of_its_own() {
     let again = grown.join_at(second, &token, 1, &[]).await;
     assert!(again.stderr.contains("holds a node's configuration already"), "{}", again.stderr);
 
+    // Whoever has the token and knows its folder gets the keys once more, in case the answer was lost, and never again.
+    let identity = std::fs::read_to_string(grown.dir(second).join("data/identity.json")).unwrap();
+    let storage_id = serde_json::from_str::<Value>(&identity).unwrap()["storage_id"].clone();
+    let token_file = grown.dir(third).with_extension("token");
+    std::fs::write(&token_file, &token).unwrap();
+    let repeat = async || {
+        let _ = std::fs::remove_dir_all(grown.dir(third));
+        std::fs::create_dir(grown.dir(third)).unwrap();
+        std::fs::write(grown.dir(third).join("joining.json"), json!({ "storage_id": storage_id }).to_string()).unwrap();
+        // The file goes before the flag.
+        grown.join_at(third, "gwj_none", 1, &["--token-file", token_file.to_str().unwrap()]).await
+    };
+    assert!(repeat().await.succeeded().stdout.contains("node 2 of a cluster"));
+    let refused = repeat().await;
+    assert!(refused.code() == Some(2) && refused.stderr.contains("let another node in"), "{}", refused.stderr);
+    assert!(!grown.dir(third).join("master.key").exists());
+
     // An API key on the peer port is no way in: no answer that a client could read.
     let peer = grown.cluster.node(1).peer;
     let plain = grown.client.get(format!("http://{peer}/v1/account")).bearer_auth(&tenant.key).send().await;

@@ -282,6 +282,10 @@ async fn a_build_that_can_be_told_to_fail_does_not_start_where_other_machines_re
         let refused = run(&["run", "--config", &config, "--set", &open], folder.path(), SHORT);
         expect_refusal(&refused, &[&format!("{listener}.listen (0.0.0.0:9)"), "cargo build --release", "FAILPOINTS"]);
     }
+    // Where all listeners are behind a balancer of this machine, the address that customers call tells it.
+    let public = ["run", "--config", &config, "--set", "api.base_url=https://gateway.example.com"];
+    let refused = run(&public, folder.path(), SHORT);
+    expect_refusal(&refused, &["api.base_url (https://gateway.example.com)", "cargo build --release"]);
     // One that was told that it is in a test goes on to what else is wrong: the ports are taken.
     let args = ["run", "--config", &config, "--set", "api.listen=0.0.0.0:9"];
     let told = run_with(&args, folder.path(), SHORT, &[("FAILPOINTS", "")]);

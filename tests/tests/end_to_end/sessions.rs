@@ -2,13 +2,15 @@
 
 mod tokens_of_an_issuer;
 
+use std::net::Ipv4Addr;
+
 use reqwest::Method;
 use serde_json::{Value, json};
 use tests::cluster::{Cluster, Options};
-use tests::http::{answer, client, string, time, uuid};
+use tests::http::{answer, client, client_from, string, time, uuid};
 use tests::member::{self, Member, PASSWORD, email, login};
 use tests::tenant::Tenant;
-use tests::wait::{eventually, seconds};
+use tests::wait::{check, eventually, seconds};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_works_on_every_node_and_its_end_too() {
@@ -170,8 +172,8 @@ async fn guessing_passwords_is_slow_through_all_nodes_together() {
     let tenant = Tenant::new(&Cluster::shared().await).await;
     let nodes = tenant.cluster.node_ids();
     let member = Member::new(&tenant, "viewer").await;
-    // A login that succeeds costs no attempt.
-    for _ in 0..12 {
+    // A login that succeeds uses up no wrong guess.
+    for _ in 0..3 {
         login(&tenant.any(), &member.email, PASSWORD).await;
     }
     let mut wrong = 0;
@@ -191,11 +193,25 @@ async fn guessing_passwords_is_slow_through_all_nodes_together() {
     assert_eq!(refused.header("x-ratelimit-scope"), limit["scope"].as_str());
     assert_eq!(refused.header("x-ratelimit-remaining"), Some("0"));
     assert!((1..=60).contains(&refused.retry_after()), "{}", refused.retry_after());
-    // Now the right one must wait too, on every node; and other members do not.
+    // Now the right one must wait there too, on every node; and from elsewhere it does not, nor do other members.
     for node in &nodes {
         let body = json!({ "email": member.email, "password": PASSWORD });
         tenant.cluster.api(*node, &tenant.client).post("/v1/auth/login", body).await.expect_error(429, "rate_limited");
     }
+    let elsewhere = client_from(Ipv4Addr::new(127, 0, 0, 77));
+    let mut right = 0;
+    let refused = loop {
+        let api = tenant.cluster.api(nodes[right % nodes.len()], &elsewhere);
+        let answer = api.post("/v1/auth/login", json!({ "email": member.email, "password": PASSWORD })).await;
+        if answer.status == 429 {
+            break answer;
+        }
+        answer.expect(200);
+        right += 1;
+        assert!(right < 60, "right passwords are hashed without end");
+    };
+    assert!(right >= 5, "{right} right passwords were let in");
+    refused.expect_error(429, "rate_limited");
     let unknown = json!({ "email": email(), "password": PASSWORD });
     let unknown = tenant.any().without_key().post("/v1/auth/login", unknown).await;
     unknown.expect_error(401, "auth_invalid");
@@ -259,6 +275,44 @@ async fn whoever_signs_up_has_a_key_at_once_and_a_session_when_the_address_is_co
     ] {
         at(0).post("/v1/auth/signup", wrong).await.expect_issue(&json!([path]), code);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_account_comes_to_be_with_its_confirmed_address_and_nobody_is_told_who_is_a_member() {
+    let cluster = Cluster::start(Options::nodes(1).arg("--set=auth.verify_first=true")).await;
+    let tenant = Tenant::new(&cluster).await;
+    let api = tenant.any().without_key();
+    let member = Member::new(&tenant, "owner").await;
+    let stranger = email();
+    let sign_up = |email: &str| json!({ "email": email, "password": PASSWORD, "name": "Newcomer" });
+    let mut answers = Vec::new();
+    for email in [&stranger, &member.email] {
+        let answer = api.post("/v1/auth/signup", sign_up(email)).await;
+        assert_eq!(answer.expect(202), json!({}));
+        let names: Vec<String> = answer.headers.keys().map(ToString::to_string).collect();
+        answers.push((answer.body, names));
+    }
+    assert_eq!(answers[0], answers[1]);
+    let log = || std::fs::read_to_string(&cluster.node(1).log).unwrap();
+    let told = |email: &str| log().lines().any(|line| line.contains(email) && line.contains("an account already"));
+    eventually("the member is told", seconds(10), async || check(told(&member.email) && !told(&stranger), log())).await;
+
+    // Nothing is there yet; and nothing of a sign-up that nobody confirms stays.
+    let login = json!({ "email": stranger, "password": PASSWORD });
+    api.post("/v1/auth/login", login.clone()).await.expect_error(401, "auth_invalid");
+    let token = member::token_in_logs(&cluster, &stranger, 1).await;
+    let wrong = format!("{}x", &token[..token.len() - 2]);
+    api.post("/v1/auth/verify-email", json!({ "token": wrong })).await.expect_error(401, "auth_invalid");
+    let confirmed = api.post("/v1/auth/verify-email", json!({ "token": token })).await;
+    let made = confirmed.expect(200);
+    assert_eq!(confirmed.header("cache-control"), Some("no-store"));
+    assert_eq!((&made["account"]["name"], &made["account"]["email"]), (&json!("Newcomer"), &json!(stranger)));
+    assert_eq!((&made["expires_in"], &made["api_key"]["created_by"]), (&json!(900), &json!("signup")));
+    for credential in [&made["api_key"]["secret"], &made["access_token"]] {
+        api.with_key(&string(credential)).get("/v1/channels").await.expect(200);
+    }
+    api.post("/v1/auth/login", login).await.expect(200);
+    api.post("/v1/auth/verify-email", json!({ "token": token })).await.expect_error(401, "auth_invalid");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -216,20 +216,22 @@ async fn too_old(upgrade: &Upgrade, old: &Path) {
     let cluster = &upgrade.cluster;
     upgrade.stop(3).await;
     let refused = cluster.command_of(old, &["dev", "start", "3"]).await;
-    let newer = format!("format {}", Format::LATEST);
-    assert!(refused.code() != Some(0) && refused.stderr.contains(&newer), "{}", refused.stderr);
+    let latest = format!("format {}", Format::LATEST);
+    assert!(refused.code() != Some(0) && refused.stderr.contains(&latest), "{}", refused.stderr);
 
     // A folder that was put back from an older copy does not know of the format: the other nodes do.
     let identity = cluster.node(3).data.join("identity.json");
     let sealed = std::fs::read_to_string(&identity).unwrap();
-    std::fs::write(&identity, sealed.replace(&format!("\"format\": {}", Format::LATEST), "\"format\": 1")).unwrap();
+    let (latest, first) = (format!("\"format\": {}", Format::LATEST), "\"format\": 1");
+    std::fs::write(&identity, sealed.replace(&latest, first)).unwrap();
     cluster.command_of(old, &["dev", "start", "3"]).await;
     let node = cluster.node(3);
     let log = || std::fs::read_to_string(&node.log).unwrap();
     eventually("node 3 ends", STOPPED, async || check(!is_running(node.pid), log())).await;
     let log = log();
     let last = log.rsplit_once(" starting ").unwrap().1;
-    assert!(last.contains("gateway: node.data_dir") && last.contains("start release 0.2.0 or a later one"), "{last}");
+    let remedy = Format::LATEST.remedy();
+    assert!(last.contains("gateway: node.data_dir") && last.contains(&remedy), "{last}");
     std::fs::write(&identity, sealed).unwrap();
 
     let token = cluster.operator(1, &upgrade.tenant.client).post("/v1/admin/tokens", json!({})).await.expect(201);
@@ -243,7 +245,7 @@ async fn too_old(upgrade: &Upgrade, old: &Path) {
     let (program, at) = (old.to_owned(), folder.path().to_owned());
     let joining = move || binary::run_program(&program, &args, &at, seconds(30), &[]);
     let refused = tokio::task::spawn_blocking(joining).await.unwrap();
-    assert!(refused.code() == Some(2) && refused.stderr.contains("start release 0.2.0"), "{}", refused.stderr);
+    assert!(refused.code() == Some(2) && refused.stderr.contains(&remedy), "{}", refused.stderr);
 
     cluster.restart(&[3]).await;
 }

@@ -12,12 +12,13 @@ use jsonwebtoken::Header;
 use model::api_key::{ApiKey, KEY_MARK};
 use model::error::{ApiError, ErrorCode};
 use model::id::KeyId;
+use model::scope::Access;
 use raft::directory::state::DirectoryState;
 use salvo::http::header::AUTHORIZATION;
 use salvo::http::{HeaderName, HeaderValue};
-use subtle::ConstantTimeEq;
 
 use crate::audit::Suspect;
+use crate::auth::operators::Operator;
 use crate::caller::Caller;
 use crate::exchange::Exchange;
 use crate::failure;
@@ -167,12 +168,29 @@ impl DirectoryAge {
     }
 }
 
-/// Authenticates by the operator's token, and sees to it that what the operator reads is not old, or is known to be.
+/// Authenticates by an operator's token. A failure is noted for the audit log.
 ///
 /// # Errors
-/// `auth_missing`, `auth_malformed` or `auth_invalid`; 503 while the directory has no leader, for routes that need one.
-pub async fn operator(exchange: &Exchange, rules: &Rules) -> Result<DirectoryAge, ApiError> {
-    check_operator_token(exchange)?;
+/// `auth_missing`, `auth_malformed`, `auth_invalid` or `rate_limited`; `insufficient_scope` for what the token's role does
+/// not open.
+pub async fn operator(exchange: &Exchange, rules: &Rules) -> Result<Operator, ApiError> {
+    let judged = match operator_token(exchange) {
+        Ok(token) => exchange.app.operators.judge(exchange.client.ip, token).await,
+        Err(error) => Err(error),
+    };
+    let operator =
+        judged.inspect_err(|error| exchange.app.failures.note(exchange, Suspect::Unknown(None), error.code))?;
+    match (rules.operator_access, operator.access) {
+        (Access::Write, Access::Read) => Err(ApiError::insufficient_scope(&["write".to_owned()], &["read".to_owned()])),
+        _ => Ok(operator),
+    }
+}
+
+/// Sees to it that what an operator reads is not old, or is known to be.
+///
+/// # Errors
+/// 503 while the directory has no leader, for routes that need one.
+pub async fn operators_directory(exchange: &Exchange, rules: &Rules) -> Result<DirectoryAge, ApiError> {
     let directory = exchange.cluster().directory();
     if directory.is_fresh() {
         return Ok(DirectoryAge::Fresh);
@@ -185,12 +203,8 @@ pub async fn operator(exchange: &Exchange, rules: &Rules) -> Result<DirectoryAge
     }
 }
 
-fn check_operator_token(exchange: &Exchange) -> Result<(), ApiError> {
-    let token = bearer_text(authorization(exchange)?).ok_or_else(ApiError::auth_malformed)?;
-    let expected = exchange.app.config.operator_token.as_bytes();
-    let same: bool = token.as_bytes().ct_eq(expected).into();
-    // An empty token in the configuration opens nothing.
-    if same && !expected.is_empty() { Ok(()) } else { Err(ApiError::auth_invalid()) }
+fn operator_token(exchange: &Exchange) -> Result<&str, ApiError> {
+    bearer_text(authorization(exchange)?).ok_or_else(ApiError::auth_malformed)
 }
 
 fn authorization(exchange: &Exchange) -> Result<&str, ApiError> {

@@ -38,15 +38,21 @@ pub fn routes() -> Vec<Route> {
     vec![
         Route::post("/v1/auth/signup").public(sign_up::sign_up).doc(
             Doc::new("sign_up", "Make an account with its first member and key")
-                .about("404 where the deployment has no sign-up.")
+                .about(
+                    "404 where the deployment has no sign-up. Most deployments send a message to the address first: 202, \
+                     whoever it is of, and the answer of `verify-email` brings the account, its session and its key.",
+                )
                 .body(SignUp::parse, json!({ "email": EMAIL, "password": PASSWORD, "name": "Acme" }))
                 .created::<SignedUp>()
+                .accepted::<Nothing>()
                 .errors(&BACKEND)
                 .errors(&[E::NotFound]),
         ),
         Route::post("/v1/auth/verify-email").public(sign_up::verify).doc(
             Doc::new("verify_email", "Confirm an e-mail address with the token that was sent there")
+                .about("A token of a sign-up makes its account; a member's confirms the address, and nothing is answered.")
                 .body(sign_up::parse_token, json!({ "token": "from-the-message" }))
+                .ok::<SignedUp>()
                 .no_content()
                 .errors(&BACKEND)
                 .errors(&[E::AuthInvalid, E::AuthExpired]),

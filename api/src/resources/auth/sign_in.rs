@@ -42,10 +42,14 @@ impl Login {
 }
 
 /// Answers a wrong password and an unknown address alike, and after the same work.
+///
+/// Wrong passwords are counted by address and member, so that the right one is let in from any address that has not
+/// failed; right ones by member alone.
 pub async fn login(exchange: &mut Exchange) -> Outcome {
     let Login { email, password } = Login::parse(&exchange.object().await?)?;
-    let attempts = [Attempt::LoginFrom(exchange.client.ip), Attempt::LoginAs(email.clone())];
-    attempts::count(exchange, &attempts).await?;
+    let ip = exchange.client.ip;
+    let failures = [Attempt::LoginFrom(ip), Attempt::LoginFromAs(ip, email.clone())];
+    attempts::count(exchange, &failures).await?;
     fresh_directory(exchange).await?;
     let known = exchange.cluster().directory().read(|state| {
         let user = state.users.with_email(&email)?;
@@ -53,13 +57,24 @@ pub async fn login(exchange: &mut Exchange) -> Outcome {
         customer.deleted_at.is_none().then(|| user.clone())
     });
     let hash = known.as_ref().map(|user| user.password.clone());
-    let same = exchange.app.auth.passwords.verify(password, hash).await?;
+    let same = match exchange.app.auth.passwords.verify(ip, password, hash).await {
+        Ok(same) => same,
+        Err(error) => {
+            // Nothing was tried.
+            attempts::give_back(exchange, &failures).await;
+            return Err(error);
+        }
+    };
     let Some(user) = known.as_ref().filter(|_| same) else {
         let suspect = known.map_or(Suspect::Unknown(None), |user| suspect(&user));
         exchange.app.failures.note(exchange, suspect, ErrorCode::AuthInvalid);
         return Err(ApiError::new(ErrorCode::AuthInvalid, "e-mail address and password do not belong together"));
     };
-    attempts::give_back(exchange, &attempts).await;
+    let [from, from_as] = failures;
+    attempts::give_back(exchange, &[from]).await;
+    // Whoever logs in too often goes on paying with its own attempts, so that its hashes end, too.
+    attempts::count(exchange, &[Attempt::Login(email)]).await?;
+    attempts::give_back(exchange, &[from_as]).await;
 
     let (session, token) = session::open(user, exchange.now);
     let tokens = TokensView::issue(exchange, user, &session, &token)?;

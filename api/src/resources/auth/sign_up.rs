@@ -9,15 +9,18 @@ use model::id::{CustomerId, UserId};
 use model::issue::Issues;
 use model::member::Role;
 use model::session_token::EmailToken;
-use raft::directory::command::Command;
+use raft::directory::UpdateError;
+use raft::directory::command::{Command, Rejection};
 use raft::directory::records::{AuditActor, CustomerRecord};
-use raft::directory::users::{UserCommand, UserRecord};
+use raft::directory::users::{PasswordHash, UserCommand, UserRecord};
 use salvo::http::header::AUTHORIZATION;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::audit::{Suspect, Target};
+use crate::auth::LONGEST_EMAIL_TOKEN;
 use crate::auth::attempts::{self, Attempt};
+use crate::auth::pending::Pending;
 use crate::auth::session::{self, TokensView};
 use crate::exchange::Exchange;
 use crate::failure;
@@ -58,30 +61,54 @@ pub async fn sign_up(exchange: &mut Exchange) -> Outcome {
     if !exchange.app.auth.config.signup {
         return Err(ApiError::route_not_found());
     }
-    let SignUp { email, password, name } = SignUp::parse(&exchange.object().await?)?;
+    let asked = SignUp::parse(&exchange.object().await?)?;
+    if exchange.app.auth.config.verify_first {
+        wait_for_address(exchange, asked).await
+    } else {
+        at_once(exchange, asked).await
+    }
+}
+
+/// Sends a message to the address and answers alike, and after the same work, whoever it is of: an answer that differed
+/// would tell strangers who is a member.
+async fn wait_for_address(exchange: &Exchange, SignUp { email, password, name }: SignUp) -> Outcome {
+    let ip = exchange.client.ip;
+    attempts::count(exchange, &[Attempt::SignUpFrom(ip), Attempt::MailTo(email.clone())]).await?;
+    fresh_directory(exchange).await?;
+    let password = exchange.app.auth.passwords.hash(ip, password).await?;
+    let key = exchange.app.auth.pending_key(exchange.cluster())?;
+    if find(exchange, |users| users.with_email(&email).cloned()).is_some() {
+        exchange.app.auth.mail.tell_of_sign_up(&exchange.app.config.base_url, &email);
+    } else {
+        let expires_at = exchange.now.plus(session::VERIFICATION_LIFE);
+        let pending = Pending { email, password, name, expires_at };
+        send_token(exchange, &pending.email, &key.seal(&pending, rand::random()));
+    }
+    Ok(Reply::accepted(&Nothing {}))
+}
+
+/// The account is there before its address is confirmed, and a key with it.
+async fn at_once(exchange: &Exchange, SignUp { email, password, name }: SignUp) -> Outcome {
     attempts::count(exchange, &[Attempt::SignUpFrom(exchange.client.ip)]).await?;
     fresh_directory(exchange).await?;
     // Hashing is dear; the directory decides in the end.
-    if exchange.cluster().directory().read(|state| state.users.with_email(&email).is_some()) {
+    if find(exchange, |users| users.with_email(&email).cloned()).is_some() {
         return Err(failure::email_taken());
     }
-    let password = exchange.app.auth.passwords.hash(password).await?;
+    let password = exchange.app.auth.passwords.hash(exchange.client.ip, password).await?;
+    let mut user = owner(exchange, email, password);
+    let (verification, email_token) = session::expect_verification(&user, exchange.now);
+    user.verification = Some(verification);
+    let signed_up = make_account(exchange, name, &user).await?.map_err(failure::of_update)?;
+    send_token(exchange, &user.email, &email_token.reveal());
+    Ok(Reply::created(&signed_up).uncached())
+}
 
-    let id = CustomerId::new();
-    let customer = CustomerRecord {
-        id,
-        name,
-        email: Some(email.clone()),
-        timezone: "UTC".to_owned(),
-        plan: Plan::default(),
-        limits: Limits::default(),
-        data_key: exchange.cluster().new_data_key(id)?,
-        created_at: exchange.now,
-        deleted_at: None,
-    };
-    let mut user = UserRecord {
+/// The first member of a new account, whose address is not confirmed.
+fn owner(exchange: &Exchange, email: String, password: PasswordHash) -> UserRecord {
+    UserRecord {
         id: UserId::new(),
-        customer_id: id,
+        customer_id: CustomerId::new(),
         email,
         password,
         role: Role::Owner,
@@ -89,11 +116,30 @@ pub async fn sign_up(exchange: &mut Exchange) -> Outcome {
         verification: None,
         created_at: exchange.now,
         last_login_at: Some(exchange.now),
+    }
+}
+
+/// Makes an account of its owner, with a first key and a session. The directory may refuse it, as when another one took
+/// the address meanwhile.
+async fn make_account(
+    exchange: &Exchange,
+    name: String,
+    user: &UserRecord,
+) -> Result<Result<SignedUp, UpdateError>, ApiError> {
+    let id = user.customer_id;
+    let customer = CustomerRecord {
+        id,
+        name,
+        email: Some(user.email.clone()),
+        timezone: "UTC".to_owned(),
+        plan: Plan::default(),
+        limits: Limits::default(),
+        data_key: exchange.cluster().new_data_key(id)?,
+        created_at: exchange.now,
+        deleted_at: None,
     };
-    let (verification, email_token) = session::expect_verification(&user, exchange.now);
-    user.verification = Some(verification);
-    let (session, token) = session::open(&user, exchange.now);
-    let tokens = TokensView::issue(exchange, &user, &session, &token)?;
+    let (session, token) = session::open(user, exchange.now);
+    let tokens = TokensView::issue(exchange, user, &session, &token)?;
     let (key, secret) = NewKey::first_of(id).generate(exchange.now);
     let actor = AuditActor {
         kind: "session".to_owned(),
@@ -111,20 +157,20 @@ pub async fn sign_up(exchange: &mut Exchange) -> Outcome {
         user: user.clone(),
         session,
     };
-    exchange.change(Command::Users(command), audit).await?;
-    send_token(exchange, &user, &email_token);
-    let signed_up = SignedUp {
+    if let Err(error) = exchange.try_change(Command::Users(command), audit).await {
+        return Ok(Err(error));
+    }
+    Ok(Ok(SignedUp {
         account: AccountView::of(exchange, &customer).await?,
         tokens,
         api_key: IssuedKey::new(&key, &secret, exchange.now),
-    };
-    Ok(Reply::created(&signed_up).uncached())
+    }))
 }
 
 /// Reads `{ "token" }`.
 pub fn parse_token(body: &Body) -> Result<String, ApiError> {
     let issues = Issues::new();
-    let text = Fields::new(body, &issues).required("token", rule::text(1..=256));
+    let text = Fields::new(body, &issues).required("token", rule::text(1..=LONGEST_EMAIL_TOKEN));
     issues.finish(|| text)
 }
 
@@ -140,6 +186,12 @@ pub async fn verify(exchange: &mut Exchange) -> Outcome {
     let text = parse_token(&exchange.object().await?)?;
     fresh_directory(exchange).await?;
     let token = EmailToken::parse(&text);
+    if token.is_none()
+        && exchange.app.auth.config.signup
+        && let Some(pending) = exchange.app.auth.pending_key(exchange.cluster())?.open(&text)
+    {
+        return confirm(exchange, pending).await;
+    }
     let user = token.as_ref().and_then(|token| find(exchange, |users| users.user(token.user()).cloned()));
     let (Some(token), Some(user)) = (token, user) else { return Err(unknown_token(exchange)) };
     let expected = user.verification.as_ref().filter(|expected| expected.hash == token.hash());
@@ -151,6 +203,20 @@ pub async fn verify(exchange: &mut Exchange) -> Outcome {
             exchange.change(Command::Users(verify), Vec::new()).await?;
             Ok(Reply::no_content())
         }
+    }
+}
+
+/// Makes the account that somebody signed up for who reads the mail of the address. A token works once: then the address
+/// is a member's.
+async fn confirm(exchange: &Exchange, Pending { email, password, name, expires_at }: Pending) -> Outcome {
+    if expires_at <= exchange.now {
+        return Err(ApiError::auth_expired(expires_at));
+    }
+    let user = UserRecord { email_verified: true, ..owner(exchange, email, password) };
+    match make_account(exchange, name, &user).await? {
+        Ok(signed_up) => Ok(Reply::ok(&signed_up).uncached()),
+        Err(UpdateError::Rejected(Rejection::EmailTaken)) => Err(unknown_token(exchange)),
+        Err(error) => Err(failure::of_update(error)),
     }
 }
 
@@ -167,33 +233,35 @@ pub async fn resend(exchange: &mut Exchange) -> Outcome {
         let session = caller.require_session()?;
         let id: Option<UserId> = session.id.and_then(|_| session.subject.parse().ok());
         let user = find(exchange, |users| users.user(id?).cloned());
-        if user.as_ref().is_none_or(|user| user.email_verified) {
+        let Some(user) = user.filter(|user| !user.email_verified) else {
             return Err(ApiError::no_op("the address is confirmed already"));
-        }
-        user
+        };
+        attempts::count(exchange, &[Attempt::MailTo(user.email.clone())]).await?;
+        Some(user)
     } else {
         let body = exchange.optional_object().await?;
         if body.is_empty() {
             return Err(ApiError::new(ErrorCode::AuthMissing, "name an email in the body, or send a session's token"));
         }
         let email = parse_email(&body)?;
-        attempts::count(exchange, &[Attempt::MailFrom(exchange.client.ip)]).await?;
+        // Counted whoever it is of: a refusal would tell who is a member else.
+        let attempts = [Attempt::MailFrom(exchange.client.ip), Attempt::MailTo(email.clone())];
+        attempts::count(exchange, &attempts).await?;
         fresh_directory(exchange).await?;
         find(exchange, |users| users.with_email(&email).cloned()).filter(|user| !user.email_verified)
     };
     if let Some(user) = user {
-        attempts::count(exchange, &[Attempt::MailTo(user.email.clone())]).await?;
         let (verification, token) = session::expect_verification(&user, exchange.now);
         let expect = UserCommand::ExpectVerification { id: user.id, verification };
         exchange.change(Command::Users(expect), Vec::new()).await?;
-        send_token(exchange, &user, &token);
+        send_token(exchange, &user.email, &token.reveal());
     }
     Ok(Reply::accepted(&Nothing {}))
 }
 
-fn send_token(exchange: &Exchange, user: &UserRecord, token: &EmailToken) {
+fn send_token(exchange: &Exchange, email: &str, token: &str) {
     let (auth, base_url) = (&exchange.app.auth, &exchange.app.config.base_url);
-    auth.mail.ask_to_verify(&auth.config, base_url, &user.email, token);
+    auth.mail.ask_to_verify(&auth.config, base_url, email, token);
 }
 
 fn find(

@@ -4,6 +4,7 @@ use model::error::ApiError;
 use model::field::{Body, Fields, rule};
 use model::id::{ChannelId, KeyId};
 use model::issue::Issues;
+use model::scope::{Access, Resource};
 use raft::directory::command::Command;
 use raft::directory::records::{ChannelRecord, KeyOrigin};
 use schemars::JsonSchema;
@@ -12,6 +13,7 @@ use serde_json::{Map, Value};
 
 use super::view::ChannelView;
 use crate::audit::Target;
+use crate::caller::Caller;
 use crate::exchange::AccountCall;
 use crate::reply::{Outcome, Reply};
 use crate::resources::{IssuedKey, NewKey};
@@ -53,6 +55,9 @@ pub async fn create(call: &mut AccountCall) -> Outcome {
 
     let body = call.object().await?;
     let CreateChannel { name, metadata, issue_scoped_key } = CreateChannel::parse(&body)?;
+    if issue_scoped_key {
+        may_mint(&call.caller)?;
+    }
 
     let channel = ChannelRecord {
         id: ChannelId::new(),
@@ -87,6 +92,11 @@ pub async fn create(call: &mut AccountCall) -> Outcome {
     Ok(Reply::created(&Created { channel: ChannelView::new(&channel, None), scoped_key }).uncached())
 }
 
+/// Whoever may not make a key by itself gets none with a channel either (supplement 32, row 12).
+fn may_mint(caller: &Caller) -> Result<(), ApiError> {
+    caller.scopes.require(Resource::Keys, Access::Write)
+}
+
 /// The key is named after its channel, as far as a key's name reaches.
 fn key_name(channel: &str) -> String {
     const SUFFIX: &str = " (channel key)";
@@ -97,6 +107,21 @@ fn key_name(channel: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resources::test_caller;
+
+    #[test]
+    fn a_key_of_a_channel_needs_the_right_to_make_keys() {
+        let table = [
+            (&[][..], true),
+            (&["*"][..], true),
+            (&["channels.*", "keys.write"][..], true),
+            (&["channels.*"][..], false),
+            (&["channels.*", "keys.read"][..], false),
+        ];
+        for (scopes, allowed) in table {
+            assert_eq!(may_mint(&test_caller(scopes, None)).is_ok(), allowed, "{scopes:?}");
+        }
+    }
 
     #[test]
     fn a_key_bears_its_channels_name_within_120_characters() {

@@ -10,7 +10,7 @@ use super::{Change, DirectoryState};
 use crate::directory::command::{Rejection, Reply};
 use crate::directory::keys;
 use crate::directory::members::{
-    AuthorityRecord, JoinToken, MAX_NODES, MAX_TOKENS, MemberCommand, NodeState, RemovedNode,
+    ASK_AGAIN, AuthorityRecord, JoinToken, MAX_NODES, MAX_TOKENS, MemberCommand, NodeState, RemovedNode,
 };
 use crate::directory::records::NodeRecord;
 use crate::machine::State;
@@ -93,9 +93,18 @@ impl DirectoryState {
         match token.used_by {
             // Its answer was lost on the way.
             Some(user) if user == node.storage_id => {
-                let known = self.nodes.values().find(|known| known.storage_id == user).ok_or(Rejection::TokenUsed)?;
+                // Earlier releases answer whenever they are asked.
+                let is_bounded = self.cluster.as_ref().is_some_and(|cluster| cluster.format >= Format::THIRD);
+                let known = match is_bounded {
+                    true => self.may_ask_again(&token, at)?,
+                    false => self.nodes.values().find(|known| known.storage_id == user).ok_or(Rejection::TokenUsed)?,
+                };
                 self.may_be_reached_at(known, &node.peer)?;
-                return Ok((**known).clone());
+                let known = (**known).clone();
+                if is_bounded {
+                    self.put_token(JoinToken { asked_again: true, ..(*token).clone() }, at, store);
+                }
+                return Ok(known);
             }
             Some(_) => return Err(Rejection::TokenUsed),
             None if token.expires_at <= at => return Err(Rejection::TokenExpired(token.expires_at)),
@@ -111,6 +120,27 @@ impl DirectoryState {
         self.put_node(node.clone(), store);
         self.put_token(JoinToken { used_by: Some(node.storage_id), ..(*token).clone() }, at, store);
         Ok(node)
+    }
+
+    /// The token with this hash.
+    pub fn token(&self, hash: &[u8; 32]) -> Option<&Arc<JoinToken>> {
+        self.tokens.get(hash)
+    }
+
+    /// The node that a used token let in, when that may have the cluster's keys again: once, within minutes, as long as the
+    /// token lives and the node was never started. Else whoever finds an old token would have them.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn may_ask_again(&self, token: &JoinToken, at: Timestamp) -> Result<&Arc<NodeRecord>, Rejection> {
+        if token.expires_at <= at {
+            return Err(Rejection::TokenExpired(token.expires_at));
+        }
+        let known = self.nodes.values().find(|known| Some(known.storage_id) == token.used_by);
+        let waits = |known: &&Arc<NodeRecord>| {
+            !token.asked_again && known.state == NodeState::Joining && at.since(known.registered_at) < ASK_AGAIN
+        };
+        known.filter(waits).ok_or(Rejection::TokenUsed)
     }
 
     fn is_free(&self, address: &str) -> Result<(), Rejection> {

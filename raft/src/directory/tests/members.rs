@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::{Rig, proposal};
 use crate::directory::command::{Command, Proposal, Rejection, Reply};
 use crate::directory::layout::{LayoutCommand, LayoutRecord, MoveRecord, MoveState};
-use crate::directory::members::{JoinToken, MemberCommand, NodeState};
+use crate::directory::members::{ASK_AGAIN, JoinToken, MemberCommand, NodeState};
 use crate::directory::records::{ClusterRecord, NodeRecord, PlacementRecord, SealedKey};
 use crate::directory::state::DirectoryState;
 
@@ -59,7 +59,8 @@ fn layout(rig: &mut Rig, command: LayoutCommand) -> Result<Reply, Rejection> {
 }
 
 fn token(hash: u8, expires_at: i64) -> JoinToken {
-    JoinToken { hash: [hash; 32], created_at: Timestamp(1), expires_at: Timestamp(expires_at), used_by: None }
+    let (created_at, expires_at) = (Timestamp(1), Timestamp(expires_at));
+    JoinToken { hash: [hash; 32], created_at, expires_at, used_by: None, asked_again: false }
 }
 
 fn join(rig: &mut Rig, hash: u8, folder: NodeId) -> Result<NodeId, Rejection> {
@@ -94,19 +95,48 @@ fn begun(number: u64, moves: Vec<MoveRecord>) -> LayoutCommand {
 }
 
 #[test]
-fn a_token_lets_one_node_in_once_and_answers_the_same_folder_again() {
+fn a_token_lets_one_node_in_once_and_answers_the_same_folder_once_more() {
     let mut rig = formed();
     assert_eq!(join(&mut rig, 7, 50), Err(Rejection::TokenUnknown));
     members(&mut rig, MemberCommand::IssueToken(token(7, 9_000))).unwrap();
     assert_eq!(join(&mut rig, 7, 50), Ok(2));
-    assert_eq!(join(&mut rig, 7, 50), Ok(2));
     assert_eq!(join(&mut rig, 7, 51), Err(Rejection::TokenUsed));
+    assert_eq!(join(&mut rig, 7, 50), Ok(2));
+    assert_eq!(join(&mut rig, 7, 50), Err(Rejection::TokenUsed));
+    assert!(DirectoryState::load(&rig.store).token(&[7; 32]).unwrap().asked_again);
     members(&mut rig, MemberCommand::IssueToken(token(8, 999))).unwrap();
     assert_eq!(join(&mut rig, 8, 51), Err(Rejection::TokenExpired(Timestamp(999))));
     members(&mut rig, MemberCommand::IssueToken(token(9, 9_000))).unwrap();
     let taken =
         members(&mut rig, MemberCommand::Join { token: [9; 32], node: NodeRecord { peer: node(50).peer, ..node(51) } });
     assert!(matches!(taken, Err(Rejection::AddressTaken { node: 2, .. })), "{taken:?}");
+}
+
+#[test]
+fn a_used_token_gives_nothing_once_it_expired_or_its_node_was_started_or_minutes_have_passed() {
+    let mut rig = formed();
+    members(&mut rig, MemberCommand::IssueToken(token(7, 10_000_000))).unwrap();
+    assert_eq!(join(&mut rig, 7, 50), Ok(2));
+    let (used, let_in) = {
+        let state = rig.shared.state.read();
+        ((**state.token(&[7; 32]).unwrap()).clone(), state.nodes[&2].registered_at)
+    };
+    let minutes = let_in.plus(ASK_AGAIN);
+    let again = |rig: &Rig, token: &JoinToken, at| rig.shared.state.read().may_ask_again(token, at).map(|node| node.id);
+    assert_eq!(again(&rig, &used, Timestamp(minutes.0 - 1)), Ok(2));
+    assert_eq!(again(&rig, &used, minutes), Err(Rejection::TokenUsed));
+    let short = JoinToken { expires_at: Timestamp(5_000), ..used.clone() };
+    assert_eq!(again(&rig, &short, Timestamp(4_999)), Ok(2));
+    assert_eq!(again(&rig, &short, Timestamp(5_000)), Err(Rejection::TokenExpired(Timestamp(5_000))));
+    rig.run(Command::RegisterNode(NodeRecord { id: 2, ..node(50) })).unwrap();
+    assert_eq!(join(&mut rig, 7, 50), Err(Rejection::TokenUsed));
+
+    // As long as an earlier release may be in the cluster, all answer what it answers.
+    let earlier =
+        ClusterRecord { format: Format::SECOND, ..(**rig.shared.state.read().cluster.as_ref().unwrap()).clone() };
+    rig.shared.state.write().cluster = Some(std::sync::Arc::new(earlier));
+    assert_eq!(join(&mut rig, 7, 50), Ok(2));
+    assert!(!rig.shared.state.read().token(&[7; 32]).unwrap().asked_again);
 }
 
 #[test]

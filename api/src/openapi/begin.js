@@ -1,0 +1,1 @@
+SwaggerUIBundle({ url: "openapi.json", dom_id: "#page", deepLinking: true, persistAuthorization: true, validatorUrl: null });

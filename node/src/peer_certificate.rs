@@ -1,0 +1,250 @@
+//! The certificate by which other nodes know this one. It lives for months, and the node makes itself the next one in time:
+//! the authority's key is the cluster's, sealed, and every node can open it. So no certificate that was copied is good for
+//! years, and nobody has to remember a date.
+//!
+//! What it makes lies in its data folder, certificate and key in one file, so that no crash leaves one without the other.
+//! Beside it lies the authority as the directory has it, sealed under the master key, for the day on which a whole cluster
+//! comes back after its certificates have expired: nobody could ask anybody then.
+//!
+//! A cluster whose authority was made elsewhere has no key of it. There the files of the configuration are looked at again
+//! and again, and those that whoever keeps the authority has put there are taken up.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use model::id::NodeId;
+use model::seal::Keyring;
+use model::time::Timestamp;
+use parking_lot::RwLock;
+use raft::directory::members::AuthorityRecord;
+use raft::transport::{PeerTls, Peers};
+use shard::cluster::Cluster;
+use shard::secrets::Secrets;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::files::{self, PeerIdentity, RENEWED_FILE};
+use crate::config::{Config, Secret};
+use crate::joining::desk;
+use crate::key_files::write_private_durably;
+use crate::pki::{Authority, BACKDATED, Pair};
+
+/// The sealed authority in the data folder.
+const AUTHORITY_FILE: &str = "authority.json";
+
+/// How often at most the dates and the files are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+
+/// The identity that peers are shown.
+pub type Shown = Arc<RwLock<PeerIdentity>>;
+
+pub fn peer_tls(identity: PeerIdentity) -> PeerTls {
+    PeerTls { ca_pem: identity.ca_pem, cert_pem: identity.cert_pem, key_pem: identity.key_pem.0 }
+}
+
+/// A certificate for a node whose own has expired while nobody ran, by the authority that its folder keeps; `None` where
+/// that cannot be. Nothing is written.
+pub fn rescue(config: &Config, keyring: &Keyring) -> Option<PeerIdentity> {
+    let text = std::fs::read(config.node.data_dir.join(AUTHORITY_FILE)).ok()?;
+    let kept: AuthorityRecord = serde_json::from_slice(&text).ok()?;
+    let authority = desk::open(&kept, &Secrets::new(keyring.clone())).ok()?;
+    let (given, _) = files::given_identity(config).ok()?;
+    let issued = issue(&authority, &given.ca_pem, config.node.id, config.peer.certificate_life.0).ok()?;
+    tracing::warn!("the certificate of this node had expired: it has made itself another one");
+    Some(issued)
+}
+
+fn issue(authority: &Authority, ca_pem: &str, node: NodeId, life: Duration) -> anyhow::Result<PeerIdentity> {
+    let Pair { certificate, key } = authority.issue(node, life)?;
+    if let Err(problem) = files::proves(ca_pem, &certificate, node) {
+        bail!("peer.ca_file is not the authority of the cluster: {problem}");
+    }
+    Ok(PeerIdentity { ca_pem: ca_pem.to_owned(), cert_pem: certificate, key_pem: Secret(key) })
+}
+
+/// Whether it is time for another certificate: at half of its life, so that there is as much again to mend what prevents
+/// it; and where this one lives longer than any should.
+fn is_due(identity: &PeerIdentity, life: Duration, now: Timestamp) -> bool {
+    let left = files::lasts_until(identity).map_or(Duration::ZERO, |until| until.since(now));
+    left < life / 2 || left > life + BACKDATED
+}
+
+/// Keeps this node's certificate young.
+pub struct Renewal {
+    pub cluster: Arc<Cluster>,
+    pub peers: Arc<Peers>,
+    pub config: Config,
+    pub shown: Shown,
+}
+
+impl Renewal {
+    /// Looks at the dates until the stop.
+    pub async fn keep(self, stop: CancellationToken) {
+        metrics::describe_counter!(
+            "gateway_peer_certificate_renewals_total",
+            "Certificates by which other nodes know this one that took the place of an earlier one."
+        );
+        metrics::describe_gauge!(
+            "gateway_peer_certificate_seconds_left",
+            metrics::Unit::Seconds,
+            "Until the certificate by which other nodes know this one expires."
+        );
+        metrics::counter!("gateway_peer_certificate_renewals_total").increment(0);
+        let mut kept = None;
+        let mut told = None;
+        let pause = LOOK_EVERY.min(self.config.peer.certificate_life.0 / 12);
+        loop {
+            if let Err(error) = self.look(&mut kept).await {
+                // Once, and again when it is another reason: it goes on for days where nobody mends it.
+                let error = format!("{error:#}");
+                if told.as_ref() != Some(&error) {
+                    tracing::error!(error, "the certificate that other nodes know this one by could not be renewed");
+                }
+                told = Some(error);
+            }
+            let left = files::lasts_until(&self.shown.read()).map_or(0, |until| until.0 - Timestamp::now().0);
+            metrics::gauge!("gateway_peer_certificate_seconds_left").set(left as f64 / 1000.0);
+            if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    async fn look(&self, kept: &mut Option<Arc<AuthorityRecord>>) -> anyhow::Result<()> {
+        let authority = self.cluster.directory().read(|state| state.authority.clone());
+        if let Some(authority) = authority.as_ref().filter(|authority| kept.as_ref() != Some(*authority)) {
+            let text = serde_json::to_string(&**authority).context("writing the sealed authority")?;
+            write(self.config.node.data_dir.join(AUTHORITY_FILE), text).await?;
+            *kept = Some(authority.clone());
+        }
+        self.take_up_given().await?;
+        let (shown, life) = (self.shown.read().clone(), self.config.peer.certificate_life.0);
+        let Some(authority) = authority.filter(|_| is_due(&shown, life, Timestamp::now())) else { return Ok(()) };
+        let authority = desk::open(&authority, self.cluster.secrets()).map_err(anyhow::Error::msg)?;
+        let made = issue(&authority, &shown.ca_pem, self.config.node.id, life)?;
+        // On disk first: the one before may be gone when the node starts again.
+        let text = format!("{}{}", made.cert_pem, made.key_pem.0);
+        write(self.config.node.data_dir.join(RENEWED_FILE), text).await?;
+        self.show(made)
+    }
+
+    /// Takes up the files of the configuration when they prove this node by a certificate that was made later.
+    async fn take_up_given(&self) -> anyhow::Result<()> {
+        let config = self.config.clone();
+        let given = tokio::task::spawn_blocking(move || files::given_identity(&config)).await?;
+        // Files that do not fit together are being exchanged.
+        let Ok((given, Ok(()))) = given else { return Ok(()) };
+        let is_later = files::begins_at(&given) > files::begins_at(&self.shown.read());
+        if is_later { self.show(given) } else { Ok(()) }
+    }
+
+    fn show(&self, identity: PeerIdentity) -> anyhow::Result<()> {
+        let until = files::lasts_until(&identity).map(|until| until.to_iso()).unwrap_or_default();
+        self.peers.renew_certificate(&peer_tls(identity.clone()))?;
+        *self.shown.write() = identity;
+        metrics::counter!("gateway_peer_certificate_renewals_total").increment(1);
+        tracing::info!(until, "other nodes know this one by a new certificate");
+        Ok(())
+    }
+}
+
+async fn write(path: PathBuf, text: String) -> anyhow::Result<()> {
+    tokio::task::spawn_blocking(move || write_private_durably(&path, &text)).await?
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use crate::config::{EXAMPLE, Peer, load};
+    use crate::key_files::write_private;
+    use model::seal::MasterKey;
+    use std::path::Path;
+    use std::time::Instant;
+    use tempfile::TempDir;
+
+    const LIFE: Duration = Peer::CERTIFICATE_LIFE;
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+
+    fn keyring() -> Keyring {
+        Keyring::of(MasterKey::new([7; 32]))
+    }
+
+    /// A node whose configuration names these files.
+    fn node(authority: &Authority, given: &Pair) -> (TempDir, Config) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = load::parse(EXAMPLE, "example").unwrap();
+        config.node.data_dir = folder.path().join("data");
+        std::fs::create_dir(&config.node.data_dir).unwrap();
+        let write = |name: &str, text: &str| {
+            write_private(&folder.path().join(name), text).unwrap();
+            folder.path().join(name)
+        };
+        config.peer.ca_file = write("ca.pem", &authority.pair.certificate);
+        config.peer.cert_file = write("node.pem", &given.certificate);
+        config.peer.key_file = write("node.key", &given.key);
+        (folder, config)
+    }
+
+    fn keep(folder: &Path, pair: &Pair) {
+        write_private(&folder.join(RENEWED_FILE), &format!("{}{}", pair.certificate, pair.key)).unwrap();
+    }
+
+    #[test]
+    fn another_one_is_made_at_half_of_its_life_and_for_one_that_lives_too_long() {
+        let authority = Authority::create().unwrap();
+        let ca = &authority.pair.certificate;
+        let now = Timestamp::now();
+        let half = now.plus(LIFE / 2);
+        let made = issue(&authority, ca, 1, LIFE).unwrap();
+        assert!(!is_due(&made, LIFE, now) && !is_due(&made, LIFE, Timestamp(half.0 - 60_000)));
+        assert!(is_due(&made, LIFE, half.plus(DAY)) && is_due(&made, LIFE, now.plus(2 * LIFE)));
+        assert!(is_due(&issue(&authority, ca, 1, 40 * LIFE).unwrap(), LIFE, now));
+    }
+
+    #[test]
+    fn the_one_that_was_made_last_is_shown_and_one_that_proves_nothing_is_none() {
+        let (authority, other) = (Authority::create().unwrap(), Authority::create().unwrap());
+        let given = authority.issue(1, LIFE).unwrap();
+        let (_folder, config) = node(&authority, &given);
+        let shown = || files::peer_identity(&config).unwrap().cert_pem;
+        assert_eq!(shown(), given.certificate);
+        // Of another authority, of another node, and half a file.
+        for wrong in [other.issue(1, LIFE).unwrap(), authority.issue(2, LIFE).unwrap()] {
+            keep(&config.node.data_dir, &wrong);
+            assert_eq!(shown(), given.certificate);
+        }
+        write_private(&config.node.data_dir.join(RENEWED_FILE), &given.certificate).unwrap();
+        assert_eq!(shown(), given.certificate);
+    }
+
+    #[test]
+    fn a_node_whose_certificate_has_expired_starts_with_the_one_that_it_made_or_makes_one() {
+        let authority = Authority::create().unwrap();
+        let expired = authority.issue(1, Duration::ZERO).unwrap();
+        let (_folder, config) = node(&authority, &expired);
+        // It is good until the end of the second in which it was made.
+        let deadline = Instant::now() + Duration::from_secs(5);
+        let refusal = loop {
+            match files::peer_identity(&config) {
+                Ok(_) => assert!(Instant::now() < deadline, "it does not expire"),
+                Err(refusal) => break refusal.to_string(),
+            }
+        };
+        assert!(refusal.contains("peer.cert_file") && rescue(&config, &keyring()).is_none(), "{refusal}");
+
+        let key = Secrets::new(keyring()).seal_authority(MasterKey::new([7; 32]).id(), &authority.pair.key).unwrap();
+        let record = AuthorityRecord { certificate: authority.pair.certificate.clone(), key };
+        let text = serde_json::to_string(&record).unwrap();
+        write_private(&config.node.data_dir.join(AUTHORITY_FILE), &text).unwrap();
+        assert!(!text.contains("PRIVATE"), "it is sealed");
+        assert!(rescue(&config, &Keyring::of(MasterKey::new([8; 32]))).is_none(), "another master key");
+        let rescued = rescue(&config, &keyring()).unwrap();
+        files::proves(&authority.pair.certificate, &rescued.cert_pem, 1).unwrap();
+
+        let renewed = authority.issue(1, LIFE).unwrap();
+        keep(&config.node.data_dir, &renewed);
+        assert!(files::peer_identity(&config).unwrap().cert_pem == renewed.certificate);
+    }
+}

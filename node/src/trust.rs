@@ -1,0 +1,125 @@
+//! By what an operator's call knows the port that it speaks TLS with.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context;
+use reqwest::{Certificate, ClientBuilder};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
+
+/// What makes a certificate good.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// An authority of the system signed it, for the name that was asked for.
+    #[default]
+    System,
+    /// An authority of this file did, or one of the system.
+    Authorities(PathBuf),
+    /// It is the one in this file, under whatever name: a node of this machine is asked, whose file that is.
+    Same(PathBuf),
+}
+
+impl Trust {
+    /// Has a client go by it.
+    ///
+    /// # Errors
+    /// When a file cannot be read, or holds no certificate.
+    pub fn apply(&self, client: ClientBuilder) -> anyhow::Result<ClientBuilder> {
+        match self {
+            Self::System => Ok(client),
+            Self::Authorities(path) => {
+                let pem = std::fs::read(path).with_context(|| path.display().to_string())?;
+                let authorities = Certificate::from_pem_bundle(&pem).with_context(|| path.display().to_string())?;
+                Ok(client.tls_certs_merge(authorities))
+            }
+            Self::Same(path) => {
+                let provider = Arc::new(ring::default_provider());
+                let verifier = Arc::new(Same { path: path.clone(), provider: provider.clone() });
+                let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+                let config = builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
+                Ok(client.tls_backend_preconfigured(config))
+            }
+        }
+    }
+}
+
+/// Compares with what the file holds at each handshake: a renewed certificate is good at once.
+#[derive(Debug)]
+struct Same {
+    path: PathBuf,
+    provider: Arc<CryptoProvider>,
+}
+
+/// The first certificate of a file.
+fn first(path: &Path) -> Option<CertificateDer<'static>> {
+    CertificateDer::pem_file_iter(path).ok()?.next()?.ok()
+}
+
+impl ServerCertVerifier for Same {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        if first(&self.path).is_some_and(|expected| expected == *end_entity) {
+            return Ok(ServerCertVerified::assertion());
+        }
+        Err(CertificateError::ApplicationVerificationFailure.into())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_certificate_of_the_file_is_good_and_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ops.pem");
+        let made = || {
+            let key = rcgen::KeyPair::generate().unwrap();
+            rcgen::CertificateParams::new(vec!["ops.example.com".to_owned()]).unwrap().self_signed(&key).unwrap()
+        };
+        let (old, new) = (made(), made());
+        let same = Same { path: path.clone(), provider: Arc::new(ring::default_provider()) };
+        let good = |certificate: &rcgen::Certificate| {
+            let name = ServerName::try_from("127.0.0.1").unwrap();
+            same.verify_server_cert(certificate.der(), &[], &name, &[], UnixTime::now()).is_ok()
+        };
+        assert!(!good(&old), "there is no file");
+        std::fs::write(&path, old.pem()).unwrap();
+        assert!(good(&old) && !good(&new));
+        std::fs::write(&path, new.pem()).unwrap();
+        assert!(!good(&old) && good(&new), "it was renewed");
+    }
+}
