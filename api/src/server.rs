@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use raft::failpoint;
+use raft::host::Fatal;
+use raft::{failpoint, supervise};
 use salvo::{Router, Server, Service};
 use shard::cluster::Cluster;
 use tokio::net::{TcpListener, TcpSocket};
@@ -61,6 +62,7 @@ pub async fn serve(config: ApiConfig, cluster: Arc<Cluster>, stop: CancellationT
     let entrance =
         Entrance { proxies: config.proxy_protocol.then(|| config.trusted_proxies.clone()), tls: config.tls.clone() };
     let (address, door) = bind(config.listen, entrance, stop.clone())?;
+    let fatal = cluster.fatal().clone();
     crate::telemetry::describe();
     let app = App::public(config, cluster, stop.clone());
     let background = app.clone().start_background();
@@ -69,7 +71,7 @@ pub async fn serve(config: ApiConfig, cluster: Arc<Cluster>, stop: CancellationT
         app.event_streams.ended().await;
         background.finish().await;
     };
-    Ok(run(address, door, router, stop, afterwards))
+    Ok(run(address, door, router, stop, fatal, afterwards))
 }
 
 /// Opens the operator's port and serves it until `stop`.
@@ -83,6 +85,7 @@ pub async fn serve_operator(
 ) -> Result<Running, ServeError> {
     let entrance = Entrance { proxies: None, tls: config.operator_tls.clone() };
     let (address, door) = bind(config.operator_listen, entrance, stop.clone())?;
+    let fatal = cluster.fatal().clone();
     let app = App::operator(config, cluster);
     let (writing, noting) = (CancellationToken::new(), app.clone());
     let until = writing.clone();
@@ -98,7 +101,7 @@ pub async fn serve_operator(
             tracing::error!(%error, "writing failed authentications ended abnormally");
         }
     };
-    Ok(run(address, door, router, stop, afterwards))
+    Ok(run(address, door, router, stop, fatal, afterwards))
 }
 
 fn bind(address: SocketAddr, entrance: Entrance, closing: CancellationToken) -> Result<(SocketAddr, Door), ServeError> {
@@ -125,11 +128,13 @@ fn run(
     door: Door,
     router: Router,
     stop: CancellationToken,
+    fatal: Fatal,
     afterwards: impl Future<Output = ()> + Send + 'static,
 ) -> Running {
     let server = Server::new(door);
     let handle = server.handle();
-    let task = tokio::spawn(async move {
+    let failed = fatal.clone();
+    let serving = async move {
         let mut serving = std::pin::pin!(server.try_serve(Service::new(router)));
         let ended = tokio::select! {
             ended = &mut serving => ended,
@@ -138,10 +143,16 @@ fn run(
                 serving.await
             }
         };
-        if let Err(error) = ended {
-            tracing::error!(%address, %error, "the port failed");
+        match ended {
+            Err(error) if !stop.is_cancelled() => failed(format!("the port {address} failed: {error}")),
+            Err(error) => tracing::error!(%address, %error, "the port failed"),
+            Ok(()) => {}
         }
         afterwards.await;
+    };
+    // A node whose port is gone looks well to the others, and nobody reaches it.
+    let task = tokio::spawn(async move {
+        supervise::required("a port", &fatal, serving).await;
     });
     Running { address, task }
 }

@@ -2,7 +2,7 @@
 //! it apart in the opposite order.
 
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -19,10 +19,11 @@ use model::webhook::RetrySchedule;
 use network::driver::Network;
 use network::simulated::SimulatedNetwork;
 use parking_lot::RwLock;
-use raft::directory::Directory;
+use raft::directory::{Directory, LocalCopy};
 use raft::directory::command::Rejection;
 use raft::directory::health::DisableRule;
-use raft::host::{Host, HostConfig, StartError, Timing};
+use raft::host::{Host, HostConfig, StartError, Stores, StoresConfig, Timing};
+use raft::supervise;
 use raft::transport::tls::expires_at;
 use raft::transport::{Admit, Identity, Lookup, Peers, PeersConfig, PeersError};
 use rustls::pki_types::CertificateDer;
@@ -76,9 +77,6 @@ pub struct Assembly {
     drain_wait: Duration,
 }
 
-/// Known once the cluster is started, which needs the peers first.
-type LateDirectory = Arc<OnceLock<Arc<Directory>>>;
-
 /// Opens everything. What was opened before a failure ends with the process.
 ///
 /// # Errors
@@ -100,28 +98,34 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
     let (ca_pem, own_keyring) = (identity.ca_pem.clone(), keyring.clone());
     let shown: Shown = Arc::new(RwLock::new(identity.clone()));
     let own = Identity { cluster_id: folder.identity.cluster_id, storage_id: folder.identity.storage_id };
-    let late = LateDirectory::default();
+    // Before any peer is spoken with: they are judged by what stands in it.
+    let stores = Stores::open(StoresConfig {
+        node: config.node.id,
+        data_dir: folder.path.clone(),
+        storage_id: own.storage_id,
+        buffer: Some(config.raft.buffer_bytes),
+        fatal: None,
+    })
+    .await
+    .map_err(store_refusal)?;
     let peers = Peers::start(PeersConfig {
         node: config.node.id,
         listen: config.peer.listen,
         identity: own,
         tls: peer_tls(identity),
-        lookup: lookup(&config, late.clone()),
-        admit: admit(own, late.clone()),
+        lookup: lookup(&config, stores.local_copy().clone()),
+        admit: admit(own, stores.local_copy().clone()),
         threads: RAFT_THREADS,
         connect_timeout: connect_timeout(timing(&config)),
     })
     .await
     .map_err(peers_refusal)?;
     let host = Host::start(HostConfig {
-        node: config.node.id,
-        data_dir: folder.path.clone(),
+        stores,
         timing: timing(&config),
         log: config.raft.log_limits(),
         snapshot_bytes_per_second: u64::from(config.cluster.moves_mib_per_second) << 20,
-        buffer: Some(config.raft.buffer_bytes),
         peers: peers.clone(),
-        fatal: None,
     })
     .await
     .map_err(store_refusal)?;
@@ -155,11 +159,13 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
     )
     .await
     .map_err(cluster_refusal)?;
-    let _only_once = late.set(cluster.directory().clone());
 
     let close_ports = CancellationToken::new();
     if let Some(key_file) = config.peer.ca_key_file.clone() {
-        tokio::spawn(keep_authority(cluster.clone(), ca_pem, key_file, close_ports.clone()));
+        let (cluster, stop) = (cluster.clone(), close_ports.clone());
+        supervise::spawn("the hand-over of the authority", move || {
+            keep_authority(cluster.clone(), ca_pem.clone(), key_file.clone(), stop.clone())
+        });
     }
     let renewal = Renewal { cluster: cluster.clone(), peers: peers.clone(), config: config.clone(), shown };
     tokio::spawn(renewal.keep(close_ports.clone()));
@@ -172,15 +178,19 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
     if let Some(endpoint) = &config.traces.endpoint
         && let Some(spans) = shard::trace::install(config.traces.sample)
     {
-        tokio::spawn(Exporter::new(endpoint, config.node.id)?.run(spans, close_ports.clone()));
+        let exporting = Exporter::new(endpoint, config.node.id)?.run(spans, close_ports.clone());
+        // Without it spans are dropped, and counted.
+        tokio::spawn(supervise::noticed("the export of traces", exporting));
     }
-    tokio::spawn(telemetry::keep_metrics(metrics.clone(), close_ports.clone()));
+    let (recorder, stop) = (metrics.clone(), close_ports.clone());
+    supervise::spawn("the upkeep of metrics", move || telemetry::keep_metrics(recorder.clone(), stop.clone()));
     let (auth, support) = (auth::settings(&config.auth)?, support::settings(&config)?);
     let tls = certificate.as_ref().map(ApiCertificate::server_config).transpose().context("api.tls")?;
     let operator_tls = operators_certificate.as_ref().map(ApiCertificate::server_config).transpose();
     let operator_tls = operator_tls.context("ops.tls")?;
     for certificate in [certificate, operators_certificate].into_iter().flatten() {
-        tokio::spawn(certificate.keep(close_ports.clone()));
+        let (certificate, stop) = (Arc::new(certificate), close_ports.clone());
+        supervise::spawn("a port's certificate", move || certificate.clone().keep(stop.clone()));
     }
     let backups = Jobs::new(Operator::at(&config.ops, &operator_token)?, config.media.clone());
     let operator_tokens = OperatorTokens::new(operator_tokens);
@@ -308,38 +318,23 @@ fn connect_timeout(timing: Timing) -> Duration {
 }
 
 /// Where a node is: as the directory has it, and as the configuration has it until then.
-fn lookup(config: &Config, directory: LateDirectory) -> Lookup {
+fn lookup(config: &Config, directory: LocalCopy) -> Lookup {
     let configured = config.cluster.nodes.clone();
     Arc::new(move |node| {
-        let known = directory
-            .get()
-            .and_then(|directory| directory.read(|state| state.nodes.get(&node).map(|record| record.peer.clone())));
+        let known = directory.read(|state| state.nodes.get(&node).map(|record| record.peer.clone()));
         known.or_else(|| configured.iter().find(|member| member.id == node).map(|member| member.peer.to_string()))
     })
 }
 
-/// Nodes of this cluster, with the data folder with which they are known.
-fn admit(own: Identity, directory: LateDirectory) -> Admit {
-    Arc::new(move |node: NodeId, theirs: &Identity, understands| {
+/// Nodes of this cluster, with the data folder with which they are known: by the stored directory until the directory runs, so
+/// that a folder that was wiped or exchanged has no vote at any time.
+fn admit(own: Identity, directory: LocalCopy) -> Admit {
+    Arc::new(move |node: NodeId, theirs: &Identity, understands, way| {
         if theirs.cluster_id != own.cluster_id {
             return Err(format!("node {node} is of cluster {}, and this is {}", theirs.cluster_id, own.cluster_id));
         }
-        let Some(directory) = directory.get() else { return Ok(()) };
         fits(understands, directory.format()).map_err(|reason| format!("node {node}: {reason}"))?;
-        let (known, is_formed, is_removed) = directory.read(|state| {
-            let known = state.nodes.get(&node).map(|record| record.storage_id);
-            (known, state.cluster.is_some(), state.removed.contains_key(&node))
-        });
-        match known {
-            Some(known) if known != theirs.storage_id => Err(format!(
-                "node {node} is known with data folder {known} and came with {}; it was wiped or exchanged",
-                theirs.storage_id
-            )),
-            None if is_removed => Err(format!("node {node} was removed from this cluster")),
-            // An old copy does not know who joined lately, and it may be one of these that brings the new one.
-            None if is_formed && directory.is_fresh() => Err(format!("node {node} is no member of this cluster")),
-            _ => Ok(()),
-        }
+        directory.judge(node, theirs.storage_id, way)
     })
 }
 

@@ -1,7 +1,9 @@
 //! The host of all Raft groups of a node: owns their logs and states on disk, and opens and closes them.
 
+mod compare;
 pub mod facts;
 mod life;
+mod stores;
 #[cfg(test)]
 mod tests;
 mod witness;
@@ -19,9 +21,11 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use self::compare::Comparisons;
 use self::life::Life;
+pub use self::stores::{Stores, StoresConfig};
 use self::witness::{Listener, Witness};
-use crate::fatal;
+use crate::directory::LocalCopy;
 pub use crate::fatal::Fatal;
 use crate::folder::StoreFolder;
 use crate::group::{Core, Group};
@@ -32,7 +36,7 @@ use crate::network::{Timeouts, service};
 use crate::pace::Pace;
 use crate::services;
 use crate::state::disk::StateDisk;
-use crate::state::snapshot;
+use crate::supervise;
 use crate::telemetry;
 use crate::transport::Peers;
 
@@ -80,19 +84,12 @@ impl Default for LogLimits {
 pub type Factory = Box<dyn Fn() -> Box<dyn Machine> + Send + Sync>;
 
 pub struct HostConfig {
-    pub node: NodeId,
-    /// Holds `raft/` (log and votes, synced) and `data/` (state, replayed from the log after a crash).
-    pub data_dir: PathBuf,
+    pub stores: Stores,
     pub timing: Timing,
     pub log: LogLimits,
     /// Of snapshots to other nodes, those of all groups together.
     pub snapshot_bytes_per_second: u64,
-    /// Bytes of rows and of log that gather in memory, and in files to be replayed, before a table is written; what is usual
-    /// when `None`.
-    pub buffer: Option<usize>,
     pub peers: Arc<Peers>,
-    /// `None`: log the reason and exit with code 3.
-    pub fatal: Option<Fatal>,
 }
 
 #[derive(Debug, Error)]
@@ -142,6 +139,7 @@ struct Shared {
     fatal: Fatal,
     dead: Mutex<BTreeSet<GroupId>>,
     pace: Arc<Pace>,
+    comparisons: Comparisons,
 }
 
 impl Shared {
@@ -217,42 +215,24 @@ pub struct Host {
     changing: tokio::sync::Mutex<bool>,
     writer: Mutex<Option<std::thread::JoinHandle<()>>>,
     folder: StoreFolder,
+    copy: LocalCopy,
     /// Tells the peers how far the log is synced.
     telling: JoinHandle<()>,
+    /// Compares the replicas of the groups that are led here.
+    comparing: JoinHandle<()>,
 }
 
 impl Host {
-    /// Opens the data folder and asks the other nodes whether it is the newest; no group runs yet.
+    /// Asks the other nodes whether the data folder is the newest; no group runs yet.
     pub async fn start(host: HostConfig) -> Result<Self, StartError> {
         telemetry::describe();
         config(&host.timing, &host.log, "check".into())
             .validate()
             .map_err(|error| StartError::Timing(error.to_string()))?;
-        let folder = StoreFolder::open(&host.data_dir, host.node, host.peers.identity().storage_id)?;
-        let fatal = host.fatal.unwrap_or_else(fatal::exit);
-        let opening = {
-            let (logs, state, installs, fatal) = (folder.logs(), folder.state(), folder.installs(), fatal.clone());
-            let buffer = host.buffer;
-            host.peers.runtime().spawn_blocking(move || {
-                let log_disk = Disk::open(&logs, fatal.clone())
-                    .map_err(|error| StartError::Folder { path: logs.clone(), reason: error.to_string() })?;
-                let state_disk = StateDisk::open(&state, installs.clone(), fatal)
-                    .map_err(|error| StartError::Folder { path: state, reason: error.to_string() })?;
-                if let Some(bytes) = buffer {
-                    let limited = log_disk.set_buffer(bytes).and_then(|()| state_disk.set_buffer(bytes));
-                    limited.map_err(|error| StartError::Folder { path: logs.clone(), reason: error.to_string() })?;
-                }
-                snapshot::clean(&state_disk)
-                    .map_err(|error| StartError::Folder { path: installs, reason: error.to_string() })?;
-                Ok((log_disk, state_disk))
-            })
-        };
-        let (logs, state) = opening.await.unwrap_or_else(|error| {
-            Err(StartError::Folder { path: host.data_dir.clone(), reason: error.to_string() })
-        })?;
+        let Stores { node, folder, logs, state, copy, fatal } = host.stores;
         let (writer, thread) = Writer::start(logs.clone()).map_err(StartError::Thread)?;
         let shared = Arc::new(Shared {
-            node: host.node,
+            node,
             timing: host.timing,
             limits: host.log,
             peers: host.peers.clone(),
@@ -262,12 +242,40 @@ impl Host {
             fatal,
             dead: Mutex::default(),
             pace: Arc::new(Pace::new(host.snapshot_bytes_per_second)),
+            comparisons: Comparisons::new(),
         });
         let witness = Self::witness(&folder, &shared).await?;
         let inner = Arc::new(Inner { shared, groups: RwLock::default() });
         services::register(&host.peers, Arc::downgrade(&inner));
-        let telling = host.peers.runtime().spawn(witness.tell(Arc::downgrade(&inner)));
-        Ok(Self { inner, changing: tokio::sync::Mutex::new(false), writer: Mutex::new(Some(thread)), folder, telling })
+        let told = Arc::downgrade(&inner);
+        let telling = host.peers.runtime().spawn(async move {
+            supervise::restarted("the witness", || witness.clone().tell(told.clone())).await;
+        });
+        let listener = compare::Listener { host: Arc::downgrade(&inner) };
+        host.peers.serve_raft(service::STATE_HASH, Arc::new(listener));
+        let compared = Arc::downgrade(&inner);
+        let comparing = host.peers.runtime().spawn(async move {
+            supervise::restarted("the comparison of replicas", || compare::run(compared.clone())).await;
+        });
+        let (changing, writer) = (tokio::sync::Mutex::new(false), Mutex::new(Some(thread)));
+        Ok(Self { inner, changing, writer, folder, copy, telling, comparing })
+    }
+
+    /// Compares the replicas of a group that is led here now.
+    #[cfg(test)]
+    async fn compare(&self, id: GroupId) -> compare::Compared {
+        let core = self.inner.core(id).expect("the group is open");
+        compare::compare(&core, &self.inner.shared.comparisons).await
+    }
+
+    /// What ends the node when it cannot go on safely.
+    pub fn fatal(&self) -> &Fatal {
+        &self.inner.shared.fatal
+    }
+
+    /// This node's copy of the directory.
+    pub fn local_copy(&self) -> &LocalCopy {
+        &self.copy
     }
 
     /// Returns when the other nodes know nothing of this one that its log has not.
@@ -306,7 +314,10 @@ impl Host {
         let life = Life::new(core.clone(), factory, shared.clone(), stop.clone());
         let right = life.right();
         let (started, result) = oneshot::channel();
-        let life = shared.peers.runtime().spawn(life.run(started));
+        let fatal = shared.fatal.clone();
+        let life = shared.peers.runtime().spawn(async move {
+            supervise::required("the life of a group", &fatal, life.run(started)).await;
+        });
         // Known before it has started: a leader that is there already may speak to it as soon as it can answer.
         self.inner.groups.write().insert(id, Open { core: core.clone(), stop, life, right });
         match result.await {
@@ -381,12 +392,14 @@ impl Host {
     pub async fn shutdown(&self) {
         let mut stopped = self.changing.lock().await;
         *stopped = true;
+        self.comparing.abort();
         let open: Vec<_> = self.inner.groups.read().keys().copied().collect();
         futures::future::join_all(open.into_iter().map(|id| self.close(id))).await;
         self.telling.abort();
         let shared = &self.inner.shared;
         services::unregister(&shared.peers);
         shared.peers.unserve(service::WITNESS);
+        shared.peers.unserve(service::STATE_HASH);
         let state = shared.state.clone();
         match shared.peers.runtime().spawn_blocking(move || state.sync()).await {
             Ok(Ok(())) => {}
@@ -421,6 +434,7 @@ impl Host {
 impl Drop for Host {
     fn drop(&mut self) {
         self.telling.abort();
+        self.comparing.abort();
         // Groups that were not closed end with the runtime, and the writer's thread with the last of them.
         for (_, open) in self.inner.groups.write().drain() {
             open.stop.cancel();

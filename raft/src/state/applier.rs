@@ -22,6 +22,7 @@ use crate::failpoint::{self, Point};
 use crate::group::meter::Meter;
 use crate::log::store::GroupLog;
 use crate::machine::{GroupId, Machine, Position};
+use crate::supervise;
 use crate::telemetry;
 use crate::types::{LogId, Membership, Reply, Snapshot, SnapshotMeta, TypeConfig, term_of};
 
@@ -70,6 +71,9 @@ impl Applier {
         disk.sync()?;
         let applied = disk.applied(group)?;
         check_log_reaches(&log, &applied)?;
+        if let Some(last) = &applied.last {
+            log.applied(last.index);
+        }
         let reader = StateReader::new(disk.clone(), group);
         restore(machine.as_mut(), &reader)?;
         position.send_replace(position_of(applied.last.as_ref()));
@@ -125,8 +129,14 @@ impl Applier {
         io::Error::new(io::ErrorKind::Unsupported, reason)
     }
 
-    /// Writes the batch, then publishes it, then answers the proposers.
+    /// Writes the batch, then publishes it, then answers the proposers. A panic on the way is an error, as above.
     fn commit(&mut self, answers: &mut Vec<(ApplyResponder<TypeConfig>, Reply)>) -> io::Result<()> {
+        let group = self.group;
+        let written = supervise::noticed_in_thread("the state machine", || self.write(answers));
+        written.unwrap_or_else(|| Err(io::Error::other(format!("writing the state of group {group} panicked"))))
+    }
+
+    fn write(&mut self, answers: &mut Vec<(ApplyResponder<TypeConfig>, Reply)>) -> io::Result<()> {
         let Some(last) = self.last else { return Ok(()) };
         let mut batch = WriteBatch::default();
         self.overlay.drain_into(&self.disk, self.group, &mut batch);
@@ -138,12 +148,23 @@ impl Applier {
         self.disk.write(batch)?;
         failpoint::reach(Point::StateAfterWrite);
         let position = position_of(Some(&last));
+        self.log.applied(last.index);
         let machine = self.machine.get_mut();
         catch_unwind(AssertUnwindSafe(|| machine.flushed(position)))
             .map_err(|_| io::Error::other(format!("the machine of group {} panicked after a flush", self.group)))?;
         self.position.send_replace(position);
         for (responder, reply) in answers.drain(..) {
             responder.send(reply);
+        }
+        Ok(())
+    }
+
+    /// Keeps the state as it is now for who has asked for it at this index.
+    async fn keep_for(&self, index: u64) -> io::Result<()> {
+        if let Some(out) = self.log.cut().take(index) {
+            let taken = snapshot::Source::take(self.disk.clone(), self.group).await?;
+            // Who asked may have given up: then nothing is read of it.
+            let _ = out.send(taken);
         }
         Ok(())
     }
@@ -216,6 +237,12 @@ impl RaftStateMachine<TypeConfig> for Applier {
                 answers.push((responder, reply));
             }
             count += 1;
+            if self.log.cut().is_at(entry.log_id.index) {
+                self.commit(&mut answers)?;
+                self.applied(started, std::mem::take(&mut count));
+                self.keep_for(entry.log_id.index).await?;
+                continue;
+            }
             if count >= BATCH_ENTRIES || self.overlay.bytes() >= BATCH_BYTES {
                 self.commit(&mut answers)?;
                 self.applied(started, std::mem::take(&mut count));
