@@ -56,7 +56,7 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
             done(Done::Bucket { level, taken })
         }
         Ask::RefundCustomer { customer } => {
-            owner.buckets.lock().refund_customer(customer);
+            owner.buckets.lock().refund_customer(customer, call.call_id);
             done(Done::Nothing)
         }
         Ask::Attempt { subject, rule } => {
@@ -64,7 +64,7 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
             done(Done::Attempt { retry_after: tried.err() })
         }
         Ask::ReturnAttempt { subject, rule } => {
-            owner.buckets.lock().return_attempt(subject, rule);
+            owner.buckets.lock().return_attempt(subject, rule, call.call_id);
             done(Done::Nothing)
         }
         Ask::PeekCustomer { customer, rule } => {
