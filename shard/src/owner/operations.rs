@@ -278,11 +278,16 @@ impl Channel {
 
     /// Keeps the phone addresses behind LIDs that an answer tells.
     async fn learn_lids(&mut self, answer: &Answer) -> Result<(), Lost> {
-        let mut turn = Turn::default();
-        for (lid, phone) in projection::disclosed(answer) {
-            self.learn_lid(&mut turn, lid, phone, Timestamp::now());
+        /// People that share a submission: an address book holds thousands.
+        const AT_ONCE: usize = 50;
+        for pairs in projection::disclosed(answer).chunks(AT_ONCE) {
+            let mut turn = Turn::default();
+            for (lid, phone) in pairs {
+                self.learn_lid(&mut turn, lid.clone(), phone.clone(), Timestamp::now());
+            }
+            self.finish(turn).await?;
         }
-        self.finish(turn).await
+        Ok(())
     }
 
     /// Changes the projection by itself, at once.
