@@ -3,7 +3,7 @@
 //! They live in memory. After a fail-over a bucket starts full once, which the interface allows. Their time is
 //! [`Timestamp::steady`]: a clock that was an hour ahead and is put right would leave them without refill for an hour.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::Hash;
 
 use model::id::{ChannelId, CustomerId};
@@ -20,6 +20,33 @@ pub struct Buckets {
     customers: HashMap<CustomerId, TokenBucket>,
     channels: HashMap<(CustomerId, ChannelId), TokenBucket>,
     attempts: HashMap<Uuid, TokenBucket>,
+    given_back: GivenBack,
+}
+
+/// Calls that have given something back, the latest of them: one is made again when its answer is lost, and must not give
+/// back twice. One that is repeated seconds later, after more than these, gives a token too many.
+#[derive(Default)]
+struct GivenBack {
+    calls: HashSet<Uuid>,
+    oldest_first: VecDeque<Uuid>,
+}
+
+impl GivenBack {
+    const REMEMBERED: usize = 4_096;
+
+    /// Notes a call. False for one that is noted.
+    fn is_new(&mut self, call: Uuid) -> bool {
+        if !self.calls.insert(call) {
+            return false;
+        }
+        self.oldest_first.push_back(call);
+        if self.oldest_first.len() > Self::REMEMBERED
+            && let Some(oldest) = self.oldest_first.pop_front()
+        {
+            self.calls.remove(&oldest);
+        }
+        true
+    }
 }
 
 impl Buckets {
@@ -39,9 +66,11 @@ impl Buckets {
         take(&mut self.channels, (customer, channel), rule, now)
     }
 
-    /// Puts a token back that another bucket's refusal made worthless.
-    pub fn refund_customer(&mut self, id: CustomerId) {
-        if let Some(bucket) = self.customers.get_mut(&id) {
+    /// Puts a token back that another bucket's refusal made worthless, once for each call.
+    pub fn refund_customer(&mut self, id: CustomerId, call: Uuid) {
+        if let Some(bucket) = self.customers.get_mut(&id)
+            && self.given_back.is_new(call)
+        {
             bucket.give_back();
         }
     }
@@ -54,9 +83,11 @@ impl Buckets {
         bucket(&mut self.attempts, subject, rule.bucket(), now).try_attempt(rule, now)
     }
 
-    /// Gives an attempt back that succeeded.
-    pub fn return_attempt(&mut self, subject: Uuid, rule: AttemptRule) {
-        if let Some(bucket) = self.attempts.get_mut(&subject) {
+    /// Gives an attempt back that succeeded, once for each call.
+    pub fn return_attempt(&mut self, subject: Uuid, rule: AttemptRule, call: Uuid) {
+        if let Some(bucket) = self.attempts.get_mut(&subject)
+            && self.given_back.is_new(call)
+        {
             bucket.return_attempt(rule);
         }
     }
@@ -102,4 +133,37 @@ fn bucket<K: Copy + Eq + Hash>(
         bucket.set_rule(rule, now);
     }
     bucket
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_is_made_again_gives_its_token_back_once() {
+        let (mut buckets, customer, now) = (Buckets::default(), CustomerId::random(), Timestamp(1_000));
+        let rule = BucketRule { burst: 5, refill_per_second: 1 };
+        let taken: Vec<bool> = (0..6).map(|_| buckets.take_customer(customer, rule, now).1).collect();
+        assert_eq!(taken, [true, true, true, true, true, false]);
+        let call = Uuid::new_v4();
+        for _ in 0..3 {
+            buckets.refund_customer(customer, call);
+        }
+        let taken: Vec<bool> = (0..2).map(|_| buckets.take_customer(customer, rule, now).1).collect();
+        assert_eq!(taken, [true, false]);
+    }
+
+    #[test]
+    fn no_more_calls_are_remembered_than_can_be_repeated() {
+        let mut given_back = GivenBack::default();
+        let first = Uuid::new_v4();
+        assert!(given_back.is_new(first));
+        for _ in 1..GivenBack::REMEMBERED {
+            assert!(given_back.is_new(Uuid::new_v4()));
+        }
+        assert!(!given_back.is_new(first));
+        assert!(given_back.is_new(Uuid::new_v4()));
+        assert_eq!(given_back.calls.len(), GivenBack::REMEMBERED);
+        assert!(given_back.is_new(first), "it was the oldest");
+    }
 }

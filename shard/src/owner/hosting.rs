@@ -23,6 +23,8 @@ use tokio_util::task::TaskTracker;
 
 use super::census::Census;
 use super::committer::Committer;
+use super::hearing::{Deaf, give_lead_away, is_deaf};
+use super::settling::Settling;
 use super::{NodeContext, Owner, members};
 use crate::buckets::Buckets;
 use crate::command::{BATCH_VERSION, Batch};
@@ -109,9 +111,15 @@ impl Hosting {
         self.left_behind().await;
         let mut leadership = self.group.leadership();
         let mut counted: Option<(Epoch, Arc<Mutex<Buckets>>)> = None;
+        let mut deaf = Deaf::default();
         loop {
             let epoch = leadership.borrow_and_update().ready_epoch;
-            if let Some(epoch) = epoch {
+            if epoch.is_none() || self.context.directory.is_fresh() {
+                deaf.ended();
+            } else if deaf.looks_for_another(Instant::now()) {
+                give_lead_away(&self.group, &self.context.router).await;
+            }
+            if let Some(epoch) = epoch.filter(|_| self.context.directory.is_fresh()) {
                 // A term has one leader: nobody else has counted since an ownership that ended within it.
                 let kept = counted.take().filter(|(of, _)| *of == epoch);
                 let (_, buckets) = counted.insert(kept.unwrap_or_else(|| (epoch, Arc::default())));
@@ -145,11 +153,12 @@ impl Hosting {
         self.owners.live.write().insert(self.shard, owner.clone());
         metrics::histogram!("gateway_failover_seconds").record(began.elapsed().as_secs_f64());
         tracing::info!(shard = self.shard, epoch, claimed, "this node owns the shard");
-        let upkeeps: [(&'static str, Upkeep); 9] = [
+        let upkeeps: [(&'static str, Upkeep); 10] = [
             ("the watch over a shard's deleted channels", |owner| Box::pin(watch_directory(owner))),
             ("the forming of a shard", |owner| Box::pin(say_formed(owner))),
             ("the place of a shard's lead", |owner| Box::pin(keep_lead_placed(owner))),
             ("the members of a shard", |owner| Box::pin(members::keep(owner))),
+            ("the end of sends that were left waiting", |owner| Box::pin(super::left_sends::run(owner))),
             ("the expiry of a shard's rows", |owner| Box::pin(super::trim::run(owner))),
             ("the gathering of streamed events", |owner| Box::pin(gather::run(owner))),
             ("the sweep of relayed events", |owner| Box::pin(relay::sweep(owner))),
@@ -179,6 +188,10 @@ impl Hosting {
                 }
                 _ = fence.tick() => {
                     failpoint::reach(Point::HostingTurn);
+                    if is_deaf(&self.context.directory) {
+                        tracing::warn!(shard = self.shard, epoch, "the directory was not heard for long");
+                        break;
+                    }
                     if let Some(deadline) = self.fence_deadline() {
                         owner.fence.extend(deadline);
                     }
@@ -235,6 +248,7 @@ impl Hosting {
             reader: self.group.reader(),
             committer: Committer::start(
                 self.group.clone(),
+                self.context.directory.clone(),
                 self.context.node,
                 epoch,
                 self.context.deliveries.clone(),
@@ -247,6 +261,7 @@ impl Hosting {
             lost,
             tasks: TaskTracker::new(),
             census: Census::default(),
+            settling: Settling::default(),
             streams,
             channels: Mutex::new(HashMap::new()),
             unclaimed: Mutex::default(),

@@ -25,6 +25,7 @@ use crate::call::Done;
 use crate::command::{Command, NewEvent};
 use crate::history::Direction;
 use crate::projection::{self, Context, Projected, Rows, Synced, Told};
+use crate::sameness;
 
 /// How long an operation waits for a channel that recovers (supplement 1, rule 15).
 const RECOVERY_PATIENCE: Duration = Duration::from_secs(5);
@@ -278,11 +279,16 @@ impl Channel {
 
     /// Keeps the phone addresses behind LIDs that an answer tells.
     async fn learn_lids(&mut self, answer: &Answer) -> Result<(), Lost> {
-        let mut turn = Turn::default();
-        for (lid, phone) in projection::disclosed(answer) {
-            self.learn_lid(&mut turn, lid, phone, Timestamp::now());
+        /// People that share a submission: an address book holds thousands.
+        const AT_ONCE: usize = 50;
+        for pairs in projection::disclosed(answer).chunks(AT_ONCE) {
+            let mut turn = Turn::default();
+            for (lid, phone) in pairs {
+                self.learn_lid(&mut turn, lid.clone(), phone.clone(), Timestamp::now());
+            }
+            self.finish(turn).await?;
         }
-        self.finish(turn).await
+        Ok(())
     }
 
     /// Changes the projection by itself, at once.
@@ -341,7 +347,10 @@ impl Channel {
         let own: Vec<Address> = [Some(self.own_address()), self.row.lid.clone()].into_iter().flatten().collect();
         let phone_behind = |lid: &Address| self.phone_behind(lid);
         let lid_behind = |phone: &Address| self.lid_behind(phone);
-        let stored = |direction: Direction, id: &MessageId| self.stored(direction, id);
+        let stored = |direction: Direction, id: &MessageId| match direction {
+            Direction::Inbound => sameness::all(&self.owner.reader, self.row.id, id),
+            Direction::Outbound => self.stored_message(id).into_iter().collect(),
+        };
         work(&Context {
             suffixes: &self.owner.node.suffixes,
             own: &own,

@@ -25,6 +25,7 @@ mod rows;
 pub mod stories;
 
 use model::address::{Address, Suffixes};
+use model::contact::Person;
 use model::customer::Quota;
 use model::error::ApiError;
 use model::id::MessageId;
@@ -98,8 +99,8 @@ pub struct Context<'a> {
     pub phone_behind: &'a dyn Fn(&Address) -> Option<Address>,
     /// The LID of a phone address, where it is known.
     pub lid_behind: &'a dyn Fn(&Address) -> Option<Address>,
-    /// A stored message that the channel received, or sent.
-    pub stored: &'a dyn Fn(Direction, &MessageId) -> Option<MessageRow>,
+    /// The stored messages of an id that the channel received, or sent.
+    pub stored: &'a dyn Fn(Direction, &MessageId) -> Vec<MessageRow>,
     /// What the account's plan allows.
     pub allowed: &'a dyn Fn(Quota) -> u64,
     /// The network's time of what is taken in.
@@ -220,10 +221,18 @@ pub fn absorb(operation: &Operation, answer: &Answer, rows: &mut Rows<'_>, conte
     }
 }
 
-/// The phone addresses behind LIDs that an answer tells.
+/// The phone addresses behind LIDs that an answer tells: a LID that is shown can be looked up, and sent to (supplement 32.19).
 pub fn disclosed(answer: &Answer) -> Vec<(Address, Address)> {
-    let Answer::Contacts(ContactAnswer::Checked(checks)) = answer else { return Vec::new() };
-    checks.iter().filter_map(|check| Some((check.lid.clone()?, check.id.clone()?))).collect()
+    let Answer::Contacts(answer) = answer else { return Vec::new() };
+    let of_person = |person: &Person| (person.lid.clone(), Some(person.id.clone()));
+    let told: Vec<_> = match answer {
+        ContactAnswer::Checked(checks) => checks.iter().map(|check| (check.lid.clone(), check.id.clone())).collect(),
+        ContactAnswer::Person(person) => vec![of_person(person)],
+        ContactAnswer::People(people) => people.iter().map(of_person).collect(),
+        ContactAnswer::Done => Vec::new(),
+    };
+    // Who hides the number is named by the LID alone.
+    told.into_iter().filter_map(|(lid, id)| Some((lid?, id?))).filter(|(_, id)| !id.is_lid()).collect()
 }
 
 /// The phone address behind a LID became known.

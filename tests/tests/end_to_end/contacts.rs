@@ -60,6 +60,12 @@ async fn somebody_new_is_found_at_the_network_and_nobody_is_not() {
     scene.simulator.phone(&shop, json!({ "name": "Shop", "business": true })).await;
     let found = api.get(&scene.path(&format!("/contacts/{shop}"))).await.expect(200);
     assert_has(&found, &json!({ "name": "Shop", "business_name": "Shop", "is_business": true }));
+    // The LID that is shown can be used at once.
+    let lid = string(&found["lid"]);
+    let pair = json!({ "lid": lid, "phone_jid": address(&shop) });
+    assert_has(&api.get(&scene.path(&format!("/contacts/lids/{lid}"))).await.expect(200), &pair);
+    let text = json!({ "type": "text", "to": lid, "text": "hi" });
+    assert_eq!(api.post(&scene.path("/messages"), text).await.expect(202)["to"], address(&shop).as_str());
     scene.simulator.phone(&shop, json!({ "name": "Store" })).await;
     let path = scene.path(&format!("/contacts/{}", address(&shop)));
     assert_eq!(api.get(&path).await.expect(200)["name"], "Shop");
