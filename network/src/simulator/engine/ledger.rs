@@ -58,7 +58,7 @@ impl Rows {
         }
     }
 
-    fn from(&self, start: usize) -> impl Iterator<Item = &Row> {
+    fn starting_at(&self, start: usize) -> impl Iterator<Item = &Row> {
         let chunks = self.chunks.get(start / CHUNK..).unwrap_or_default();
         chunks.iter().flat_map(|chunk| chunk.iter()).skip(start % CHUNK)
     }
@@ -78,7 +78,7 @@ impl Ledger {
     /// The ledger of rows that were stored.
     pub fn restore(rows: Rows) -> Self {
         let mut positions: HashMap<Number, HashMap<Arc<str>, u32>> = HashMap::new();
-        for (position, row) in (0..).zip(rows.from(0)) {
+        for (position, row) in (0..).zip(rows.starting_at(0)) {
             positions.entry(row.message.from).or_default().insert(Arc::clone(&row.message.id), position);
         }
         Self { rows, positions }
@@ -110,7 +110,7 @@ impl Ledger {
     /// The rows behind `since_seq`; sequence numbers begin at 1.
     pub fn rows(&self, since_seq: u64, limit: usize, suffixes: &Suffixes) -> Vec<AcceptedRow> {
         let start = usize::try_from(since_seq).unwrap_or(usize::MAX).min(self.rows.len());
-        let rows = (start as u64 + 1..).zip(self.rows.from(start)).take(limit);
+        let rows = (start as u64 + 1..).zip(self.rows.starting_at(start)).take(limit);
         rows.map(|(seq, row)| AcceptedRow {
             seq,
             id: row.message.message_id(),
