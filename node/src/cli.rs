@@ -1,6 +1,7 @@
 //! The command line: what can be asked, and how it reads in `--help`.
 
 pub mod backup;
+pub mod customers;
 pub mod joining;
 pub mod members;
 pub mod operator;
@@ -98,7 +99,9 @@ pub enum ConfigCommand {
 }
 
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  gateway simulator --control 127.0.0.1:8090 --network 127.0.0.1:8091")]
+#[command(after_help = "Examples:\n  \
+        gateway simulator --control 127.0.0.1:8090 --network 127.0.0.1:8091\n  \
+        gateway simulator --control 127.0.0.1:8090 --network 127.0.0.1:8091 --data /var/lib/gateway-simulator")]
 pub struct SimulatorArgs {
     /// Where tests and people drive it, HTTP; loopback only
     #[arg(long, value_name = "ADDR")]
@@ -106,6 +109,10 @@ pub struct SimulatorArgs {
     /// Where nodes connect
     #[arg(long, value_name = "ADDR")]
     pub network: SocketAddr,
+    /// Where phones, links, groups and messages are kept from one run to the next; what came in its last seconds is lost
+    /// when it is killed [default: nowhere]
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
     /// Multiply the life of QR texts
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = positive)]
     pub qr_time_scale: f64,

@@ -3,7 +3,7 @@
 //! reason is remembered for the command's end.
 
 use std::fmt::Display;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, BufRead, ErrorKind, IsTerminal, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -26,6 +26,21 @@ pub fn warn(line: impl Display) {
 /// A line in place of the last one, which was `before` characters long; for a terminal.
 pub fn rewrite(line: &str, before: usize) {
     note(write!(io::stdout(), "\r{line:<before$}").and_then(|()| io::stdout().flush()));
+}
+
+/// Asks the person at the terminal; `None` when there is none.
+///
+/// # Errors
+/// When the terminal fails.
+pub fn ask(question: &str) -> io::Result<Option<String>> {
+    if !io::stdin().is_terminal() {
+        return Ok(None);
+    }
+    // Not on standard output, which may be a file.
+    write!(io::stderr(), "{question} ")?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    Ok(Some(answer.trim().to_owned()))
 }
 
 /// Whether everything that was said was written, as on a disk that has room; a reader who went away missed nothing that

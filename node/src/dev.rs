@@ -11,6 +11,7 @@ pub mod process;
 pub mod settings;
 
 use std::path::Path;
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -27,10 +28,13 @@ use crate::demo;
 use crate::refusal::Refusal;
 use description::Description;
 use folder::{DemoCustomer, Folder, Plan};
-use process::{Children, Role};
+use process::{Children, Role, Started};
 
 /// A cluster on a busy machine is ready well within this.
 const START_DEADLINE: Duration = Duration::from_secs(90);
+
+/// How long a node is asked whether another one was removed, before that one is started.
+const ANSWER: Duration = Duration::from_secs(2);
 
 /// How often readiness is asked for.
 const POLL: Duration = Duration::from_millis(50);
@@ -40,6 +44,9 @@ const STOP_DEADLINE: Duration = Duration::from_secs(60);
 
 /// `down` and Ctrl-C do not wait as long for an orderly end: everything stops anyway.
 const DOWN_DEADLINE: Duration = Duration::from_secs(10);
+
+/// What a node says at its end that was removed from its cluster.
+const REMOVED: [&str; 2] = ["was removed from this cluster", "is no member of this cluster"];
 
 /// Runs the subcommand, or brings a cluster up.
 ///
@@ -112,10 +119,20 @@ async fn hold(folder: &Folder, plan: Plan, children: &mut Children) -> anyhow::R
             let left =
                 plan.node_ids().filter(|node| process::running(Role::Node(*node), folder, plan).is_some()).count();
             say(format!("{role} ended ({status}); {left} of {} nodes run", plan.nodes));
-            if let Role::Node(node) = role {
+            if was_removed(folder, &ended, status) {
+                say(format!("{role} was removed from the cluster, and its id is never used again"));
+            } else if let Role::Node(node) = role {
                 say(format!("start it again with: gateway dev start {node} --data {}", folder.root().display()));
             }
         }
+    }
+}
+
+/// Whether a process has ended because the cluster has removed its node.
+fn was_removed(folder: &Folder, ended: &Started, status: ExitStatus) -> bool {
+    status.code() == Some(i32::from(Refusal::EXIT_CODE)) && {
+        let said = ended.log_tail(folder);
+        REMOVED.iter().any(|words| said.contains(words))
     }
 }
 
@@ -133,29 +150,49 @@ async fn bring_up(folder: &Folder, plan: Plan, args: &UpArgs, children: &mut Chi
         children.add(process::spawn(role, folder, plan, args.qr_time_scale)?);
     }
     wait_for(folder, children, Role::Simulator, &simulator, "/healthz").await?;
+    let mut nodes = Vec::new();
     for node in plan.node_ids() {
         let ops = operator.at(folder.operators_port(plan, node).0);
-        wait_for(folder, children, Role::Node(node), &ops, "/readyz").await?;
+        match wait_for(folder, children, Role::Node(node), &ops, "/readyz").await? {
+            Awaited::Answers => nodes.push(node),
+            Awaited::Removed => warn(format!("node {node} was removed from the cluster, and stays away")),
+        }
     }
-    let customer = demo_customer(folder, &operator).await?;
+    let first = *nodes.first().context("no node of the cluster is left")?;
+    let customer = demo_customer(folder, &operator.at(folder.operators_port(plan, first).0)).await?;
     let _lock = folder.lock()?;
-    let description = Description::compose(folder, plan, &customer)?;
+    let description = Description::compose(folder, plan, &nodes, &customer)?;
     description.write(folder)?;
     Ok(description)
 }
 
-/// Waits for one process, and watches all the while that none of them ends.
+/// How a wait for a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Awaited {
+    Answers,
+    /// The cluster has removed its node: it will never answer.
+    Removed,
+}
+
+/// Waits for one process, and watches all the while that none of them ends but removed nodes.
 async fn wait_for(
     folder: &Folder,
     children: &mut Children,
     awaited: Role,
     caller: &Caller,
     path: &str,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Awaited> {
     let deadline = Instant::now() + START_DEADLINE;
     while !caller.is_ok(path).await {
         if let Some((ended, status)) = children.take_ended()? {
+            if was_removed(folder, &ended, status) {
+                children.note_removed(ended.role);
+                continue;
+            }
             bail!("{} ended while it started ({status}):{}", ended.role, ended.log_tail(folder));
+        }
+        if children.is_removed(awaited) {
+            return Ok(Awaited::Removed);
         }
         if Instant::now() >= deadline {
             let answer = match caller.call(Method::GET, path, None).await {
@@ -167,7 +204,7 @@ async fn wait_for(
         }
         tokio::time::sleep(POLL).await;
     }
-    Ok(())
+    Ok(Awaited::Answers)
 }
 
 /// The demo customer: the one of an earlier run while it exists, else a new one with an unrestricted key.
@@ -218,6 +255,9 @@ async fn start(data: &Path, node: NodeId, wait: bool) -> anyhow::Result<()> {
     if let Some(pid) = process::running(role, &folder, plan) {
         return Err(Refusal::new(role.to_string(), format!("runs already as process {pid}"), "stop it first").into());
     }
+    if is_removed(&folder, plan, node).await {
+        return Err(removed(role).into());
+    }
     // One that was killed a moment ago may still hold its ports.
     process::wait_gone(role, &folder, plan, STOP_DEADLINE).await;
     ports::ensure_free(plan.ports().of_node(node))?;
@@ -228,12 +268,38 @@ async fn start(data: &Path, node: NodeId, wait: bool) -> anyhow::Result<()> {
     Description::note_pid(&folder, node, pid)?;
     let (base, trust) = folder.operators_port(plan, node);
     let ops = Caller::trusting(base, None, &trust)?;
-    wait_for(&folder, &mut children, role, &ops, "/healthz").await?;
-    if wait {
-        wait_for(&folder, &mut children, role, &ops, "/readyz").await?;
+    for path in ["/healthz", "/readyz"].into_iter().take(if wait { 2 } else { 1 }) {
+        if wait_for(&folder, &mut children, role, &ops, path).await? == Awaited::Removed {
+            return Err(removed(role).into());
+        }
     }
     say(format!("{role} is {} as process {pid}", if wait { "ready" } else { "up" }));
     Ok(())
+}
+
+/// Whether the other nodes say that the cluster has removed one; `false` while none of them answers.
+async fn is_removed(folder: &Folder, plan: Plan, node: NodeId) -> bool {
+    let Ok(token) = folder.operator_token() else { return false };
+    for other in plan.node_ids().filter(|other| *other != node) {
+        let Ok(operator) = Caller::new(format!("http://{}", plan.ports().ops(other)), Some(&token)) else { continue };
+        let ask = async |path| match tokio::time::timeout(ANSWER, operator.call(Method::GET, path, None)).await {
+            Ok(Ok((StatusCode::OK, answer))) => Some(answer),
+            _ => None,
+        };
+        let (Some(layout), Some(nodes)) = (ask("/v1/admin/layout").await, ask("/v1/admin/nodes").await) else {
+            continue;
+        };
+        // All of this folder's nodes have registered before their cluster was formed.
+        let is_formed = layout["shards"].as_array().is_some_and(|shards| !shards.is_empty());
+        let is_listed = nodes["data"].as_array().is_some_and(|rows| rows.iter().any(|row| row["id"] == node));
+        return is_formed && !is_listed;
+    }
+    false
+}
+
+fn removed(role: Role) -> Refusal {
+    let remedy = "let another one in (gateway token, gateway join), or begin anew with gateway dev --fresh";
+    Refusal::new(role.to_string(), "was removed from this cluster, and its id is never used again", remedy)
 }
 
 async fn stop(data: &Path, node: NodeId, kill: bool) -> anyhow::Result<()> {

@@ -70,7 +70,7 @@ fn execute(cli: Cli) -> anyhow::Result<Verdict> {
         }
         Command::Simulator(args) => {
             telemetry::init_logs(&config::Log::default())?;
-            in_runtime(simulator::run(args.control, args.network, args.qr_time_scale))?;
+            in_runtime(simulator::run(args))?;
         }
         Command::Dev(args) => in_runtime(dev::run(*args))?,
         Command::Operator(command) => return in_runtime(operator::run(command)),
@@ -95,7 +95,10 @@ fn in_runtime<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Resul
 
 /// Reads and judges the configuration.
 fn configured(source: &ConfigSource) -> Result<Config, Refusal> {
-    let config = config::load::load(source.config.as_deref(), std::env::vars(), &source.set)?;
+    let config = match source.config.as_deref() {
+        None => config::load::without_file(std::env::vars(), &source.set)?,
+        file => config::load::load(file, std::env::vars(), &source.set)?,
+    };
     config::validate::validate(&config)?;
     Ok(config)
 }

@@ -9,14 +9,16 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Context;
-use network::simulator::Simulator;
 use network::simulator::faults::check_time_scale;
+use network::simulator::store::StoreError;
+use network::simulator::{Simulator, StartError};
 use salvo::Server;
 use salvo::conn::Acceptor;
 use salvo::conn::tcp::TcpAcceptor;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::cli::SimulatorArgs;
 use crate::refusal::Refusal;
 
 /// How long requests that are under way may take once the simulator is told to stop.
@@ -26,7 +28,8 @@ const STOP_WITHIN: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// A [`Refusal`] for a control address that is not a loopback one, an address that is taken, or a senseless scale.
-pub async fn run(control: SocketAddr, network: SocketAddr, qr_time_scale: f64) -> anyhow::Result<()> {
+pub async fn run(args: SimulatorArgs) -> anyhow::Result<()> {
+    let SimulatorArgs { control, network, data, qr_time_scale } = args;
     if !control.ip().is_loopback() {
         let remedy = "it has no authentication, so name a loopback address such as 127.0.0.1:8090";
         return Err(Refusal::new(format!("--control {control}"), "is not a loopback address", remedy).into());
@@ -36,13 +39,38 @@ pub async fn run(control: SocketAddr, network: SocketAddr, qr_time_scale: f64) -
     let listener = TcpListener::bind(control).await.map_err(|error| cannot_listen("--control", control, &error))?;
     let acceptor = TcpAcceptor::try_from(listener).map_err(|error| cannot_listen("--control", control, &error))?;
     let control = acceptor.local_addr()?;
-    let simulator = Simulator::start(network, control, qr_time_scale)
-        .await
-        .map_err(|error| cannot_listen("--network", network, &error))?;
+    let listening = |error: &io::Error| cannot_listen("--network", network, error);
+    let (simulator, keeper) = match &data {
+        None => {
+            let started = Simulator::start(network, control, qr_time_scale).await;
+            (started.map_err(|error| listening(&error))?, None)
+        }
+        Some(folder) => {
+            let started = Simulator::start_in(folder, network, control, qr_time_scale).await;
+            let (simulator, keeper) = started.map_err(|error| match error {
+                StartError::Listen(error) => listening(&error),
+                StartError::Store(error) => cannot_keep(&error),
+            })?;
+            (simulator, Some(keeper))
+        }
+    };
     tracing::info!(%control, network = %simulator.network_address(), "the simulator runs");
     serve(acceptor, &simulator).await?;
     simulator.shutdown().await;
+    if let Some(keeper) = keeper {
+        keeper.finish().await.context("the last state could not be written; the next start finds an older one")?;
+    }
     Ok(())
+}
+
+fn cannot_keep(error: &StoreError) -> Refusal {
+    let (path, remedy) = match error {
+        StoreError::Io(path, _) => (path, "name a folder that can be written"),
+        StoreError::InUse(path) => (path, "stop the other one, or name another folder"),
+        StoreError::Newer { path, .. } => (path, "start a newer release, or name another folder"),
+        StoreError::Damaged { path, .. } => (path, "put a copy back, or remove the folder to forget all phones"),
+    };
+    Refusal::new(format!("--data ({})", path.display()), error.to_string(), remedy)
 }
 
 fn cannot_listen(flag: &str, address: SocketAddr, error: &io::Error) -> Refusal {

@@ -346,13 +346,13 @@ impl Cluster {
     /// what is left then.
     ///
     /// # Errors
-    /// What would go wrong.
-    pub async fn judge_removal(&self, node: NodeId) -> Result<Rest, Risk> {
+    /// What would go wrong; with `force` fewer things speak against it.
+    pub async fn judge_removal(&self, node: NodeId, force: bool) -> Result<Rest, Risk> {
         let alive: BTreeSet<NodeId> = self.vitals().await.into_keys().collect();
         let voters = self.directory.group().members().voters;
         self.directory.read(|state| {
             let placement: Vec<_> = state.placement.values().map(|place| &**place).collect();
-            removal::judge(node, &placement, &voters, &driver::holders(state), &alive)
+            removal::judge(node, &placement, &voters, &driver::holders(state), &alive, force)
         })
     }
 

@@ -1,16 +1,19 @@
-//! `GET /v1/admin/keys`: the API keys of all customers, and when each was last used. Never a secret.
+//! `/v1/admin/keys`: the API keys of all customers, when each was last used, and their revocation. Never a secret.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use model::error::ApiError;
+use model::error::{ApiError, ErrorCode};
 use model::id::{CustomerId, KeyId};
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::time::Timestamp;
+use raft::directory::command::Command;
 use raft::directory::records::KeyRecord;
+use raft::directory::state::DirectoryState;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::audit::Target;
 use crate::exchange::OperatorCall;
 use crate::openapi::Doc;
 use crate::query::Query;
@@ -25,6 +28,12 @@ pub fn routes() -> Vec<Route> {
                 .query(|query| Asked::read(query))
                 .page::<OwnedKey>(),
         ),
+        Route::delete("/v1/admin/keys/{id}").operator(revoke).doc(
+            Doc::new("revoke_any_key", "Revoke an API key, by its id or its prefix")
+                .about("Once this has answered, no node accepts the key.")
+                .ok::<OwnedKey>()
+                .errors(&[ErrorCode::NotFound, ErrorCode::BadRequest, ErrorCode::NoOp]),
+        ),
     ]
 }
 
@@ -35,6 +44,13 @@ struct OwnedKey {
     key: ApiKeyView,
     /// `null` when the account's data is removed.
     customer_name: Option<String>,
+}
+
+impl OwnedKey {
+    fn of(key: &KeyRecord, state: &DirectoryState, now: Timestamp) -> Self {
+        let customer_name = state.customers.get(&key.customer_id).map(|customer| customer.name.clone());
+        Self { key: ApiKeyView::new(key, now), customer_name }
+    }
 }
 
 /// The last key of a page.
@@ -87,11 +103,29 @@ async fn list(call: &mut OperatorCall) -> Outcome {
         keys.truncate(asked.limit);
         let last = keys.last().filter(|_| more);
         let next = last.map(|key| KeyCursor { created_at: key.created_at, id: key.id }.encode(ListId::only()));
-        let row = |key: &Arc<KeyRecord>| OwnedKey {
-            key: ApiKeyView::new(key, now),
-            customer_name: state.customers.get(&key.customer_id).map(|customer| customer.name.clone()),
-        };
-        (keys.into_iter().map(row).collect(), next)
+        (keys.into_iter().map(|key| OwnedKey::of(key, state, now)).collect(), next)
     });
     Ok(Reply::ok(&List::page(rows, next)))
+}
+
+async fn revoke(call: &mut OperatorCall) -> Outcome {
+    let key = named(call)?;
+    let entry = call.audited(key.customer_id, "key.revoked", Target::new("api_key", key.id, key.name.as_str()));
+    call.update(Command::RevokeKey { customer: key.customer_id, id: key.id }, vec![entry]).await?;
+    let revoked = KeyRecord { revoked_at: Some(call.now), ..(*key).clone() };
+    Ok(Reply::ok(&call.cluster().directory().read(|state| OwnedKey::of(&revoked, state, call.now))))
+}
+
+/// The key of the path, by its id or, where no other key has the same one, by its prefix.
+fn named(call: &OperatorCall) -> Result<Arc<KeyRecord>, ApiError> {
+    let (id, text): (Option<KeyId>, &str) = (call.id("id"), call.parameter("id"));
+    let found: Vec<Arc<KeyRecord>> = call.cluster().directory().read(|state| match id {
+        Some(id) => state.keys.get(&id).cloned().into_iter().collect(),
+        None => state.keys_with_prefix(text).cloned().collect(),
+    });
+    match found.as_slice() {
+        [key] => Ok(Arc::clone(key)),
+        [] => Err(ApiError::not_found("api_key", text)),
+        _ => Err(ApiError::bad_request("several keys have this prefix: name the key by its id")),
+    }
 }

@@ -23,6 +23,7 @@ use super::survey::ClusterView;
 use crate::audit::Target;
 use crate::exchange::OperatorCall;
 use crate::openapi::Doc;
+use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
 use crate::route::Route;
 
@@ -41,13 +42,28 @@ pub fn routes() -> Vec<Route> {
         ),
         Route::delete("/v1/admin/nodes/{id}").operator(remove).doc(
             Doc::new("remove_node", "Remove a node for good")
-                .about("What it holds goes elsewhere first. There is no way back: its id is never given to another.")
+                .about(
+                    "What it holds goes elsewhere first. There is no way back: its id is never given to another. Refused \
+                     where a group would lose its quorum, and, without `force`, where any one node can be lost now and \
+                     none could then.",
+                )
+                .query(forced)
                 .accepted::<RemovalView>()
+                .errors(&[E::NotFound, E::BadRequest]),
+        ),
+        Route::get("/v1/admin/nodes/{id}/removal").operator(preview_removal).doc(
+            Doc::new("preview_removal", "See what the removal of a node would leave")
+                .about("Changes nothing, and is refused where the removal would be.")
+                .query(forced)
+                .ok::<RemovalView>()
                 .errors(&[E::NotFound, E::BadRequest]),
         ),
         Route::post("/v1/admin/nodes/{id}/drain").operator(drain).doc(
             Doc::new("drain_node", "Move all that a node leads to others, so that it can stop")
-                .about("Refused when no other node is ready, and, without `force`, while another one does not answer.")
+                .about(
+                    "Refused when no other node is ready, and, without `force`, while another one does not answer or is \
+                     drained.",
+                )
                 .optional_body(parse_force, json!({ "force": true }))
                 .accepted::<NodeView>()
                 .errors(&[E::NotFound, E::BadRequest]),
@@ -104,7 +120,7 @@ struct NodeView {
     state_bytes: Option<u64>,
 }
 
-/// A node that leaves.
+/// A node that leaves, or would.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "NodeRemoval")]
 struct RemovalView {
@@ -209,8 +225,19 @@ fn parse_force(body: &Body) -> Result<bool, ApiError> {
 async fn drain(call: &mut OperatorCall) -> Outcome {
     let force = parse_force(&call.optional_object().await?)?;
     let node = named(call)?;
+    let led = call.cluster().directory().read(|state| state.nodes.get(&node).is_some_and(|node| node.state.leads()));
     call.cluster().judge_drain(node, force).await.map_err(|obstacle| ApiError::bad_request(obstacle.to_string()))?;
-    Ok(Reply::accepted(&change(call, node, MemberCommand::Drain(node), "node.drained").await?))
+    let view = change(call, node, MemberCommand::Drain(node), "node.drained").await?;
+    // Drains that were judged at the same time have not seen each other: whoever finds another one now takes its own back.
+    let is_other = |other: &NodeRecord| other.id != node && other.state == NodeState::Draining;
+    let other =
+        call.cluster().directory().read(|state| state.nodes.values().find(|each| is_other(each)).map(|each| each.id));
+    if let Some(other) = other.filter(|_| led && !force) {
+        change(call, node, MemberCommand::Undrain(node), "node.undrained").await?;
+        let problem = format!("node {other} was drained at the same time: one after the other, or drain with force");
+        return Err(ApiError::bad_request(problem));
+    }
+    Ok(Reply::accepted(&view))
 }
 
 async fn undrain(call: &mut OperatorCall) -> Outcome {
@@ -218,9 +245,29 @@ async fn undrain(call: &mut OperatorCall) -> Outcome {
     Ok(Reply::accepted(&change(call, node, MemberCommand::Undrain(node), "node.undrained").await?))
 }
 
+fn forced(query: Query<'_>) -> Result<bool, ApiError> {
+    let force = query.flag("force").unwrap_or(false);
+    query.finish(force)
+}
+
+/// What is left once the node of the path is removed.
+async fn judged(call: &OperatorCall, node: NodeId) -> Result<Rest, ApiError> {
+    let force = forced(call.query())?;
+    call.cluster().judge_removal(node, force).await.map_err(|risk| ApiError::bad_request(risk.to_string()))
+}
+
+async fn preview_removal(call: &mut OperatorCall) -> Outcome {
+    let node = named(call)?;
+    let record = call.cluster().directory().read(|state| state.nodes.get(&node).map(|node| (**node).clone()));
+    let left = judged(call, node).await?.into();
+    let view = views(call, record.into_iter().collect()).await.pop();
+    let node = view.ok_or_else(|| ApiError::not_found("node", &node.to_string()))?;
+    Ok(Reply::ok(&RemovalView { node, left }))
+}
+
 async fn remove(call: &mut OperatorCall) -> Outcome {
     let node = named(call)?;
-    let rest = call.cluster().judge_removal(node).await.map_err(|risk| ApiError::bad_request(risk.to_string()))?;
+    let rest = judged(call, node).await?;
     let node = change(call, node, MemberCommand::Leave(node), "node.removed").await?;
     Ok(Reply::accepted(&RemovalView { node, left: rest.into() }))
 }

@@ -100,10 +100,10 @@ pub async fn measure(plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Section
 /// A node joins, takes its share and gives it back. The layouts that were reached.
 async fn come_and_go(grown: &mut Grown, node: u64) -> anyhow::Result<(Value, Value)> {
     grown.join(3, node).await;
-    let applied = grown.command(1, &["layout", "apply"]).await;
+    let applied = grown.command(1, &["layout", "apply", "--yes"]).await;
     ensure!(applied.status.success(), "the layout was not applied: {} {}", applied.stdout, applied.stderr);
     let with = grown.settled(1, 3, &[]).await;
-    let removed = grown.command(1, &["node", "remove", &node.to_string(), "--wait"]).await;
+    let removed = grown.command(1, &["node", "remove", &node.to_string(), "--wait", "--yes"]).await;
     ensure!(removed.status.success(), "the node was not drained: {} {}", removed.stdout, removed.stderr);
     Ok((with, grown.settled(1, 3, &[node]).await))
 }

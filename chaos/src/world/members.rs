@@ -113,7 +113,7 @@ impl World {
                 Some(row) if row["member"] == "leaving" => bail!("it holds {} replicas", row["replicas"]),
                 // Asked once more only where it is not leaving yet: an answer may be lost, and the change not.
                 Some(_) => {
-                    ask(&operator, Method::DELETE, &format!("/v1/admin/nodes/{id}"), None).await?;
+                    ask(&operator, Method::DELETE, &format!("/v1/admin/nodes/{id}?force=true"), None).await?;
                     bail!("it was told to leave")
                 }
             }

@@ -131,7 +131,7 @@ pub struct Phone {
 }
 
 /// What somebody did in a chat with a phone.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PresenceRow {
     pub from: Address,
     pub presence: Presence,
@@ -169,7 +169,7 @@ pub struct SessionRow {
 }
 
 /// How a logged-in session came to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoginEnd {
     /// A login of the same or a lower epoch took its place.

@@ -41,7 +41,7 @@ impl Simulator {
 
     pub fn phone(&self, phone: &str) -> Result<Phone, ControlError> {
         let number = number(phone)?;
-        self.shared.with(|engine, _| engine.phone(number))
+        self.shared.look(|engine| engine.phone(number))
     }
 
     pub fn delete_phone(&self, phone: &str) -> Result<(), ControlError> {
@@ -102,12 +102,12 @@ impl Simulator {
 
     pub fn inbox(&self, phone: &str, query: &InboxQuery) -> Result<List<InboxRow>, ControlError> {
         let number = number(phone)?;
-        self.shared.with(|engine, _| engine.inbox(number, query))
+        self.shared.look(|engine| engine.inbox(number, query))
     }
 
     pub fn presences(&self, phone: &str) -> Result<List<PresenceRow>, ControlError> {
         let number = number(phone)?;
-        self.shared.with(|engine, _| engine.presences(number))
+        self.shared.look(|engine| engine.presences(number))
     }
 
     pub fn clear_inbox(&self, phone: &str) -> Result<(), ControlError> {
@@ -142,7 +142,7 @@ impl Simulator {
 
     /// An address, or the digits of a number.
     pub fn address(&self, text: &str) -> Result<Address, ControlError> {
-        self.shared.with(|engine, _| engine.parse_address(text))
+        self.shared.look(|engine| engine.parse_address(text))
     }
 
     /// The phone orders from a business; returns the order's id.
@@ -221,7 +221,7 @@ impl Simulator {
 
     /// The JPEG of a picture, or of its preview.
     pub fn picture(&self, id: &str, preview: bool) -> Result<::bytes::Bytes, ControlError> {
-        let picture = self.shared.with(|engine, _| engine.picture(id, preview));
+        let picture = self.shared.look(|engine| engine.picture(id, preview));
         picture.ok_or_else(|| ControlError::NotFound("there is no such picture".into()))
     }
 
@@ -232,24 +232,24 @@ impl Simulator {
     }
 
     pub fn sessions(&self, query: &SessionsQuery) -> Result<List<SessionRow>, ControlError> {
-        self.shared.with(|engine, _| engine.sessions(query))
+        self.shared.look(|engine| engine.sessions(query))
     }
 
     pub fn logins(&self, query: &LoginsQuery) -> Result<List<LoginRow>, ControlError> {
-        self.shared.with(|engine, _| engine.logins(query))
+        self.shared.look(|engine| engine.logins(query))
     }
 
     pub fn stats(&self) -> Stats {
-        self.shared.with(|engine, _| engine.stats())
+        self.shared.look(|engine| engine.stats())
     }
 
     /// The ledger of accepted messages.
     pub fn accepted(&self, query: &LedgerQuery) -> List<AcceptedRow> {
-        self.shared.with(|engine, _| engine.accepted(query))
+        self.shared.look(|engine| engine.accepted(query))
     }
 
     pub fn faults(&self) -> Faults {
-        self.shared.with(|engine, _| engine.faults().clone())
+        self.shared.look(|engine| engine.faults().clone())
     }
 
     pub fn change_faults(&self, change: FaultsChange) -> Result<Faults, ControlError> {

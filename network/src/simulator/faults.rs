@@ -48,6 +48,17 @@ pub struct Nack {
     pub pct: f64,
 }
 
+impl Nack {
+    /// What the network says with the code.
+    pub fn text(&self) -> &'static str {
+        match self.code {
+            463 => "reachout_timelock",
+            475 => "new_chats_capped",
+            _ => "refused by fault",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RefuseLogins {

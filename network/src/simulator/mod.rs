@@ -4,6 +4,7 @@
 //! - [`engine`]: the state and the rules.
 //! - [`server`]: nodes' connections; [`transfers`]: media on them.
 //! - [`control`]: what the control API calls, on [`Simulator`].
+//! - [`store`]: the folder in which the state is kept.
 //! - [`answers`], [`faults`]: the shapes of the control API; [`bytes`]: the media that phones send.
 
 pub mod answers;
@@ -13,25 +14,44 @@ mod engine;
 pub mod faults;
 mod number;
 mod server;
+pub mod store;
 mod transfers;
 
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use model::time::Timestamp;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, oneshot};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::answers::ControlError;
 use self::engine::{ConnectionId, Effect, Engine, Ticket};
 use self::server::Outlet;
+use self::store::{Found, Store, StoreError};
+
+/// A changed state is written no earlier after it was written before.
+const WRITE_EVERY: Duration = Duration::from_secs(2);
+
+/// A state that takes long to write is written so seldom that writing takes at most this part of the time.
+const WRITE_SHARE: u32 = 100;
+
+/// Why a simulator that keeps its state does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("the network's address cannot be listened on: {0}")]
+    Listen(#[from] io::Error),
+}
 
 /// A running simulator. Clones share it.
 #[derive(Clone)]
@@ -42,6 +62,8 @@ pub struct Simulator {
 /// The engine and what its effects reach. One lock, held for one call of the engine and never over an await.
 struct Shared {
     core: Mutex<Core>,
+    /// Tells whoever keeps the state that something may have changed.
+    changes: Notify,
     /// Wakes the timer when something became due earlier than it expects.
     earlier: Notify,
     /// The wall clock at the start; from there on time is counted, so that a jump of the clock disturbs nothing.
@@ -57,6 +79,8 @@ struct Core {
     engine: Engine,
     outlets: HashMap<ConnectionId, Outlet>,
     links: HashMap<Ticket, oneshot::Sender<Result<u32, ControlError>>>,
+    /// Whether the state may have changed since a copy of it was taken.
+    changed: bool,
 }
 
 impl Simulator {
@@ -66,11 +90,46 @@ impl Simulator {
     /// # Errors
     /// An address that cannot be listened on, or a scale that makes no sense.
     pub async fn start(network: SocketAddr, control: SocketAddr, qr_time_scale: f64) -> io::Result<Self> {
+        Self::go_on(network, control, qr_time_scale, None).await
+    }
+
+    /// As [`start`](Self::start), going on from what a folder holds. The state is kept there from now on: written within
+    /// seconds of a change, or more seldom where it is large, and whole by [`Keeper::finish`]. A process that is killed
+    /// loses what came since it was last written.
+    ///
+    /// # Errors
+    /// Those, and a folder that cannot be used, or holds what cannot be read.
+    pub async fn start_in(
+        folder: &Path,
+        network: SocketAddr,
+        control: SocketAddr,
+        qr_time_scale: f64,
+    ) -> Result<(Self, Keeper), StartError> {
+        let folder = folder.to_owned();
+        let opening = tokio::task::spawn_blocking(move || Store::open(&folder));
+        let (store, found) = opening.await.expect("opening a folder does not panic")?;
+        let simulator = Self::go_on(network, control, qr_time_scale, found).await?;
+        let keeping = tokio::spawn(keep(Arc::clone(&simulator.shared), store));
+        let keeper = Keeper { shared: Arc::clone(&simulator.shared), keeping };
+        Ok((simulator, keeper))
+    }
+
+    async fn go_on(
+        network: SocketAddr,
+        control: SocketAddr,
+        qr_time_scale: f64,
+        found: Option<Found>,
+    ) -> io::Result<Self> {
         faults::check_time_scale(qr_time_scale).map_err(|text| io::Error::new(io::ErrorKind::InvalidInput, text))?;
         let listener = TcpListener::bind(network).await?;
-        let engine = Engine::new(rand::random(), format!("http://{control}"), qr_time_scale);
+        let mut engine = Engine::new(rand::random(), format!("http://{control}"), qr_time_scale);
+        // Before anybody can connect: who finds no phone would take its link for ended.
+        if let Some(Found { snapshot, ended_in_order }) = found {
+            engine.restore(Timestamp::now(), snapshot, ended_in_order);
+        }
         let shared = Arc::new(Shared {
-            core: Mutex::new(Core { engine, outlets: HashMap::new(), links: HashMap::new() }),
+            core: Mutex::new(Core { engine, outlets: HashMap::new(), links: HashMap::new(), changed: false }),
+            changes: Notify::new(),
             earlier: Notify::new(),
             started_at: Timestamp::now(),
             started: Instant::now(),
@@ -97,16 +156,77 @@ impl Simulator {
     }
 }
 
+/// Whoever keeps a simulator's state.
+pub struct Keeper {
+    shared: Arc<Shared>,
+    keeping: JoinHandle<Store>,
+}
+
+impl Keeper {
+    /// Writes the last state, once the simulator is shut down.
+    ///
+    /// # Errors
+    /// When it cannot be written; the folder holds an earlier state.
+    pub async fn finish(self) -> io::Result<()> {
+        let mut store = self.keeping.await.map_err(io::Error::other)?;
+        let snapshot = self.shared.core.lock().engine.snapshot();
+        tokio::task::spawn_blocking(move || store.write(&snapshot, true)).await.map_err(io::Error::other)?
+    }
+}
+
+/// Writes the state again and again while it changes, until the simulator stops.
+async fn keep(shared: Arc<Shared>, mut store: Store) -> Store {
+    let mut pause = Duration::ZERO;
+    loop {
+        let due = async {
+            tokio::time::sleep(pause).await;
+            while !shared.core.lock().changed {
+                shared.changes.notified().await;
+            }
+        };
+        tokio::select! {
+            () = due => {}
+            () = shared.stop.cancelled() => return store,
+        }
+        let began = Instant::now();
+        let snapshot = {
+            let mut core = shared.core.lock();
+            core.changed = false;
+            core.engine.snapshot()
+        };
+        let writing = tokio::task::spawn_blocking(move || {
+            let written = store.write(&snapshot, false);
+            (store, written)
+        });
+        let written;
+        (store, written) = writing.await.expect("writing a state does not panic");
+        if let Err(error) = written {
+            tracing::error!(%error, "the state could not be written; what a restart finds is older");
+            shared.core.lock().changed = true;
+        }
+        pause = WRITE_EVERY.max(began.elapsed() * WRITE_SHARE);
+    }
+}
+
 impl Shared {
+    /// Asks the engine, and changes nothing.
+    fn look<T>(&self, call: impl FnOnce(&Engine) -> T) -> T {
+        call(&self.core.lock().engine)
+    }
+
     /// Calls the engine and carries out its effects, in order.
     fn with<T>(&self, call: impl FnOnce(&mut Engine, Timestamp) -> T) -> T {
         let mut core = self.core.lock();
+        let is_first_change = !std::mem::replace(&mut core.changed, true);
         let now = self.now();
         let due_before = core.engine.next_due();
         let result = call(&mut core.engine, now);
         core.carry_out(now);
         let due = core.engine.next_due();
         drop(core);
+        if is_first_change {
+            self.changes.notify_one();
+        }
         if due.is_some_and(|due| due_before.is_none_or(|before| due < before)) {
             self.earlier.notify_one();
         }

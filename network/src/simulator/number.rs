@@ -3,9 +3,10 @@
 use std::fmt;
 
 use model::address::{Address, MAX_DIGITS, Suffixes};
+use serde::{Deserialize, Serialize};
 
 /// A subscriber's number: three to fifteen digits that do not begin with 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Number(u64);
 
 /// How many numbers, and so LIDs, there are: fifteen digits.

@@ -114,6 +114,8 @@ async fn read(
                     NodeFrame::Transfer { session, transfer, frame } => {
                         transfers.take(session, transfer, frame).await?;
                     }
+                    // It says that the node is there, and changes nothing.
+                    NodeFrame::Pong => {}
                     frame => {
                         shared.with(|engine, now| engine.frame(now, connection, frame));
                         wait_for_room(own).await?;

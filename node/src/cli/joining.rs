@@ -28,15 +28,24 @@ pub struct NodeArgs {
     /// Where it listens for operators
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8081")]
     pub ops_listen: SocketAddr,
-    /// Replicas are spread over zones
-    #[arg(long, default_value = "default")]
-    pub zone: String,
+    /// Replicas are spread over zones; every node of a cluster that has zones names its own [default: default]
+    #[arg(long)]
+    pub zone: Option<String>,
     /// Its share of the shards, relative to the other nodes
     #[arg(long, default_value_t = 1)]
     pub weight: u32,
     /// Sessions that it holds at most
     #[arg(long, default_value_t = 50_000)]
     pub max_channels: u32,
+}
+
+impl NodeArgs {
+    /// The zone of a node that names none.
+    pub const ZONE: &str = "default";
+
+    pub fn zone(&self) -> String {
+        self.zone.clone().unwrap_or_else(|| Self::ZONE.to_owned())
+    }
 }
 
 /// What a new cluster is told of the world, whether it begins empty or out of a backup.

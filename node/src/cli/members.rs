@@ -41,11 +41,30 @@ pub struct NodeRef {
     pub operator: OperatorArgs,
 }
 
+/// For commands that say what they will do, and ask.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct ConfirmArgs {
+    /// Do it without asking, as in a script
+    #[arg(long, short = 'y')]
+    pub yes: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct RemoveArgs {
+    #[command(flatten)]
+    pub node: NodeRef,
+    /// Although one node can be lost now, and none could then
+    #[arg(long)]
+    pub force: bool,
+    #[command(flatten)]
+    pub confirm: ConfirmArgs,
+}
+
 #[derive(Args, Debug)]
 pub struct DrainArgs {
     #[command(flatten)]
     pub node: NodeRef,
-    /// Although another node does not answer
+    /// Although another node does not answer, or is drained
     #[arg(long)]
     pub force: bool,
 }
@@ -55,12 +74,14 @@ pub enum NodeCommand {
     /// Remove a node for good, dead or alive; what it holds goes elsewhere first
     #[command(
         after_help = "Refused when a group would be left without a quorum that answers, or would wait for a node \
-            that does not. There is no way back; the answer says what is left.\n\n\
+            that does not; and, without --force, where one node can be lost now and none could then. There is no way back: \
+            it says what it will do, and asks.\n\n\
             Examples:\n  \
-            gateway node remove 3 --wait     then stop it; its id is never used again\n  \
-            gateway token                    let its successor in"
+            gateway node remove 3 --wait           then stop it; its id is never used again\n  \
+            gateway node remove 3 --wait --yes     in a script\n  \
+            gateway token                          let its successor in"
     )]
-    Remove(NodeRef),
+    Remove(RemoveArgs),
     /// Give a node another share of the shards
     #[command(after_help = "Example:\n  gateway node weigh 2 3 && gateway layout plan")]
     Weigh {
@@ -80,16 +101,16 @@ pub enum LayoutCommand {
     #[command(after_help = "Example:\n  gateway layout show")]
     Show(OperatorArgs),
     /// Show which moves the present nodes want, and what they cost; changes nothing
-    #[command(after_help = "Example:\n  gateway layout plan && gateway layout apply")]
+    #[command(after_help = "Example:\n  gateway layout plan")]
     Plan(OperatorArgs),
-    /// Begin these moves and show how they go; the cluster goes on with them when this command is stopped
+    /// Show these moves, ask, begin them and show how they go; the cluster goes on with them when this command is stopped
     #[command(after_help = "Examples:\n  \
-            gateway layout plan && gateway layout apply\n  \
-            gateway layout apply --at-once 4 --detach\n  \
+            gateway layout apply\n  \
+            gateway layout apply --at-once 4 --detach --yes\n  \
             gateway layout apply --number 7          unless another change began since the plan with this number")]
     Apply(ApplyArgs),
     /// Show how the change that is under way goes, until it is over
-    #[command(after_help = "Example:\n  gateway layout apply --detach && gateway layout watch")]
+    #[command(after_help = "Example:\n  gateway layout apply --detach --yes && gateway layout watch")]
     Watch(OperatorArgs),
     /// Drop the moves that have not begun
     #[command(after_help = "Example:\n  gateway layout cancel")]
@@ -107,6 +128,8 @@ pub struct ApplyArgs {
     /// Return when the moves have begun
     #[arg(long)]
     pub detach: bool,
+    #[command(flatten)]
+    pub confirm: ConfirmArgs,
     #[command(flatten)]
     pub operator: OperatorArgs,
 }

@@ -7,7 +7,8 @@ use clap::{Args, Subcommand};
 use url::Url;
 use uuid::Uuid;
 
-use super::members::{DrainArgs, LayoutCommand, NodeCommand, NodeRef, ShardCommand, TokenArgs};
+use super::customers::{CustomerCommand, KeyCommand, UserCommand};
+use super::members::{ConfirmArgs, DrainArgs, LayoutCommand, NodeCommand, NodeRef, ShardCommand, TokenArgs};
 
 /// Where the cluster is, and how to show what it says; every command of an operator takes these.
 #[derive(Args, Clone, Debug, Default)]
@@ -79,7 +80,8 @@ pub enum OperatorCommand {
     Token(TokenArgs),
     /// Move all that a node leads to others, so that it can stop without anybody noticing
     #[command(
-        after_help = "Refused when no other node is ready, and, without --force, while another one does not answer.\n\n\
+        after_help = "Refused when no other node is ready, and, without --force, while another one does not answer or is \
+            drained.\n\n\
             Examples:\n  \
             gateway drain 2 --wait && ssh node-2 systemctl restart gateway\n  \
             gateway undrain 2"
@@ -106,6 +108,15 @@ pub enum OperatorCommand {
     /// Look at webhooks
     #[command(subcommand)]
     Webhooks(WebhooksCommand),
+    /// Make customers, and say what they may have
+    #[command(subcommand)]
+    Customer(CustomerCommand),
+    /// Make members of customers
+    #[command(subcommand)]
+    User(UserCommand),
+    /// Revoke an API key
+    #[command(subcommand)]
+    Key(KeyCommand),
     /// List the API keys of all customers, and when each was last used
     #[command(after_help = "Examples:\n  \
             gateway keys\n  \
@@ -152,8 +163,14 @@ pub enum FormatCommand {
     Show(OperatorArgs),
     /// Let the nodes use what their release has brought; no node can go back to an older one after that
     #[command(after_help = "Until then every node may be started with its former release again.\n\n\
-            Example:\n  gateway format show && gateway format raise")]
-    Raise(OperatorArgs),
+            It says what it will do, and asks.\n\n\
+            Examples:\n  gateway format raise\n  gateway format raise --yes     in a script")]
+    Raise {
+        #[command(flatten)]
+        confirm: ConfirmArgs,
+        #[command(flatten)]
+        operator: OperatorArgs,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -40,6 +40,24 @@ pub fn load(
     assemble(table, &overrides, file)
 }
 
+/// As [`load`] without a file, which is seldom meant: where nothing else says anything either, the way to a file is named.
+///
+/// # Errors
+/// Those.
+pub fn without_file(
+    environment: impl IntoIterator<Item = (String, String)>,
+    flags: &[String],
+) -> Result<Config, Refusal> {
+    let environment: Vec<(String, String)> =
+        environment.into_iter().filter(|(name, _)| name.starts_with(ENV_PREFIX)).collect();
+    if environment.is_empty() && flags.is_empty() {
+        let remedy = "name a file with --config or GATEWAY_CONFIG; gateway config example prints one to begin with, and \
+                      gateway init writes one";
+        return Err(Refusal::new("configuration", "none was given", remedy));
+    }
+    load(None, environment, flags)
+}
+
 /// Lays flags (`key=value`) over a configuration that is known.
 ///
 /// # Errors

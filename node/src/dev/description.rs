@@ -45,13 +45,14 @@ impl Description {
         folder.join("dev.json")
     }
 
-    /// Describes the folder's cluster as its processes are now.
+    /// Describes the folder's cluster of these nodes as its processes are now.
     ///
     /// # Errors
     /// When the folder cannot be read, or a process was never started.
-    pub fn compose(folder: &Folder, plan: Plan, customer: &DemoCustomer) -> anyhow::Result<Self> {
+    pub fn compose(folder: &Folder, plan: Plan, nodes: &[NodeId], customer: &DemoCustomer) -> anyhow::Result<Self> {
         let ports = plan.ports();
-        let nodes = plan.node_ids().map(|id| {
+        let nodes = nodes.iter().map(|id| {
+            let id = *id;
             Ok(NodeDescription {
                 id,
                 api: format!("http://{}", ports.api(id)),
@@ -111,7 +112,7 @@ mod tests {
         record_pid(&folder, Role::Simulator, 4100).unwrap();
         record_pid(&folder, Role::Node(1), 4101).unwrap();
         let customer = DemoCustomer { customer_id: "c".to_owned(), api_key: "zpk_x".to_owned() };
-        Description::compose(&folder, plan, &customer).unwrap().write(&folder).unwrap();
+        Description::compose(&folder, plan, &[1], &customer).unwrap().write(&folder).unwrap();
         let read: serde_json::Value = read_json(&folder.description_file()).unwrap().unwrap();
         let expected = serde_json::json!({
             "simulator": "http://127.0.0.1:8090",

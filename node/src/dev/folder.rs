@@ -194,6 +194,11 @@ impl Folder {
         self.root.join(format!("node-{node}"))
     }
 
+    /// Where the simulator keeps its phones over runs.
+    pub fn simulator_dir(&self) -> PathBuf {
+        self.root.join("simulator")
+    }
+
     pub fn description_file(&self) -> PathBuf {
         Description::file_in(&self.root)
     }

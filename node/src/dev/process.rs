@@ -60,6 +60,7 @@ impl Role {
                 "simulator".to_owned(),
                 format!("--control={}", plan.ports().simulator_control()),
                 format!("--network={}", plan.ports().simulator_network()),
+                format!("--data={}", folder.simulator_dir().display()),
                 format!("--qr-time-scale={qr_time_scale}"),
             ],
             Self::Node(id) => {
@@ -195,6 +196,8 @@ pub async fn wait_gone(role: Role, folder: &Folder, plan: Plan, within: Duration
 #[derive(Debug, Default)]
 pub struct Children {
     started: Vec<Started>,
+    /// Nodes that have ended because their cluster has removed them.
+    removed: Vec<Role>,
 }
 
 impl Children {
@@ -204,6 +207,14 @@ impl Children {
 
     pub fn get(&self, role: Role) -> Option<&Started> {
         self.started.iter().find(|started| started.role == role)
+    }
+
+    pub fn note_removed(&mut self, role: Role) {
+        self.removed.push(role);
+    }
+
+    pub fn is_removed(&self, role: Role) -> bool {
+        self.removed.contains(&role)
     }
 
     /// Collects one that has ended since the last call.

@@ -119,7 +119,7 @@ impl Own {
         let node = Node {
             id: Self::NUMBER,
             data_dir: std::path::absolute(&args.data_dir)?,
-            zone: args.zone.clone(),
+            zone: args.zone(),
             weight: args.weight,
             max_channels: args.max_channels,
         };
@@ -136,7 +136,8 @@ async fn ask(args: &JoinArgs, token: &JoinToken, storage_id: Uuid) -> anyhow::Re
         token: token.hash(),
         storage_id,
         peer: node.advertise.to_string(),
-        zone: node.zone.clone(),
+        zone: node.zone(),
+        names_zone: node.zone.is_some(),
         weight: node.weight,
         max_channels: node.max_channels,
         format: Format::LATEST,

@@ -1,6 +1,7 @@
 //! Lets new nodes in, on any node of the cluster: the directory judges the token and chooses the id, and the cluster's
 //! authority, which the directory keeps sealed, signs the certificate.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use super::audit::Asker;
 use super::place::MasterKeys;
 use super::words::{Answer, Question, VERSION, Welcome};
+use crate::cli::joining::NodeArgs;
 use crate::config::{Config, HostPort, Peer, Secret, files};
 use crate::pki::{Authority, Pair};
 
@@ -68,6 +70,9 @@ impl Desk {
         let limits = (1..=1_000).contains(&question.weight) && question.max_channels > 0;
         if !limits || question.zone.trim().is_empty() {
             return Err("the node's zone is empty, or its weight or max_channels out of bounds".to_owned());
+        }
+        if !question.names_zone {
+            self.has_no_zones(&question.token)?;
         }
         let (now, deadline) = (Timestamp::now(), Instant::now() + PATIENCE);
         let node = NodeRecord {
@@ -128,6 +133,15 @@ impl Desk {
         })
     }
 
+    /// A node whose operator names no zone gets into a cluster without zones alone: its replicas would lie anywhere.
+    fn has_no_zones(&self, token: &[u8; 32]) -> Result<(), String> {
+        let (zones, is_known) = self.cluster.directory().read(|state| {
+            let zones: BTreeSet<String> = state.nodes.values().filter_map(|node| node.zone.clone()).collect();
+            (zones, state.join_token(token).is_some())
+        });
+        judge_zones(&zones, is_known)
+    }
+
     fn authority(&self) -> Result<Authority, String> {
         let kept = self.cluster.directory().read(|state| state.authority.clone());
         let kept =
@@ -143,6 +157,18 @@ impl Desk {
 pub fn open(kept: &AuthorityRecord, secrets: &Secrets) -> Result<Authority, String> {
     let key = secrets.open_authority(&kept.key).map_err(|error| error.to_string())?;
     Authority::restore(Pair { certificate: kept.certificate.clone(), key }).map_err(|error| error.to_string())
+}
+
+/// Zones are told to those alone who have a token.
+fn judge_zones(zones: &BTreeSet<String>, asker_is_known: bool) -> Result<(), String> {
+    if zones.iter().all(|zone| zone == NodeArgs::ZONE) {
+        return Ok(());
+    }
+    let named = match asker_is_known {
+        true => format!(" ({})", zones.iter().cloned().collect::<Vec<_>>().join(", ")),
+        false => String::new(),
+    };
+    Err(format!("the cluster has zones{named}: say with --zone in which one this machine is; the token is not used up"))
 }
 
 /// Whether a node that understands formats up to one may be of a cluster that has another.
@@ -207,5 +233,22 @@ async fn hand_over(cluster: &Cluster, ca_pem: &str, key_file: &PathBuf) -> Resul
     match cluster.directory().update(keep, Vec::new(), Instant::now() + PATIENCE).await {
         Ok(_) => Ok(()),
         Err(_) => Err(Kept::Later),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_that_names_no_zone_is_told_the_zones_if_it_has_a_token() {
+        let judged = |zones: &[&str], known| judge_zones(&zones.iter().map(ToString::to_string).collect(), known);
+        assert_eq!(judged(&["default"], true), Ok(()));
+        assert_eq!(judged(&[], true), Ok(()));
+        let told = judged(&["a", "b"], true);
+        assert!(matches!(&told, Err(reason) if reason.contains("(a, b)") && reason.contains("--zone")), "{told:?}");
+        assert!(judged(&["b", "default"], true).is_err());
+        let stranger = judged(&["a", "b"], false);
+        assert!(matches!(&stranger, Err(reason) if !reason.contains("a, b")), "{stranger:?}");
     }
 }

@@ -109,7 +109,7 @@ fn configuration(args: &InitArgs) -> Config {
         node: Node {
             id: FIRST_NODE,
             data_dir: node.data_dir.clone(),
-            zone: node.zone.clone(),
+            zone: node.zone(),
             weight: node.weight,
             max_channels: node.max_channels,
         },

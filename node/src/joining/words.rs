@@ -22,11 +22,18 @@ pub struct Question {
     /// `host:port` at which the others will reach it.
     pub peer: String,
     pub zone: String,
+    /// Whether the operator has named that zone; release 0.2.0 does not say.
+    #[serde(default = "yes")]
+    pub names_zone: bool,
     pub weight: u32,
     pub max_channels: u32,
     /// The highest format that it understands; release 0.1.0 does not say.
     #[serde(default)]
     pub format: Format,
+}
+
+fn yes() -> bool {
+    true
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -71,12 +78,14 @@ mod tests {
             storage_id: Uuid::from_u128(1),
             peer: "node-2.lan:8082".to_owned(),
             zone: "b".to_owned(),
+            names_zone: false,
             weight: 1,
             max_channels: 10,
             format: Format::LATEST,
         };
         let said = rmp_serde::to_vec_named(&question).unwrap();
-        assert_eq!(rmp_serde::from_slice::<Question>(&said).unwrap().peer, question.peer);
+        let understood = rmp_serde::from_slice::<Question>(&said).unwrap();
+        assert_eq!((understood.peer, understood.names_zone), (question.peer, false));
         let welcome = Welcome {
             id: 2,
             ca_pem: String::new(),

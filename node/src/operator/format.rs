@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 
 use super::Verdict;
 use super::client::{Operator, as_type};
+use super::confirm::{confirm, preview};
 use super::show::{self, Table, cell};
-use crate::cli::operator::FormatCommand;
+use crate::cli::operator::{FormatCommand, OperatorArgs};
 use crate::console::say;
 
 /// What of `GET /v1/admin/format` is shown.
@@ -26,28 +27,41 @@ struct Node {
     understands: Option<Format>,
 }
 
+const PATH: &str = "/v1/admin/format";
+
 pub async fn run(command: FormatCommand) -> anyhow::Result<Verdict> {
-    const PATH: &str = "/v1/admin/format";
-    let (args, answer) = match command {
+    match command {
         FormatCommand::Show(args) => {
             let answer = Operator::new(&args)?.get(PATH).await?;
-            (args, answer)
+            show(&args, answer)?;
         }
-        FormatCommand::Raise(args) => {
-            let answer = Operator::new(&args)?.post(&format!("{PATH}/raise"), &json!({})).await?;
-            (args, answer)
+        FormatCommand::Raise { confirm: yes, operator: args } => {
+            let operator = Operator::new(&args)?;
+            let Shown { format, highest, .. } = operator.read(PATH).await?;
+            // Where it cannot be raised the cluster says why, and nothing is asked.
+            if let Some(highest) = highest.filter(|highest| *highest > format) {
+                preview(
+                    args.json,
+                    &format!(
+                        "the cluster goes from format {format} to {highest}; from then on no node can go back to a release \
+                         that does not understand it"
+                    ),
+                );
+            }
+            confirm(&yes, "gateway format raise")?;
+            let answer = operator.post(&format!("{PATH}/raise"), &json!({})).await?;
+            show(&args, answer)?;
         }
-    };
-    if args.json {
-        show::json(&answer);
-    } else {
-        print(PATH, answer)?;
     }
     Ok(Verdict::Well)
 }
 
-fn print(path: &str, answer: Value) -> anyhow::Result<()> {
-    let shown: Shown = as_type(path, answer)?;
+fn show(args: &OperatorArgs, answer: Value) -> anyhow::Result<()> {
+    if args.json {
+        show::json(&answer);
+        return Ok(());
+    }
+    let shown: Shown = as_type(PATH, answer)?;
     let mut table = Table::new(&["NODE", "RELEASE", "UNDERSTANDS"]);
     for node in shown.nodes {
         let understands = node.understands.map(|format| format!("formats up to {format}"));

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::Verdict;
 use super::client::{Operator, as_type};
+use super::confirm::confirm;
 use super::shards::leaders;
 use super::show::{self, Table, bar, listed};
 use crate::cli::members::{ApplyArgs, LayoutCommand, ShardCommand};
@@ -202,11 +203,20 @@ async fn plan(args: &OperatorArgs) -> anyhow::Result<Verdict> {
         return Ok(Verdict::Well);
     }
     let plan: Plan = as_type(path, answer)?;
+    show_plan(&operator, &plan).await?;
+    if !plan.moves.is_empty() {
+        say(format!("begin it with gateway layout apply --number {}", plan.number));
+    }
+    Ok(Verdict::Well)
+}
+
+/// Says what a plan moves, what nodes bear then, and what that costs.
+async fn show_plan(operator: &Operator, plan: &Plan) -> anyhow::Result<()> {
     let mut table = Table::new(&["SHARD", "FROM", "TO", "LEADER"]);
     for each in &plan.moves {
         table.row([each.shard.to_string(), listed(&each.from), listed(&each.to), each.leader.to_string()]);
     }
-    let change = running(&operator).await?;
+    let change = running(operator).await?;
     table.print_or(if change.is_some() { "nothing is to be moved beside what moves already" } else { WELL_PLACED });
     if let Some(change) = change {
         say(format!("change {} is under way: see it with gateway layout watch", change.number));
@@ -224,9 +234,8 @@ async fn plan(args: &OperatorArgs) -> anyhow::Result<Verdict> {
     if !plan.moves.is_empty() {
         let Cost { replicas, leads, channels } = plan.cost;
         say(format!("{replicas} replicas are copied; {leads} shards with {channels} channels are led elsewhere then"));
-        say(format!("begin it with gateway layout apply --number {}", plan.number));
     }
-    Ok(Verdict::Well)
+    Ok(())
 }
 
 async fn apply(args: &ApplyArgs) -> anyhow::Result<Verdict> {
@@ -257,9 +266,14 @@ async fn apply(args: &ApplyArgs) -> anyhow::Result<Verdict> {
         }
         return Ok(Verdict::Well);
     }
+    if !args.operator.json {
+        show_plan(&operator, &plan).await?;
+    }
+    confirm(&args.confirm, "gateway layout apply")?;
     let mut body = json!({ "at_once": args.at_once });
-    if let Some(number) = args.number {
-        body["number"] = json!(number);
+    // Whoever was asked wants the plan that was shown, and none that came to be meanwhile.
+    if args.number.is_some() || !args.confirm.yes {
+        body["number"] = json!(plan.number);
     }
     let answer = operator.post("/v1/admin/layout/apply", &body).await?;
     if args.detach {

@@ -11,10 +11,11 @@ use serde_json::{Value, json};
 
 use super::Verdict;
 use super::client::{Operator, as_type};
+use super::confirm::{confirm, preview};
 use super::nodes::{PATH as NODES, READY};
 use super::shards::leaders;
 use super::show::{self, listed};
-use crate::cli::members::{DrainArgs, NodeCommand, NodeRef, TokenArgs};
+use crate::cli::members::{DrainArgs, NodeCommand, NodeRef, RemoveArgs, TokenArgs};
 use crate::cli::operator::OperatorArgs;
 use crate::console::say;
 
@@ -50,11 +51,12 @@ struct Nodes {
     data: Vec<Node>,
 }
 
-/// What of the answer to a removal matters here.
+/// What of a removal matters here, whether it is asked for or only looked at.
 #[derive(Deserialize)]
 struct Removal {
-    /// Earlier releases do not say.
-    left: Option<Left>,
+    #[serde(flatten)]
+    node: Node,
+    left: Left,
 }
 
 /// What stands once a node has left.
@@ -63,6 +65,22 @@ struct Left {
     nodes: usize,
     away: Vec<NodeId>,
     can_lose_a_node: bool,
+}
+
+impl Removal {
+    /// What the removal does.
+    fn in_words(&self) -> String {
+        let Node { id, address, state, replicas, owns, .. } = &self.node;
+        let led = match owns.as_deref().map_or(0, <[u16]>::len) {
+            0 => String::new(),
+            1 => ", 1 shard is led by another node".to_owned(),
+            several => format!(", {several} shards are led by others"),
+        };
+        format!(
+            "node {id} ({address}, {state}) is removed for good: its {replicas} replicas go elsewhere where there is room{led}\n{}",
+            self.left.in_words()
+        )
+    }
 }
 
 impl Left {
@@ -151,15 +169,14 @@ pub async fn node(command: NodeCommand) -> anyhow::Result<Verdict> {
     }
 }
 
-async fn remove(args: &NodeRef) -> anyhow::Result<Verdict> {
+async fn remove(args: &RemoveArgs) -> anyhow::Result<Verdict> {
+    let RemoveArgs { node: args, force, confirm: yes } = args;
     let (operator, node) = (Operator::new(&args.operator)?, args.node);
     let path = format!("/v1/admin/nodes/{node}");
-    let answer = operator.change(Method::DELETE, &path, None).await?;
-    if let Removal { left: Some(left) } = as_type(&path, answer.clone())?
-        && !args.operator.json
-    {
-        say(left.in_words());
-    }
+    let removal: Removal = operator.read(&format!("{path}/removal?force={force}")).await?;
+    preview(args.operator.json, &removal.in_words());
+    confirm(yes, &format!("gateway node remove {node}"))?;
+    let answer = operator.change(Method::DELETE, &format!("{path}?force={force}"), None).await?;
     let (mut left, mut moved_at) = (usize::MAX, Instant::now());
     while args.wait
         && let Some(row) = one(&operator, node).await?
@@ -212,8 +229,22 @@ async fn owns_something(operator: &Operator, id: NodeId) -> anyhow::Result<bool>
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_removal_is_said_before_it_is_done() {
+        let answer = json!({
+            "id": 3, "address": "node-3:8082", "state": "ready", "member": "active", "replicas": 16, "weight": 1,
+            "owns": [1, 4], "left": { "nodes": 2, "away": [], "can_lose_a_node": false },
+        });
+        let words = serde_json::from_value::<Removal>(answer).unwrap().in_words();
+        for part in ["node 3 (node-3:8082, ready)", "its 16 replicas", "2 shards are led by others", "2 nodes are left"]
+        {
+            assert!(words.contains(part), "{part}: {words}");
+        }
+    }
 
     #[test]
     fn what_is_left_is_said_with_who_is_away_and_whether_one_can_be_lost() {

@@ -1,13 +1,15 @@
 //! The commands of an operator: each asks the operator's port of a running cluster, and shows what it says.
 //!
 //! - [`access`]: where that port is and the token that it wants; [`client`]: asking it.
-//! - [`show`]: tables for people, JSON for programs.
+//! - [`show`]: tables for people, JSON for programs; [`confirm`]: asking before something is done.
 //! - The rest: a file for each command, or a few that belong together.
 
 pub mod access;
 mod audit;
 mod channel;
 pub mod client;
+mod confirm;
+mod customers;
 mod format;
 mod health;
 mod keys;
@@ -65,6 +67,9 @@ pub async fn run(command: OperatorCommand) -> anyhow::Result<Verdict> {
         OperatorCommand::Channel(command) => channel::run(command).await,
         OperatorCommand::Message(MessageCommand::Trace(args)) => message::trace(&args).await,
         OperatorCommand::Webhooks(WebhooksCommand::Stuck(args)) => webhooks::stuck(&args).await,
+        OperatorCommand::Customer(command) => customers::customer(command).await,
+        OperatorCommand::User(command) => customers::user(command).await,
+        OperatorCommand::Key(command) => customers::key(command).await,
         OperatorCommand::Keys(args) => keys::run(&args).await,
         OperatorCommand::Secrets(command) => secrets::run(command).await,
         OperatorCommand::Audit(AuditCommand::Tail(args)) => audit::tail(&args).await,

@@ -46,26 +46,141 @@ impl Table {
     }
 }
 
+/// How wide a table may be: as wide as the narrowest terminal that people use.
+const WIDTH: usize = 80;
+
+/// Between two columns.
+const GAP: &str = "  ";
+
+/// Prose is not wrapped into less than this, nor into less than its longest word has, up to so many letters.
+const NARROW: usize = 20;
+const LONG_WORD: usize = 32;
+
+/// A table that is too wide wraps what is prose; what still does not fit follows in further tables, each of which begins
+/// with the first column.
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let width = |text: &str| text.chars().count();
-        let columns = 0..self.heads.len();
-        let widths: Vec<usize> = columns
-            .map(|column| {
-                let cells = self.rows.iter().map(|row| width(&row[column]));
-                cells.fold(width(self.heads[column]), usize::max)
-            })
-            .collect();
-        let line = |cells: Vec<&str>| {
-            let padded = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-            padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-        };
-        f.write_str(&line(self.heads.clone()))?;
-        for row in &self.rows {
-            write!(f, "\n{}", line(row.iter().map(String::as_str).collect()))?;
+        let all: Vec<usize> = (0..self.heads.len()).collect();
+        if let Some(widths) = self.widths_of(&all) {
+            return self.write(f, &all, &widths);
+        }
+        let mut rest = &all[1.min(all.len())..];
+        let mut is_first = true;
+        while is_first || !rest.is_empty() {
+            let (columns, widths) = self.part(rest);
+            if !is_first {
+                f.write_str("\n\n")?;
+            }
+            self.write(f, &columns, &widths)?;
+            rest = &rest[columns.len() - 1..];
+            is_first = false;
         }
         Ok(())
     }
+}
+
+impl Table {
+    /// The first column and as many of the others as fit beside it, but at least one, with their widths.
+    fn part(&self, others: &[usize]) -> (Vec<usize>, Vec<usize>) {
+        for count in (1..=others.len()).rev() {
+            let columns: Vec<usize> = std::iter::once(0).chain(others[..count].iter().copied()).collect();
+            if let Some(widths) = self.widths_of(&columns) {
+                return (columns, widths);
+            }
+        }
+        let columns: Vec<usize> = std::iter::once(0).chain(others.first().copied()).collect();
+        let half = (WIDTH - GAP.len()) / columns.len();
+        let first = self.natural(0).min(half.max(WIDTH - GAP.len() - NARROW));
+        let widths = columns.iter().map(|column| if *column == 0 { first } else { WIDTH - GAP.len() - first });
+        (columns.clone(), widths.collect())
+    }
+
+    fn natural(&self, column: usize) -> usize {
+        let cells = self.rows.iter().map(|row| letters(&row[column]));
+        cells.fold(letters(self.heads[column]), usize::max)
+    }
+
+    /// Widths at which these columns fit beside each other, with prose wrapped where it has to be; `None` when they do
+    /// not.
+    fn widths_of(&self, columns: &[usize]) -> Option<Vec<usize>> {
+        let mut widths: Vec<usize> = columns.iter().map(|column| self.natural(*column)).collect();
+        let room = WIDTH.checked_sub(GAP.len() * columns.len().saturating_sub(1))?;
+        let is_prose = |column: &usize| self.rows.iter().any(|row| row[*column].split(' ').count() > 3);
+        let least: Vec<usize> = columns.iter().map(|column| self.least(*column)).collect();
+        // What is longest gives way first, so that short prose stays on its line.
+        while widths.iter().sum::<usize>() > room {
+            let too_much = widths.iter().sum::<usize>() - room;
+            let prose = columns.iter().enumerate().filter(|(_, column)| is_prose(column)).map(|(place, _)| place);
+            let widest = prose.filter(|place| widths[*place] > least[*place]).max_by_key(|place| widths[*place])?;
+            widths[widest] = widths[widest].saturating_sub(too_much.min(5)).max(least[widest]);
+        }
+        Some(widths)
+    }
+
+    /// The width below which a column's words would be broken, as far as that is to be avoided.
+    fn least(&self, column: usize) -> usize {
+        let words = self.rows.iter().flat_map(|row| row[column].split(' ')).map(letters);
+        words.max().unwrap_or(0).clamp(NARROW, LONG_WORD)
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>, columns: &[usize], widths: &[usize]) -> fmt::Result {
+        let heads = columns.iter().map(|column| self.heads[*column]).collect();
+        write_row(f, heads, widths)?;
+        for row in &self.rows {
+            f.write_str("\n")?;
+            write_row(f, columns.iter().map(|column| row[*column].as_str()).collect(), widths)?;
+        }
+        Ok(())
+    }
+}
+
+/// A row, on as many lines as its highest cell needs.
+fn write_row(f: &mut fmt::Formatter<'_>, cells: Vec<&str>, widths: &[usize]) -> fmt::Result {
+    let wrapped: Vec<Vec<String>> = cells.iter().zip(widths).map(|(cell, width)| wrap(cell, *width)).collect();
+    let height = wrapped.iter().map(Vec::len).max().unwrap_or(1);
+    for line in 0..height {
+        let padded = wrapped.iter().zip(widths).map(|(cell, width)| {
+            let text = cell.get(line).map_or("", String::as_str);
+            format!("{text:<width$}")
+        });
+        let separator = if line == 0 { "" } else { "\n" };
+        write!(f, "{separator}{}", padded.collect::<Vec<_>>().join(GAP).trim_end())?;
+    }
+    Ok(())
+}
+
+fn letters(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// A text in lines of at most `width` letters, broken between words where it has any.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    if letters(text) <= width {
+        return vec![text.to_owned()];
+    }
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let mut word: Vec<char> = word.chars().collect();
+        let last = lines.last_mut().expect("there is always a line");
+        let taken = letters(last) + usize::from(!last.is_empty());
+        if taken + word.len() <= width {
+            if !last.is_empty() {
+                last.push(' ');
+            }
+            last.extend(word);
+            continue;
+        }
+        if last.is_empty() {
+            lines.pop();
+        }
+        while word.len() > width {
+            let rest = word.split_off(width.max(1));
+            lines.push(word.into_iter().collect());
+            word = rest;
+        }
+        lines.push(word.into_iter().collect());
+    }
+    lines
 }
 
 /// A text that customers chose, on one line: nothing in it moves the cursor, or turns the line around.
@@ -142,6 +257,48 @@ mod tests {
         table.row(["1".to_owned(), "ready".to_owned()]);
         table.row(["12345".to_owned(), String::new()]);
         assert_eq!(table.to_string(), "NODE   STATE\n1      ready\n12345  -");
+    }
+
+    fn is_narrow(table: &Table) -> bool {
+        table.to_string().lines().all(|line| letters(line) <= WIDTH)
+    }
+
+    #[test]
+    fn a_table_of_eighty_columns_is_whole_and_one_letter_more_makes_two() {
+        let mut table = Table::new(&["A", "B"]);
+        table.row(["a".repeat(39), "b".repeat(39)]);
+        assert_eq!(table.to_string().lines().map(letters).max(), Some(80));
+        assert_eq!(table.to_string().lines().count(), 2);
+
+        let mut table = Table::new(&["A", "B", "C"]);
+        table.row(["a".repeat(20), "b".repeat(30), "c".repeat(27)]);
+        assert_eq!(table.to_string().lines().count(), 5, "{table}");
+        assert!(is_narrow(&table), "{table}");
+        let second: Vec<String> = table.to_string().lines().skip(3).map(str::to_owned).collect();
+        assert!(second[0].starts_with("A ") && second[0].ends_with(" C"), "the first column comes again: {table}");
+    }
+
+    #[test]
+    fn prose_is_wrapped_between_words_and_nothing_of_it_is_lost() {
+        let mut table = Table::new(&["LEVEL", "WHAT", "WHAT TO DO"]);
+        let what = "the disk of node 3 has 2.0 GiB left of 100.0 GiB, which is little for a log that grows";
+        let remedy = "make room, or remove the node and let another one in with a larger disk";
+        table.row(["warning".to_owned(), what.to_owned(), remedy.to_owned()]);
+        assert!(is_narrow(&table), "{table}");
+        for word in what.split(' ').chain(remedy.split(' ')) {
+            assert!(table.to_string().contains(word), "{word}: {table}");
+        }
+        assert_eq!(table.to_string().matches("LEVEL").count(), 1, "{table}");
+    }
+
+    #[test]
+    fn a_word_that_is_longer_than_a_line_is_broken() {
+        let mut table = Table::new(&["ENDPOINT", "URL"]);
+        table.row(["e".repeat(36), format!("https://example.com/{}", "x".repeat(300))]);
+        assert!(is_narrow(&table), "{table}");
+        assert_eq!(table.to_string().matches('x').count(), 301);
+        table.row(["e".repeat(200), "short".to_owned()]);
+        assert!(is_narrow(&table), "{table}");
     }
 
     #[test]

@@ -26,6 +26,11 @@ pub enum Risk {
     /// The removal would wait for it, however long that takes.
     #[error("{group} would be given a replica on {away}, which does not answer; start it, or remove it first")]
     WouldWait { group: String, away: String },
+    #[error(
+        "any one node can be lost now, and of the {nodes} that would be left none could: let another one in first (gateway \
+         token, gateway join), or remove it with force"
+    )]
+    LosesRedundancy { nodes: usize },
 }
 
 /// What stands when a node has gone and all that it held lies elsewhere.
@@ -38,16 +43,19 @@ pub struct Rest {
     pub can_lose_a_node: bool,
 }
 
-/// Judges the removal of `node`, with the nodes that are `alive`, which answer now.
+/// Judges the removal of `node`, with the nodes that are `alive`, which answer now. With `force` it is no risk that no
+/// node can be lost afterwards, though one can be now.
 ///
 /// # Errors
-/// The first group that would stand without a quorum, or stands so already, or would wait for a node that is away.
+/// The first group that would stand without a quorum, or stands so already, or would wait for a node that is away; or the
+/// end of all redundancy.
 pub fn judge(
     node: NodeId,
     placement: &[&PlacementRecord],
     directory_voters: &BTreeSet<NodeId>,
     nodes: &[NodeRecord],
     alive: &BTreeSet<NodeId>,
+    force: bool,
 ) -> Result<Rest, Risk> {
     let rest: Vec<NodeRecord> = nodes.iter().filter(|other| other.id != node).cloned().collect();
     if rest.is_empty() {
@@ -58,12 +66,13 @@ pub fn judge(
         placement.iter().map(|place| (place.shard, place.replicas.clone())).collect();
     let moves = plan::repair(placement, &rest, &away, &Loads::default());
     wanted.extend(moves.into_iter().map(|each| (each.shard, each.to)));
-    let mut survives = true;
+    let (mut survives, mut survives_now) = (true, survives_a_loss(directory_voters, alive));
     for place in placement {
         let group = format!("shard {}", place.shard);
         let before: BTreeSet<NodeId> = place.replicas.iter().copied().collect();
         let after: BTreeSet<NodeId> = wanted.get(&place.shard).into_iter().flatten().copied().collect();
         survives &= survives_a_loss(&after, alive);
+        survives_now &= survives_a_loss(&before, alive);
         if !before.contains(&node) {
             continue;
         }
@@ -81,7 +90,11 @@ pub fn judge(
     let successors = rest.iter().map(|other| other.id).filter(|id| alive.contains(id) && !after.contains(id));
     let successors: Vec<NodeId> = successors.take(REPLICAS.saturating_sub(after.len())).collect();
     after.extend(successors);
-    Ok(Rest { nodes: rest.len(), away, can_lose_a_node: survives && survives_a_loss(&after, alive) })
+    let can_lose_a_node = survives && survives_a_loss(&after, alive);
+    if survives_now && !can_lose_a_node && !force {
+        return Err(Risk::LosesRedundancy { nodes: rest.len() });
+    }
+    Ok(Rest { nodes: rest.len(), away, can_lose_a_node })
 }
 
 fn check(
@@ -115,21 +128,38 @@ mod tests {
     use super::*;
 
     fn judged(nodes: u64, alive: &[NodeId], removed: NodeId) -> Result<Rest, Risk> {
+        judged_with(nodes, alive, removed, false)
+    }
+
+    fn judged_with(nodes: u64, alive: &[NodeId], removed: NodeId, force: bool) -> Result<Rest, Risk> {
         let nodes: Vec<NodeRecord> = (1..=nodes).map(|id| node(id, "a", 1)).collect();
         let placed = place(16, &nodes);
         let voters = nodes.iter().map(|node| node.id).take(3).collect();
         let refs: Vec<&PlacementRecord> = placed.iter().collect();
-        judge(removed, &refs, &voters, &nodes, &alive.iter().copied().collect())
+        judge(removed, &refs, &voters, &nodes, &alive.iter().copied().collect(), force)
     }
 
     #[test]
     fn a_dead_node_and_a_live_one_can_go_while_the_others_are_well() {
         let rest = |nodes, can_lose_a_node| Ok(Rest { nodes, away: BTreeSet::new(), can_lose_a_node });
         assert_eq!(judged(3, &[1, 2], 3), rest(2, false), "two cannot lose one");
-        assert_eq!(judged(3, &[1, 2, 3], 3), rest(2, false));
         assert_eq!(judged(4, &[1, 2, 3, 4], 4), rest(3, true));
         assert_eq!(judged(4, &[1, 2, 3], 4), rest(3, true), "the dead one goes");
         assert_eq!(judged(2, &[1, 2], 2), rest(1, false));
+    }
+
+    #[test]
+    fn three_healthy_nodes_become_two_by_force_alone() {
+        assert_eq!(judged(3, &[1, 2, 3], 3), Err(Risk::LosesRedundancy { nodes: 2 }));
+        let rest = Rest { nodes: 2, away: BTreeSet::new(), can_lose_a_node: false };
+        assert_eq!(judged_with(3, &[1, 2, 3], 3, true), Ok(rest));
+        assert_eq!(judged_with(4, &[1, 2, 3, 4], 4, false).map(|rest| rest.can_lose_a_node), Ok(true));
+    }
+
+    #[test]
+    fn force_removes_no_node_without_which_there_is_no_quorum() {
+        assert!(matches!(judged_with(3, &[1, 3], 3, true), Err(Risk::WouldLoseQuorum { .. })));
+        assert_eq!(judged_with(1, &[1], 1, true), Err(Risk::LastNode(1)));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use model::id::NodeId;
+use raft::directory::members::NodeState;
 use raft::directory::records::NodeRecord;
 
 use super::{names, removal::has_quorum};
@@ -21,10 +22,15 @@ pub enum Obstacle {
          or remove it, or drain with force"
     )]
     OthersAway { node: NodeId, away: String },
+    #[error(
+        "{drained} is drained already: if it stops and node {node} stops as well, groups may lose their quorum; undrain it \
+         first, or drain with force"
+    )]
+    OthersDrained { node: NodeId, drained: String },
 }
 
-/// Judges the drain of `node`, with the nodes that `answer` now and those of them that are `ready`. With `force` the absence
-/// of others is no obstacle.
+/// Judges the drain of `node`, with the nodes that `answer` now and those of them that are `ready`. With `force` it is no
+/// obstacle that others are away or drained.
 ///
 /// # Errors
 /// Why not. A node that does not lead anyway is none the worse for it, and where the directory has no quorum nothing can be
@@ -52,13 +58,16 @@ pub fn judge(
     if !force && !away.is_empty() {
         return Err(Obstacle::OthersAway { node, away: names(&away) });
     }
+    let drained: BTreeSet<NodeId> =
+        others().filter(|other| other.state == NodeState::Draining).map(|other| other.id).collect();
+    if !force && !drained.is_empty() {
+        return Err(Obstacle::OthersDrained { node, drained: names(&drained) });
+    }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use raft::directory::members::NodeState;
-
     use super::super::tests::node;
     use super::*;
 
@@ -74,7 +83,6 @@ mod tests {
     #[test]
     fn a_node_is_drained_while_all_answer_and_another_one_is_ready() {
         assert_eq!(judged(&[], &[1, 2, 3], false), Ok(()));
-        assert_eq!(judged(&[2], &[1, 2, 3], false), Ok(()));
         assert_eq!(judged(&[1, 2, 3], &[1, 2, 3], false), Ok(()), "it is drained already");
         assert_eq!(judged(&[], &[2, 3], false), Ok(()), "a dead one leads nothing");
     }
@@ -86,6 +94,14 @@ mod tests {
             assert_eq!(judged(&[2], &[1, 2], force), Err(Obstacle::LastReady { node: 1 }));
             assert_eq!(judged(&[], &[1], force), Ok(()), "without a quorum the directory refuses it itself");
         }
+    }
+
+    #[test]
+    fn while_another_one_is_drained_only_force_drains() {
+        let refused = judged(&[2], &[1, 2, 3], false);
+        assert!(matches!(&refused, Err(Obstacle::OthersDrained { drained, .. }) if drained == "node 2"), "{refused:?}");
+        assert_eq!(judged(&[2], &[1, 2, 3], true), Ok(()));
+        assert_eq!(judged(&[1, 2], &[1, 2, 3], false), Ok(()), "it is drained itself, and nothing changes");
     }
 
     #[test]

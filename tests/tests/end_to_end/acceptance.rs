@@ -53,13 +53,18 @@ async fn a_send_that_the_network_refuses_is_told_to_the_caller_and_ends_failed()
     outbound.simulator.faults(json!({ "nack": { "code": 463, "pct": 100 } })).await;
     let answer = api.post(&channel.path("/messages"), text(&outbound.recipient, "refused")).await;
     let details = answer.expect_error(422, "other");
-    assert_eq!(details["upstream_code"], 463);
+    assert_eq!((&details["upstream_code"], &details["upstream_text"]), (&json!(463), &json!("reachout_timelock")));
+    // Nobody is to blame but the account: it may start no new chats at all.
+    outbound.simulator.faults(json!({ "nack": { "code": 475, "pct": 100 } })).await;
+    let answer = api.post(&channel.path("/messages"), text(&outbound.recipient, "capped")).await;
+    let details = answer.expect_error(422, "other");
+    assert_eq!((&details["upstream_code"], &details["upstream_text"]), (&json!(475), &json!("new_chats_capped")));
     outbound.simulator.clear_faults().await;
     // The answer need not wait until the outcome is stored.
     let row = eventually("the history knows of the refusal", seconds(10), async || {
         let history = api.get(&channel.path("/messages?status=failed")).await.expect(200);
-        check(history["data"].as_array().is_some_and(|rows| rows.len() == 1), history.to_string())
-            .map(|()| history["data"][0].clone())
+        check(history["data"].as_array().is_some_and(|rows| rows.len() == 2), history.to_string())
+            .map(|()| history["data"][1].clone())
     })
     .await;
     assert_eq!((&row["text"], &row["status"]), (&json!("refused"), &json!("failed")));

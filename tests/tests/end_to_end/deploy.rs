@@ -8,6 +8,7 @@ use std::process::{Command, Output};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::{Value, json};
 use tests::binary;
+use tests::cluster::Cluster;
 use tests::sources::checkout;
 use tests::wait::seconds;
 
@@ -78,6 +79,34 @@ fn systemd_takes_the_unit() {
     let said = run("systemd-analyze", &["verify", "--man=no", unit.to_str().unwrap()]);
     let told = String::from_utf8_lossy(&said.stderr);
     assert!(said.status.success() && !told.contains("gateway.service"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_guide_ends_with_a_message_that_arrives() {
+    let guides = std::fs::read_to_string(folder().join("README.md")).unwrap();
+    for guide in ["## Three machines", "## Docker", "## Kubernetes"] {
+        let (_, rest) = guides.split_once(guide).unwrap_or_else(|| panic!("no {guide}"));
+        let own = rest.split("\n## ").next().unwrap();
+        assert!(own.contains("deploy/first-message.sh http"), "{guide}: {own}");
+    }
+    let cluster = Cluster::shared().await;
+    let (door, simulator) = (cluster.node(1).api, cluster.dev().simulator);
+    let made = cluster.command(&["customer", "create", "First", "--json"]).await.succeeded().stdout;
+    let made: serde_json::Value = serde_json::from_str(&made).unwrap();
+    let key = made["api_key"]["secret"].as_str().unwrap().to_owned();
+    let script = folder().join("first-message.sh");
+    let running = move |key: String, door: String| {
+        let (script, simulator) = (script.clone(), simulator.clone());
+        tokio::task::spawn_blocking(move || {
+            Command::new(script).args([&door, &simulator]).env("KEY", key).output().expect("bash is there")
+        })
+    };
+    let said = running(key, door.clone()).await.unwrap();
+    let told = format!("{}{}", String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
+    assert!(said.status.success() && told.ends_with("arrived\n"), "{told}");
+    let refused = running("zpk_of-nobody-at-all-0000".to_owned(), door).await.unwrap();
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && told.contains("answered 401"), "{told}");
 }
 
 /// The files that a configuration names, so that it can be checked as on a machine.

@@ -133,10 +133,14 @@ async fn nobody_gets_in_but_with_a_token_of_its_own() {
     assert_eq!(nodes["data"].as_array().unwrap().len(), 1, "{nodes}");
 
     // One token, one node; the same place may ask again.
-    let (second, joined) = grown.try_join(&token, 1, &[]).await;
+    let (second, joined) = grown.try_join(&token, 1, &["--zone", "b"]).await;
     assert!(joined.succeeded().stdout.contains("node 2 of a cluster of 2"));
-    let (_, refused) = grown.try_join(&token, 1, &[]).await;
+    let (_, refused) = grown.try_join(&token, 1, &["--zone", "b"]).await;
     assert!(refused.code() == Some(2) && refused.stderr.contains("let another node in"), "{}", refused.stderr);
+    // Where there are zones a machine names its own, before its token is used.
+    let (_, refused) = grown.try_join(&grown.token(1).await, 1, &[]).await;
+    assert!(refused.code() == Some(2) && refused.stderr.contains("zones (b, default)"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("--zone"), "{}", refused.stderr);
     let mode = std::fs::metadata(grown.dir(second).join("data")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o700, "messages are not sealed there");
     let log = grown.operator(1).get("/v1/admin/audit-log?limit=100").await.expect(200);

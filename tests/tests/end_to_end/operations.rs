@@ -254,6 +254,11 @@ async fn a_wrong_configuration_is_one_line_that_names_the_key_and_exit_code_two(
     let environment = [("GATEWAY__NODE__WEIGHT", "heavy")];
     expect_refusal(&run_with(&args, folder.path(), SHORT, &environment), &["node.weight"]);
 
+    // Nothing at all is most likely a flag that was forgotten.
+    for args in [&["run"][..], &["config", "check"]] {
+        expect_refusal(&run(args, folder.path(), SHORT), &["none was given", "--config", "config example"]);
+    }
+
     // The example is a configuration that only wants its files.
     let example = run(&["config", "example"], folder.path(), SHORT).succeeded();
     assert!(example.stdout.contains("[node]"), "{}", example.stdout);
@@ -399,16 +404,60 @@ async fn dev_names_the_port_that_is_taken_and_leaves_nothing_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_was_removed_is_not_started_and_the_others_go_on_without_it() {
+    let cluster = Cluster::start(Options::default()).await;
+    cluster.command(&["node", "remove", "3", "--force", "--yes", "--wait"]).await.succeeded();
+    cluster.command(&["dev", "stop", "3"]).await.succeeded();
+    let refused = cluster.command(&["dev", "start", "3"]).await;
+    assert!(
+        refused.code() == Some(2) && refused.stderr.contains("node 3: was removed from this cluster"),
+        "{refused:?}"
+    );
+    assert!(refused.stderr.contains("gateway join"), "{refused:?}");
+
+    cluster.command(&["dev", "down"]).await.succeeded();
+    let again = cluster.command(&["dev", "--detach"]).await.succeeded();
+    assert!(again.stderr.contains("node 3 was removed"), "{again:?}");
+    assert_eq!(cluster.node_ids(), [1, 2]);
+    let client = client();
+    for node in [1, 2] {
+        cluster.api(node, &client).get("/readyz").await.expect(200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_detached_cluster_in_the_same_folder_is_the_same_cluster_again() {
     let cluster = Cluster::start(Options::nodes(1)).await;
     let tenant = Tenant::new(&cluster).await;
     let channel = tenant.channel("Kept").await;
+    let linked = tenant.paired("Linked").await;
+    let to = number();
+    tenant.simulator().phone(&to, json!({})).await;
+    let sent =
+        string(&tenant.any().post(&linked.path("/messages"), text(&to, "before")).await.expect(202)["message_id"]);
     let base = cluster.dev().simulator.rsplit(':').next().unwrap().parse::<u16>().unwrap() - 90;
     cluster.command(&["dev", "down"]).await.succeeded();
     let base = format!("--base-port={base}");
     cluster.command(&["dev", "--detach", "--nodes=1", &base]).await.succeeded();
     let request = tenant.any().request(Method::GET, &format!("/v1/channels/{channel}"));
     answer(request).await.expect(200);
+    // The phones know their links: nobody scans anything again.
+    wait_status(&tenant.any(), &linked.id, "connected", CONNECT).await;
+    let inbox = tenant.simulator().inbox(&to).await;
+    assert!(inbox.len() == 1 && inbox[0]["id"] == json!(sent), "{inbox:?}");
+    tenant.any().post(&linked.path("/messages"), text(&to, "after")).await.expect(202);
+    assert_eq!(tenant.simulator().stat("conflicts").await, 0);
+
+    // A state that cannot be read is named, and nothing of it is lost by the attempt.
+    cluster.command(&["dev", "down"]).await.succeeded();
+    let state = cluster.data().join("simulator/state");
+    let whole = std::fs::read(&state).unwrap();
+    std::fs::write(&state, &whole[..whole.len() - 1]).unwrap();
+    let refused = cluster.command(&["dev", "--detach", "--nodes=1", &base]).await;
+    assert!(refused.code() != Some(0) && refused.stderr.contains("simulator/state"), "{refused:?}");
+    std::fs::write(&state, &whole).unwrap();
+    cluster.command(&["dev", "--detach", "--nodes=1", &base]).await.succeeded();
+    wait_status(&tenant.any(), &linked.id, "connected", CONNECT).await;
 
     // One node is well, though it can neither be lost nor be drained.
     eventually("the cluster is well", seconds(30), async || {

@@ -58,8 +58,19 @@ async fn a_cluster_that_is_well_is_shown_whole() {
         assert_eq!((&node["state"], &node["silence"]), (&json!("ready"), &Value::Null));
     }
     let table = shown(&cluster, &["nodes"]).await;
-    assert_eq!(table.lines().count(), 4, "{table}");
     assert!(table.starts_with("NODE"), "{table}");
+    let heads = table.lines().filter(|line| line.starts_with("NODE")).count();
+    assert_eq!(
+        table.lines().filter(|line| line.starts_with("3 ")).count(),
+        heads,
+        "each part shows all nodes: {table}"
+    );
+    for args in [&["nodes"][..], &["shards"], &["check"], &["keys"], &["customer", "list"], &["layout", "show"]] {
+        let table = cluster.command(args).await.stdout;
+        // Sentences below a table may be longer.
+        let wide = table.lines().find(|line| line.contains("  ") && line.chars().count() > 80);
+        assert_eq!(wide, None, "{args:?}: {table}");
+    }
 
     let shards = wait_for(&cluster, &["shards"], "every shard is whole", |_, code| code == Some(0)).await;
     assert_eq!(rows(&shards).len(), 17);
@@ -120,6 +131,8 @@ async fn a_channel_a_message_and_its_webhooks_are_found() {
 
     let told = eventually("the trace shows both attempts", seconds(20), async || {
         let told = shown(&cluster, &["message", "trace", &message]).await;
+        // What is long goes over several lines.
+        let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
         let all = ["accepted", "status", "/good", "success 200", "/bad", "503", "next_attempt"];
         if all.iter().all(|word| told.contains(word)) { Ok(told) } else { Err(told) }
     })
@@ -214,9 +227,113 @@ async fn programs_are_told_one_json_also_by_commands_that_wait() {
 }
 
 #[tokio::test]
+async fn what_cannot_be_taken_back_is_shown_and_done_only_when_it_is_wanted() {
+    let cluster = Cluster::shared().await;
+    wait_for(&cluster, &["check"], "a node can be lost", |answer, _| answer["can_lose_a_node"] == true).await;
+    // Nobody sits at a terminal here.
+    let refused = async |args: &[&str], says: &[&str]| {
+        let finished = cluster.command(args).await;
+        assert_eq!(finished.code(), Some(2), "{args:?}: {finished:?}");
+        for word in says {
+            assert!(format!("{}{}", finished.stdout, finished.stderr).contains(word), "{word}: {args:?}: {finished:?}");
+        }
+    };
+    refused(&["node", "remove", "3"], &["of the 2 that would be left none could", "force"]).await;
+    refused(&["node", "remove", "3", "--force"], &["node 3 (127.0.0.1:", "is removed for good", "--yes"]).await;
+    refused(&["node", "remove", "3", "--force", "--json"], &["--yes"]).await;
+    refused(&["node", "remove", "9", "--yes"], &["not_found"]).await;
+    refused(&["format", "raise"], &["no terminal to ask at", "--yes"]).await;
+    refused(&["format", "raise", "--yes"], &["already"]).await;
+    let (nodes, _) = json_of(&cluster, &["nodes"]).await;
+    let members: Vec<&Value> = rows(&nodes).iter().map(|node| &node["member"]).collect();
+    assert_eq!(members, ["active"; 3], "{nodes}");
+}
+
+#[tokio::test]
+async fn customers_their_members_and_their_keys_are_made_and_ended_by_commands() {
+    let cluster = Cluster::shared().await;
+    let (made, code) = json_of(&cluster, &["customer", "create", "Acme Ltd", "plan.channel_limit=1"]).await;
+    assert_eq!(
+        (&made["name"], &made["plan"]["channel_limit"], code),
+        (&json!("Acme Ltd"), &json!(1), Some(0)),
+        "{made}"
+    );
+    let (id, secret) = (string(&made["id"]), string(&made["api_key"]["secret"]));
+    let api = cluster.api(1, &tests::http::client()).with_key(&secret);
+    api.get("/v1/account").await.expect(200);
+    let told = shown(&cluster, &["customer", "create", "Shown"]).await;
+    assert!(told.contains("zpk_") && told.contains("not shown again"), "{told}");
+    assert!(shown(&cluster, &["customer", "list"]).await.contains(&id));
+    let (all, _) = json_of(&cluster, &["customer", "list"]).await;
+    assert!(rows(&all).iter().any(|row| row["id"] == json!(id)) && !all.to_string().contains(&secret), "{all}");
+
+    let buckets = ["limits.customer.burst=77", "limits.customer.refill_per_second=7", "plan.channel_limit=null"];
+    let (limited, _) = json_of(&cluster, &[&["customer", "limit", &id][..], &buckets].concat()).await;
+    assert_eq!(limited["limits"]["customer"], json!({ "burst": 77, "refill_per_second": 7 }), "{limited}");
+    assert_eq!(limited["plan"]["channel_limit"], Value::Null);
+    let wrong = cluster.command(&["customer", "limit", &id, "limits.customer.burst=0"]).await;
+    assert!(wrong.code() == Some(2) && wrong.stderr.contains("limits.customer.burst"), "{wrong:?}");
+
+    let (suspended, _) = json_of(&cluster, &["customer", "suspend", &id]).await;
+    assert_eq!(suspended["plan"]["status"], "past_due", "{suspended}");
+    api.post("/v1/channels", json!({ "name": "Sales" })).await.expect_error(402, "payment_overdue");
+    json_of(&cluster, &["customer", "suspend", &id, "--lift"]).await;
+    api.post("/v1/channels", json!({ "name": "Sales" })).await.expect(201);
+
+    let address = format!("{}@example.com", number());
+    let (user, _) = json_of(&cluster, &["user", "create", &id, &address, "--role", "admin"]).await;
+    assert_eq!(user["role"], "admin", "{user}");
+    let login = json!({ "email": address, "password": string(&user["password"]) });
+    cluster.api(2, &tests::http::client()).post("/v1/auth/login", login).await.expect(200);
+    let wrong = cluster.command(&["user", "create", &id, "nobody", "--role", "king"]).await;
+    assert!(wrong.code() == Some(2) && wrong.stderr.contains("role"), "{wrong:?}");
+
+    let told = shown(&cluster, &["key", "revoke", &secret[..12]]).await;
+    assert!(told.contains("revoked") && !told.contains(&secret), "{told}");
+    for node in cluster.node_ids() {
+        let revoked = cluster.api(node, &tests::http::client()).with_key(&secret).get("/v1/account").await;
+        revoked.expect_error(401, "auth_revoked");
+    }
+    let again = cluster.command(&["key", "revoke", &secret[..12]]).await;
+    assert!(again.code() == Some(2) && again.stderr.contains("revoked already"), "{again:?}");
+    let unknown = cluster.command(&["key", "revoke", "zpk_unknown0"]).await;
+    assert!(unknown.code() == Some(2) && unknown.stderr.contains("not_found"), "{unknown:?}");
+    let log = shown(&cluster, &["audit", "tail", "--customer", &id]).await;
+    assert!(log.contains("key.revoked") && log.contains("by operator"), "{log}");
+}
+
+#[tokio::test]
 async fn a_node_that_is_away_is_a_row_that_says_so_and_no_other_can_be_lost() {
     let cluster = Cluster::start(Options::default()).await;
     wait_for(&cluster, &["check"], "a node can be lost", |answer, _| answer["can_lose_a_node"] == true).await;
+
+    // Three that are well stay three, unless something else is wanted.
+    let client = tests::http::client();
+    let kept = cluster.command(&["node", "remove", "3", "--yes"]).await;
+    assert!(kept.code() == Some(2) && kept.stderr.contains("of the 2 that would be left none could"), "{kept:?}");
+    let route = cluster.operator(2, &client).delete("/v1/admin/nodes/3").await;
+    assert!(route.status == 400 && route.text().contains("with force"), "{}", route.text());
+
+    // One node is out of service at a time, unless that is wanted.
+    shown(&cluster, &["drain", "3", "--wait"]).await;
+    let second = cluster.command(&["drain", "2"]).await;
+    assert!(second.code() == Some(2) && second.stderr.contains("node 3 is drained already"), "{second:?}");
+    let route = cluster.operator(1, &client).post("/v1/admin/nodes/2/drain", json!({})).await;
+    assert!(route.status == 400 && route.text().contains("node 3 is drained already"), "{}", route.text());
+    shown(&cluster, &["undrain", "3", "--wait"]).await;
+    // Nor do two at the same time, of whom neither has seen the other.
+    let drain = async |node: u64| {
+        let answer = cluster.operator(node, &client).post(&format!("/v1/admin/nodes/{node}/drain"), json!({})).await;
+        assert!(matches!(answer.status, 202 | 400), "{}", answer.text());
+        usize::from(answer.status == 202)
+    };
+    let (first, second) = tokio::join!(drain(2), drain(3));
+    let (nodes, _) = json_of(&cluster, &["nodes"]).await;
+    let drained = rows(&nodes).iter().filter(|node| node["member"] == "draining").count();
+    assert!(first + second <= 1 && drained == first + second, "{first} {second} {nodes}");
+    for node in ["2", "3"] {
+        shown(&cluster, &["undrain", node, "--wait"]).await;
+    }
 
     // A stopped process keeps its sockets and answers nobody.
     cluster.pause(2);

@@ -53,7 +53,7 @@ async fn a_fourth_node_takes_its_share_and_gives_it_back_under_load_without_a_fa
     let stale = json!({ "number": plan["number"].as_u64().unwrap() + 1 });
     grown.operator(1).post("/v1/admin/layout/apply", stale).await.expect_error(409, "concurrent_modification");
     let number = plan["number"].to_string();
-    let shown = grown.command(2, &["layout", "apply", "--number", &number]).await.succeeded().stdout;
+    let shown = grown.command(2, &["layout", "apply", "--number", &number, "--yes"]).await.succeeded().stdout;
     assert!(shown.contains(&format!("{planned}/{planned}")), "{shown}");
     let after = grown.settled(4, 3, &[]).await;
     assert!(replicas_on(&after, 4) > 0, "{after}");
@@ -74,7 +74,7 @@ async fn a_fourth_node_takes_its_share_and_gives_it_back_under_load_without_a_fa
     })
     .await;
 
-    grown.command(1, &["node", "remove", "4", "--wait"]).await.succeeded();
+    grown.command(1, &["node", "remove", "4", "--wait", "--yes"]).await.succeeded();
     grown.settled(1, 3, &[4]).await;
     let report = load.end().await;
     assert_eq!(report.failures, Vec::<String>::new(), "of {} sends", report.taken.len());
@@ -120,7 +120,7 @@ async fn a_layout_goes_on_after_kills_and_what_has_not_begun_can_be_cancelled() 
 async fn two_nodes_that_leave_at_the_same_time_leave_no_media_behind() {
     let (mut grown, tenant, _, _) = three(0).await;
     grown.join(1, 4).await;
-    grown.command(1, &["layout", "apply"]).await.succeeded();
+    grown.command(1, &["layout", "apply", "--yes"]).await.succeeded();
     grown.settled(1, 3, &[]).await;
 
     // What is stored while node 2 stands still lies on the other two replicas of each of its shards.
@@ -150,7 +150,7 @@ async fn two_nodes_that_leave_at_the_same_time_leave_no_media_behind() {
     let removal = async |through: u64, node: u64| {
         let operator = grown.operator(through);
         eventually(&format!("node {node} leaves"), seconds(30), async || {
-            let answer = operator.delete(&format!("/v1/admin/nodes/{node}")).await;
+            let answer = operator.delete(&format!("/v1/admin/nodes/{node}?force=true")).await;
             check(answer.status == 202, answer.text())
         })
         .await;

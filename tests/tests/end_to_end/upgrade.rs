@@ -194,7 +194,7 @@ async fn a_cluster_is_upgraded_node_by_node_and_can_go_back_until_its_format_is_
     upgrade.fail_over(2, &old).await;
     let status = upgrade.operator(&["status"]).await.stdout;
     assert!(status.contains(&format!("{} on nodes 2, 3", previous.number)) && status.contains("format 1"), "{status}");
-    let refused = upgrade.operator(&["format", "raise"]).await;
+    let refused = upgrade.operator(&["format", "raise", "--yes"]).await;
     assert!(refused.code() != Some(0) && refused.stderr.contains("upgrade the node first"), "{}", refused.stderr);
     upgrade.replace(&new, &[2]).await;
     upgrade.fail_over(3, &old).await;
@@ -204,7 +204,7 @@ async fn a_cluster_is_upgraded_node_by_node_and_can_go_back_until_its_format_is_
     upgrade.replace(&old, &[3, 1, 2]).await;
     upgrade.replace(&new, &[2, 3, 1]).await;
 
-    let raised = upgrade.operator(&["format", "raise"]).await.succeeded().stdout;
+    let raised = upgrade.operator(&["format", "raise", "--yes"]).await.succeeded().stdout;
     assert!(raised.contains(&format!("the cluster has format {}", Format::LATEST)), "{raised}");
     upgrade.alike().await;
     too_old(&upgrade, &old).await;

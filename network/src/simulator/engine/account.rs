@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use model::chat::ChatFlags;
 use model::privacy::{Privacy, ReadReceipts};
 use model::time::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use super::SessionId;
 use super::message::Chat;
@@ -15,7 +16,7 @@ use crate::simulator::number::Number;
 /// How many chats may be pinned.
 const MOST_PINNED: usize = 3;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Account {
     /// Chats that are not as every new one is.
     pub chats: HashMap<Chat, ChatFlags>,
@@ -31,6 +32,7 @@ pub struct Account {
     pub has_shown: bool,
     pub last_seen_at: Option<Timestamp>,
     /// Who wants to hear of the presence, while that session lives.
+    #[serde(skip)]
     pub watchers: Vec<(Number, SessionId)>,
 }
 

@@ -11,6 +11,7 @@ use model::business::{
 };
 
 use model::field::Change;
+use serde::{Deserialize, Serialize};
 
 use super::labels::Labels;
 use super::rules::{CONFLICT, NOT_FOUND, Refusal};
@@ -27,7 +28,7 @@ const CATALOG_FULL: Refusal = Refusal::new(CONFLICT, "catalog-full");
 const NOT_OPEN: Refusal = Refusal::new(CONFLICT, "order-not-open");
 
 /// What one account has told of itself, and how it labels its chats.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Business {
     pub profile: BusinessProfile,
     pub labels: Labels,
@@ -35,7 +36,7 @@ pub struct Business {
     collections: BTreeMap<String, Listed>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Listed {
     name: String,
     products: BTreeSet<String>,
@@ -167,14 +168,14 @@ fn kept_images(product: &str, urls: &[String]) -> Vec<String> {
 }
 
 /// An order that somebody placed.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PlacedOrder {
     pub seller: Number,
     pub buyer: Number,
     pub order: Order,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Businesses {
     accounts: HashMap<Number, Business>,
     orders: HashMap<String, PlacedOrder>,
@@ -182,6 +183,11 @@ pub struct Businesses {
 }
 
 impl Businesses {
+    /// Leaves names out that a process may have given away before it was killed.
+    pub fn leave_out(&mut self, names: u64) {
+        self.named += names;
+    }
+
     /// A name for something new: sixteen digits that grow.
     pub fn next_id(&mut self) -> String {
         self.named += 1;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use model::address::{Address, Suffixes};
 use model::community::KnownCommunity;
+use serde::{Deserialize, Serialize};
 
 use super::groups::GroupId;
 use super::rules::{NOT_FOUND, Refusal};
@@ -16,7 +17,7 @@ use crate::simulator::number::Number;
 const FIRST: u64 = 120_363_200_000_000_001;
 
 /// A community's number: the local part of its address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CommunityId(u64);
 
 impl CommunityId {
@@ -29,7 +30,7 @@ impl CommunityId {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Community {
     pub id: CommunityId,
     /// Holds the members, their ranks, the subject, and the invite.
@@ -52,7 +53,7 @@ impl Community {
 pub const NO_SUCH_COMMUNITY: Refusal = Refusal::new(NOT_FOUND, "there is no such community");
 
 /// All communities.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Communities {
     communities: BTreeMap<CommunityId, Community>,
     next: u64,
@@ -65,6 +66,11 @@ impl Default for Communities {
 }
 
 impl Communities {
+    /// Leaves numbers out that a process may have given away before it was killed.
+    pub fn leave_out(&mut self, numbers: u64) {
+        self.next += numbers;
+    }
+
     pub fn create(&mut self, announcement: GroupId, groups: Vec<GroupId>) -> CommunityId {
         let id = CommunityId(self.next);
         self.next += 1;

@@ -28,7 +28,7 @@ impl Engine {
 
     fn put(&mut self, now: Timestamp, number: Number, settings: &PhoneSettings) -> bool {
         let known = self.subscribers.len();
-        let subscriber = self.subscribers.entry(number).or_insert_with(|| Subscriber::new(number));
+        let subscriber = self.subscribers.put(number);
         let was_business = subscriber.business;
         subscriber.set(settings);
         let turned = subscriber.business != was_business;
@@ -259,15 +259,17 @@ impl Engine {
 
     fn release_acknowledgements(&mut self) {
         let mut live = Vec::new();
-        for subscriber in self.subscribers.values_mut() {
-            for device in subscriber.devices.iter_mut().filter(|device| device.live.is_some()) {
-                device.mailbox.release();
-                live.push((subscriber.number, device.id));
-            }
+        for subscriber in self.subscribers.values() {
+            let devices = subscriber.devices.iter().filter(|device| device.live.is_some());
+            live.extend(devices.map(|device| (subscriber.number, device.id)));
         }
         // In an order that does not hang on chance.
         live.sort_unstable();
         for (number, device) in live {
+            let subscriber = self.subscribers.get_mut(&number);
+            if let Some(device) = subscriber.and_then(|subscriber| subscriber.device_mut(device)) {
+                device.mailbox.release();
+            }
             self.pump(number, device);
         }
     }

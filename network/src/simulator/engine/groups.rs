@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use model::address::{Address, Suffixes};
 use model::group::{Changeable, GroupChanges, ParticipantAction, ParticipantStatus, Rank};
 use model::time::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use super::pictures::PictureId;
 use super::rules::{BAD_REQUEST, CONFLICT, FORBIDDEN, NOT_FOUND, Refusal};
@@ -19,7 +20,7 @@ const MOST_MEMBERS: usize = 1_024;
 const FIRST: u64 = 120_363_000_000_000_001;
 
 /// A group's number: the local part of its address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct GroupId(u64);
 
 impl GroupId {
@@ -33,7 +34,7 @@ impl GroupId {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Group {
     pub id: GroupId,
     pub subject: String,
@@ -57,7 +58,7 @@ pub struct Group {
     pub ephemeral: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     pub number: Number,
     pub rank: Rank,
@@ -193,7 +194,7 @@ const NOT_A_MEMBER: Refusal = Refusal::new(FORBIDDEN, "not a member of the group
 pub const NOT_AN_ADMIN: Refusal = Refusal::new(FORBIDDEN, "not an admin of the group");
 
 /// All groups.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Groups {
     groups: BTreeMap<GroupId, Group>,
     next: u64,
@@ -206,6 +207,11 @@ impl Default for Groups {
 }
 
 impl Groups {
+    /// Leaves numbers out that a process may have given away before it was killed.
+    pub fn leave_out(&mut self, numbers: u64) {
+        self.next += numbers;
+    }
+
     /// Makes a group with its creator alone in it.
     pub fn create(
         &mut self,

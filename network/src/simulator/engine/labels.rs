@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use model::label::{KnownLabel, LabelChanges, LabelColor, MOST_LABELS};
+use serde::{Deserialize, Serialize};
 
 use super::message::Chat;
 use super::rules::{FORBIDDEN, NOT_FOUND, Refusal};
@@ -17,13 +18,13 @@ const NO_SUCH_LABEL: Refusal = Refusal::new(NOT_FOUND, "no-such-label");
 const LABEL_LIMIT: Refusal = Refusal::new(FORBIDDEN, "label_limit");
 
 /// A chat, or a message in it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Bearer {
     pub chat: Chat,
     pub message: Option<Arc<str>>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Labels {
     labels: BTreeMap<u32, KnownLabel>,
     /// The number of the last label that was made: none is used twice.

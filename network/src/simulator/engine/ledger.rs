@@ -6,20 +6,25 @@ use std::sync::Arc;
 use model::address::Suffixes;
 use model::id::{Epoch, NodeId};
 use model::time::Timestamp;
+use serde::{Deserialize, Serialize};
 
-use super::message::Message;
+use super::message::{self, Message};
 use crate::simulator::answers::AcceptedRow;
 use crate::simulator::number::Number;
 
+/// How many rows are shared with a copy, or copied, at once.
+const CHUNK: usize = 1_024;
+
 #[derive(Debug, Default)]
 pub struct Ledger {
-    rows: Vec<Row>,
+    rows: Rows,
     /// Where a sender's message stands.
     positions: HashMap<Number, HashMap<Arc<str>, u32>>,
 }
 
-#[derive(Debug)]
-struct Row {
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Row {
+    #[serde(with = "message::numbered")]
     message: Arc<Message>,
     raw_copies: u32,
     node: NodeId,
@@ -27,7 +32,63 @@ struct Row {
     at: Timestamp,
 }
 
+/// The rows, so that a copy of them costs little: a chunk that is changed while a copy is held is copied first.
+#[derive(Clone, Debug, Default)]
+pub struct Rows {
+    chunks: Vec<Arc<Vec<Row>>>,
+}
+
+impl Rows {
+    fn len(&self) -> usize {
+        self.chunks.last().map_or(0, |last| (self.chunks.len() - 1) * CHUNK + last.len())
+    }
+
+    fn get_mut(&mut self, position: usize) -> Option<&mut Row> {
+        Arc::make_mut(self.chunks.get_mut(position / CHUNK)?).get_mut(position % CHUNK)
+    }
+
+    fn push(&mut self, row: Row) {
+        match self.chunks.last_mut().filter(|chunk| chunk.len() < CHUNK) {
+            Some(chunk) => Arc::make_mut(chunk).push(row),
+            None => {
+                let mut chunk = Vec::with_capacity(CHUNK);
+                chunk.push(row);
+                self.chunks.push(Arc::new(chunk));
+            }
+        }
+    }
+
+    fn starting_at(&self, start: usize) -> impl Iterator<Item = &Row> {
+        let chunks = self.chunks.get(start / CHUNK..).unwrap_or_default();
+        chunks.iter().flat_map(|chunk| chunk.iter()).skip(start % CHUNK)
+    }
+
+    /// In the portions in which they are stored.
+    pub fn chunks(&self) -> impl Iterator<Item = &Vec<Row>> {
+        self.chunks.iter().map(|chunk| &**chunk)
+    }
+
+    /// Takes in a portion that was stored.
+    pub fn extend(&mut self, rows: Vec<Row>) {
+        rows.into_iter().for_each(|row| self.push(row));
+    }
+}
+
 impl Ledger {
+    /// The ledger of rows that were stored.
+    pub fn restore(rows: Rows) -> Self {
+        let mut positions: HashMap<Number, HashMap<Arc<str>, u32>> = HashMap::new();
+        for (position, row) in (0..).zip(rows.starting_at(0)) {
+            positions.entry(row.message.from).or_default().insert(Arc::clone(&row.message.id), position);
+        }
+        Self { rows, positions }
+    }
+
+    /// A copy of the rows.
+    pub fn copy(&self) -> Rows {
+        self.rows.clone()
+    }
+
     /// Counts one more send of a message that was accepted before, and returns it.
     pub fn repeat(&mut self, from: Number, id: &str) -> Option<Arc<Message>> {
         let position = *self.positions.get(&from)?.get(id)?;
@@ -49,7 +110,7 @@ impl Ledger {
     /// The rows behind `since_seq`; sequence numbers begin at 1.
     pub fn rows(&self, since_seq: u64, limit: usize, suffixes: &Suffixes) -> Vec<AcceptedRow> {
         let start = usize::try_from(since_seq).unwrap_or(usize::MAX).min(self.rows.len());
-        let rows = (start as u64 + 1..).zip(&self.rows[start..]).take(limit);
+        let rows = (start as u64 + 1..).zip(self.rows.starting_at(start)).take(limit);
         rows.map(|(seq, row)| AcceptedRow {
             seq,
             id: row.message.message_id(),

@@ -1,20 +1,23 @@
 //! A device's inbound items: kept until acknowledged, sent in order, a window at a time, and sent again at a login.
 
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::driver::EVENT_WINDOW;
 
 /// The items of one device, oldest first.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Mailbox<T> {
     items: VecDeque<Item<T>>,
     /// How many from the front the live session was sent and has not acknowledged.
+    #[serde(skip)]
     out: usize,
     /// Acknowledgements that a fault holds back.
+    #[serde(skip)]
     held: BTreeSet<u64>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Item<T> {
     number: u64,
     sent_before: bool,

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use model::media::{LARGEST_MEDIA, MediaHandle};
 use model::time::Timestamp;
 use rand::RngExt;
+use serde::{Deserialize, Serialize};
 
 use super::rules::{NOT_FOUND, Refusal};
 use super::{Engine, SessionId};
@@ -26,7 +27,7 @@ const TOO_LARGE: u16 = 413;
 const FAULT: u16 = 403;
 
 /// What is kept.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct MediaStore {
     handles: HashMap<MediaHandle, Stored>,
     /// Handles in the order in which they were given out.
@@ -35,13 +36,13 @@ pub struct MediaStore {
     bytes: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Stored {
     sha256: Digest,
     at: Timestamp,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Blob {
     bytes: Bytes,
     handles: usize,
@@ -68,7 +69,42 @@ pub struct Granted {
     pub breaks: bool,
 }
 
+/// What is stored of it beside the bytes, which lie in files of their own: handles in the order in which they were given
+/// out.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct StoredMedia {
+    handles: Vec<(MediaHandle, Stored)>,
+}
+
+/// The name of a file of bytes.
+fn file_of(sha256: &Digest) -> String {
+    format!("media-{}", hex::encode(sha256))
+}
+
 impl MediaStore {
+    pub fn stored(&self) -> StoredMedia {
+        let handles = self.order.iter().filter_map(|handle| {
+            let Stored { sha256, at } = self.handles.get(handle)?;
+            Some((handle.clone(), Stored { sha256: *sha256, at: *at }))
+        });
+        StoredMedia { handles: handles.collect() }
+    }
+
+    pub fn files(&self) -> impl Iterator<Item = (String, Bytes)> {
+        self.blobs.iter().map(|(sha256, blob)| (file_of(sha256), blob.bytes.clone()))
+    }
+
+    /// What was stored, with the bytes of its files; handles whose file is missing are dropped.
+    pub fn restore(stored: StoredMedia, files: &HashMap<String, Bytes>) -> Self {
+        let mut media = Self::default();
+        for (handle, Stored { sha256, at }) in stored.handles {
+            if let Some(bytes) = files.get(&file_of(&sha256)) {
+                media.put(handle, sha256, bytes.clone(), at);
+            }
+        }
+        media
+    }
+
     fn put(&mut self, handle: MediaHandle, sha256: Digest, bytes: Bytes, at: Timestamp) {
         let size = bytes.len() as u64;
         let blob = self.blobs.entry(sha256).or_insert_with(|| {

@@ -7,13 +7,14 @@ use model::address::Address;
 use model::id::MessageId;
 use model::message::{Content, MessageKey, Surroundings};
 use model::time::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use super::groups::GroupId;
 use super::newsletters::NewsletterId;
 use crate::simulator::number::Number;
 
 /// A conversation, as its sender sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Chat {
     Direct(Number),
     Group(GroupId),
@@ -105,6 +106,98 @@ impl Message {
             *key = MessageKey { id: target.message_id(), from_me: target.from == viewer, remote_jid: chat.clone() };
         }
         content
+    }
+}
+
+/// A message as it is stored: what it points at is named by its number.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct StoredMessage {
+    id: Arc<str>,
+    from: Number,
+    device: Option<u32>,
+    chat: Chat,
+    to: Address,
+    content: Content,
+    around: Option<Box<Surroundings>>,
+    target: Option<u32>,
+    quoted_from: Option<Number>,
+    at: Timestamp,
+}
+
+impl StoredMessage {
+    pub fn of(message: &Message, target: Option<u32>) -> Self {
+        Self {
+            id: Arc::clone(&message.id),
+            from: message.from,
+            device: message.device,
+            chat: message.chat,
+            to: message.to.clone(),
+            content: message.body.content(),
+            around: message.around.clone(),
+            target,
+            quoted_from: message.quoted_from,
+            at: message.at,
+        }
+    }
+
+    /// The message, among those that were stored before it; `None` when it points at none of these.
+    pub fn restore(self, earlier: &[Arc<Message>]) -> Option<Message> {
+        let target = match self.target {
+            Some(number) => Some(Arc::clone(earlier.get(number as usize)?)),
+            None => None,
+        };
+        Some(Message {
+            id: self.id,
+            from: self.from,
+            device: self.device,
+            chat: self.chat,
+            to: self.to,
+            body: Body::of(self.content),
+            around: self.around,
+            target,
+            quoted_from: self.quoted_from,
+            at: self.at,
+        })
+    }
+}
+
+/// A shared message, stored as its number.
+pub mod numbered {
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::Message;
+    use crate::simulator::engine::stored::{message_of, number_of};
+
+    pub fn serialize<S: Serializer>(message: &Arc<Message>, serializer: S) -> Result<S::Ok, S::Error> {
+        number_of(message).map_err(serde::ser::Error::custom)?.serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Message>, D::Error> {
+        message_of(u32::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+/// Shared messages, each with a count, stored as their numbers.
+pub mod numbered_with {
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::Message;
+    use crate::simulator::engine::stored::{message_of, number_of};
+
+    pub fn serialize<S: Serializer>(messages: &[(Arc<Message>, u32)], serializer: S) -> Result<S::Ok, S::Error> {
+        let numbers: Result<Vec<(u32, u32)>, _> =
+            messages.iter().map(|(message, count)| Ok((number_of(message)?, *count))).collect();
+        numbers.map_err(|error: std::io::Error| serde::ser::Error::custom(error))?.serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(Arc<Message>, u32)>, D::Error> {
+        let numbers = Vec::<(u32, u32)>::deserialize(deserializer)?;
+        let messages = numbers.into_iter().map(|(number, count)| Ok((message_of(number)?, count)));
+        messages.collect::<Result<_, std::io::Error>>().map_err(serde::de::Error::custom)
     }
 }
 

@@ -13,7 +13,8 @@
 //!   [`newsletters`]: members and rules; [`calls`]: who is called; [`business`]: catalogs and orders.
 //! - [`posting`]: stories, which [`stories`] keeps.
 //! - [`control`], [`inbox`], [`writing`]: what the control API asks.
-//! - [`subscriber`], [`account`], [`message`], [`mailbox`], [`ledger`]: the state.
+//! - [`stored`]: what outlives the process.
+//! - [`subscriber`], [`subscribers`], [`account`], [`message`], [`mailbox`], [`ledger`]: the state.
 
 mod account;
 mod business;
@@ -35,8 +36,10 @@ mod posting;
 mod reading;
 mod rules;
 mod sessions;
+mod stored;
 mod stories;
 mod subscriber;
+mod subscribers;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -64,8 +67,9 @@ use self::newsletters::Newsletters;
 use self::pairing::LinkAs;
 use self::pictures::Pictures;
 use self::sessions::{LoginRecord, NodeLink};
+pub use self::stored::{Snapshot, StoredError};
 use self::stories::Stories;
-use self::subscriber::Subscriber;
+use self::subscribers::Subscribers;
 use self::timers::Timers;
 use self::traffic::InFlight;
 use super::answers::{ControlError, LoginEnd, Stats};
@@ -128,7 +132,7 @@ pub struct Engine {
     item_tag: String,
     /// Numbers inbound items; goes on over a reset, so that no item's name is used twice.
     items: u64,
-    subscribers: HashMap<Number, Subscriber>,
+    subscribers: Subscribers,
     links: BTreeMap<ConnectionId, NodeLink>,
     qr_texts: HashMap<String, SessionId>,
     pair_codes: HashMap<String, SessionId>,
@@ -163,7 +167,7 @@ impl Engine {
             base_time_scale: qr_time_scale,
             item_tag,
             items: 0,
-            subscribers: HashMap::new(),
+            subscribers: Subscribers::default(),
             links: BTreeMap::new(),
             qr_texts: HashMap::new(),
             pair_codes: HashMap::new(),

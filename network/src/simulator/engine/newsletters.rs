@@ -10,9 +10,9 @@ use model::address::{Address, Suffixes};
 use model::message::Content;
 use model::newsletter::{NewsletterChanges, NewsletterRole, ReactionMode};
 use model::time::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use super::message::Message;
+use super::message::{self, Message};
 use super::pictures::PictureId;
 use super::rules::{BAD_REQUEST, CONFLICT, FORBIDDEN, NOT_FOUND, Refusal};
 use crate::simulator::number::Number;
@@ -33,7 +33,7 @@ const INVITE_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
 const BASIC: [&str; 6] = ["👍", "❤️", "😂", "😮", "😢", "🙏"];
 
 /// A newsletter's number: the local part of its address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NewsletterId(u64);
 
 impl NewsletterId {
@@ -47,7 +47,7 @@ impl NewsletterId {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Newsletter {
     pub id: NewsletterId,
     pub name: String,
@@ -68,7 +68,7 @@ pub struct Newsletter {
 }
 
 /// What a search finds it by; phones say it when they make a newsletter.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Listing {
     /// ISO 3166, two letters.
     pub country: Option<String>,
@@ -78,9 +78,10 @@ pub struct Listing {
 }
 
 /// What was published.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Post {
     pub place: u64,
+    #[serde(with = "message::numbered")]
     pub message: Arc<Message>,
     /// What stands in its place after an edit.
     pub edited: Option<String>,
@@ -294,7 +295,7 @@ pub const NO_SUCH_NEWSLETTER: Refusal = Refusal::new(NOT_FOUND, "there is no suc
 const NOT_A_SUBSCRIBER: Refusal = Refusal::new(BAD_REQUEST, "not a subscriber");
 
 /// All newsletters.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Newsletters {
     newsletters: BTreeMap<NewsletterId, Newsletter>,
     next: u64,
@@ -307,6 +308,11 @@ impl Default for Newsletters {
 }
 
 impl Newsletters {
+    /// Leaves numbers out that a process may have given away before it was killed.
+    pub fn leave_out(&mut self, numbers: u64) {
+        self.next += numbers;
+    }
+
     pub fn create(
         &mut self,
         now: Timestamp,

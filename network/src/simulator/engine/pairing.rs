@@ -11,6 +11,7 @@ use bytes::Bytes;
 use model::id::Epoch;
 use model::time::Timestamp;
 use rand::RngExt;
+use serde::{Deserialize, Serialize};
 
 use super::sessions::{Phase, Session};
 use super::subscriber::{Credentials, Device, Standing};
@@ -45,7 +46,7 @@ pub struct Unpaired {
 }
 
 /// What a device says of itself when it is linked.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LinkAs {
     /// For people alone.
     pub name: String,

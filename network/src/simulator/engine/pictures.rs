@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 
 use bytes::Bytes;
 use rand::RngExt;
+use serde::{Deserialize, Serialize};
 
 use super::Engine;
 use super::rules::{CONFLICT, Refusal};
@@ -17,12 +18,14 @@ const MOST_BYTES: usize = 256 * 1024 * 1024;
 pub const NO_PICTURE: Refusal = Refusal::new(CONFLICT, "there is no picture");
 
 /// Names a picture.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PictureId(String);
 
 /// All pictures.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Pictures {
+    /// Not stored with the rest: their bytes lie in files of their own.
+    #[serde(skip)]
     pictures: HashMap<PictureId, Picture>,
     /// In the order in which they came; some may be gone.
     order: VecDeque<PictureId>,
@@ -30,6 +33,24 @@ pub struct Pictures {
 }
 
 impl Pictures {
+    pub fn files(&self) -> impl Iterator<Item = (String, Bytes)> {
+        self.pictures.iter().flat_map(|(id, picture)| {
+            let [full, preview] = files_of(id);
+            [(full, picture.full.clone()), (preview, picture.preview.clone())]
+        })
+    }
+
+    /// Takes the bytes in that were stored.
+    pub fn restore(&mut self, files: &HashMap<String, Bytes>) {
+        for id in &self.order {
+            let [full, preview] = files_of(id).map(|name| files.get(&name).cloned());
+            if let (Some(full), Some(preview)) = (full, preview) {
+                self.pictures.insert(id.clone(), Picture { full, preview });
+            }
+        }
+        self.bytes = self.pictures.values().map(size).sum();
+    }
+
     fn put(&mut self, id: PictureId, picture: Picture) {
         self.bytes += size(&picture);
         self.pictures.insert(id.clone(), picture);
@@ -46,6 +67,11 @@ impl Pictures {
             self.bytes -= size(&picture);
         }
     }
+}
+
+/// The names of the files of a picture and its preview.
+fn files_of(id: &PictureId) -> [String; 2] {
+    ["picture", "preview"].map(|kind| format!("{kind}-{}", id.0))
 }
 
 fn size(picture: &Picture) -> usize {

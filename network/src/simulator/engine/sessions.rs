@@ -6,6 +6,7 @@ use bytes::Bytes;
 use model::id::{Epoch, NodeId};
 use model::presence::Presence;
 use model::time::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use super::pairing::Unpaired;
 use super::subscriber::{Credentials, Standing};
@@ -52,7 +53,7 @@ pub struct Live {
     pub login: usize,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LoginRecord {
     pub number: Number,
     pub device: u32,

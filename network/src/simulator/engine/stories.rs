@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use model::address::{Address, Suffixes};
 use model::story::{LIFETIME, Story};
 use model::time::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use super::rules::{FORBIDDEN, NOT_FOUND, Refusal};
 use crate::simulator::number::Number;
@@ -14,7 +15,7 @@ use crate::simulator::number::Number;
 pub const NO_SUCH_STORY: Refusal = Refusal::new(NOT_FOUND, "no-such-story");
 const NOT_FOR_YOU: Refusal = Refusal::new(FORBIDDEN, "not-authorized");
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Posted {
     pub author: Number,
     pub posted_at: Timestamp,
@@ -52,7 +53,7 @@ pub struct Taken {
     pub whole: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Stories {
     posted: HashMap<String, Posted>,
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::SessionId;
 use super::account::Account;
 use super::mailbox::Mailbox;
-use super::message::{Chat, Message};
+use super::message::{self, Chat, Message};
 use super::pairing::LinkAs;
 use crate::driver::{Identity, InboundItem, InboundKind, InboundMessage, ItemId, Receipt, ReceiptStatus};
 use crate::notice::Notice;
@@ -20,7 +20,7 @@ use crate::simulator::answers::{PhoneSettings, PresenceRow};
 use crate::simulator::number::Number;
 use crate::wire::SessionFrame;
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Subscriber {
     pub number: Number,
     pub name: Option<Arc<str>>,
@@ -41,36 +41,40 @@ pub struct Subscriber {
     /// What others did in the chats with it, newest first.
     pub presences: VecDeque<PresenceRow>,
     /// What came while the phone was away, with the number of its copies.
+    #[serde(with = "message::numbered_with")]
     pub waiting: Vec<(Arc<Message>, u32)>,
     inbox: VecDeque<InboxEntry>,
     /// How many entries were ever removed from the inbox's front: positions stay true when it is cleared.
     inbox_start: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ban {
     /// `None`: until the number is deleted.
     pub until: Option<Timestamp>,
 }
 
 /// A linked device: one pairing of a channel.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Device {
     pub id: u32,
     pub link_as: LinkAs,
     pub secret: [u8; 32],
     pub linked_at: Timestamp,
     pub standing: Standing,
+    #[serde(skip)]
     pub live: Option<SessionId>,
     pub mailbox: Mailbox<Kept>,
     /// Answers to what the live session asked, each with the number of the last item that must go before it.
+    #[serde(skip)]
     pub answers: VecDeque<(u64, SessionFrame)>,
     /// Sends of this device are answered no earlier: so they keep their order under random delays.
+    #[serde(skip)]
     pub answers_from: Timestamp,
 }
 
 /// Whether a device may log in. One that may not is remembered, to be told why.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Standing {
     Linked,
     Unlinked,
@@ -85,8 +89,9 @@ pub struct Credentials {
     pub secret: [u8; 32],
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct InboxEntry {
+    #[serde(with = "message::numbered")]
     pub message: Arc<Message>,
     pub copies: u32,
     pub first_at: Timestamp,
@@ -95,9 +100,10 @@ pub struct InboxEntry {
 }
 
 /// An inbound item as a mailbox keeps it: small, and the same at every delivery.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Kept {
     Message {
+        #[serde(with = "message::numbered")]
         message: Arc<Message>,
         shown: Shown,
         /// How the author of what it quotes is addressed.
@@ -106,9 +112,11 @@ pub enum Kept {
     },
     /// What the owner's phone, or another of its devices, sent.
     Own {
+        #[serde(with = "message::numbered")]
         message: Arc<Message>,
     },
     Receipt {
+        #[serde(with = "message::numbered")]
         message: Arc<Message>,
         status: ReceiptStatus,
         at: Timestamp,
@@ -126,7 +134,7 @@ pub enum Kept {
 }
 
 /// How the sender of an inbound message is addressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Shown {
     Phone,
     Lid,
@@ -259,6 +267,19 @@ impl Subscriber {
         let inbox = self.inbox.iter().map(|entry| (&entry.message, entry.read));
         let all = inbox.chain(self.waiting.iter().map(|(message, _)| (message, false)));
         all.filter(move |(message, _)| message.chat_for(owner) == chat)
+    }
+
+    /// What the phone has not read, by the positions in its inbox.
+    pub fn unread(&self) -> impl Iterator<Item = u64> {
+        (self.inbox_start..).zip(&self.inbox).filter(|(_, entry)| !entry.read).map(|(position, _)| position)
+    }
+
+    /// The presence, sessions and answers of another process are nothing to this one.
+    pub fn begin_anew(&mut self) {
+        self.presence = Presence::Unavailable;
+        for device in &mut self.devices {
+            device.mailbox.rewind();
+        }
     }
 
     pub fn clear_inbox(&mut self) {

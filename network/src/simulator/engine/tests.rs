@@ -4,6 +4,7 @@
 
 mod contents;
 mod gatherings;
+mod kept;
 mod logins;
 mod pairing;
 mod promises;

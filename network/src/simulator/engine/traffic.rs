@@ -82,7 +82,7 @@ impl Engine {
         if let Some(nack) = self.faults.nack
             && self.chance(nack.pct)
         {
-            return self.refuse(session, id, nack.code, "refused by fault");
+            return self.refuse(session, id, nack.code, nack.text());
         }
         let draft = Draft { id: id.as_str().into(), from: live.number, device: Some(live.device), to, content, around };
         let message = match self.compose(now, draft) {
@@ -103,7 +103,7 @@ impl Engine {
         let whole = match (nacked, content) {
             (Some(nack), _) => {
                 self.forget_story(author, &id);
-                return self.refuse(session, id, nack.code, "refused by fault");
+                return self.refuse(session, id, nack.code, nack.text());
             }
             (None, Content::Story(part)) => self.post_story(now, author, &id, *part),
             (None, Content::StoryDelete { story }) => self.delete_story(now, author, &story).map(|()| true),

@@ -1,0 +1,277 @@
+//! What outlives the process: a copy of the state that costs little to take, and the records in which it is stored.
+//!
+//! Messages are shared by all who hold them, and are so again when they are read: each is stored once, under a number,
+//! before the first record that names it. Connections, sessions, pairings, calls, answers to operations, faults and
+//! counters are the process's own and are not stored.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use model::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::business::Businesses;
+use super::communities::Communities;
+use super::groups::Groups;
+use super::ledger::{Ledger, Row, Rows};
+use super::media::{MediaStore, StoredMedia};
+use super::message::{Message, StoredMessage};
+use super::newsletters::Newsletters;
+use super::pictures::Pictures;
+use super::sessions::LoginRecord;
+use super::stories::Stories;
+use super::subscriber::Subscriber;
+use super::subscribers::Subscribers;
+use super::{Engine, Later};
+use crate::simulator::answers::LoginEnd;
+
+/// How many numbers of inbound items, and of groups and the like, a process that was killed may have given away since
+/// its state was stored.
+const LOST_ITEMS: u64 = 1_000_000_000;
+const LOST_NAMES: u64 = 10_000;
+
+/// Logins of one record.
+const LOGINS: usize = 4_096;
+
+/// What a record is.
+const MESSAGE: u8 = 1;
+const SUBSCRIBER: u8 = 2;
+const ACCEPTED: u8 = 3;
+const LOGGED_IN: u8 = 4;
+const REST: u8 = 5;
+
+/// Why records make no state.
+#[derive(Debug, thiserror::Error)]
+pub enum StoredError {
+    #[error("record {0} cannot be read: {1}")]
+    Unreadable(usize, String),
+    #[error("it ends before its last record")]
+    Unfinished,
+}
+
+/// A copy of the state at one moment.
+pub struct Snapshot {
+    subscribers: Subscribers,
+    accepted: Rows,
+    logins: Vec<LoginRecord>,
+    rest: Rest,
+    /// All messages of a state that was read; a copy needs no list of them.
+    messages: Vec<Arc<Message>>,
+    /// What lies in files of its own, by their names; a name never stands for other bytes.
+    pub files: Vec<(String, Bytes)>,
+}
+
+/// All that is small.
+#[derive(Serialize, Deserialize)]
+struct Rest {
+    item_tag: String,
+    items: u64,
+    groups: Groups,
+    communities: Communities,
+    newsletters: Newsletters,
+    businesses: Businesses,
+    stories: Stories,
+    media: StoredMedia,
+    pictures: Pictures,
+}
+
+/// Who hands out numbers while something is written.
+#[derive(Default)]
+struct Numbers {
+    /// By their addresses: whoever is written is held until all is.
+    known: HashMap<*const Message, u32>,
+    /// The records of those that were not written yet.
+    new: Vec<Vec<u8>>,
+}
+
+thread_local! {
+    static NUMBERS: RefCell<Numbers> = RefCell::default();
+    static MESSAGES: RefCell<Vec<Arc<Message>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The number of a message that is being written on this thread.
+pub fn number_of(message: &Arc<Message>) -> io::Result<u32> {
+    NUMBERS.with_borrow_mut(|numbers| numbers.of(message))
+}
+
+/// The message of a number that is being read on this thread.
+pub fn message_of(number: u32) -> io::Result<Arc<Message>> {
+    let message = MESSAGES.with_borrow(|messages| messages.get(number as usize).cloned());
+    message.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("there is no message {number}")))
+}
+
+impl Numbers {
+    fn of(&mut self, message: &Arc<Message>) -> io::Result<u32> {
+        if let Some(number) = self.known.get(&Arc::as_ptr(message)) {
+            return Ok(*number);
+        }
+        // What it points at is older and goes first.
+        let target = message.target.as_ref().map(|target| self.of(target)).transpose()?;
+        let record = encoded(MESSAGE, &StoredMessage::of(message, target))?;
+        let number = u32::try_from(self.known.len()).map_err(io::Error::other)?;
+        self.known.insert(Arc::as_ptr(message), number);
+        self.new.push(record);
+        Ok(number)
+    }
+}
+
+fn encoded(kind: u8, value: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut record = vec![kind];
+    rmp_serde::encode::write_named(&mut record, value).map_err(io::Error::other)?;
+    Ok(record)
+}
+
+impl Snapshot {
+    /// Hands out all records, in the order in which they have to be read.
+    ///
+    /// # Errors
+    /// Those of `write`.
+    pub fn write(&self, mut write: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        NUMBERS.with_borrow_mut(|numbers| *numbers = Numbers::default());
+        let written = self.write_numbered(&mut write);
+        NUMBERS.with_borrow_mut(|numbers| *numbers = Numbers::default());
+        written
+    }
+
+    fn write_numbered(&self, write: &mut impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        let mut put = |record: io::Result<Vec<u8>>| -> io::Result<()> {
+            let record = record?;
+            for message in NUMBERS.with_borrow_mut(|numbers| std::mem::take(&mut numbers.new)) {
+                write(&message)?;
+            }
+            write(&record)
+        };
+        for rows in self.accepted.chunks() {
+            put(encoded(ACCEPTED, rows))?;
+        }
+        for subscriber in self.subscribers.values() {
+            put(encoded(SUBSCRIBER, subscriber))?;
+        }
+        for logins in self.logins.chunks(LOGINS) {
+            put(encoded(LOGGED_IN, &logins))?;
+        }
+        put(encoded(REST, &self.rest))
+    }
+
+    /// Reads what [`Snapshot::write`] has handed out; `files` holds the bytes that lie in files of their own.
+    ///
+    /// # Errors
+    /// A record that cannot be read, or that is missing.
+    pub fn read<'a>(
+        records: impl Iterator<Item = &'a [u8]>,
+        files: HashMap<String, Bytes>,
+    ) -> Result<Self, StoredError> {
+        MESSAGES.with_borrow_mut(Vec::clear);
+        let read = Self::read_numbered(records, files);
+        MESSAGES.with_borrow_mut(|messages| *messages = Vec::new());
+        read
+    }
+
+    fn read_numbered<'a>(
+        records: impl Iterator<Item = &'a [u8]>,
+        files: HashMap<String, Bytes>,
+    ) -> Result<Self, StoredError> {
+        let (mut subscribers, mut accepted, mut logins) = (Subscribers::default(), Rows::default(), Vec::new());
+        let mut rest = None;
+        for (index, record) in records.enumerate() {
+            let unreadable = |reason: String| StoredError::Unreadable(index + 1, reason);
+            let (kind, value) = record.split_first().ok_or_else(|| unreadable("it is empty".into()))?;
+            match *kind {
+                MESSAGE => {
+                    let stored: StoredMessage = decoded(value).map_err(unreadable)?;
+                    let restored = MESSAGES.with_borrow_mut(|messages| {
+                        let message = stored.restore(messages)?;
+                        messages.push(Arc::new(message));
+                        Some(())
+                    });
+                    restored.ok_or_else(|| unreadable("it points at no message".into()))?;
+                }
+                SUBSCRIBER => subscribers.insert(decoded::<Subscriber>(value).map_err(unreadable)?),
+                ACCEPTED => accepted.extend(decoded::<Vec<Row>>(value).map_err(unreadable)?),
+                LOGGED_IN => logins.extend(decoded::<Vec<LoginRecord>>(value).map_err(unreadable)?),
+                REST => rest = Some(decoded::<Rest>(value).map_err(unreadable)?),
+                other => return Err(unreadable(format!("{other} is no kind of record"))),
+            }
+        }
+        let rest = rest.ok_or(StoredError::Unfinished)?;
+        let mut messages = MESSAGES.with_borrow_mut(std::mem::take);
+        // Of several under one id the last one counts.
+        messages.sort_by_key(|message| message.at);
+        Ok(Self { subscribers, accepted, logins, rest, messages, files: files.into_iter().collect() })
+    }
+}
+
+fn decoded<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, String> {
+    rmp_serde::from_slice(bytes).map_err(|error| error.to_string())
+}
+
+impl Engine {
+    /// A copy of all that outlives the process.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            subscribers: self.subscribers.clone(),
+            accepted: self.ledger.copy(),
+            logins: self.logins.clone(),
+            rest: Rest {
+                item_tag: self.item_tag.clone(),
+                items: self.items,
+                groups: self.groups.clone(),
+                communities: self.communities.clone(),
+                newsletters: self.newsletters.clone(),
+                businesses: self.businesses.clone(),
+                stories: self.stories.clone(),
+                media: self.media.stored(),
+                pictures: self.pictures.clone(),
+            },
+            messages: Vec::new(),
+            files: self.media.files().chain(self.pictures.files()).collect(),
+        }
+    }
+
+    /// Goes on from what was stored. Where the process that stored it did not end in order, it may have given numbers and
+    /// names away since: those are left out, so that no node takes something new for what it has seen.
+    ///
+    /// No session lives on. Which epochs devices were logged in with stays on record, and the next login of a device is its
+    /// first.
+    pub fn restore(&mut self, now: Timestamp, snapshot: Snapshot, ended_in_order: bool) {
+        let Snapshot { mut subscribers, accepted, mut logins, rest, messages, files } = snapshot;
+        for message in &messages {
+            self.messages.insert(message);
+        }
+        let numbers: Vec<_> = subscribers.values().map(|subscriber| subscriber.number).collect();
+        for number in numbers {
+            let Some(subscriber) = subscribers.get_mut(&number) else { continue };
+            subscriber.begin_anew();
+            if let Some(delay) = subscriber.auto_read_ms {
+                let due = now.plus(Duration::from_millis(delay.into()));
+                for position in subscriber.unread() {
+                    self.timers.push(due, Later::AutoRead { number, position });
+                }
+            }
+        }
+        for login in logins.iter_mut().filter(|login| login.end.is_none()) {
+            login.end = Some((now, LoginEnd::Lost));
+        }
+        self.subscribers = subscribers;
+        self.ledger = Ledger::restore(accepted);
+        self.logins = logins;
+        let Rest { item_tag, items, groups, communities, newsletters, businesses, stories, media, pictures } = rest;
+        let files: HashMap<String, Bytes> = files.into_iter().collect();
+        (self.item_tag, self.items) = (item_tag, items);
+        (self.groups, self.communities, self.newsletters) = (groups, communities, newsletters);
+        (self.businesses, self.stories, self.pictures) = (businesses, stories, pictures);
+        self.media = MediaStore::restore(media, &files);
+        self.pictures.restore(&files);
+        if !ended_in_order {
+            self.items += LOST_ITEMS;
+            self.groups.leave_out(LOST_NAMES);
+            self.communities.leave_out(LOST_NAMES);
+            self.newsletters.leave_out(LOST_NAMES);
+            self.businesses.leave_out(LOST_NAMES);
+        }
+    }
+}

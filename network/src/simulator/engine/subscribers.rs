@@ -1,0 +1,52 @@
+//! All subscribers, so that a copy of them costs little: whoever is changed while a copy is held is copied first.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::subscriber::Subscriber;
+use crate::simulator::number::Number;
+
+#[derive(Clone, Debug, Default)]
+pub struct Subscribers {
+    by_number: HashMap<Number, Arc<Subscriber>>,
+}
+
+impl Subscribers {
+    pub fn get(&self, number: &Number) -> Option<&Subscriber> {
+        self.by_number.get(number).map(|subscriber| &**subscriber)
+    }
+
+    pub fn get_mut(&mut self, number: &Number) -> Option<&mut Subscriber> {
+        self.by_number.get_mut(number).map(Arc::make_mut)
+    }
+
+    pub fn contains_key(&self, number: &Number) -> bool {
+        self.by_number.contains_key(number)
+    }
+
+    /// The subscriber of a number, new if need be.
+    pub fn put(&mut self, number: Number) -> &mut Subscriber {
+        Arc::make_mut(self.by_number.entry(number).or_insert_with(|| Arc::new(Subscriber::new(number))))
+    }
+
+    /// Takes in one that was stored.
+    pub fn insert(&mut self, subscriber: Subscriber) {
+        self.by_number.insert(subscriber.number, Arc::new(subscriber));
+    }
+
+    pub fn remove(&mut self, number: &Number) {
+        self.by_number.remove(number);
+    }
+
+    pub fn values(&self) -> impl Iterator<Item = &Subscriber> {
+        self.by_number.values().map(|subscriber| &**subscriber)
+    }
+
+    pub fn len(&self) -> usize {
+        self.by_number.len()
+    }
+
+    pub fn clear(&mut self) {
+        self.by_number.clear();
+    }
+}

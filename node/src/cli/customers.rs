@@ -1,0 +1,116 @@
+//! The words of the commands about customers, their members and their keys.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use uuid::Uuid;
+
+use super::operator::OperatorArgs;
+
+#[derive(Debug, Subcommand)]
+pub enum CustomerCommand {
+    /// Make a customer with its first key, which is shown this once
+    #[command(after_help = "Examples:\n  \
+            gateway customer create \"Acme Ltd\"\n  \
+            gateway customer create Acme plan.channel_limit=5 limits.customer.burst=200 limits.customer.refill_per_second=10\n  \
+            gateway customer create Acme --json | jq -r .api_key.secret")]
+    Create {
+        /// Its name
+        name: String,
+        /// Where it is written to
+        #[arg(long, value_name = "ADDRESS")]
+        email: Option<String>,
+        #[command(flatten)]
+        limits: LimitsArgs,
+        #[command(flatten)]
+        operator: OperatorArgs,
+    },
+    /// List the customers, the newest first
+    #[command(after_help = "Examples:\n  \
+            gateway customer list\n  \
+            gateway customer list --json | jq '.data[] | select(.plan.overdue_since != null) | .id'")]
+    List(OperatorArgs),
+    /// Change what a customer may have and do
+    #[command(
+        after_help = "Each KEY is one of the plan or of the limits, as GET /v1/admin/customers/{id} shows them; null \
+            takes a limit back. A bucket is given whole.\n\n\
+            Examples:\n  \
+            gateway customer limit 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11 plan.channel_limit=20\n  \
+            gateway customer limit 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11 limits.customer=null\n  \
+            gateway customer limit 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11 limits.channel.burst=100 \
+            limits.channel.refill_per_second=5"
+    )]
+    Limit {
+        /// The customer
+        id: Uuid,
+        #[command(flatten)]
+        limits: LimitsArgs,
+        #[command(flatten)]
+        operator: OperatorArgs,
+    },
+    /// Take no sends and no new channels of a customer from now on; it can still read
+    #[command(
+        after_help = "Its payment counts as overdue: sends, stories and new channels answer 402 payment_overdue, and \
+            channels stay connected.\n\n\
+            Examples:\n  \
+            gateway customer suspend 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11\n  \
+            gateway customer suspend 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11 --lift"
+    )]
+    Suspend {
+        /// The customer
+        id: Uuid,
+        /// Let it send again
+        #[arg(long)]
+        lift: bool,
+        #[command(flatten)]
+        operator: OperatorArgs,
+    },
+}
+
+/// What of a customer is set, by name.
+#[derive(Args, Clone, Debug)]
+pub struct LimitsArgs {
+    /// What is set, as in plan.channel_limit=5
+    #[arg(value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum UserCommand {
+    /// Make a member of a customer
+    #[command(after_help = "Without --password-file a password is made up and shown this once.\n\n\
+            Examples:\n  \
+            gateway user create 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11 ann@example.com\n  \
+            gateway user create 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11 ann@example.com --role member --password-file password")]
+    Create(UserCreateArgs),
+}
+
+#[derive(Args, Debug)]
+pub struct UserCreateArgs {
+    /// The customer
+    pub customer: Uuid,
+    /// The address with which the member logs in
+    pub email: String,
+    /// What the member may do [default: owner]
+    #[arg(long, value_name = "ROLE")]
+    pub role: Option<String>,
+    /// The file that holds its password, 12 characters or more; - for standard input
+    #[arg(long, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub operator: OperatorArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum KeyCommand {
+    /// Revoke an API key: once this has ended, no node accepts it
+    #[command(after_help = "Examples:\n  \
+            gateway key revoke zpk_a1b2c3d4\n  \
+            gateway key revoke 0198c6a2-0d3b-7a57-a1f0-5a5e9d7c6b11")]
+    Revoke {
+        /// The key, by the prefix that gateway keys shows, or by its id
+        key: String,
+        #[command(flatten)]
+        operator: OperatorArgs,
+    },
+}

@@ -1,0 +1,50 @@
+//! Asks before a command does what moves much, or cannot be taken back.
+
+use crate::cli::members::ConfirmArgs;
+use crate::console::{ask, say};
+use crate::refusal::Refusal;
+
+/// Returns when the operator wants it: because of `--yes`, or by an answer at the terminal.
+///
+/// # Errors
+/// A [`Refusal`] when the answer is no, and when there is no terminal to ask at.
+pub fn confirm(args: &ConfirmArgs, command: &str) -> anyhow::Result<()> {
+    if args.yes {
+        return Ok(());
+    }
+    Ok(judge(command, ask("Do it? [y/N]")?.as_deref())?)
+}
+
+/// Shows what a command would do, unless a program reads the answer.
+pub fn preview(json: bool, words: &str) {
+    if !json {
+        say(words);
+    }
+}
+
+fn judge(command: &str, answer: Option<&str>) -> Result<(), Refusal> {
+    let (problem, remedy) = match answer.map(str::to_lowercase).as_deref() {
+        Some("y" | "yes") => return Ok(()),
+        Some(_) => ("nothing was changed", "answer y, or give --yes"),
+        None => ("asks before it changes anything, and there is no terminal to ask at", "give --yes in a script"),
+    };
+    Err(Refusal::new(command, problem, remedy))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_yes_lets_a_command_change_anything() {
+        for yes in ["y", "Y", "yes", "YES"] {
+            assert_eq!(judge("gateway x", Some(yes)), Ok(()), "{yes}");
+        }
+        for no in ["", "n", "no", "yeah", "yes please"] {
+            assert!(judge("gateway x", Some(no)).is_err_and(|refusal| refusal.problem.contains("nothing")), "{no:?}");
+        }
+        let nobody = judge("gateway x", None);
+        assert!(nobody.is_err_and(|refusal| refusal.remedy.contains("--yes")), "nobody can be asked");
+        assert!(confirm(&ConfirmArgs { yes: true }, "gateway x").is_ok());
+    }
+}

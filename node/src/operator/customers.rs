@@ -1,0 +1,270 @@
+//! `gateway customer`, `gateway user` and `gateway key`: who uses the cluster, and how much of it.
+
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::Context;
+use model::time::Timestamp;
+use reqwest::Method;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::Verdict;
+use super::client::{Operator, as_type, in_path};
+use super::show::{self, Table, cell};
+use crate::cli::customers::{CustomerCommand, KeyCommand, UserCommand, UserCreateArgs};
+use crate::cli::operator::OperatorArgs;
+use crate::console::say;
+use crate::key_files::random_hex;
+use crate::refusal::Refusal;
+
+const PATH: &str = "/v1/admin/customers";
+
+/// What of a customer is shown.
+#[derive(Deserialize)]
+struct Customer {
+    id: Uuid,
+    name: String,
+    plan: Plan,
+    channels: Channels,
+    limits: Limits,
+    created_at: Timestamp,
+}
+
+#[derive(Deserialize)]
+struct Plan {
+    name: String,
+    status: String,
+    channel_limit: Option<u32>,
+}
+
+#[derive(Deserialize)]
+struct Channels {
+    total: u64,
+    connected: u64,
+}
+
+#[derive(Deserialize)]
+struct Limits {
+    customer: Bucket,
+    channel: Bucket,
+}
+
+#[derive(Deserialize)]
+struct Bucket {
+    burst: u32,
+    refill_per_second: u32,
+}
+
+/// A key that was just made.
+#[derive(Deserialize)]
+struct Created {
+    #[serde(flatten)]
+    customer: Customer,
+    api_key: IssuedKey,
+}
+
+#[derive(Deserialize)]
+struct IssuedKey {
+    secret: String,
+}
+
+#[derive(Deserialize)]
+struct User {
+    id: Uuid,
+    email: String,
+    role: String,
+}
+
+/// What of a revoked key is shown.
+#[derive(Deserialize)]
+struct Key {
+    prefix: String,
+    name: String,
+    status: String,
+}
+
+impl Bucket {
+    /// Tokens at once, and each second.
+    fn shown(&self) -> String {
+        format!("{}+{}/s", self.burst, self.refill_per_second)
+    }
+}
+
+pub async fn customer(command: CustomerCommand) -> anyhow::Result<Verdict> {
+    match command {
+        CustomerCommand::Create { name, email, limits, operator: args } => {
+            let mut body = body(&limits.set)?;
+            body.insert("name".to_owned(), json!(name));
+            body.extend(email.map(|email| ("email".to_owned(), json!(email))));
+            let answer = Operator::new(&args)?.post(PATH, &Value::Object(body)).await?;
+            if args.json {
+                show::json(&answer);
+            } else {
+                let Created { customer, api_key } = as_type(PATH, answer)?;
+                print(&[customer]);
+                say(format!("\nAPI key  {}\nIt is not shown again.", api_key.secret));
+            }
+        }
+        CustomerCommand::List(args) => {
+            let path = format!("{PATH}?limit=100");
+            let rows = Operator::new(&args)?.all(&path).await?;
+            if args.json {
+                show::json(&json!({ "data": rows }));
+            } else {
+                print(&as_type::<Vec<Customer>>(&path, rows.into())?);
+            }
+        }
+        CustomerCommand::Limit { id, limits, operator: args } => {
+            let body = body(&limits.set)?;
+            if body.is_empty() {
+                let remedy = "name it as in plan.channel_limit=5";
+                return Err(Refusal::new("gateway customer limit", "nothing is to be changed", remedy).into());
+            }
+            change(&args, id, body.into()).await?;
+        }
+        CustomerCommand::Suspend { id, lift, operator: args } => {
+            let since = if lift { Value::Null } else { json!(Timestamp::now().to_iso()) };
+            change(&args, id, json!({ "plan": { "overdue_since": since } })).await?;
+        }
+    }
+    Ok(Verdict::Well)
+}
+
+async fn change(args: &OperatorArgs, id: Uuid, body: Value) -> anyhow::Result<()> {
+    let path = format!("{PATH}/{id}");
+    let answer = Operator::new(args)?.change(Method::PATCH, &path, Some(&body)).await?;
+    if args.json {
+        show::json(&answer);
+    } else {
+        print(&[as_type(&path, answer)?]);
+    }
+    Ok(())
+}
+
+fn print(customers: &[Customer]) {
+    let mut table = Table::new(&["CUSTOMER", "NAME", "PLAN", "STATUS", "CHANNELS", "REQUESTS", "A CHANNEL", "CREATED"]);
+    for Customer { id, name, plan, channels, limits, created_at } in customers {
+        let most = cell(plan.channel_limit.map(|limit| format!(" of {limit}")));
+        table.row([
+            id.to_string(),
+            name.clone(),
+            plan.name.clone(),
+            plan.status.clone(),
+            format!("{}{most}, {} connected", channels.total, channels.connected),
+            limits.customer.shown(),
+            limits.channel.shown(),
+            created_at.to_iso(),
+        ]);
+    }
+    table.print_or("there are no customers");
+}
+
+/// A body out of `plan.channel_limit=5`: whatever the route knows can be set. A value that is no JSON is a text.
+fn body(set: &[String]) -> Result<Map<String, Value>, Refusal> {
+    let mut body = Map::new();
+    for each in set {
+        let refused = |problem| Refusal::new(each, problem, "write it as in plan.channel_limit=5");
+        let (key, text) = each.split_once('=').ok_or_else(|| refused("has no \"=\""))?;
+        let steps: Vec<&str> = key.split('.').collect();
+        let Some((last, path)) =
+            steps.split_last().filter(|(_, path)| matches!(path.first(), Some(&"plan" | &"limits")))
+        else {
+            return Err(refused("is neither of the plan nor of the limits"));
+        };
+        let mut inner = &mut body;
+        for step in path {
+            let entry = inner.entry(*step).or_insert_with(|| Value::Object(Map::new()));
+            inner = entry.as_object_mut().ok_or_else(|| refused("is a part of what was given whole"))?;
+        }
+        let value = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
+        if inner.insert((*last).to_owned(), value).is_some() {
+            return Err(refused("is given twice"));
+        }
+    }
+    Ok(body)
+}
+
+pub async fn user(command: UserCommand) -> anyhow::Result<Verdict> {
+    let UserCommand::Create(UserCreateArgs { customer, email, role, password_file, operator: args }) = command;
+    let path = format!("{PATH}/{customer}/users");
+    let given = password_file.as_deref().map(password_of).transpose()?;
+    let made_up = given.is_none().then(|| random_hex(12).trim().to_owned());
+    let mut body = json!({ "email": email, "password": given.or_else(|| made_up.clone()) });
+    if let Some(role) = role {
+        body["role"] = json!(role);
+    }
+    let mut answer = Operator::new(&args)?.post(&path, &body).await?;
+    if args.json {
+        if let Some(password) = made_up {
+            answer["password"] = json!(password);
+        }
+        show::json(&answer);
+        return Ok(Verdict::Well);
+    }
+    let User { id, email, role } = as_type(&path, answer)?;
+    let mut table = Table::new(&["MEMBER", "ADDRESS", "ROLE"]);
+    table.row([id.to_string(), email, role]);
+    say(table);
+    if let Some(password) = made_up {
+        say(format!("\npassword  {password}\nIt is not shown again."));
+    }
+    Ok(Verdict::Well)
+}
+
+fn password_of(file: &Path) -> anyhow::Result<String> {
+    let mut text = String::new();
+    if file == Path::new("-") {
+        std::io::stdin().read_to_string(&mut text).context("reading the password")?;
+    } else {
+        text = std::fs::read_to_string(file).map_err(|error| {
+            let subject = format!("--password-file {}", file.display());
+            Refusal::new(subject, error.to_string(), "name a readable file, or - for standard input")
+        })?;
+    }
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+pub async fn key(command: KeyCommand) -> anyhow::Result<Verdict> {
+    let KeyCommand::Revoke { key, operator: args } = command;
+    let path = format!("/v1/admin/keys/{}", in_path(&key));
+    let answer = Operator::new(&args)?.change(Method::DELETE, &path, None).await?;
+    if args.json {
+        show::json(&answer);
+    } else {
+        let Key { prefix, name, status } = as_type(&path, answer)?;
+        say(format!("key {prefix} ({}) is {status}: no node accepts it any more", show::printable(&name)));
+    }
+    Ok(Verdict::Well)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    fn made(set: &[&str]) -> Result<Value, Refusal> {
+        body(&set.iter().map(ToString::to_string).collect::<Vec<_>>()).map(Value::Object)
+    }
+
+    #[test]
+    fn whatever_is_of_the_plan_or_the_limits_can_be_set() {
+        let body = made(&["plan.channel_limit=5", "plan.name=pro", "limits.storage.keys=10", "limits.customer=null"]);
+        let expected = json!({
+            "plan": { "channel_limit": 5, "name": "pro" }, "limits": { "storage": { "keys": 10 }, "customer": null },
+        });
+        assert_eq!(body.unwrap(), expected);
+        let whole = made(&[r#"limits.channel={"burst":5,"refill_per_second":1}"#]).unwrap();
+        assert_eq!(whole["limits"]["channel"]["burst"], 5);
+    }
+
+    #[test]
+    fn what_is_no_limit_is_refused_by_its_name() {
+        for wrong in ["plan.channel_limit", "name=x", "plan=5", "=5", "api_key.secret=x"] {
+            assert!(made(&[wrong]).is_err_and(|refusal| refusal.subject == wrong), "{wrong}");
+        }
+        assert!(made(&["plan.name=a", "plan.name=b"]).is_err());
+        assert!(made(&["limits.customer=null", "limits.customer.burst=5"]).is_err());
+    }
+}
