@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use model::id::NodeId;
+use model::standstill::is_since_resumption;
 use openraft::async_runtime::WatchReceiver;
 use openraft::error::{ClientWriteError, LinearizableReadError, RaftError};
 use openraft::raft::ClientWriteResult;
@@ -172,7 +173,8 @@ impl Core {
     pub(super) fn quorum_contact(&self) -> Option<Instant> {
         let metrics = self.metrics()?;
         let metrics = metrics.borrow_watched();
-        quorum_contact(&metrics, self.node, &self.contacts, Instant::now())
+        // What was heard before the machine was suspended only seems young.
+        quorum_contact(&metrics, self.node, &self.contacts, Instant::now()).filter(|at| is_since_resumption(*at))
     }
 
     /// An index for reads, on this node as the leader.
