@@ -22,7 +22,7 @@ use super::machine::{DirectoryMachine, Outcome, Shared};
 use super::records::AuditEntry;
 use super::state::{Change, DirectoryState};
 use super::streamed::STREAMED_FOR;
-use crate::group::{Group, Members, ProposeError};
+use crate::group::{Group, MAX_COMMAND, Members, ProposeError};
 use crate::host::{Host, OpenError};
 use crate::machine::{GroupId, View};
 use crate::record::decode;
@@ -68,6 +68,9 @@ pub enum UpdateError {
     /// No leader answered in time. The update may still happen.
     #[error("the directory has no leader that answers")]
     Unavailable,
+    /// The update takes more than one entry of the log may; nothing was proposed.
+    #[error("the update takes {bytes} bytes, more than the {MAX_COMMAND} that can be written at once")]
+    TooLarge { bytes: usize },
     /// Nodes of an older release may be members, and would not understand it; nothing was proposed.
     #[error(
         "it needs format {needed}, and the cluster has {has}: run `gateway format raise` when no node is to go back"
@@ -202,7 +205,7 @@ impl Directory {
     /// before.
     ///
     /// # Errors
-    /// [`UpdateError::Rejected`] and [`UpdateError::Format`] with nothing changed; [`UpdateError::Unavailable`] when no
+    /// [`UpdateError::Rejected`], [`UpdateError::TooLarge`] and [`UpdateError::Format`] with nothing changed; [`UpdateError::Unavailable`] when no
     /// outcome is known by the deadline, and the same command may still take effect.
     pub async fn update(
         &self,
@@ -216,6 +219,9 @@ impl Directory {
         }
         let proposal = Proposal::new(command, Timestamp::now(), audit);
         let proposal = Bytes::from(encode_message(&proposal));
+        if proposal.len() > MAX_COMMAND {
+            return Err(UpdateError::TooLarge { bytes: proposal.len() });
+        }
         loop {
             let budget = deadline.saturating_duration_since(Instant::now());
             let answer = match self.group.leader() {
