@@ -249,6 +249,11 @@ impl Cluster {
 
     /// How many of the shards that are placed here have no leader that this node knows.
     pub(crate) fn leaderless(&self) -> usize {
+    /// The groups that this node leads, and in which it commits nothing of what it has proposed.
+    pub fn stalled(&self) -> Vec<ShardId> {
+        self.host.health().stalled
+    }
+
         self.router.leaderless()
     }
 

@@ -124,12 +124,14 @@ pub struct Readiness {
     pub cluster: bool,
     /// Every shard that is placed here has a leader.
     pub leases: bool,
+    /// Every group that this node leads commits what it proposes.
+    pub commits: bool,
     pub draining: bool,
 }
 
 impl Readiness {
     pub fn is_ready(&self) -> bool {
-        self.store && self.cluster && self.leases && !self.draining
+        self.store && self.cluster && self.leases && self.commits && !self.draining
     }
 }
 
@@ -424,8 +426,10 @@ impl Router {
             let own = state.nodes.get(&self.node);
             (state.cluster.is_some(), own.is_some_and(|own| own.state != NodeState::Joining))
         });
+        let health = self.host.health();
         Readiness {
-            store: self.host.health().is_ready(),
+            store: health.is_ready(),
+            commits: health.stalled.is_empty(),
             cluster: self.directory.is_fresh() && formed && member,
             leases: formed && self.leaderless() == 0,
             draining: self.is_draining(),

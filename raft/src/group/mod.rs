@@ -2,6 +2,7 @@
 
 mod core;
 pub(crate) mod meter;
+pub(crate) mod progress;
 mod reads;
 mod reverted;
 

@@ -13,7 +13,7 @@ use model::format::Foreign;
 use tempfile::TempDir;
 
 use super::*;
-use crate::group::{ChangeError, MAX_COMMAND, ProposeError};
+use crate::group::{ChangeError, Leadership, MAX_COMMAND, ProposeError};
 use crate::machine::{Position, State, View};
 use crate::testing::{Authority, peers_config};
 use crate::transport::{MAX_BODY, PeersConfig};
@@ -244,6 +244,32 @@ async fn an_entry_that_an_earlier_release_logged_reaches_the_followers_though_it
     cluster.put("a", "1").await;
     for id in [1, 2, 3] {
         assert_eq!(cluster.get(id, "a").await.as_deref(), Some("1"));
+    }
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_with_an_entry_that_no_follower_can_get_names_itself_and_another_takes_over() {
+    let cluster = Cluster::start(&[1, 2, 3], LogLimits::default()).await;
+    cluster.put("a", "1").await;
+    let leader = cluster.leader().await;
+    let host = &cluster.node(leader).host;
+    assert!(host.health().stalled.is_empty());
+    let stuck = cluster.group(leader).submit_unbounded(Bytes::from(vec![b'='; 65 << 20])).unwrap();
+    let deadline = soon();
+    while host.health().stalled != [GROUP] {
+        assert!(Instant::now() < deadline, "nothing is said of it");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let taken_over = |now: &Leadership| now.leader.is_some_and(|leads| leads != leader);
+    let mut leadership = cluster.group(leader).leadership();
+    tokio::time::timeout_at(soon().into(), leadership.wait_for(taken_over)).await.unwrap().unwrap();
+    assert_eq!(stuck.await, Err(ProposeError::Unknown));
+    cluster.put("b", "2").await;
+    assert_eq!(cluster.get(leader, "b").await.as_deref(), Some("2"));
+    while !host.health().stalled.is_empty() {
+        assert!(Instant::now() < deadline, "it is said of one that does not lead");
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
     cluster.shutdown().await;
 }
