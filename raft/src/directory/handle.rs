@@ -279,7 +279,8 @@ impl Directory {
     async fn ask_read_index(&self, deadline: Instant) -> Option<u64> {
         let leader = self.group.leader()?;
         if leader == self.node {
-            return self.group.read_index(deadline).await.ok();
+            // Never another leader's: it would not know of the copy that becomes young by it.
+            return self.group.leader_read_index(deadline).await.ok();
         }
         let budget = deadline.saturating_duration_since(Instant::now());
         match self.ask(leader, &Request::Confirm { budget }, deadline).await {
@@ -369,7 +370,8 @@ impl Directory {
             Request::Confirm { budget } => {
                 // Noted before the index is read: an update that commits meanwhile must reckon with this answer.
                 self.others_as_leader().answered(from);
-                match self.group.read_index(Instant::now() + budget).await {
+                // As the leader or not at all: another leader would not reckon with an answer that this node gave for it.
+                match self.group.leader_read_index(Instant::now() + budget).await {
                     Ok(index) => Answer::ReadIndex(index),
                     Err(_) => Answer::NotLeader,
                 }
