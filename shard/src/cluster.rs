@@ -198,6 +198,7 @@ impl Cluster {
         });
         let joining = tokio::spawn(place::join(membership, cluster.excluded.clone(), stop.clone()));
         let trimming = tokio::spawn(directory.clone().keep_trimmed(config.deletion_grace, stop.clone()));
+        let auditing = tokio::spawn(directory.clone().keep_revocations_audited(stop.clone()));
         let knowing = tokio::spawn(directory.clone().keep_members(stop.clone()));
         let evenness = Rules::new(config.balance_leads);
         let moving = tokio::spawn(driver::run(directory.clone(), cluster.router.clone(), evenness, stop.clone()));
@@ -205,7 +206,8 @@ impl Cluster {
         let refreshing = tokio::spawn(directory.keep_fresh(stop.clone()));
         let gauging = tokio::spawn(gauges::keep(cluster.clone(), cluster.owners.clone(), stop.clone()));
         let following = tokio::spawn(place::follow_own_record(cluster.clone(), stop));
-        *cluster.tasks.lock() = vec![joining, knowing, moving, rewrapping, refreshing, trimming, gauging, following];
+        *cluster.tasks.lock() =
+            vec![joining, knowing, moving, rewrapping, refreshing, trimming, auditing, gauging, following];
         Ok(cluster)
     }
 
@@ -247,13 +249,13 @@ impl Cluster {
         self.router.readiness()
     }
 
-    /// How many of the shards that are placed here have no leader that this node knows.
-    pub(crate) fn leaderless(&self) -> usize {
     /// The groups that this node leads, and in which it commits nothing of what it has proposed.
     pub fn stalled(&self) -> Vec<ShardId> {
         self.host.health().stalled
     }
 
+    /// How many of the shards that are placed here have no leader that this node knows.
+    pub(crate) fn leaderless(&self) -> usize {
         self.router.leaderless()
     }
 

@@ -19,6 +19,7 @@ pub mod members;
 pub mod records;
 pub mod restore;
 mod retention;
+mod revocations;
 pub mod secrets;
 #[cfg(feature = "simulation")]
 pub mod simulated;
@@ -31,5 +32,6 @@ pub mod users;
 mod voters;
 
 pub use handle::{AuditQuery, DIRECTORY_GROUP, Directory, UpdateError};
+pub use revocations::{Ended, PORTION};
 pub use state::Change;
 pub use streamed::STREAMED_FOR;
