@@ -18,7 +18,7 @@ use raft::directory::Directory;
 use raft::directory::members::NodeState;
 use raft::directory::records::PlacementRecord;
 use raft::host::Host;
-use raft::transport::{Class, Handler, PeerError, Peers};
+use raft::transport::{Class, Handler, MAX_BODY, PeerError, Peers};
 use serde::{Deserialize, Serialize};
 
 use crate::answer;
@@ -524,7 +524,17 @@ impl Handler for Router {
             // A newer release's call: another node may understand it.
             Ok(Request::Call(_)) | Err(_) => Response::Answer(Answer::NotOwner),
         };
-        Bytes::from(rmp_serde::to_vec_named(&response).expect("an answer of plain fields is always written"))
+        let written = |response: &Response| {
+            rmp_serde::to_vec_named(response).expect("an answer of plain fields is always written")
+        };
+        let answer = written(&response);
+        if answer.len() <= MAX_BODY {
+            return Bytes::from(answer);
+        }
+        tracing::warn!(bytes = answer.len(), "an answer is too large for its caller");
+        let error = ApiError::bad_request("the answer is too large; ask for less of it at a time");
+        let refused = Answer::Result { channel_level: None, result: Err(error) };
+        Bytes::from(written(&Response::Answer(refused)))
     }
 }
 

@@ -6,6 +6,7 @@
 //! - [`committer`]: the way into the shard's log. [`hosting`]: begins and ends ownerships. `members`: the replicas.
 
 pub mod auth;
+mod bounds;
 pub mod census;
 pub mod channel;
 pub mod committer;
