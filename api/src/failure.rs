@@ -7,6 +7,7 @@ use model::time::{Day, Timestamp};
 use model::webhook::endpoint::too_many_endpoints;
 use raft::directory::UpdateError;
 use raft::directory::command::{Rejection, Reply};
+use raft::group::MAX_COMMAND;
 
 /// How soon a caller should try again when the directory has no leader: an election takes about that long.
 const ELECTION_SECONDS: u32 = 1;
@@ -16,6 +17,7 @@ pub fn of_update(error: UpdateError) -> ApiError {
     match error {
         UpdateError::Rejected(rejection) => of_rejection(rejection),
         error @ UpdateError::Format { .. } => ApiError::bad_request(error.to_string()),
+        UpdateError::TooLarge { .. } => ApiError::payload_too_large_over(MAX_COMMAND as u64),
         UpdateError::Unavailable => ApiError::no_majority(),
     }
 }

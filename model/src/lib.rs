@@ -37,6 +37,7 @@ pub mod seal;
 pub mod send;
 pub mod session_token;
 pub mod settings;
+pub mod standstill;
 pub mod status;
 pub mod story;
 pub mod stream_ticket;

@@ -107,7 +107,7 @@ pub trait Session: Send + Sync {
 pub trait AuthStore: Send + Sync {
     async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, AuthError>;
 
-    /// Applies a batch at once or not at all. `Ok` means committed on a quorum.
+    /// Applies a batch at once or not at all; it may take about a MiB. `Ok` means committed on a quorum.
     async fn commit(&self, batch: Vec<AuthWrite>) -> Result<(), AuthError>;
 }
 

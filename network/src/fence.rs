@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use model::id::Epoch;
+use model::standstill;
 
 /// The right of one owner, in one term, to act outside Raft.
 ///
@@ -16,6 +17,9 @@ pub struct Fence {
     epoch: Epoch,
     /// Nanoseconds since [`origin`]; 0 is "never again".
     deadline: Arc<AtomicU64>,
+    /// Nanoseconds since [`origin`]: when the deadline was moved last. What a machine knew before it was suspended is over,
+    /// whatever its clock says.
+    extended: Arc<AtomicU64>,
 }
 
 /// A process-wide zero for deadlines, so that one atomic integer holds an [`Instant`].
@@ -32,7 +36,8 @@ fn nanos(instant: Instant) -> u64 {
 impl Fence {
     /// A fence of an epoch, live until `deadline`.
     pub fn new(epoch: Epoch, deadline: Instant) -> Self {
-        Self { epoch, deadline: Arc::new(AtomicU64::new(nanos(deadline))) }
+        let extended = Arc::new(AtomicU64::new(nanos(Instant::now())));
+        Self { epoch, deadline: Arc::new(AtomicU64::new(nanos(deadline))), extended }
     }
 
     pub fn epoch(&self) -> Epoch {
@@ -41,12 +46,19 @@ impl Fence {
 
     /// Whether the owner may still speak.
     pub fn is_live(&self) -> bool {
-        nanos(Instant::now()) < self.deadline.load(Ordering::Acquire)
+        self.is_live_after(standstill::resumed_at())
     }
 
-    /// Moves the deadline, forward only. A revoked fence stays revoked.
+    fn is_live_after(&self, resumed_at: Option<Instant>) -> bool {
+        nanos(Instant::now()) < self.deadline.load(Ordering::Acquire)
+            && resumed_at.is_none_or(|resumed| nanos(resumed) <= self.extended.load(Ordering::Acquire))
+    }
+
+    /// Moves the deadline, forward only. A revoked fence stays revoked. The deadline has to rest on what was heard since the
+    /// machine was suspended, if it was.
     pub fn extend(&self, deadline: Instant) {
         let wanted = nanos(deadline);
+        self.extended.fetch_max(nanos(Instant::now()), Ordering::AcqRel);
         // Failing means: revoked, or already further. Both are fine.
         let _ = self
             .deadline
@@ -82,6 +94,17 @@ mod tests {
         assert!(!fence.is_live());
         fence.extend(Instant::now() + Duration::from_secs(60));
         assert!(!fence.is_live());
+    }
+
+    #[test]
+    fn a_deadline_from_before_the_machine_was_suspended_is_over() {
+        let fence = Fence::new(3, Instant::now() + Duration::from_secs(60));
+        assert!(fence.is_live_after(None));
+        let resumed = Instant::now() + Duration::from_nanos(1);
+        assert!(!fence.is_live_after(Some(resumed)));
+        while Instant::now() < resumed {}
+        fence.extend(Instant::now() + Duration::from_secs(61));
+        assert!(fence.is_live_after(Some(resumed)));
     }
 
     #[test]

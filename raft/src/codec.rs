@@ -72,7 +72,7 @@ pub(crate) fn put_entry(entry: &Entry, out: &mut impl BufMut) {
         EntryPayload::Blank => out.put_u8(BLANK),
         EntryPayload::Normal(command) => {
             out.put_u8(NORMAL);
-            out.put_slice(&command.0);
+            out.put_slice(command.bytes());
         }
         EntryPayload::Membership(membership) => {
             out.put_u8(MEMBERSHIP);
@@ -85,7 +85,7 @@ pub(crate) fn put_entry(entry: &Entry, out: &mut impl BufMut) {
 pub(crate) fn entry_size(entry: &Entry) -> usize {
     match &entry.payload {
         EntryPayload::Blank => 18,
-        EntryPayload::Normal(command) => 18 + command.0.len(),
+        EntryPayload::Normal(command) => 18 + command.bytes().len(),
         EntryPayload::Membership(_) => 256,
     }
 }
@@ -97,7 +97,7 @@ pub(crate) fn get_entry(mut bytes: Bytes) -> Result<Entry, CodecError> {
     let id = log_id(bytes.get_u64(), bytes.get_u64());
     let payload = match bytes.get_u8() {
         BLANK => EntryPayload::Blank,
-        NORMAL => EntryPayload::Normal(Command(bytes)),
+        NORMAL => EntryPayload::Normal(Command::logged(bytes)),
         MEMBERSHIP => EntryPayload::Membership(decode(bytes)?),
         other => return Err(CodecError::Kind(other)),
     };
@@ -229,7 +229,10 @@ mod tests {
         vec![
             Entry { log_id: log_id(0, 0), payload: EntryPayload::Membership(members) },
             Entry { log_id: log_id(3, 1), payload: EntryPayload::Blank },
-            Entry { log_id: log_id(3, 2), payload: EntryPayload::Normal(Command(Bytes::from_static(b"command"))) },
+            Entry {
+                log_id: log_id(3, 2),
+                payload: EntryPayload::Normal(Command::logged(Bytes::from_static(b"command"))),
+            },
         ]
     }
 

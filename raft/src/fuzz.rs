@@ -43,7 +43,7 @@ pub fn log_entry(bytes: &[u8]) -> Option<Bytes> {
     codec::put_entry(&entry, &mut written);
     assert_eq!(codec::get_entry(written.freeze()).expect("what was written can be read"), entry);
     match entry.payload {
-        EntryPayload::Normal(command) => Some(command.0),
+        EntryPayload::Normal(command) => Some(command.bytes().clone()),
         EntryPayload::Blank | EntryPayload::Membership(_) => None,
     }
 }
@@ -51,7 +51,7 @@ pub fn log_entry(bytes: &[u8]) -> Option<Bytes> {
 fn entries() -> [Entry; 2] {
     [
         Entry { log_id: log_id(3, 1), payload: EntryPayload::Blank },
-        Entry { log_id: log_id(3, 2), payload: EntryPayload::Normal(Command(Bytes::from_static(b"command"))) },
+        Entry { log_id: log_id(3, 2), payload: EntryPayload::Normal(Command::logged(Bytes::from_static(b"command"))) },
     ]
 }
 
@@ -78,7 +78,7 @@ pub fn peer_frame_examples() -> Vec<Vec<u8>> {
 pub fn log_entry_examples(commands: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let with = |command: &Vec<u8>| Entry {
         log_id: log_id(3, 2),
-        payload: EntryPayload::Normal(Command(Bytes::from(command.clone()))),
+        payload: EntryPayload::Normal(Command::logged(Bytes::from(command.clone()))),
     };
     let entries = entries().into_iter().chain(commands.iter().map(with));
     let mut examples: Vec<Vec<u8>> = entries

@@ -80,14 +80,19 @@ const INSTALL_TIMEOUT: Duration = Duration::from_secs(180);
 pub(crate) struct Timeouts {
     /// Votes and transfers: shorter than the shortest election.
     pub(crate) control: Duration,
-    /// An append waits for the follower's disk, which may be slow without being dead; a dead peer is noticed by the
-    /// transport long before.
+    /// A heartbeat waits for the follower's core.
+    pub(crate) heartbeat: Duration,
+    /// An append waits for the follower's disk and for a slow link, which may be slow without being dead; a dead peer is
+    /// noticed by the transport long before.
     pub(crate) append: Duration,
 }
 
+/// At the slowest links that are reckoned with, which carry some 64 KiB in a second, the largest entry takes half of that.
+const APPEND_TIMEOUT: Duration = Duration::from_secs(30);
+
 impl Timeouts {
     pub(crate) fn of(timing: &Timing) -> Self {
-        Self { control: timing.election_min * 3 / 4, append: timing.election_max * 4 }
+        Self { control: timing.election_min * 3 / 4, heartbeat: timing.election_max * 4, append: APPEND_TIMEOUT }
     }
 }
 
@@ -187,6 +192,10 @@ impl Network {
         request: &AppendEntriesRequest<TypeConfig>,
     ) -> impl Future<Output = Result<AppendEntriesResponse<TypeConfig>, RPCError<TypeConfig>>> + Send + use<> {
         let body = codec::encode_append(self.group, request);
+        let timeout = match self.role {
+            Role::Log => self.timeouts.append,
+            Role::Heartbeat => self.timeouts.heartbeat,
+        };
         let (class, service, patience) = match self.role {
             Role::Log => (Class::Log, service::APPEND, Duration::ZERO),
             // A read waits for this heartbeat: it must not wait for others.
@@ -195,7 +204,7 @@ impl Network {
             }
             Role::Heartbeat => (Class::Control, service::HEARTBEAT, HEARTBEAT_PATIENCE),
         };
-        let (timeout, term, sent) = (self.timeouts.append, request.vote.leader_id.term, Instant::now());
+        let (term, sent) = (request.vote.leader_id.term, Instant::now());
         let answer = match is_cut(self.group) {
             true => Err(PeerError::Unreachable("cut off by a failpoint".into())),
             false => self.peers.begin(self.target, class, service, body, patience),

@@ -25,15 +25,58 @@ use crate::types::{Snapshot, SnapshotMeta, TypeConfig, Vote};
 const ANSWER_PATIENCE: Duration = Duration::from_millis(2);
 
 /// A snapshot that is arriving.
-struct Incoming {
+struct Incoming<S> {
+    /// Tells it from those that began before and after.
+    transfer: u64,
     from: NodeId,
     next: u64,
-    sink: Sink,
+    /// Not there while a part of it is written.
+    sink: Option<S>,
+}
+
+/// The snapshots that are arriving, one a group.
+struct Arrivals<S> {
+    transfers: u64,
+    of: HashMap<GroupId, Incoming<S>>,
+}
+
+impl<S> Default for Arrivals<S> {
+    fn default() -> Self {
+        Self { transfers: 0, of: HashMap::new() }
+    }
+}
+
+impl<S> Arrivals<S> {
+    /// A transfer that was under way is dropped, and its files with it.
+    fn begin(&mut self, group: GroupId, from: NodeId, sink: S) {
+        self.transfers += 1;
+        self.of.insert(group, Incoming { transfer: self.transfers, from, next: 0, sink: Some(sink) });
+    }
+
+    /// Gives the transfer whose next part this is, for as long as it is worked on.
+    fn take(&mut self, group: GroupId, from: NodeId, number: u64) -> Option<(u64, S)> {
+        let incoming = self.of.get_mut(&group).filter(|incoming| incoming.from == from && incoming.next == number)?;
+        Some((incoming.transfer, incoming.sink.take()?))
+    }
+
+    /// Waits for the next part, unless another transfer has begun meanwhile: the parts of two must not become one.
+    fn go_on(&mut self, group: GroupId, transfer: u64, sink: S) {
+        if let Some(incoming) = self.of.get_mut(&group).filter(|incoming| incoming.transfer == transfer) {
+            incoming.next += 1;
+            incoming.sink = Some(sink);
+        }
+    }
+
+    fn forget(&mut self, group: GroupId, transfer: u64) {
+        if self.of.get(&group).is_some_and(|incoming| incoming.transfer == transfer) {
+            self.of.remove(&group);
+        }
+    }
 }
 
 struct Services {
     host: Weak<Inner>,
-    incoming: Mutex<HashMap<GroupId, Incoming>>,
+    incoming: Mutex<Arrivals<Sink>>,
 }
 
 /// Registers all services of a host.
@@ -68,7 +111,7 @@ impl RaftService for Numbered {
         }
         let Some(core) = self.services.host.upgrade().and_then(|host| host.core(group)) else {
             // A snapshot that was arriving for it has nowhere to go.
-            self.services.incoming.lock().remove(&group);
+            self.services.incoming.lock().of.remove(&group);
             return failure(status::NO_GROUP);
         };
         let services = self.services.clone();
@@ -174,16 +217,13 @@ impl Services {
             return refused(status::NO_GROUP);
         }
         let sink = Sink::start(core.state_disk(), core.id());
-        // A transfer that was under way is dropped, and its files with it.
-        self.incoming.lock().insert(core.id(), Incoming { from, next: 0, sink });
+        self.incoming.lock().begin(core.id(), from, sink);
         accepted(&[])
     }
 
     /// Takes the transfer out while it is worked on, so that nothing is locked meanwhile.
-    fn take(&self, from: NodeId, group: GroupId, number: u64) -> Option<Incoming> {
-        let mut all = self.incoming.lock();
-        let fits = all.get(&group).is_some_and(|incoming| incoming.from == from && incoming.next == number);
-        if fits { all.remove(&group) } else { None }
+    fn take(&self, from: NodeId, group: GroupId, number: u64) -> Option<(u64, Sink)> {
+        self.incoming.lock().take(group, from, number)
     }
 
     async fn chunk(self: Arc<Self>, from: NodeId, group: GroupId, mut body: Bytes) -> Bytes {
@@ -191,14 +231,13 @@ impl Services {
             return refused(status::BAD);
         }
         let number = body.get_u64();
-        let Some(mut incoming) = self.take(from, group, number) else { return refused(status::BAD) };
-        if let Err(error) = incoming.sink.push(body).await {
+        let Some((transfer, sink)) = self.take(from, group, number) else { return refused(status::BAD) };
+        if let Err(error) = sink.push(body).await {
             tracing::warn!(group, %error, "cannot write a snapshot");
+            self.incoming.lock().forget(group, transfer);
             return refused(status::BAD);
         }
-        incoming.next += 1;
-        // A transfer that began meanwhile wins.
-        self.incoming.lock().entry(group).or_insert(incoming);
+        self.incoming.lock().go_on(group, transfer, sink);
         accepted(&[])
     }
 
@@ -207,12 +246,13 @@ impl Services {
         let Ok((number, vote, meta)) = codec::decode::<(u64, Vote, SnapshotMeta)>(body) else {
             return refused(status::BAD);
         };
-        let Some(incoming) = self.take(from, group, number) else { return refused(status::BAD) };
+        let Some((transfer, sink)) = self.take(from, group, number) else { return refused(status::BAD) };
+        self.incoming.lock().forget(group, transfer);
         let Some(running) = core.running() else { return refused(status::NO_GROUP) };
         if !core.judge_leader(&running, &vote, meta.last_log_id, &[]) {
             return refused(status::NO_GROUP);
         }
-        let received = match incoming.sink.finish().await {
+        let received = match sink.finish().await {
             Ok(received) => received,
             Err(error) => {
                 tracing::warn!(group, %error, "cannot write a snapshot");
@@ -222,5 +262,27 @@ impl Services {
         tracing::info!(group, %from, upto = ?meta.last_log_id, "received a snapshot");
         let snapshot = Snapshot { meta, snapshot: SnapshotData::Received(received) };
         answer(running.raft.install_full_snapshot(vote, snapshot).await)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_that_took_long_to_write_is_not_taken_for_one_of_the_transfer_that_began_meanwhile() {
+        let mut arrivals = Arrivals::default();
+        arrivals.begin(3, 1, "old");
+        let (old, sink) = arrivals.take(3, 1, 0).expect("the first part of it");
+        assert_eq!(arrivals.take(3, 1, 0), None, "it is being written");
+        arrivals.begin(3, 1, "new");
+        let (new, fresh) = arrivals.take(3, 1, 0).expect("the first part of the other");
+        // Both are written now; the old one is done first.
+        arrivals.go_on(3, old, sink);
+        assert_eq!(arrivals.take(3, 1, 1), None, "its files hold the other's first part");
+        arrivals.go_on(3, new, fresh);
+        arrivals.forget(3, old);
+        assert_eq!(arrivals.take(3, 2, 1), None, "another node's");
+        assert_eq!(arrivals.take(3, 1, 1), Some((new, "new")));
     }
 }

@@ -13,6 +13,8 @@ const APPLY_ENTRIES: &str = "raft_apply_entries";
 const APPLY_SECONDS: &str = "raft_apply_seconds";
 const ELECTIONS: &str = "raft_elections_won_total";
 const GROUPS_DEAD: &str = "raft_groups_dead";
+const GROUPS_STALLED: &str = "raft_groups_stalled";
+const STEP_DOWNS: &str = "raft_step_downs_total";
 const GROUPS_DIED: &str = "raft_groups_died_total";
 const SNAPSHOT_INSTALLS: &str = "raft_snapshot_installs_total";
 const SNAPSHOT_SENDS: &str = "raft_snapshot_sends_total";
@@ -30,6 +32,12 @@ pub(crate) fn describe() {
     describe_histogram!(APPLY_SECONDS, Unit::Seconds, "time to apply and write one batch of entries");
     describe_counter!(ELECTIONS, Unit::Count, "times this node became ready as the leader of a group");
     describe_gauge!(GROUPS_DEAD, Unit::Count, "groups of this node that died and do not run again yet");
+    describe_gauge!(
+        GROUPS_STALLED,
+        Unit::Count,
+        "groups that this node leads and commits nothing of what it proposed in"
+    );
+    describe_counter!(STEP_DOWNS, Unit::Count, "times this node stepped down as a leader that committed nothing");
     describe_counter!(GROUPS_DIED, Unit::Count, "times a group of this node died");
     describe_counter!(SNAPSHOT_INSTALLS, Unit::Count, "snapshots that replaced a group's state here");
     describe_counter!(SNAPSHOT_SENDS, Unit::Count, "snapshots streamed to a peer");
@@ -47,6 +55,7 @@ pub(crate) fn describe() {
     }
     gauge!(GROUPS_DEAD).set(0.0);
     gauge!(REPLICAS_DIFFER).set(0.0);
+    gauge!(GROUPS_STALLED).set(0.0);
 }
 
 pub(crate) fn log_synced(took: Duration, writes: usize, entry_bytes: usize) {
@@ -70,6 +79,14 @@ pub(crate) fn group_died(group: GroupId) {
 
 pub(crate) fn groups_dead(count: usize) {
     gauge!(GROUPS_DEAD).set(count as f64);
+}
+
+pub(crate) fn groups_stalled(count: usize) {
+    gauge!(GROUPS_STALLED).set(count as f64);
+}
+
+pub(crate) fn stepped_down(group: GroupId) {
+    counter!(STEP_DOWNS, "group" => group.to_string()).increment(1);
 }
 
 pub(crate) fn snapshot_installed() {

@@ -11,7 +11,34 @@ use tokio::sync::oneshot;
 
 /// A command of a machine, as it stands in the log. Cloning shares the bytes.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Command(pub(crate) Bytes);
+pub(crate) struct Command(Bytes);
+
+/// Bytes of a command at most. A larger entry would hold up all of its group while it crosses a slow link, and one that the
+/// transport does not take would hold it up for good.
+pub const MAX_COMMAND: usize = 1 << 20;
+
+/// The bytes of a command that no log entry may hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TooLarge(pub(crate) usize);
+
+impl Command {
+    /// A command on its way into the log: the only way there.
+    ///
+    /// # Errors
+    /// [`TooLarge`] when it takes more than [`MAX_COMMAND`].
+    pub(crate) fn new(bytes: Bytes) -> Result<Self, TooLarge> {
+        if bytes.len() <= MAX_COMMAND { Ok(Self(bytes)) } else { Err(TooLarge(bytes.len())) }
+    }
+
+    /// A command that stands in a log already. Logs of earlier releases hold larger ones.
+    pub(crate) fn logged(bytes: Bytes) -> Self {
+        Self(bytes)
+    }
+
+    pub(crate) fn bytes(&self) -> &Bytes {
+        &self.0
+    }
+}
 
 impl fmt::Debug for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

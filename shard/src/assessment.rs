@@ -160,6 +160,18 @@ fn group(id: ShardId, survey: &Survey, wanted: &Wanted) -> GroupView {
     }
 }
 
+/// `the directory, shard 3` or `shards 1, 2, 3`.
+pub fn named(groups: &[ShardId]) -> String {
+    let shards: Vec<String> = groups.iter().filter(|group| **group != DIRECTORY).map(ToString::to_string).collect();
+    let directory = groups.contains(&DIRECTORY).then(|| "the directory".to_owned());
+    let shards = match shards.len() {
+        0 => None,
+        1 => Some(format!("shard {}", shards[0])),
+        _ => Some(format!("shards {}", shards.join(", "))),
+    };
+    directory.into_iter().chain(shards).collect::<Vec<_>>().join(", ")
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
@@ -176,6 +188,7 @@ mod tests {
             voters: [1, 2, 3].into(),
             learners: BTreeSet::new(),
             dead: false,
+            stalled: false,
             replicated: BTreeMap::new(),
             differing: BTreeSet::new(),
         }

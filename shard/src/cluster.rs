@@ -217,6 +217,9 @@ impl Cluster {
         keep("the directory's expiry", |cluster, grace, _| {
             cluster.directory.clone().keep_trimmed(grace, cluster.stop.clone()).boxed()
         });
+        keep("the audit of revocations", |cluster, _, _| {
+            cluster.directory.clone().keep_revocations_audited(cluster.stop.clone()).boxed()
+        });
         keep("the directory's members", |cluster, _, _| {
             cluster.directory.clone().keep_members(cluster.stop.clone()).boxed()
         });
@@ -279,6 +282,11 @@ impl Cluster {
 
     pub fn readiness(&self) -> Readiness {
         self.router.readiness()
+    }
+
+    /// The groups that this node leads, and in which it commits nothing of what it has proposed.
+    pub fn stalled(&self) -> Vec<ShardId> {
+        self.host.health().stalled
     }
 
     /// How many of the shards that are placed here have no leader that this node knows.

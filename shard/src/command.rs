@@ -118,6 +118,83 @@ pub enum Command {
     UseTicket { customer: CustomerId, digest: Bytes, at: Timestamp },
 }
 
+impl Command {
+    /// Its kind, for logs.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::AcceptSend { .. } => "AcceptSend",
+            Self::Settle { .. } => "Settle",
+            Self::Receipt { .. } => "Receipt",
+            Self::Receive { .. } => "Receive",
+            Self::ReceiveOwn { .. } => "ReceiveOwn",
+            Self::Recover { .. } => "Recover",
+            Self::LearnLid { .. } => "LearnLid",
+            Self::Move(_) => "Move",
+            Self::Emit(_) => "Emit",
+            Self::Project { .. } => "Project",
+            Self::ChangeSettings { .. } => "ChangeSettings",
+            Self::Auth { .. } => "Auth",
+            Self::Delivery(_) => "Delivery",
+            Self::Media(_) => "Media",
+            Self::Trim(_) => "Trim",
+            Self::Forget { .. } => "Forget",
+            Self::Release { .. } => "Release",
+            Self::Gather { .. } => "Gather",
+            Self::DropRing { .. } => "DropRing",
+            Self::KeepTicket { .. } => "KeepTicket",
+            Self::UseTicket { .. } => "UseTicket",
+        }
+    }
+
+    /// What changes rows of the projection, with what is told of it, in commands that a log entry can hold. What is told goes
+    /// first: when the rest is cut off by a crash, it comes again, and compares with what stands there.
+    pub fn project(
+        channel: ChannelId,
+        customer: CustomerId,
+        writes: Vec<ProjectedWrite>,
+        events: Vec<NewEvent>,
+    ) -> Vec<Self> {
+        let with = |writes, events| Self::Project { channel, customer, writes, events };
+        let mut events =
+            portions(events, |event| event.body.len() + event.deliveries.iter().map(weight).sum::<usize>());
+        let mut writes = portions(writes, |write| write.id.len() + write.row.as_ref().map_or(0, Bytes::len));
+        let last = events.pop().unwrap_or_default();
+        let first = if writes.is_empty() { Vec::new() } else { writes.remove(0) };
+        let told = events.into_iter().map(|events| with(Vec::new(), events));
+        let rest = writes.into_iter().map(|writes| with(writes, Vec::new()));
+        told.chain([with(first, last)]).chain(rest).collect()
+    }
+}
+
+fn weight(delivery: &NewDelivery) -> usize {
+    delivery.url.len() + 64
+}
+
+/// Bytes that share a command, about.
+const PORTION: usize = 192 << 10;
+
+/// Cuts a list into lists that weigh no more than a portion each, but for a single heavy one.
+fn portions<T>(all: Vec<T>, weight: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
+    /// What an item takes beside its bytes.
+    const HEAD: usize = 128;
+    let mut portions: Vec<Vec<T>> = Vec::new();
+    let mut room = 0;
+    for item in all {
+        let weighs = weight(&item) + HEAD;
+        match portions.last_mut() {
+            Some(last) if weighs <= room => {
+                room -= weighs;
+                last.push(item);
+            }
+            _ => {
+                room = PORTION.saturating_sub(weighs);
+                portions.push(vec![item]);
+            }
+        }
+    }
+    portions
+}
+
 /// A row of the projection; `None` deletes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProjectedWrite {
@@ -230,6 +307,8 @@ pub enum Reply {
     Forgotten,
     /// The account's media fills its quota; so many bytes of it are in this shard.
     OverQuota { used: u64 },
+    /// No log entry can hold the command: said by the committer, never by the state machine.
+    TooLarge,
 }
 
 /// The answer to a batch.

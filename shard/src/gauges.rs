@@ -10,7 +10,6 @@ use tokio_util::sync::CancellationToken;
 use crate::cluster::Cluster;
 use crate::owner::NodeContext;
 use crate::owner::hosting::Owners;
-use crate::router::Readiness;
 use crate::router::rss_bytes;
 
 /// How often the gauges are set.
@@ -52,9 +51,7 @@ fn owned(context: &NodeContext, owners: &Owners) {
 }
 
 fn node(cluster: &Cluster) {
-    let Readiness { store, cluster: member, leases, draining } = cluster.readiness();
-    let is = |yes: bool| if yes { 1.0 } else { 0.0 };
-    gauge!("gateway_ready").set(is(store && member && leases && !draining));
+    gauge!("gateway_ready").set(if cluster.readiness().is_ready() { 1.0 } else { 0.0 });
     gauge!("gateway_shards_leaderless").set(cluster.leaderless() as f64);
     // Before the first confirmation there is no age to tell.
     if let Some(age) = cluster.directory().age() {

@@ -87,6 +87,12 @@ pub fn auth_of(channel: ChannelId) -> Range {
     under(key(AUTH, &[channel.as_bytes()]))
 }
 
+/// The name that an [`auth`] key was made of.
+pub fn name_of_auth(key: &[u8]) -> Option<String> {
+    let name = key.get(1 + size_of::<ChannelId>()..)?;
+    std::str::from_utf8(name).ok().map(str::to_owned)
+}
+
 /// Messages of a channel sort by the time of the network, then by row.
 pub fn message(channel: ChannelId, occurred_at: Timestamp, row: RowId) -> Vec<u8> {
     key(MESSAGE, &[channel.as_bytes(), &time(occurred_at), row.as_bytes()])

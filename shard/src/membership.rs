@@ -137,7 +137,7 @@ impl Membership {
             match self.directory.update(Command::RegisterNode(own), Vec::new(), deadline).await {
                 Ok(_) => return Ok(()),
                 Err(UpdateError::Rejected(rejection)) => return Err(Excluded::Rejected(rejection)),
-                Err(UpdateError::Unavailable | UpdateError::Format { .. }) => {}
+                Err(UpdateError::Unavailable | UpdateError::TooLarge { .. } | UpdateError::Format { .. }) => {}
             }
             let refusal = self.context.router.refusal(&self.config.first_members).await;
             refused = if refusal.is_some() { refused + 1 } else { 0 };

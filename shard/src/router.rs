@@ -18,7 +18,7 @@ use raft::directory::Directory;
 use raft::directory::members::NodeState;
 use raft::directory::records::PlacementRecord;
 use raft::host::Host;
-use raft::transport::{Class, Handler, PeerError, Peers};
+use raft::transport::{Class, Handler, MAX_BODY, PeerError, Peers};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -129,12 +129,14 @@ pub struct Readiness {
     pub cluster: bool,
     /// Every shard that is placed here has a leader.
     pub leases: bool,
+    /// Every group that this node leads commits what it proposes.
+    pub commits: bool,
     pub draining: bool,
 }
 
 impl Readiness {
     pub fn is_ready(&self) -> bool {
-        self.store && self.cluster && self.leases && !self.draining
+        self.store && self.cluster && self.leases && self.commits && !self.draining
     }
 }
 
@@ -464,8 +466,10 @@ impl Router {
             let own = state.nodes.get(&self.node);
             (state.cluster.is_some(), own.is_some_and(|own| own.state != NodeState::Joining))
         });
+        let health = self.host.health();
         Readiness {
-            store: self.host.health().is_ready(),
+            store: health.is_ready(),
+            commits: health.stalled.is_empty(),
             cluster: self.directory.is_fresh() && formed && member,
             leases: formed && self.leaderless() == 0,
             draining: self.is_draining(),
@@ -557,7 +561,17 @@ impl Handler for Router {
             // A newer release's call: another node may understand it.
             Ok(Request::Call(_)) | Err(_) => Response::Answer(Answer::NotOwner),
         };
-        Bytes::from(rmp_serde::to_vec_named(&response).expect("an answer of plain fields is always written"))
+        let written = |response: &Response| {
+            rmp_serde::to_vec_named(response).expect("an answer of plain fields is always written")
+        };
+        let answer = written(&response);
+        if answer.len() <= MAX_BODY {
+            return Bytes::from(answer);
+        }
+        tracing::warn!(bytes = answer.len(), "an answer is too large for its caller");
+        let error = ApiError::bad_request("the answer is too large; ask for less of it at a time");
+        let refused = Answer::Result { channel_level: None, result: Err(error) };
+        Bytes::from(written(&Response::Answer(refused)))
     }
 }
 

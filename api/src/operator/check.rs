@@ -8,7 +8,7 @@ use model::target::TargetPolicy;
 use model::time::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
-use shard::assessment::{DIRECTORY, GroupState};
+use shard::assessment::{GroupState, named};
 
 use super::survey::ClusterView;
 use crate::exchange::OperatorCall;
@@ -257,7 +257,15 @@ fn shards(view: &ClusterView) -> Vec<Said> {
         "with replicas that are away or behind",
         "bring back the nodes that were not heard; one that is behind catches up by itself",
     );
-    leaderless.into_iter().chain(short).collect()
+    let stalled = view.heard().filter_map(|(node, heard)| {
+        let groups = heard.facts.host.groups.iter().filter(|group| group.stalled).map(|group| group.id);
+        let groups: Vec<ShardId> = groups.collect();
+        let message = format!("node {node} leads {} and commits nothing there", named(&groups));
+        let remedy =
+            "nothing at first: it steps down; if it stays, see the logs and disks of that node and of the followers";
+        (!groups.is_empty()).then(|| Said::of_node(node, Level::Failing, message, remedy))
+    });
+    leaderless.into_iter().chain(short).chain(stalled).collect()
 }
 
 /// Groups of which replicas were found to differ, as their leaders say.
@@ -444,21 +452,9 @@ fn configuration(policy: &TargetPolicy) -> Vec<Said> {
     said
 }
 
-/// `the directory, shard 3` or `shards 1, 2, 3`.
-fn named(groups: &[ShardId]) -> String {
-    let shards: Vec<String> = groups.iter().filter(|group| **group != DIRECTORY).map(ToString::to_string).collect();
-    let directory = groups.contains(&DIRECTORY).then(|| "the directory".to_owned());
-    let shards = match shards.len() {
-        0 => None,
-        1 => Some(format!("shard {}", shards[0])),
-        _ => Some(format!("shards {}", shards.join(", "))),
-    };
-    directory.into_iter().chain(shards).collect::<Vec<_>>().join(", ")
-}
-
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use model::format::Format;
     use raft::host::facts::{GroupFacts, HostFacts};
@@ -517,6 +513,19 @@ mod tests {
             said[0].message.starts_with("shard 3 is not the same at node 2") && said[0].message.contains("node 1:")
         );
         assert_eq!(condition(&view, &findings(&view, &TargetPolicy::default())), Condition::Degraded);
+    }
+
+    #[test]
+    fn a_leader_that_commits_nothing_is_named() {
+        let mut stalls = heard(false);
+        let group = |id, stalled| GroupFacts { id, leader: Some(2), stalled, ..GroupFacts::default() };
+        stalls.facts.host.groups = vec![group(0, true), group(1, false), group(4, true)];
+        let mut view = view(&[false, false, false]);
+        view.survey.insert(2, Ok(stalls));
+        let said = shards(&view);
+        assert_eq!(said.len(), 1);
+        assert_eq!((said[0].node, said[0].level), (Some(2), Level::Failing));
+        assert!(said[0].message.contains("leads the directory, shard 4 and commits nothing"), "{}", said[0].message);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use model::id::CustomerId;
 use model::limit::BucketRule;
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use model::time::Timestamp;
+use raft::directory::Ended;
 use raft::directory::command::{Command, CustomerChange, Reply as Updated};
 use raft::directory::records::CustomerRecord;
 use schemars::JsonSchema;
@@ -23,7 +24,7 @@ use crate::failure;
 use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
-use crate::resources::{AccountView, IssuedKey, NewKey, audited_revocations};
+use crate::resources::{AccountView, IssuedKey, NewKey, delete_with_keys};
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
@@ -202,9 +203,8 @@ fn changed<T: PartialEq>(old: &T, new: T) -> Change<T> {
 async fn delete(call: &mut OperatorCall) -> Outcome {
     let known = find(call)?;
     let entry = call.audited(known.id, "customer.deleted", Target::new("customer", known.id, known.name.as_str()));
-    let mut audit = audited_revocations(call, known.id, &entry.actor, |_| true);
-    audit.push(entry);
-    call.update(Command::DeleteCustomer { id: known.id }, audit).await?;
+    delete_with_keys(call, Command::DeleteCustomer { id: known.id }, entry, known.id, Ended::Customer(known.id))
+        .await?;
     let deleted = CustomerRecord { deleted_at: Some(call.now), ..(*known).clone() };
     Ok(Reply::accepted(&CustomerView::of(call, &deleted).await?))
 }

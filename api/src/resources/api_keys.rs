@@ -1,7 +1,7 @@
 //! API keys: issuing, listing, renaming, revoking (supplement 21).
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use model::api_key::ApiKey;
 use model::error::{ApiError, ErrorCode};
@@ -13,6 +13,7 @@ use model::scope::{Scope, Scopes, missing};
 use model::time::Timestamp;
 use raft::directory::command::{Command, Reply as Updated};
 use raft::directory::records::{AuditActor, AuditEntry, KeyOrigin, KeyRecord};
+use raft::directory::{Ended, PORTION};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -27,6 +28,9 @@ use crate::route::Route;
 
 /// How far in the future a key may expire.
 const LONGEST_LIFE: Duration = Duration::from_secs(5 * 366 * 24 * 3600);
+
+/// How long the caller of a deletion waits for the entries of its keys.
+const AUDIT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Scopes in one body: each of the 21 resources, read and write, and room for the wildcards.
 const MOST_SCOPES: usize = 128;
@@ -317,8 +321,33 @@ async fn revoke(call: &mut AccountCall) -> Outcome {
     Ok(Reply::no_content())
 }
 
+/// Deletes what keys end with, with an entry for each of them. The entries of many follow in portions, and if this node fails
+/// meanwhile, the directory's leader writes the rest.
+pub async fn delete_with_keys(
+    exchange: &Exchange,
+    command: Command,
+    entry: AuditEntry,
+    customer: CustomerId,
+    ended: Ended,
+) -> Result<(), ApiError> {
+    let mut audit = audited_revocations(exchange, customer, &entry.actor, |key| ended.includes(key));
+    let many = audit.len() > PORTION;
+    if many {
+        audit.clear();
+    }
+    audit.push(entry);
+    exchange.change(command, audit).await?;
+    if many
+        && let Err(error) =
+            exchange.cluster().directory().audit_revocations(ended, Instant::now() + AUDIT_PATIENCE).await
+    {
+        tracing::info!(?ended, %error, "the directory's leader writes the rest of the revocations to the audit log");
+    }
+    Ok(())
+}
+
 /// Entries for the keys that end together with something else: every revocation is in the log (interface 5, point 11).
-pub fn audited_revocations(
+fn audited_revocations(
     exchange: &Exchange,
     customer: CustomerId,
     actor: &AuditActor,

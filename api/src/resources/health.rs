@@ -1,5 +1,6 @@
 //! Whether the gateway lives, is ready, and works as a whole (supplement 27). Public; without tenants' data.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::id::NodeId;
@@ -9,6 +10,7 @@ use raft::directory::members::NodeState;
 use salvo::http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
+use shard::assessment::named;
 use shard::router::Readiness;
 
 use crate::exchange::Exchange;
@@ -59,22 +61,27 @@ async fn healthz(exchange: &mut Exchange) -> Outcome {
 struct Ready {
     #[schemars(extend("enum" = ["ready", "not_ready"]))]
     status: &'static str,
-    checks: BTreeMap<&'static str, &'static str>,
+    checks: BTreeMap<&'static str, Cow<'static, str>>,
 }
 
 async fn readyz(exchange: &mut Exchange) -> Outcome {
     let readiness = exchange.cluster().readiness();
     let ready = readiness.is_ready();
-    let check = |ok: bool| if ok { "ok" } else { "failing" };
-    let body = Ready {
+    let check = |ok: bool| Cow::from(if ok { "ok" } else { "failing" });
+    let mut body = Ready {
         status: if ready { "ready" } else { "not_ready" },
         checks: BTreeMap::from([
             ("store", check(readiness.store)),
             ("cluster", check(readiness.cluster)),
             ("leases", check(readiness.leases)),
-            ("drain", if readiness.draining { "yes" } else { "no" }),
+            ("drain", (if readiness.draining { "yes" } else { "no" }).into()),
         ]),
     };
+    // Only when there is something to say, as the groups' names are then what is asked for.
+    if !readiness.commits {
+        let groups = exchange.cluster().stalled();
+        body.checks.insert("commits", format!("failing: {}", named(&groups)).into());
+    }
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     Ok(Reply::json(status, &body))
 }
@@ -158,7 +165,7 @@ mod tests {
     use super::*;
 
     fn readiness(cluster: bool, leases: bool) -> Readiness {
-        Readiness { store: true, cluster, leases, draining: false }
+        Readiness { store: true, cluster, leases, commits: true, draining: false }
     }
 
     #[test]
@@ -166,6 +173,7 @@ mod tests {
         assert!(readiness(true, true).is_ready());
         assert!(!Readiness { draining: true, ..readiness(true, true) }.is_ready());
         assert!(!readiness(true, false).is_ready());
+        assert!(!Readiness { commits: false, ..readiness(true, true) }.is_ready());
     }
 
     #[test]

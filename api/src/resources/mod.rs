@@ -31,7 +31,7 @@ mod webhook_endpoints;
 mod webhook_probe;
 
 pub use account::{AccountView, audit_log};
-pub use api_keys::{ApiKeyView, IssuedKey, NewKey, audited_revocations};
+pub use api_keys::{ApiKeyView, IssuedKey, NewKey, delete_with_keys};
 pub use auth::{email, new_password};
 pub use channels::{ChannelView, parse_disable_reason};
 pub use events::{EventStreams, PATH as EVENTS_PATH, ticket};

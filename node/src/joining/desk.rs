@@ -110,7 +110,7 @@ impl Desk {
                 }
                 return Err(rejection.to_string());
             }
-            Err(error @ UpdateError::Format { .. }) => return Err(error.to_string()),
+            Err(error @ (UpdateError::Format { .. } | UpdateError::TooLarge { .. })) => return Err(error.to_string()),
             Err(UpdateError::Unavailable) => return Err("the cluster has no leader right now; try again".to_owned()),
         };
         tracing::info!(node = id, peer = %peer, "a node is let in");

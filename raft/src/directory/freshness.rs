@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use model::id::NodeId;
+use model::standstill::is_since_resumption;
 use parking_lot::Mutex;
 
 use crate::failpoint::{self, Bug};
@@ -37,7 +38,8 @@ impl OwnCopy {
     }
 
     pub fn age(&self) -> Option<Duration> {
-        self.confirmed_at.lock().map(|at| at.elapsed())
+        // A confirmation from before the machine was suspended is older than the clock says.
+        self.confirmed_at.lock().filter(|at| is_since_resumption(*at)).map(|at| at.elapsed())
     }
 
     pub fn is_fresh(&self) -> bool {

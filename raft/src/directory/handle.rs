@@ -23,7 +23,7 @@ use super::machine::{DirectoryMachine, Outcome};
 use super::records::AuditEntry;
 use super::state::{Change, DirectoryState};
 use super::streamed::STREAMED_FOR;
-use crate::group::{Group, Members, ProposeError};
+use crate::group::{Group, MAX_COMMAND, Members, ProposeError};
 use crate::host::{Host, OpenError};
 use crate::machine::{GroupId, View};
 use crate::record::decode;
@@ -69,6 +69,9 @@ pub enum UpdateError {
     /// No leader answered in time. The update may still happen.
     #[error("the directory has no leader that answers")]
     Unavailable,
+    /// The update takes more than one entry of the log may; nothing was proposed.
+    #[error("the update takes {bytes} bytes, more than the {MAX_COMMAND} that can be written at once")]
+    TooLarge { bytes: usize },
     /// Nodes of an older release may be members, and would not understand it; nothing was proposed.
     #[error(
         "it needs format {needed}, and the cluster has {has}: run `gateway format raise` when no node is to go back"
@@ -195,7 +198,7 @@ impl Directory {
     /// before.
     ///
     /// # Errors
-    /// [`UpdateError::Rejected`] and [`UpdateError::Format`] with nothing changed; [`UpdateError::Unavailable`] when no
+    /// [`UpdateError::Rejected`], [`UpdateError::TooLarge`] and [`UpdateError::Format`] with nothing changed; [`UpdateError::Unavailable`] when no
     /// outcome is known by the deadline, and the same command may still take effect.
     pub async fn update(
         &self,
@@ -209,6 +212,9 @@ impl Directory {
         }
         let proposal = Proposal::new(command, Timestamp::now(), audit);
         let proposal = Bytes::from(encode_message(&proposal));
+        if proposal.len() > MAX_COMMAND {
+            return Err(UpdateError::TooLarge { bytes: proposal.len() });
+        }
         loop {
             let budget = deadline.saturating_duration_since(Instant::now());
             let answer = match self.group.leader() {
@@ -266,7 +272,8 @@ impl Directory {
     async fn ask_read_index(&self, deadline: Instant) -> Option<u64> {
         let leader = self.group.leader()?;
         if leader == self.node {
-            return self.group.read_index(deadline).await.ok();
+            // Never another leader's: it would not know of the copy that becomes young by it.
+            return self.group.leader_read_index(deadline).await.ok();
         }
         let budget = deadline.saturating_duration_since(Instant::now());
         match self.ask(leader, &Request::Confirm { budget }, deadline).await {
@@ -356,7 +363,8 @@ impl Directory {
             Request::Confirm { budget } => {
                 // Noted before the index is read: an update that commits meanwhile must reckon with this answer.
                 self.others_as_leader().answered(from);
-                match self.group.read_index(Instant::now() + budget).await {
+                // As the leader or not at all: another leader would not reckon with an answer that this node gave for it.
+                match self.group.leader_read_index(Instant::now() + budget).await {
                     Ok(index) => Answer::ReadIndex(index),
                     Err(_) => Answer::NotLeader,
                 }

@@ -20,6 +20,7 @@ pub mod members;
 pub mod records;
 pub mod restore;
 mod retention;
+mod revocations;
 pub mod secrets;
 #[cfg(feature = "simulation")]
 pub mod simulated;
@@ -33,5 +34,6 @@ mod voters;
 
 pub use handle::{AuditQuery, DIRECTORY_GROUP, Directory, UpdateError};
 pub use local_copy::LocalCopy;
+pub use revocations::{Ended, PORTION};
 pub use state::Change;
 pub use streamed::STREAMED_FOR;

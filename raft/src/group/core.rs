@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use model::id::NodeId;
+use model::standstill::is_since_resumption;
 use openraft::async_runtime::WatchReceiver;
 use openraft::error::{ClientWriteError, LinearizableReadError, RaftError};
 use openraft::raft::ClientWriteResult;
@@ -64,6 +65,8 @@ pub(crate) struct Core {
     /// Reads that wait for a heartbeat right now: heartbeats then go out at once.
     pub(crate) reading: Arc<AtomicUsize>,
     pub(crate) contacts: Arc<Contacts<Instant>>,
+    /// It leads and gets nothing done, so that another is to lead; see [`super::progress`].
+    pub(crate) retired: AtomicBool,
     /// Work on the group that has not ended yet.
     work: TaskTracker,
     reverted: Reverted,
@@ -92,6 +95,7 @@ impl Core {
             reads: Rounds::default(),
             reading: Arc::default(),
             contacts: Arc::default(),
+            retired: AtomicBool::new(false),
             work: TaskTracker::new(),
             reverted: Reverted::default(),
             fatal,
@@ -186,10 +190,15 @@ impl Core {
     }
 
     /// See [`super::Group::quorum_contact`].
-    pub(super) fn quorum_contact(&self) -> Option<Instant> {
+    pub(crate) fn quorum_contact(&self) -> Option<Instant> {
+        // Another may be elected as soon as what was said before is over.
+        if self.retired.load(Ordering::Acquire) {
+            return None;
+        }
         let metrics = self.metrics()?;
         let metrics = metrics.borrow_watched();
-        quorum_contact(&metrics, self.node, &self.contacts, Instant::now())
+        // What was heard before the machine was suspended only seems young.
+        quorum_contact(&metrics, self.node, &self.contacts, Instant::now()).filter(|at| is_since_resumption(*at))
     }
 
     /// An index for reads, on this node as the leader.

@@ -2,6 +2,7 @@
 
 mod core;
 pub(crate) mod meter;
+pub(crate) mod progress;
 mod reads;
 mod reverted;
 
@@ -28,7 +29,8 @@ pub(crate) use self::core::{confirm_leader, outcome, quorum_contact};
 use crate::machine::GroupId;
 use crate::state::disk::StateDisk;
 pub use crate::state::reader::StateReader;
-use crate::types::{Command, GatewayTypes, TypeConfig, Waiter, term_of};
+pub use crate::types::MAX_COMMAND;
+use crate::types::{Command, GatewayTypes, TooLarge, TypeConfig, Waiter, term_of};
 
 /// How far behind a voter may be to be handed leadership: it has to catch up before it can win, and nobody leads
 /// meanwhile.
@@ -43,12 +45,21 @@ pub enum ProposeError {
     /// The command may have been applied, or may still be: the time passed, or leadership was lost on the way.
     #[error("the outcome is unknown")]
     Unknown,
+    /// The command is larger than a log entry may be; it was not proposed, and never can be.
+    #[error("the command takes {bytes} bytes, and a log entry holds {MAX_COMMAND} at most")]
+    TooLarge { bytes: usize },
     /// Too many commands wait; this one was not proposed.
     #[error("too many commands wait")]
     Busy,
     /// The group is stopped, or is being rebuilt; the command was not proposed.
     #[error("the group is stopped")]
     Stopped,
+}
+
+impl From<TooLarge> for ProposeError {
+    fn from(TooLarge(bytes): TooLarge) -> Self {
+        Self::TooLarge { bytes }
+    }
 }
 
 /// Why a read could not be made linearizable.
@@ -155,11 +166,21 @@ impl Group {
 
     /// Enqueues a command and returns at once. Commands stand in the log in the order of these calls.
     pub fn submit(&self, command: Bytes) -> Result<Pending, ProposeError> {
+        self.enqueue(Command::new(command)?)
+    }
+
+    /// A command of any size, as earlier releases took them.
+    #[cfg(test)]
+    pub(crate) fn submit_unbounded(&self, command: Bytes) -> Result<Pending, ProposeError> {
+        self.enqueue(Command::logged(command))
+    }
+
+    fn enqueue(&self, command: Command) -> Result<Pending, ProposeError> {
         let raft = self.core.raft().ok_or(ProposeError::Stopped)?;
         let (answer, result) = oneshot::channel();
         // The call only puts the command in the core's queue, so one poll does it, unless the queue is full. It must
         // not count against the calling task's budget, or it would pretend to be full when the budget is used up.
-        let queued = raft.client_write_ff(Command(command), Some(Waiter(answer)));
+        let queued = raft.client_write_ff(command, Some(Waiter(answer)));
         match tokio::task::coop::unconstrained(queued).now_or_never() {
             Some(Ok(())) => Ok(Pending { result }),
             Some(Err(_)) => Err(ProposeError::Stopped),
@@ -183,7 +204,7 @@ impl Group {
 
     /// When this leader last heard from a quorum: the time at which the acknowledged message was sent, so that no
     /// other node can have been elected before that time plus the shortest election time-out, unless this node handed
-    /// leadership over.
+    /// leadership over. `None` also for one that is about to step down.
     pub fn quorum_contact(&self) -> Option<Instant> {
         self.core.quorum_contact()
     }
@@ -191,6 +212,15 @@ impl Group {
     /// An index such that a state that has applied it shows everything that was answered before this call.
     pub async fn read_index(&self, deadline: Instant) -> Result<u64, ReadError> {
         self.core.read_index(deadline).await
+    }
+
+    /// [`Group::read_index`] on this node as the leader.
+    ///
+    /// # Errors
+    /// Also when another node leads: whoever keeps account of what it answered as the leader must not answer for another.
+    pub async fn leader_read_index(&self, deadline: Instant) -> Result<u64, ReadError> {
+        let reading = self.core.leader_read_index();
+        tokio::time::timeout_at(deadline.into(), reading).await.unwrap_or(Err(ReadError::TimedOut))
     }
 
     pub async fn wait_applied(&self, index: u64, deadline: Instant) -> Result<(), ReadError> {

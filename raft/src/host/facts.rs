@@ -10,7 +10,7 @@ use model::id::NodeId;
 use nix::sys::statvfs::statvfs;
 use serde::{Deserialize, Serialize};
 
-use super::Host;
+use super::{Health, Host};
 use crate::group::Group;
 pub use crate::log::syncs::SyncFigures;
 use crate::machine::GroupId;
@@ -49,6 +49,9 @@ pub struct GroupFacts {
     pub learners: BTreeSet<NodeId>,
     /// It died and does not run again yet.
     pub dead: bool,
+    /// It leads, and commits nothing of what it has proposed. Earlier releases do not say.
+    #[serde(default)]
+    pub stalled: bool,
     /// On the leader: the last index that each other member is known to hold.
     pub replicated: BTreeMap<NodeId, Option<u64>>,
     /// On the leader: the members whose state was another than its own at the same index, when they were last compared.
@@ -102,7 +105,7 @@ impl Host {
     }
 
     fn group_facts(&self) -> Vec<GroupFacts> {
-        let dead = self.health().dead;
+        let Health { dead, stalled, .. } = self.health();
         let open: Vec<Group> = self.inner.groups.read().values().map(|open| Group::new(open.core.clone())).collect();
         let mut facts: Vec<GroupFacts> = open
             .iter()
@@ -118,6 +121,7 @@ impl Host {
                     voters: members.voters,
                     learners: members.learners,
                     dead: dead.contains(&group.id()),
+                    stalled: stalled.contains(&group.id()),
                     replicated: group.replicated(),
                     differing: self.inner.shared.comparisons.differing(group.id()),
                 }

@@ -4,6 +4,7 @@
 //! race of its own. A process with a silently dead group would look healthy and serve nothing.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use openraft::async_runtime::WatchReceiver;
@@ -12,6 +13,7 @@ use tokio::sync::{Mutex, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::{Factory, Shared};
+use crate::group::progress::{self, LOOK_EVERY, Progress, Standing, Verdict};
 use crate::group::{Core, Leadership, Raft, Running};
 use crate::log::store::{GroupLog, LogStore};
 use crate::log::writer::Write;
@@ -58,10 +60,13 @@ impl Life {
                 return;
             }
         }
+        let mut progress = Progress::default();
         loop {
             let Some(running) = self.core.running() else { return };
-            let died = self.watch(&running).await;
+            let died = self.watch(&running, &mut progress).await;
             self.core.set_running(None);
+            self.core.retired.store(false, Ordering::Release);
+            self.shared.note_stalled(group, false);
             self.core.leadership.send_replace(Leadership::default());
             if running.raft.shutdown().await.is_err() {
                 tracing::debug!(group, "the group's core had gone already");
@@ -126,9 +131,11 @@ impl Life {
     }
 
     /// Publishes the group's leadership until it is closed (`None`) or dies (why).
-    async fn watch(&self, running: &Running) -> Option<String> {
+    async fn watch(&self, running: &Running, progress: &mut Progress) -> Option<String> {
         let mut metrics = running.raft.metrics();
         let mut size = tokio::time::interval(SIZE_INTERVAL);
+        let mut looks = tokio::time::interval(LOOK_EVERY);
+        looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             {
                 let metrics = metrics.borrow_and_update();
@@ -145,12 +152,20 @@ impl Life {
                     }
                 }
                 _ = size.tick() => self.bound_log(running).await,
+                _ = looks.tick() => {
+                    if self.see_to_progress(running, progress).await == Verdict::Stuck {
+                        return Some("it leads, commits nothing, and nobody takes over".to_owned());
+                    }
+                }
             }
         }
     }
 
     fn publish(&self, metrics: &RaftMetrics<TypeConfig>) {
-        let now = Leadership::of(metrics, self.core.node());
+        let mut now = Leadership::of(metrics, self.core.node());
+        if self.core.retired.load(Ordering::Acquire) {
+            now.ready_epoch = None;
+        }
         self.core.leadership.send_if_modified(|published| {
             if *published == now {
                 return false;
@@ -161,6 +176,37 @@ impl Life {
             *published = now;
             true
         });
+    }
+
+    /// Names a leader that commits nothing, and lets another take over.
+    async fn see_to_progress(&self, running: &Running, progress: &mut Progress) -> Verdict {
+        let (group, node) = (self.core.id(), self.core.node());
+        let metrics = running.raft.metrics();
+        let (standing, successor) = {
+            let metrics = metrics.borrow_watched();
+            (Standing::of(&metrics, node), progress::successor(&metrics, node))
+        };
+        let heard = self.core.quorum_contact().is_some_and(|at| at.elapsed() < LOOK_EVERY * 2);
+        let verdict = progress.look(standing, heard && successor.is_some(), self.shared.timing.election_min);
+        if self.shared.note_stalled(group, verdict != Verdict::GetsOn) {
+            match verdict {
+                Verdict::GetsOn => tracing::warn!(group, "the group gets on again, or is led by another node"),
+                _ => tracing::error!(group, ?standing, "this node leads the group and commits nothing"),
+            }
+        }
+        if self.core.retired.swap(progress.is_retired(), Ordering::AcqRel) != progress.is_retired() {
+            self.publish(&metrics.borrow_watched());
+        }
+        if verdict == Verdict::StepDown
+            && let Some(to) = successor
+        {
+            tracing::error!(group, to, "this node steps down as the leader of the group");
+            telemetry::stepped_down(group);
+            // A core that does not even take this is stuck, and built again. A transfer also lets others be elected when the one
+            // that is named lacks what keeps this leader from committing.
+            let _ = tokio::time::timeout(LOOK_EVERY, running.raft.trigger().transfer_leader(to)).await;
+        }
+        verdict
     }
 
     /// Cuts a log that has outgrown its bytes, however few entries it has.

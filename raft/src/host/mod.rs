@@ -117,6 +117,8 @@ pub enum OpenError {
 pub struct Health {
     /// Groups that died and are not running again yet.
     pub dead: Vec<GroupId>,
+    /// Groups that this node leads, and in which it commits nothing of what it has proposed.
+    pub stalled: Vec<GroupId>,
     /// Groups that run.
     pub running: Vec<GroupId>,
 }
@@ -138,6 +140,7 @@ struct Shared {
     state: Arc<StateDisk>,
     fatal: Fatal,
     dead: Mutex<BTreeSet<GroupId>>,
+    stalled: Mutex<BTreeSet<GroupId>>,
     pace: Arc<Pace>,
     comparisons: Comparisons,
 }
@@ -151,6 +154,16 @@ impl Shared {
             dead.remove(&group);
         }
         telemetry::groups_dead(dead.len());
+    }
+
+    /// Notes whether a group stalls here; true when that is news.
+    fn note_stalled(&self, group: GroupId, stalls: bool) -> bool {
+        let mut stalled = self.stalled.lock();
+        let is_news = if stalls { stalled.insert(group) } else { stalled.remove(&group) };
+        if is_news {
+            telemetry::groups_stalled(stalled.len());
+        }
+        is_news
     }
 
     fn timeouts(&self) -> Timeouts {
@@ -241,6 +254,7 @@ impl Host {
             state,
             fatal,
             dead: Mutex::default(),
+            stalled: Mutex::default(),
             pace: Arc::new(Pace::new(host.snapshot_bytes_per_second)),
             comparisons: Comparisons::new(),
         });
@@ -364,6 +378,7 @@ impl Host {
         life::released(&open.right, id).await;
         open.core.settled().await;
         self.inner.shared.note_dead(id, false);
+        self.inner.shared.note_stalled(id, false);
     }
 
     /// Stops a group and removes its log and state. Only for a node that is no member of the group any more: a member
@@ -385,7 +400,8 @@ impl Host {
         let mut running: Vec<_> =
             self.inner.groups.read().keys().filter(|group| !dead.contains(group)).copied().collect();
         running.sort_unstable();
-        Health { dead, running }
+        let stalled = self.inner.shared.stalled.lock().iter().copied().collect();
+        Health { dead, stalled, running }
     }
 
     /// Stops all groups and writes what is still in memory. Nothing can be opened afterwards.

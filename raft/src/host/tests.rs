@@ -14,10 +14,10 @@ use tempfile::TempDir;
 
 use super::compare::Compared;
 use super::*;
-use crate::group::{ChangeError, ProposeError};
+use crate::group::{ChangeError, Leadership, MAX_COMMAND, ProposeError};
 use crate::machine::{Position, State, View};
 use crate::testing::{Authority, peers_config};
-use crate::transport::PeersConfig;
+use crate::transport::{MAX_BODY, PeersConfig};
 
 /// Keeps the last value of `key=value` commands, and the list of all commands. `panic` panics, once.
 struct Toy {
@@ -220,6 +220,62 @@ async fn one_node_alone_leads_answers_and_keeps_its_state_over_a_restart() {
     assert_eq!(cluster.get(1, "a").await.as_deref(), Some("1"));
     let later = cluster.group(1).leadership().borrow().ready_epoch.unwrap();
     assert!(later > epoch, "a restarted leader has a new epoch: {epoch}, {later}");
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_of_a_mebibyte_is_taken_and_one_byte_more_refused_without_harm() {
+    let cluster = Cluster::start(&[1, 2, 3], LogLimits::default()).await;
+    let leader = cluster.leader().await;
+    let group = cluster.group(leader);
+    let of_size = |bytes: usize| Bytes::from(vec![b'='; bytes]);
+    group.propose(of_size(MAX_COMMAND), soon()).await.unwrap();
+    let refused = group.propose(of_size(MAX_COMMAND + 1), soon()).await;
+    assert_eq!(refused, Err(ProposeError::TooLarge { bytes: MAX_COMMAND + 1 }));
+    cluster.put("a", "1").await;
+    assert_eq!(cluster.leader().await, leader);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_that_an_earlier_release_logged_reaches_the_followers_though_it_is_larger_than_a_call() {
+    let cluster = Cluster::start(&[1, 2, 3], LogLimits::default()).await;
+    let leader = cluster.leader().await;
+    let large = Bytes::from(vec![b'='; MAX_BODY + 1]);
+    tokio::time::timeout_at(soon().into(), cluster.group(leader).submit_unbounded(large).unwrap())
+        .await
+        .unwrap()
+        .unwrap();
+    cluster.put("a", "1").await;
+    for id in [1, 2, 3] {
+        assert_eq!(cluster.get(id, "a").await.as_deref(), Some("1"));
+    }
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_with_an_entry_that_no_follower_can_get_names_itself_and_another_takes_over() {
+    let cluster = Cluster::start(&[1, 2, 3], LogLimits::default()).await;
+    cluster.put("a", "1").await;
+    let leader = cluster.leader().await;
+    let host = &cluster.node(leader).host;
+    assert!(host.health().stalled.is_empty());
+    let stuck = cluster.group(leader).submit_unbounded(Bytes::from(vec![b'='; 65 << 20])).unwrap();
+    let deadline = soon();
+    while host.health().stalled != [GROUP] {
+        assert!(Instant::now() < deadline, "nothing is said of it");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let taken_over = |now: &Leadership| now.leader.is_some_and(|leads| leads != leader);
+    let mut leadership = cluster.group(leader).leadership();
+    tokio::time::timeout_at(soon().into(), leadership.wait_for(taken_over)).await.unwrap().unwrap();
+    assert_eq!(stuck.await, Err(ProposeError::Unknown));
+    cluster.put("b", "2").await;
+    assert_eq!(cluster.get(leader, "b").await.as_deref(), Some("2"));
+    while !host.health().stalled.is_empty() {
+        assert!(Instant::now() < deadline, "it is said of one that does not lead");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
     cluster.shutdown().await;
 }
 

@@ -42,7 +42,7 @@ impl Cache {
         let mut entries = Vec::new();
         let mut bytes = 0;
         for cached in self.entries.iter().skip(start) {
-            if cached.entry.log_id.index >= to || (bytes >= max_bytes && !entries.is_empty()) {
+            if cached.entry.log_id.index >= to || (bytes + cached.size > max_bytes && !entries.is_empty()) {
                 break;
             }
             bytes += cached.size;
@@ -125,5 +125,7 @@ mod tests {
         assert_eq!(indexes(&cache.read(6, 100, 1000)), [6, 7, 8]);
         assert_eq!(indexes(&cache.read(6, 8, 1000)), [6, 7]);
         assert_eq!(indexes(&cache.read(6, 9, 1)), [6]);
+        assert_eq!(indexes(&cache.read(6, 9, 200)), [6, 7]);
+        assert_eq!(indexes(&cache.read(6, 9, 199)), [6]);
     }
 }

@@ -195,18 +195,23 @@ impl Disk {
         options
     }
 
-    /// Entries of `[from, to)`, at most `max_bytes` of them but at least one. A gap is damage.
-    pub(crate) fn read(&self, group: GroupId, from: u64, to: u64, max_bytes: usize) -> io::Result<Vec<Entry>> {
-        self.try_read(group, from, to, max_bytes).inspect_err(|error| self.fail("read", error))
+    /// Reports entries that could not be read.
+    pub(crate) fn cannot_read(&self, error: &io::Error) {
+        self.fail("read", error);
     }
 
-    fn try_read(&self, group: GroupId, from: u64, to: u64, max_bytes: usize) -> io::Result<Vec<Entry>> {
+    /// Entries of `[from, to)`, at most `max_bytes` of them but at least one. A gap is damage, unless the log was cut
+    /// meanwhile: the caller knows, and reports it.
+    pub(crate) fn try_read(&self, group: GroupId, from: u64, to: u64, max_bytes: usize) -> io::Result<Vec<Entry>> {
         let mut entries = Vec::new();
         let mut bytes = 0;
         let iterator = self.db.iterator_cf_opt(self.log(), Self::bounds(group, from, to), IteratorMode::Start);
         for pair in iterator {
             let (_, value) = pair.map_err(io_error)?;
-            let size = value.len();
+            bytes += value.len();
+            if bytes > max_bytes && !entries.is_empty() {
+                break;
+            }
             let entry = codec::get_entry(Bytes::from(value))?;
             let expected = from + entries.len() as u64;
             if entry.log_id.index != expected {
@@ -216,10 +221,6 @@ impl Disk {
                 ));
             }
             entries.push(entry);
-            bytes += size;
-            if bytes >= max_bytes {
-                break;
-            }
         }
         Ok(entries)
     }

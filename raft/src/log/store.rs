@@ -19,8 +19,11 @@ use crate::machine::GroupId;
 use crate::state::cut::Cut;
 use crate::types::{Entry, LogId, TypeConfig, Vote};
 
-/// Bytes of entries that one append to a peer, or one step of applying, takes at most.
+/// Bytes of entries that one step of applying takes at most.
 const READ_BYTES: usize = 1 << 20;
+/// Bytes of entries that one append to a peer takes at most, unless a single entry is larger: so much is soon through a slow
+/// link, too, and several are on their way at once.
+const APPEND_BYTES: usize = 256 << 10;
 /// A mark of the log's growth is kept each so many entries; see [`GroupLog::cut_to`].
 const MARK_EVERY: u64 = 256;
 
@@ -218,31 +221,54 @@ impl GroupLog {
     /// Entries of `[from, to)`, in order and without gaps, at most `max_bytes` of them but at least one if there is
     /// one. What is not in memory is read from disk; it is there, because only flushed entries leave the memory.
     fn read(&self, from: u64, to: u64, max_bytes: usize) -> io::Result<Vec<Entry>> {
-        let (from, to, middle) = {
-            let inner = self.inner.lock();
-            let Some(last) = inner.last else { return Ok(Vec::new()) };
-            let from = from.max(inner.first);
-            let to = to.min(last.index + 1);
-            if from >= to {
-                return Ok(Vec::new());
+        self.read_while(from, to, max_bytes, || {})
+    }
+
+    /// [`GroupLog::read`], with what happens between the look at the log's bounds and the look at the disk.
+    pub(super) fn read_while(
+        &self,
+        from: u64,
+        to: u64,
+        max_bytes: usize,
+        meanwhile: impl Fn(),
+    ) -> io::Result<Vec<Entry>> {
+        loop {
+            let (from, to, middle) = {
+                let inner = self.inner.lock();
+                let Some(last) = inner.last else { return Ok(Vec::new()) };
+                let from = from.max(inner.first);
+                let to = to.min(last.index + 1);
+                if from >= to {
+                    return Ok(Vec::new());
+                }
+                match inner.cache.first() {
+                    Some(first) if from >= first => return Ok(inner.cache.read(from, to, max_bytes)),
+                    Some(first) => (from, to, first.min(to)),
+                    None => (from, to, to),
+                }
+            };
+            meanwhile();
+            let mut entries = match self.disk.try_read(self.id, from, middle, max_bytes) {
+                Ok(entries) => entries,
+                // What looks like a gap was purged since: the purge moves the beginning before it deletes.
+                Err(_) if self.inner.lock().first > from => continue,
+                Err(error) => {
+                    self.disk.cannot_read(&error);
+                    return Err(error);
+                }
+            };
+            let reached = from + entries.len() as u64;
+            let left = max_bytes.saturating_sub(entries.iter().map(codec::entry_size).sum());
+            if reached == middle && middle < to && left > 0 {
+                let rest = self.inner.lock().cache.read(middle, to, left);
+                let continues = rest.first().is_some_and(|entry| entry.log_id.index == middle);
+                // One is given whatever its size, and this is not the first.
+                if continues && (rest.len() > 1 || codec::entry_size(&rest[0]) <= left) {
+                    entries.extend(rest);
+                }
             }
-            match inner.cache.first() {
-                Some(first) if from >= first => return Ok(inner.cache.read(from, to, max_bytes)),
-                Some(first) => (from, to, first.min(to)),
-                None => (from, to, to),
-            }
-        };
-        let mut entries = self.disk.read(self.id, from, middle, max_bytes)?;
-        let reached = from + entries.len() as u64;
-        if reached == middle && middle < to {
-            // Bytes are not counted across the seam: two bounded parts are bounded.
-            let inner = self.inner.lock();
-            let rest = inner.cache.read(middle, to, max_bytes);
-            if rest.first().is_some_and(|entry| entry.log_id.index == middle) {
-                entries.extend(rest);
-            }
+            return Ok(entries);
         }
-        Ok(entries)
     }
 }
 
@@ -283,7 +309,15 @@ impl RaftLogReader<TypeConfig> for LogStore {
     }
 
     async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> Result<Vec<Entry>, io::Error> {
-        self.log.read(start, end, READ_BYTES)
+        let entries = self.log.read(start, end, APPEND_BYTES)?;
+        match entries.first().map(|first| first.log_id.index) {
+            // An append would name the entry before `start` and carry what does not follow it: a hole in the follower's log.
+            Some(first) if first != start => Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                format!("the log of group {} was purged up to {first}, and {start} is wanted", self.log.id),
+            )),
+            _ => Ok(entries),
+        }
     }
 
     /// Reads in steps: a group that has much to apply does not hold all of it in memory at once.

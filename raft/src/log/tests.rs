@@ -47,7 +47,7 @@ impl Log {
 }
 
 fn entry(term: u64, index: u64) -> Entry {
-    let command = Command(Bytes::from(format!("{term}/{index}")));
+    let command = Command::logged(Bytes::from(format!("{term}/{index}")));
     Entry { log_id: log_id(term, index), payload: EntryPayload::Normal(command) }
 }
 
@@ -121,7 +121,7 @@ async fn a_log_that_left_memory_is_read_from_disk_up_to_the_seam_and_beyond() {
     let mut store = log.group(1);
     let large = |index| Entry {
         log_id: log_id(1, index),
-        payload: EntryPayload::Normal(Command(Bytes::from(vec![0; 1 << 20]))),
+        payload: EntryPayload::Normal(Command::logged(Bytes::from(vec![0; 1 << 20]))),
     };
     for index in 0..8 {
         append(&mut store, vec![large(index)]).await;
@@ -130,6 +130,61 @@ async fn a_log_that_left_memory_is_read_from_disk_up_to_the_seam_and_beyond() {
     let limited = store.limited_get_log_entries(0, 8).await.unwrap();
     assert_eq!(limited.len(), 1);
     drop(store);
+    log.close();
+}
+
+#[tokio::test]
+async fn an_append_takes_a_quarter_of_a_mebibyte_and_one_larger_entry_alone_also_over_the_seam() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = Log::open(folder.path());
+    let mut store = log.group(1);
+    // Some are on disk alone, some in memory. An entry takes eighteen bytes beside its command.
+    let sizes = [100 << 10, 100 << 10, (56 << 10) - 54, 1, 9 << 20, 40 << 20, 100 << 10, 200 << 10];
+    for (index, size) in (0..).zip(sizes) {
+        let command = Command::logged(Bytes::from(vec![0; size]));
+        append(&mut store, vec![Entry { log_id: log_id(1, index), payload: EntryPayload::Normal(command) }]).await;
+    }
+    let mut carried = Vec::new();
+    let mut next = 0;
+    while next < sizes.len() as u64 {
+        let entries = store.limited_get_log_entries(next, sizes.len() as u64).await.unwrap();
+        assert_eq!(entries[0].log_id.index, next);
+        next += entries.len() as u64;
+        carried.push(entries.len());
+    }
+    assert_eq!(carried, [3, 1, 1, 1, 1, 1]);
+    drop(store);
+    log.close();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_purge_that_overtakes_a_reader_is_no_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = Log::open(folder.path());
+    let mut store = log.group(1);
+    append(&mut store, (0..100).map(|index| entry(1, index)).collect()).await;
+    drop(store);
+    // Opened anew, nothing of it is in memory.
+    let group = GroupLog::open(1, log.disk.clone()).unwrap();
+    let store = LogStore::new(group.clone(), log.writer.clone());
+    let runtime = tokio::runtime::Handle::current();
+    let purged = std::sync::Once::new();
+    let meanwhile = || {
+        purged.call_once(|| {
+            let mut store = store.clone();
+            std::thread::scope(|scope| {
+                scope.spawn(|| runtime.block_on(store.purge(log_id(1, 59))).unwrap());
+            });
+        })
+    };
+    let read = tokio::task::block_in_place(|| group.read_while(10, 70, usize::MAX, meanwhile)).unwrap();
+    let read: Vec<u64> = read.iter().map(|entry| entry.log_id.index).collect();
+    assert_eq!(read, (60..70).collect::<Vec<_>>());
+    // To a peer nothing is sent that does not follow what it has.
+    let mut reader = store.clone();
+    assert!(reader.limited_get_log_entries(10, 70).await.is_err());
+    assert_eq!(reader.limited_get_log_entries(60, 70).await.unwrap().len(), 10);
+    drop((store, reader, group));
     log.close();
 }
 

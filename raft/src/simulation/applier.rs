@@ -65,7 +65,7 @@ impl Applier {
             EntryPayload::Blank => Bytes::new(),
             EntryPayload::Normal(command) => {
                 let machine = self.machine.get_mut();
-                let reply = guarded(self.group, || machine.apply(position, &command.0, &mut slot.now.state))?;
+                let reply = guarded(self.group, || machine.apply(position, command.bytes(), &mut slot.now.state))?;
                 let reply = reply.map_err(io::Error::other)?;
                 machine.flushed(position);
                 reply

@@ -78,9 +78,10 @@ impl SimulatedGroup {
         &self,
         command: Bytes,
     ) -> Result<impl Future<Output = Result<Bytes, ProposeError>> + Send + use<>, ProposeError> {
+        let command = Command::new(command)?;
         let raft = self.raft().ok_or(ProposeError::Stopped)?;
         let (answer, result) = oneshot::channel();
-        match raft.client_write_ff(Command(command), Some(Waiter(answer))).now_or_never() {
+        match raft.client_write_ff(command, Some(Waiter(answer))).now_or_never() {
             Some(Ok(())) => {}
             Some(Err(_)) => return Err(ProposeError::Stopped),
             None => return Err(ProposeError::Busy),

@@ -92,7 +92,7 @@ impl Network {
     ) -> impl Future<Output = Result<AppendEntriesResponse<SimulatedTypes>, Error>> + Send + use<> {
         let (contacts, term, target, sent) =
             (self.contacts.clone(), request.vote.leader_id.term, self.target, clock::now());
-        let answer = self.ask(RPCTypes::AppendEntries, Shared::raft, self.timeouts.append, move |raft| {
+        let answer = self.ask(RPCTypes::AppendEntries, Shared::raft, self.timeouts.heartbeat, move |raft| {
             let request = request.clone();
             async move { raft.append_entries(request).await.ok() }
         });

@@ -97,13 +97,13 @@ impl Applier {
         let reply = match payload {
             EntryPayload::Blank => Bytes::new(),
             EntryPayload::Normal(command) => {
-                self.bytes += command.0.len();
+                self.bytes += command.bytes().len();
                 let machine = self.machine.get_mut();
                 let overlay = &mut self.overlay;
                 let position = position_of(Some(&at));
                 // A panic must not leave the group standing with a dead worker: as an error it stops the group, which
                 // is then rebuilt from what is written.
-                let applied = catch_unwind(AssertUnwindSafe(|| machine.apply(position, &command.0, overlay)))
+                let applied = catch_unwind(AssertUnwindSafe(|| machine.apply(position, command.bytes(), overlay)))
                     .map_err(|_| io::Error::other(format!("the machine of group {} panicked at {at}", self.group)))?;
                 applied.map_err(|foreign| self.refuse(at, &foreign))?
             }
@@ -359,7 +359,8 @@ mod tests {
         let said = Arc::new(Mutex::new(String::new()));
         let hears = said.clone();
         let mut applier = open_with(0, Arc::new(move |reason| *hears.lock() = reason)).await.unwrap();
-        let entry = |bytes: &'static [u8]| EntryPayload::Normal(crate::types::Command(Bytes::from_static(bytes)));
+        let entry =
+            |bytes: &'static [u8]| EntryPayload::Normal(crate::types::Command::logged(Bytes::from_static(bytes)));
         applier.apply_one(log_id(1, 10), entry(b"")).unwrap();
         let error = applier.apply_one(log_id(1, 11), entry(b"\x07")).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::Unsupported);

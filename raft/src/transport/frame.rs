@@ -73,8 +73,22 @@ pub(super) fn end(frame: &mut BytesMut) {
     frame[..4].copy_from_slice(&length.to_be_bytes());
 }
 
+/// What a message takes in a frame.
+pub(super) fn size(message: &Message) -> usize {
+    MESSAGE_HEAD + message.body.len()
+}
+
 /// Reads the next frame; the buffer keeps what came with it.
 pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), buffer: &mut BytesMut) -> Result<Bytes, FrameError> {
+    read_with(stream, buffer, || {}).await
+}
+
+/// The same; `goes_on` is called whenever a part of a frame has come.
+pub(super) async fn read_with(
+    stream: &mut (impl AsyncRead + Unpin),
+    buffer: &mut BytesMut,
+    mut goes_on: impl FnMut(),
+) -> Result<Bytes, FrameError> {
     loop {
         if buffer.len() >= 4 {
             let length = u32::from_be_bytes([buffer[0], buffer[1], buffer[2], buffer[3]]) as usize;
@@ -89,6 +103,7 @@ pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), buffer: &mut Byt
                     other => Err(FrameError::Version(other)),
                 };
             }
+            goes_on();
             buffer.reserve(4 + length - buffer.len());
         } else if buffer.capacity() - buffer.len() < ROOM {
             buffer.reserve(BUFFER);

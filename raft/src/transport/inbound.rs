@@ -1,20 +1,21 @@
 //! The serving side: accepts peers, checks who they are, and hands their calls to the services.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use futures::FutureExt;
 use model::id::NodeId;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
+use tokio::task::coop::unconstrained;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
 use super::frame::{self, FrameError, Kind, Message};
 use super::hello::{self, Answer, Hello, HelloError};
 use super::stream::{self, Outgoing};
-use super::{Class, Judged, PeerError, Service, Shared, Way, stranger, tls};
+use super::{Class, Judged, MAX_BODY, PeerError, Service, Shared, Way, stranger, tls};
 use crate::failpoint::{self, Wire};
 use crate::telemetry;
 
@@ -140,8 +141,15 @@ async fn serve(shared: &Arc<Shared>, connection: TlsStream<TcpStream>, judged: J
     let session = Session { shared: shared.clone(), peer, answers, calls: Arc::new(Semaphore::new(CALLS)) };
     let read = async {
         let mut buffer = BytesMut::new();
+        let mut said = Instant::now();
         loop {
-            let mut frame = match frame::read(&mut reader, &mut buffer).await {
+            let goes_on = || {
+                if said.elapsed() >= shared.connect_timeout {
+                    said = Instant::now();
+                    session.say_alive();
+                }
+            };
+            let mut frame = match frame::read_with(&mut reader, &mut buffer, goes_on).await {
                 Ok(frame) => frame,
                 Err(error) => return error,
             };
@@ -154,7 +162,7 @@ async fn serve(shared: &Arc<Shared>, connection: TlsStream<TcpStream>, judged: J
         }
     };
     let write = async {
-        match stream::write(&mut writer, None, &mut queue).await {
+        match stream::write(&mut writer, None, &mut queue, |_| true).await {
             Ok(()) => FrameError::Closed,
             Err(error) => FrameError::Io(error),
         }
@@ -182,13 +190,19 @@ impl Session {
         }
         match message.kind {
             Kind::Request => self.dispatch(message),
-            // A full queue is sign of life enough.
-            Kind::Ping => {
-                let _ = self.answers.try_send(Outgoing::new(Kind::Pong, 0, 0, Bytes::new(), Duration::ZERO));
-            }
+            Kind::Ping => self.say_alive(),
             // Answers do not come this way; an odd peer harms only itself.
             Kind::Response | Kind::Refusal | Kind::Pong => {}
         }
+    }
+
+    /// Lets the peer hear of this node. Pings answer themselves, and while a large request arrives, there is none to answer.
+    fn say_alive(&self) {
+        if failpoint::is_cut(Wire::Peers) {
+            return;
+        }
+        // A full queue is sign of life enough.
+        let _ = self.answers.try_send(Outgoing::new(Kind::Pong, 0, 0, Bytes::new(), Duration::ZERO));
     }
 
     fn dispatch(&self, message: Message) {
@@ -201,14 +215,16 @@ impl Session {
             Some(Service::Raft(handler)) => {
                 let patience = handler.patience();
                 let mut work = handler.handle(self.peer, body);
-                match (&mut work).now_or_never() {
+                // The budget of this task may be used up by what came in one frame: work that could begin would then wait for
+                // another task, behind what came after it.
+                match unconstrained(&mut work).now_or_never() {
                     Some(body) => self.answer(id, body, patience),
                     None => {
                         let answers = self.answers.clone();
                         self.shared.runtime.spawn(async move {
                             let body = work.await;
                             // The connection may be gone; the peer asks again.
-                            let _ = answers.send(Outgoing::new(Kind::Response, id, 0, body, patience)).await;
+                            let _ = answers.send(response(id, body, patience)).await;
                         });
                     }
                 }
@@ -223,7 +239,7 @@ impl Session {
                     let body = handler.handle(peer, body).await;
                     if let Some(answers) = unanswered.answers.take() {
                         // The connection may be gone; the caller was told so.
-                        let _ = answers.send(Outgoing::new(Kind::Response, id, 0, body, Duration::ZERO)).await;
+                        let _ = answers.send(response(id, body, Duration::ZERO)).await;
                     }
                     drop(permit);
                 });
@@ -232,7 +248,7 @@ impl Session {
     }
 
     fn answer(&self, id: u64, body: Bytes, patience: Duration) {
-        let answer = Outgoing::new(Kind::Response, id, 0, body, patience);
+        let answer = response(id, body, patience);
         if let Err(mpsc::error::TrySendError::Full(answer)) = self.answers.try_send(answer) {
             let answers = self.answers.clone();
             self.shared.runtime.spawn(async move {
@@ -245,6 +261,15 @@ impl Session {
         // With a full queue the caller times out, which tells it the same.
         let _ = self.answers.try_send(Outgoing::new(Kind::Refusal, id, 0, error.encode(), Duration::ZERO));
     }
+}
+
+/// An answer, or why there is none: one that no frame can carry would end the connection, and with it all other calls.
+fn response(id: u64, body: Bytes, patience: Duration) -> Outgoing {
+    if body.len() <= MAX_BODY {
+        return Outgoing::new(Kind::Response, id, 0, body, patience);
+    }
+    let error = PeerError::Refused(format!("the answer takes {} bytes, more than one call can carry", body.len()));
+    Outgoing::new(Kind::Refusal, id, 0, error.encode(), patience)
 }
 
 /// Tells the caller when a handler panics, instead of letting it wait.

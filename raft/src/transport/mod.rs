@@ -37,8 +37,11 @@ use self::outbound::Link;
 use self::stranger::StrangerHandler;
 use crate::{supervise, telemetry};
 
-/// The largest body of a call.
+/// The largest body of a call, and of an answer.
 pub const MAX_BODY: usize = frame::MAX_FRAME / 2;
+/// The largest body of an append. Entries have a bound far below, but logs of earlier releases hold larger ones: they get as
+/// much as a frame can carry, and still are to reach a follower.
+const MAX_APPEND: usize = frame::MAX_FRAME - 1024;
 /// Stack of a thread that reads what others sent. MessagePack is read 1,024 levels deep at most, each some 2 KiB of stack in
 /// a build without optimisation: more than the 2 MiB that threads have by themselves.
 pub const STACK_BYTES: usize = 8 << 20;
@@ -372,7 +375,8 @@ impl Peers {
         body: Bytes,
         patience: Duration,
     ) -> Result<Answer, PeerError> {
-        if body.len() > MAX_BODY {
+        let most = if class == Class::Log { MAX_APPEND } else { MAX_BODY };
+        if body.len() > most {
             return Err(PeerError::Refused(format!("{} bytes are too many for one call", body.len())));
         }
         let known = self.shared.links.read().get(&(to, class)).cloned();

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio_rustls::client::TlsStream;
 
-use super::frame::{self, FrameError, Kind};
+use super::frame::{self, FrameError, Kind, Message};
 use super::hello::{self, Answer as HelloAnswer, Hello, HelloError};
 use super::stream::{self, Outgoing};
 use super::{Class, Judged, PeerError, Shared, Way, tls};
@@ -48,6 +48,11 @@ impl Waiting {
         for call in calls.into_values() {
             let _ = call.send(Err(error.clone()));
         }
+    }
+
+    /// Whether somebody waits for the answer to what is about to be sent.
+    fn wants(&self, message: &Message) -> bool {
+        message.kind != Kind::Request || self.calls.lock().contains_key(&message.id)
     }
 
     fn is_empty(&self) -> bool {
@@ -261,7 +266,9 @@ impl Keeper {
         let read = async {
             let mut buffer = BytesMut::new();
             loop {
-                let mut frame = match frame::read(&mut reader, &mut buffer).await {
+                // A large answer on a slow link is no silence.
+                let goes_on = || *heard.lock() = Instant::now();
+                let mut frame = match frame::read_with(&mut reader, &mut buffer, goes_on).await {
                     Ok(frame) => frame,
                     Err(error) => return error,
                 };
@@ -280,7 +287,8 @@ impl Keeper {
             }
         };
         let write = async {
-            match stream::write(&mut writer, Some(first), &mut self.queue).await {
+            let wanted = |message: &Message| self.waiting.wants(message);
+            match stream::write(&mut writer, Some(first), &mut self.queue, wanted).await {
                 Ok(()) => FrameError::Closed,
                 Err(error) => FrameError::Io(error),
             }
@@ -298,7 +306,8 @@ impl Keeper {
 /// Returns when the peer has been silent for too long while it owed us an answer.
 ///
 /// Without this, a cut network would keep calls waiting, and a healed one would wait for TCP's own doubling timers. A
-/// slow handler is no silence: the peer's connection answers pings by itself.
+/// slow handler is no silence: the peer's connection answers pings by itself. Nor is a slow link, on which a ping waits behind
+/// a large request: the peer says that it goes on for as long as parts of a frame arrive.
 async fn watch_silence(
     heard: &Mutex<Instant>,
     waiting: &Waiting,

@@ -7,7 +7,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
-use super::frame::{self, Kind, Message};
+use super::frame::{self, Kind, MAX_FRAME, Message};
 
 /// A frame is closed when it holds that much; one message may be larger.
 const FULL: usize = 256 << 10;
@@ -27,13 +27,16 @@ impl Outgoing {
     }
 }
 
-/// Writes what comes through the queue until the queue ends or the stream fails.
+/// Writes what comes through the queue until the queue ends or the stream fails, but for messages that are not `wanted` any
+/// more when their turn comes: on a slow link what was given up would hold up what took its place.
 pub(super) async fn write(
     stream: &mut (impl AsyncWrite + Unpin),
     first: Option<Outgoing>,
     queue: &mut mpsc::Receiver<Outgoing>,
+    wanted: impl Fn(&Message) -> bool,
 ) -> std::io::Result<()> {
     let mut frame = BytesMut::with_capacity(16 << 10);
+    // A message that found no room in the frame before.
     let mut carried = first;
     loop {
         let first = match carried.take() {
@@ -43,20 +46,35 @@ pub(super) async fn write(
                 None => return Ok(()),
             },
         };
+        if !wanted(&first.message) {
+            continue;
+        }
         frame::begin(&mut frame);
         frame::push(&mut frame, &first.message);
         let mut patience = first.patience;
         let mut until = Instant::now() + patience;
-        while !patience.is_zero() && frame.len() < FULL {
-            let Ok(Some(next)) = timeout_at(until, queue.recv()).await else { break };
+        while frame.len() < FULL {
+            let next = match patience.is_zero() {
+                true => queue.try_recv().ok(),
+                false => timeout_at(until, queue.recv()).await.unwrap_or_default(),
+            };
+            let next = match next {
+                Some(next) if wanted(&next.message) => next,
+                Some(_) => continue,
+                // What came while it waited for company goes along.
+                None if !patience.is_zero() => {
+                    patience = Duration::ZERO;
+                    continue;
+                }
+                None => break,
+            };
+            if frame.len() + frame::size(&next.message) > MAX_FRAME {
+                carried = Some(next);
+                break;
+            }
             frame::push(&mut frame, &next.message);
-            patience = next.patience;
+            patience = patience.min(next.patience);
             until = until.min(Instant::now() + patience);
-        }
-        while frame.len() < FULL
-            && let Ok(next) = queue.try_recv()
-        {
-            frame::push(&mut frame, &next.message);
         }
         frame::end(&mut frame);
         stream.write_all(&frame).await?;

@@ -250,3 +250,114 @@ async fn whoever_shows_no_certificate_reaches_no_service() {
     let error = stranger::ask(&two.local_addr().to_string(), known, b"hello", soon()).await.unwrap_err();
     assert!(matches!(error, stranger::StrangerError::Unreachable(_)), "nobody answers strangers here: {error}");
 }
+
+/// Answers with as many bytes as are asked for.
+struct Bulk;
+
+#[async_trait::async_trait]
+impl Handler for Bulk {
+    async fn handle(&self, _: NodeId, body: Bytes) -> Bytes {
+        let size = u64::from_be_bytes(body[..].try_into().unwrap());
+        Bytes::from(vec![0; usize::try_from(size).unwrap()])
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_too_large_fails_its_own_call_alone() {
+    let (authority, addresses) = (Authority::new(), Addresses::default());
+    let one = peers(&authority, 1, &addresses).await;
+    let two = peers(&authority, 2, &addresses).await;
+    two.serve(300, Arc::new(Bulk));
+    let silent = Arc::new(Silent(AtomicUsize::new(0)));
+    two.serve(301, silent.clone());
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let mut waiting = std::pin::pin!(one.call(2, Class::Call, 301, Bytes::new(), deadline));
+    while silent.0.load(Ordering::SeqCst) == 0 {
+        assert!(futures::poll!(waiting.as_mut()).is_pending());
+        tokio::task::yield_now().await;
+    }
+    let ask = |size: usize| one.call(2, Class::Call, 300, Bytes::from((size as u64).to_be_bytes().to_vec()), deadline);
+    assert_eq!(ask(MAX_BODY).await.unwrap().len(), MAX_BODY);
+    let error = ask(MAX_BODY + 1).await.unwrap_err();
+    assert!(matches!(&error, PeerError::Refused(reason) if reason.contains("33554433 bytes")), "{error}");
+    assert!(futures::poll!(waiting.as_mut()).is_pending(), "the connection goes on, and what waits on it");
+}
+
+/// Passes bytes on between a port of its own and `to`, slowly once a greeting may be over; gives its address.
+async fn slow_way(to: std::net::SocketAddr) -> std::net::SocketAddr {
+    use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+    async fn pass(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) {
+        let (mut passed, mut buffer) = (0, vec![0; 16 << 10]);
+        while let Ok(count @ 1..) = from.read(&mut buffer).await {
+            if passed > 32 << 10 {
+                tokio::time::sleep(Duration::from_millis(30)).await;
+            }
+            passed += count;
+            if to.write_all(&buffer[..count]).await.is_err() {
+                return;
+            }
+        }
+    }
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((near, _)) = listener.accept().await {
+            let (from_near, to_near) = near.into_split();
+            let (from_far, to_far) = tokio::net::TcpStream::connect(to).await.unwrap().into_split();
+            tokio::spawn(pass(from_near, to_far));
+            tokio::spawn(pass(from_far, to_near));
+        }
+    });
+    address
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_crosses_a_slow_link_for_longer_than_the_limit_of_silence_does_not_close_it() {
+    let (authority, addresses) = (Authority::new(), Addresses::default());
+    let one = peers(&authority, 1, &addresses).await;
+    let two = peers(&authority, 2, &addresses).await;
+    two.serve(300, Arc::new(Echo));
+    addresses.lock().insert(2, slow_way(two.local_addr()).await.to_string());
+    // Two seconds there and two back, where one second of silence ends a connection.
+    let body = Bytes::from(vec![7; 1 << 20]);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let answer = one.call(2, Class::Log, 300, body.clone(), deadline).await.unwrap();
+    assert_eq!(answer.len(), body.len() + 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_given_up_is_not_sent_any_more() {
+    let (authority, addresses) = (Authority::new(), Addresses::default());
+    let one = peers(&authority, 1, &addresses).await;
+    let two = peers(&authority, 2, &addresses).await;
+    let silent = Arc::new(Silent(AtomicUsize::new(0)));
+    two.serve(300, Arc::new(Echo));
+    two.serve(301, silent.clone());
+    // Handed over before there is a connection: the first makes it, and the others wait for it.
+    let first = one.begin(2, Class::Call, 300, Bytes::new(), Duration::ZERO).unwrap();
+    drop(one.begin(2, Class::Call, 301, Bytes::new(), Duration::ZERO).unwrap());
+    let last = one.begin(2, Class::Call, 300, Bytes::new(), Duration::ZERO).unwrap();
+    assert_eq!((first.await.unwrap(), last.await.unwrap()), (Bytes::from("1:"), Bytes::from("1:")));
+    assert_eq!(silent.0.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn messages_that_no_frame_can_carry_together_go_in_two() {
+    let (queue, mut waiting) = tokio::sync::mpsc::channel(4);
+    let sizes = [100 << 10, MAX_APPEND, 1];
+    for (id, size) in (0..).zip(sizes) {
+        let body = Bytes::from(vec![0; size]);
+        queue.try_send(stream::Outgoing::new(frame::Kind::Request, id, 3, body, Duration::ZERO)).ok().unwrap();
+    }
+    drop(queue);
+    let mut written = Vec::new();
+    stream::write(&mut written, None, &mut waiting, |_| true).await.unwrap();
+    let (mut written, mut buffer) = (&written[..], BytesMut::new());
+    let mut read = Vec::new();
+    while let Ok(mut frame) = frame::read(&mut written, &mut buffer).await {
+        while let Some(message) = frame::next(&mut frame) {
+            read.push(message.unwrap().body.len());
+        }
+    }
+    assert_eq!(read, sizes);
+}

@@ -39,6 +39,21 @@ pub use self::receipts::MOST_RECEIPTS;
 /// A credential's key in the driver's state that says: this channel can log in.
 pub const CREDENTIALS: &str = "credentials";
 
+/// Rows of a driver's state that one entry of the log deletes.
+const CREDENTIALS_AT_ONCE: usize = 500;
+
+/// The next portion of a driver's state that is to go before a move wipes what is left; none when that is little. What says that
+/// the channel can log in is never part of it.
+pub fn credentials_to_thin(view: &dyn View, channel: ChannelId) -> Vec<AuthWrite> {
+    let (from, to) = keys::auth_of(channel);
+    let rows = view.scan(&from, &to, CREDENTIALS_AT_ONCE + 1);
+    if rows.len() <= CREDENTIALS_AT_ONCE {
+        return Vec::new();
+    }
+    let names = rows.iter().filter_map(|(key, _)| keys::name_of_auth(key)).filter(|name| name != CREDENTIALS);
+    names.take(CREDENTIALS_AT_ONCE).map(|key| AuthWrite { key, value: None }).collect()
+}
+
 /// The machine. It keeps nothing in memory: what it needs it reads from the state.
 #[derive(Default)]
 pub struct ShardMachine;

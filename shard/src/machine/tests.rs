@@ -103,6 +103,32 @@ pub(super) fn moved(expect: u64, to: Status) -> Command {
     })
 }
 
+#[test]
+fn credentials_go_in_portions_and_what_can_log_in_goes_with_the_move() {
+    let mut rig = Rig::connected();
+    let write = |key: String| AuthWrite { key, value: Some(vec![1; 100]) };
+    for portion in (0..1200).collect::<Vec<_>>().chunks(100) {
+        let writes = portion.iter().map(|number| write(format!("key/{number}"))).collect();
+        assert_eq!(rig.run(Command::Auth { channel: CHANNEL, customer: CUSTOMER, writes }), Reply::Done);
+    }
+    let writes = vec![write(CREDENTIALS.into())];
+    assert_eq!(rig.run(Command::Auth { channel: CHANNEL, customer: CUSTOMER, writes }), Reply::Done);
+    let mut portions = Vec::new();
+    loop {
+        let writes = credentials_to_thin(rig.view(), CHANNEL);
+        if writes.is_empty() {
+            break;
+        }
+        portions.push(writes.len());
+        assert_eq!(rig.run(Command::Auth { channel: CHANNEL, customer: CUSTOMER, writes }), Reply::Done);
+    }
+    assert_eq!((portions.iter().sum::<usize>() + rig.count(keys::auth_of(CHANNEL)), portions.len()), (1201, 2));
+    assert!(portions.iter().all(|portion| *portion <= CREDENTIALS_AT_ONCE), "{portions:?}");
+    assert!(rig.get(&keys::auth(CHANNEL, CREDENTIALS)).is_some());
+    assert_eq!(rig.run(moved(1, Status::LoggedOut)), Reply::Done);
+    assert_eq!(rig.count(keys::auth_of(CHANNEL)), 0);
+}
+
 pub(crate) fn row(id: &str, direction: Direction) -> MessageRow {
     let peer = Suffixes::simulated().phone_address("15551230000");
     MessageRow {

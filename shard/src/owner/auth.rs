@@ -56,6 +56,8 @@ impl AuthStore for ReplicatedAuth {
         let command = Command::Auth { channel: self.channel, customer: self.customer, writes };
         match self.owner.committer.commit_one(command).await {
             Ok(Reply::Done) => Ok(()),
+            // A batch is all or nothing: cutting it is the driver's to do, who knows what may stand alone.
+            Ok(Reply::TooLarge) => Err(AuthError::Unavailable("the batch is too large for one log entry".into())),
             Ok(_) | Err(_) => Err(AuthError::Fenced),
         }
     }

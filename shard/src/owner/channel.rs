@@ -470,6 +470,7 @@ impl Channel {
                         Some(Reply::Refused(status)) => Err(self.refuse_send(*status)),
                         Some(Reply::QueueFull) => Err(ApiError::worker_at_capacity()),
                         Some(Reply::Forgotten) => Err(ApiError::channel_not_found()),
+                        Some(Reply::TooLarge) => Err(ApiError::payload_too_large()),
                         _ => Err(ApiError::internal_error()),
                     };
                     let _ = reply.send(answer);

@@ -1,5 +1,6 @@
 //! Puts the commands of all channels of a shard into log entries: what waits while one entry is on its way forms the
-//! next, so that a busy shard shares its entries and an idle one waits for nothing.
+//! next, so that a busy shard shares its entries and an idle one waits for nothing. Entries are bounded in bytes as well as in
+//! number: a large one would hold up all channels of the shard while it crosses a slow link.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,10 +9,11 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::FuturesOrdered;
+use model::format::Format;
 use model::id::{Epoch, NodeId, ShardId};
 use raft::directory::Directory;
 use raft::failpoint::{self, Point};
-use raft::group::{Group, ProposeError};
+use raft::group::{Group, MAX_COMMAND, ProposeError};
 use raft::supervise;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -25,6 +27,15 @@ const QUEUE: usize = 4096;
 
 /// How many submissions share a log entry.
 const BATCH_SUBMISSIONS: usize = 256;
+
+/// Bytes of the commands that share a log entry; one that takes more has an entry of its own.
+const BATCH_BYTES: usize = 512 << 10;
+
+/// What of an entry is not commands: the batch's other fields, and the count of its commands.
+const BATCH_HEAD: usize = 256;
+
+/// Bytes of one command at most; a larger one is refused.
+pub const LARGEST_COMMAND: usize = MAX_COMMAND - BATCH_HEAD;
 
 /// How many entries are on their way at once. More would only make them smaller.
 const IN_FLIGHT: usize = 4;
@@ -48,9 +59,75 @@ struct Caller {
     reply: oneshot::Sender<Vec<Reply>>,
 }
 
+/// Commands that go into one entry.
 struct Submission {
-    commands: Vec<Command>,
-    reply: oneshot::Sender<Vec<Reply>>,
+    /// One after the other, as they stand in the entry.
+    encoded: Vec<u8>,
+    caller: Caller,
+}
+
+/// What came of commands: of each part that was submitted the replies are to come, and where a command was not submitted at
+/// all, there is its reply already.
+struct Submitted(Vec<Part>);
+
+enum Part {
+    Awaited(oneshot::Receiver<Vec<Reply>>),
+    TooLarge,
+}
+
+impl Submitted {
+    async fn replies(self) -> Result<Vec<Reply>, Lost> {
+        let mut replies = Vec::new();
+        for part in self.0 {
+            match part {
+                Part::Awaited(awaited) => replies.extend(awaited.await.map_err(|_| Lost)?),
+                Part::TooLarge => replies.push(Reply::TooLarge),
+            }
+        }
+        Ok(replies)
+    }
+}
+
+/// Cuts commands into submissions of a bounded size. Mostly it is one. `None` stands for a command that is too large.
+fn submissions(commands: &[Command]) -> Vec<(Option<Submission>, Part)> {
+    let mut parts = Vec::new();
+    let mut encoded = Vec::new();
+    let mut first = 0;
+    let close = |encoded: Vec<u8>, commands: &[Command]| {
+        let jobs = commands.iter().enumerate().flat_map(|(n, command)| jobs_of(n, command)).collect();
+        let homes = commands.iter().enumerate().flat_map(|(n, command)| homes_of(n, command)).collect();
+        let (reply, replied) = oneshot::channel();
+        let caller = Caller { commands: commands.len(), jobs, homes, reply };
+        (Some(Submission { encoded, caller }), Part::Awaited(replied))
+    };
+    for (place, command) in commands.iter().enumerate() {
+        let begin = encoded.len();
+        rmp_serde::encode::write_named(&mut encoded, command).expect("a command of plain fields is always written");
+        if encoded.len() <= BATCH_BYTES {
+            continue;
+        }
+        let own = encoded.split_off(begin);
+        if place > first {
+            parts.push(close(std::mem::take(&mut encoded), &commands[first..place]));
+        }
+        first = place;
+        if own.len() > LARGEST_COMMAND {
+            let bytes = own.len();
+            tracing::error!(bytes, command = command.name(), "a command is too large for the log, and is refused");
+            metrics::counter!("gateway_commands_refused_total").increment(1);
+            parts.push((None, Part::TooLarge));
+            first = place + 1;
+        } else if own.len() > BATCH_BYTES {
+            parts.push(close(own, &commands[place..=place]));
+            first = place + 1;
+        } else {
+            encoded = own;
+        }
+    }
+    if first < commands.len() {
+        parts.push(close(encoded, &commands[first..]));
+    }
+    parts
 }
 
 /// The way into the shard's log. What one caller commits urgently keeps its order, and so does what it commits patiently;
@@ -85,19 +162,15 @@ impl Committer {
         Self { queue, patient }
     }
 
-    /// Commits commands and gives the state machine's answers, one a command.
+    /// Commits commands and gives the state machine's answers, one a command; [`Reply::TooLarge`] for one that no entry can
+    /// hold, which changed nothing. Many or large ones go into several entries, in their order: a crash may leave the first
+    /// of them.
     ///
     /// # Errors
     /// [`Lost`] when the owner's right has ended; the commands may still have been applied. Also for events that were made
     /// by an old copy of the directory: nothing is committed then, and who owns the shard next makes them anew.
     pub async fn commit(&self, commands: Vec<Command>) -> Result<Vec<Reply>, Lost> {
-        if commands.is_empty() {
-            return Ok(Vec::new());
-        }
-        refuse_outdated(&commands)?;
-        let (reply, replied) = oneshot::channel();
-        self.queue.send(Submission { commands, reply }).await.map_err(|_| Lost)?;
-        replied.await.map_err(|_| Lost)
+        submit(&self.queue, &commands).await?.replies().await
     }
 
     /// Commits commands that nobody waits for, together with the next that somebody does, or soon. They keep their
@@ -105,11 +178,11 @@ impl Committer {
     ///
     /// # Errors
     /// As [`Committer::commit`].
-    pub async fn commit_patiently(&self, commands: Vec<Command>) -> Result<oneshot::Receiver<Vec<Reply>>, Lost> {
-        refuse_outdated(&commands)?;
-        let (reply, replied) = oneshot::channel();
-        self.patient.send(Submission { commands, reply }).await.map_err(|_| Lost)?;
-        Ok(replied)
+    pub async fn commit_patiently(
+        &self,
+        commands: Vec<Command>,
+    ) -> Result<impl Future<Output = Result<Vec<Reply>, Lost>> + Send + use<>, Lost> {
+        Ok(submit(&self.patient, &commands).await?.replies())
     }
 
     /// Commits one command.
@@ -125,6 +198,19 @@ impl Committer {
 fn refuse_outdated(commands: &[Command]) -> Result<(), Lost> {
     let outdated = commands.iter().flat_map(events_of).any(|event| event.outdated);
     if outdated { Err(Lost) } else { Ok(()) }
+}
+
+async fn submit(queue: &mpsc::Sender<Submission>, commands: &[Command]) -> Result<Submitted, Lost> {
+    refuse_outdated(commands)?;
+    let parts = submissions(commands);
+    let mut submitted = Vec::with_capacity(parts.len());
+    for (submission, part) in parts {
+        if let Some(submission) = submission {
+            queue.send(submission).await.map_err(|_| Lost)?;
+        }
+        submitted.push(part);
+    }
+    Ok(Submitted(submitted))
 }
 
 /// Who commits, and who is told of what was written.
@@ -178,7 +264,8 @@ async fn run(
                 oldest.get_or_insert_with(Instant::now);
                 continue;
             }
-            received = urgent.recv_many(&mut gathered, BATCH_SUBMISSIONS), if has_room => {
+            // What found no room in the entry before goes first.
+            received = urgent.recv_many(&mut gathered, BATCH_SUBMISSIONS), if has_room && gathered.is_empty() => {
                 if received == 0 {
                     return;
                 }
@@ -186,36 +273,70 @@ async fn run(
             () = tokio::time::sleep_until(linger_until.unwrap_or_else(Instant::now).into()),
                 if has_room && linger_until.is_some() => {}
         }
-        let lingered = linger_until.is_some_and(|until| until <= Instant::now()) && on_their_way.len() < IN_FLIGHT;
-        if gathered.is_empty() && !lingered {
-            continue;
-        }
-        oldest = None;
-        let mut batch = Batch { version: directory.format(), epoch, node, commands: Vec::new() };
-        let mut waiting = Vec::with_capacity(patient.len() + gathered.len());
-        for Submission { commands, reply } in patient.drain(..).chain(gathered.drain(..)) {
-            let jobs = commands.iter().enumerate().flat_map(|(n, command)| jobs_of(n, command)).collect();
-            let homes = commands.iter().enumerate().flat_map(|(n, command)| homes_of(n, command)).collect();
-            waiting.push(Caller { commands: commands.len(), jobs, homes, reply });
-            batch.commands.extend(commands);
-        }
-        let mut entry = rmp_serde::to_vec_named(&batch).expect("a batch of plain fields is always written");
-        // It stays in the log's memory for long; what the writer reserved beyond its end should not.
-        entry.shrink_to_fit();
-        failpoint::reach(Point::CommitBefore);
-        match group.submit(Bytes::from(entry)) {
-            Ok(pending) => {
-                on_their_way.push_back(pending);
-                callers.push_back(waiting);
-            }
-            Err(error) => {
-                tracing::info!(group = group.id(), epoch, %error, "the owner's entry was not taken");
+        while on_their_way.len() < IN_FLIGHT {
+            let lingered = oldest.is_some_and(|since| since + LINGER <= Instant::now());
+            if gathered.is_empty() && !lingered {
                 break;
+            }
+            let (entry, waiting) = entry_of(directory.format(), node, epoch, &mut patient, &mut gathered);
+            if patient.is_empty() {
+                oldest = None;
+            }
+            failpoint::reach(Point::CommitBefore);
+            match group.submit(Bytes::from(entry)) {
+                Ok(pending) => {
+                    on_their_way.push_back(pending);
+                    callers.push_back(waiting);
+                }
+                Err(error) => {
+                    tracing::info!(group = group.id(), epoch, %error, "the owner's entry was not taken");
+                    return lost.cancel();
+                }
             }
         }
     }
     lost.cancel();
 }
+
+/// Makes an entry of those that have waited longest, first of the patient and then of the others: at least of one, and of no
+/// more than fit.
+fn entry_of(
+    version: Format,
+    node: NodeId,
+    epoch: Epoch,
+    patient: &mut Vec<Submission>,
+    gathered: &mut Vec<Submission>,
+) -> (Vec<u8>, Vec<Caller>) {
+    let mut bytes = 0;
+    let mut fitting = |waiting: &[Submission], none_yet: bool| {
+        let fits = |(place, submission): &(usize, &Submission)| {
+            bytes += submission.encoded.len();
+            bytes <= BATCH_BYTES || (none_yet && *place == 0)
+        };
+        waiting.iter().enumerate().take_while(fits).count()
+    };
+    let of_patient = fitting(patient, true);
+    let of_gathered = if of_patient == patient.len() { fitting(gathered, of_patient == 0) } else { 0 };
+    let taken = || patient[..of_patient].iter().chain(&gathered[..of_gathered]);
+    let (size, commands) = taken().fold((0, 0), |(size, commands), submission| {
+        (size + submission.encoded.len(), commands + submission.caller.commands)
+    });
+    // A batch without commands ends in an empty list of them.
+    let empty = Batch { version, epoch, node, commands: Vec::new() };
+    let mut entry = rmp_serde::to_vec_named(&empty).expect("a batch of plain fields is always written");
+    entry.pop();
+    // It stays in the log's memory for long; nothing is reserved beyond its end.
+    entry.reserve_exact(ARRAY_HEAD + size);
+    entry.push(ARRAY_32);
+    entry.extend_from_slice(&u32::try_from(commands).unwrap_or(u32::MAX).to_be_bytes());
+    taken().for_each(|submission| entry.extend_from_slice(&submission.encoded));
+    let callers = patient.drain(..of_patient).chain(gathered.drain(..of_gathered)).map(|submission| submission.caller);
+    (entry, callers.collect())
+}
+
+/// How MessagePack begins a list whose length takes four bytes.
+const ARRAY_32: u8 = 0xdd;
+const ARRAY_HEAD: usize = 5;
 
 /// The machine's replies, or `None` when the owner must stop: refused, in doubt, or fenced.
 fn replies_of(outcome: Result<Bytes, ProposeError>) -> Option<Vec<Reply>> {
@@ -267,12 +388,88 @@ fn jobs_of(index: usize, command: &Command) -> impl Iterator<Item = (usize, Job)
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use model::event::{EventId, EventName};
     use model::id::{ChannelId, CustomerId};
     use model::time::Timestamp;
+    use network::driver::AuthWrite;
 
     use super::*;
+    use crate::command::BATCH_VERSION;
+
+    /// A command of exactly so many bytes.
+    fn of_size(bytes: usize) -> Command {
+        let with = |length: usize| Command::Auth {
+            channel: ChannelId::random(),
+            customer: CustomerId::new(),
+            writes: vec![AuthWrite { key: "k".repeat(length), value: None }],
+        };
+        let size = |command: &Command| rmp_serde::to_vec_named(command).unwrap().len();
+        // Lengths of strings from 64 KiB on take as many bytes each.
+        let base = size(&with(1 << 16)) - (1 << 16);
+        let command = if bytes > (1 << 16) + base { with(bytes - base) } else { with(bytes) };
+        assert!(bytes <= 1 << 16 || size(&command) == bytes);
+        command
+    }
+
+    fn submitted(commands: &[Command]) -> Vec<Submission> {
+        submissions(commands).into_iter().filter_map(|(submission, _)| submission).collect()
+    }
+
+    /// How many commands each part has; 0 for one that is refused.
+    fn parts(sizes: &[usize]) -> Vec<usize> {
+        let commands: Vec<Command> = sizes.iter().map(|size| of_size(*size)).collect();
+        submissions(&commands).iter().map(|(part, _)| part.as_ref().map_or(0, |part| part.caller.commands)).collect()
+    }
+
+    #[test]
+    fn commands_are_cut_into_submissions_that_an_entry_can_hold() {
+        const HALF: usize = BATCH_BYTES / 2;
+        assert_eq!(parts(&[]), [0; 0]);
+        assert_eq!(parts(&[10, 10, 10]), [3]);
+        assert_eq!(parts(&[HALF, HALF, 10]), [2, 1]);
+        assert_eq!(parts(&[HALF, HALF + 1, 10]), [1, 2]);
+        assert_eq!(parts(&[10, BATCH_BYTES + 1, 10, 10]), [1, 1, 2]);
+        assert_eq!(parts(&[10, LARGEST_COMMAND, 10]), [1, 1, 1]);
+        assert_eq!(parts(&[10, LARGEST_COMMAND + 1, 10]), [1, 0, 1]);
+        assert_eq!(parts(&[LARGEST_COMMAND + 1]), [0]);
+    }
+
+    #[tokio::test]
+    async fn whoever_submits_a_command_that_is_too_large_is_told_in_its_place() {
+        let commands = [of_size(10), of_size(LARGEST_COMMAND + 1), of_size(10)];
+        let mut submitted = Vec::new();
+        for (submission, part) in submissions(&commands) {
+            if let Some(Submission { caller, .. }) = submission {
+                caller.reply.send(vec![Reply::Done; caller.commands]).unwrap();
+            }
+            submitted.push(part);
+        }
+        let replies = Submitted(submitted).replies().await.unwrap();
+        assert_eq!(replies, [Reply::Done, Reply::TooLarge, Reply::Done]);
+    }
+
+    #[test]
+    fn an_entry_is_the_batch_that_it_always_was_and_holds_no_more_than_fits() {
+        const HALF: usize = BATCH_BYTES / 2;
+        let mut patient = submitted(&[of_size(10), of_size(20)]);
+        patient.extend(submitted(&[of_size(30)]));
+        let mut gathered = submitted(&[of_size(HALF)]);
+        gathered.extend(submitted(&[of_size(HALF)]));
+        gathered.extend(submitted(&[of_size(LARGEST_COMMAND)]));
+        gathered.extend(submitted(&[of_size(10)]));
+        let mut shapes = Vec::new();
+        while !gathered.is_empty() {
+            let (entry, callers) = entry_of(BATCH_VERSION, 7, 3, &mut patient, &mut gathered);
+            assert!(entry.len() <= MAX_COMMAND && entry.len() == entry.capacity(), "{}", entry.len());
+            let batch = Batch::read(&entry).unwrap();
+            assert_eq!((batch.node, batch.epoch, batch.version), (7, 3, BATCH_VERSION));
+            assert_eq!(batch.commands.len(), callers.iter().map(|caller| caller.commands).sum::<usize>());
+            shapes.push(callers.iter().map(|caller| caller.commands).collect::<Vec<_>>());
+        }
+        assert_eq!(shapes, [vec![2, 1, 1], vec![1], vec![1], vec![1]]);
+    }
 
     fn emit(outdated: bool) -> Command {
         Command::Emit(NewEvent {

@@ -13,6 +13,7 @@ use network::driver::{InboundItem, InboundKind, InboundMessage};
 use raft::failpoint::{self, Point};
 use raft::machine::View;
 
+use super::bounds;
 use super::channel::{After, Channel, Turn};
 use super::events::{self, About};
 use super::sends::{about, chat_of, sent_payload};
@@ -22,6 +23,9 @@ use crate::projection::{self, contacts};
 use crate::records::{MessageRow, decode};
 use crate::trace::{self, Kind, Place};
 use crate::{keys, sameness};
+
+/// Bytes of an event at most: with its row and its deliveries it goes into one log entry.
+const LARGEST_EVENT: usize = 512 << 10;
 
 /// Tells the event of a recovered message from that of the undecryptable one (supplement 24).
 const RECOVERED: &str = "recovered";
@@ -80,6 +84,7 @@ impl Channel {
             created_at: now,
         };
         self.settle_addresses(turn, &mut row);
+        let is_cut = bounds::cut(&mut row);
         let unread = self.undecryptable(turn, &row);
         row.around.recovered |= unread.is_some();
         if let Some(unread) = &unread {
@@ -93,17 +98,21 @@ impl Channel {
             span.with("gateway.channel_id", self.row.id.to_string()).end();
         }
         self.meet(turn, &row);
-        let payload = match &row.content {
-            Content::Reaction { .. } => reaction_payload(&row, sender, false, at),
-            _ => Some(received_payload(&row, sender, at, now, is_cut, |media| self.media_ref(turn, media))),
+        let recovered = if row.around.recovered { RECOVERED } else { "" };
+        let told_apart = format!("{recovered}{}", named.as_deref().unwrap_or_default());
+        let told = |row: &MessageRow, is_cut| {
+            let payload = match &row.content {
+                Content::Reaction { .. } => reaction_payload(row, sender.clone(), false, at)?,
+                _ => received_payload(row, sender.clone(), at, now, is_cut, |media| self.media_ref(turn, media)),
+            };
+            Some(self.network_event(row.message_id.as_str(), &told_apart, at, payload, about(row), now))
         };
-        let Some(payload) = payload else { return };
-        let told_apart = if row.around.recovered { RECOVERED } else { "" };
-        let told_apart = match &named {
-            Some(named) => format!("{told_apart}{named}"),
-            None => told_apart.to_owned(),
-        };
-        let event = self.network_event(row.message_id.as_str(), &told_apart, at, payload, about(&row), now);
+        let Some(mut event) = told(&row, is_cut) else { return };
+        if event.body.len() > LARGEST_EVENT {
+            bounds::leave_out(&mut row);
+            let Some(smaller) = told(&row, true) else { return };
+            event = smaller;
+        }
         let customer = self.row.customer;
         let message = self.new_message(&row);
         turn.commands.push(match unread {
@@ -150,6 +159,7 @@ impl Channel {
             created_at: now,
         };
         self.settle_addresses(turn, &mut row);
+        bounds::cut(&mut row);
         let told = self.settings.settings.emit_device_sent;
         let sent = told.then(|| sent_payload(&row, SendSource::Device, at));
         let payloads = sent.into_iter().chain(reaction_payload(&row, Sender::phone(own), true, at));

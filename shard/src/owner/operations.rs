@@ -310,7 +310,7 @@ impl Channel {
         });
         if !writes.is_empty() {
             let (channel, customer) = (self.row.id, self.row.customer);
-            turn.commands.push(Command::Project { channel, customer, writes, events: Vec::new() });
+            turn.commands.extend(Command::project(channel, customer, writes, Vec::new()));
         }
     }
 
@@ -334,7 +334,7 @@ impl Channel {
         };
         let events = told.into_iter().enumerate().map(event).collect();
         let (channel, customer) = (self.row.id, self.row.customer);
-        turn.commands.push(Command::Project { channel, customer, writes, events });
+        turn.commands.extend(Command::project(channel, customer, writes, events));
     }
 
     /// What is left of events once those of conversations that the channel ignores are gone.

@@ -98,6 +98,7 @@ impl Channel {
         match self.commit(command).await? {
             Reply::Done => {}
             Reply::Forgotten => return Ok(Err(ApiError::channel_not_found())),
+            Reply::TooLarge => return Ok(Err(ApiError::payload_too_large())),
             // Only this task changes them, so that another version means another owner.
             _ => return Err(Lost),
         }

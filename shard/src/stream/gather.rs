@@ -106,8 +106,15 @@ async fn gather(owner: &Owner, source: ShardId, mut watching: watch::Receiver<bo
         // Dashboards can wait for the few milliseconds in which it finds an entry to share; senders should not pay for
         // one of its own.
         let committed = owner.committer.commit_patiently(vec![command]).await?;
-        if committed.await.map_err(|_| Lost)?.first() == Some(&Reply::Done) {
-            customers.into_iter().for_each(|customer| owner.streams.grown.ring(customer));
+        match committed.await?.first() {
+            Some(Reply::Done) => customers.into_iter().for_each(|customer| owner.streams.grown.ring(customer)),
+            // An event from before events were bounded. What comes behind it must not wait for ever.
+            Some(Reply::TooLarge) => {
+                tracing::warn!(source, upto, "an event is too large for its stream, and is left out");
+                let pass = Command::Gather { source, after, upto, at: Timestamp::now(), events: Vec::new() };
+                owner.committer.commit_one(pass).await?;
+            }
+            _ => {}
         }
     }
     Ok(())

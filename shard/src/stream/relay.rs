@@ -37,7 +37,7 @@ pub async fn pull(
     if !owner.reader.scan(&fetched.0, &fetched.1, 1).is_empty() {
         // Nobody waits for it, and what is left is found at the next pull.
         let release = Command::Release { home, upto: after };
-        owner.committer.commit_patiently(vec![release]).await.map_err(|_| NotOwner)?;
+        drop(owner.committer.commit_patiently(vec![release]).await.map_err(|_| NotOwner)?);
     }
     loop {
         let part = ring::relayed(&owner.reader, home, after);

@@ -33,7 +33,7 @@ const RELEASE_AT_ONCE: usize = 512;
 /// How many rows are looked at for one part, so that a filter that passes little does not hold up its caller.
 const PART_ROWS: usize = 8 * CHUNK;
 
-/// How many bytes of events a part of a ring or a relay holds, or one event.
+/// How many bytes of events a part of a ring or a relay holds, or one event. What is gathered has to go into one log entry.
 const PART_BYTES: usize = 512 * 1024;
 
 /// How many tickets of a customer are looked at when one more is kept.
@@ -186,10 +186,10 @@ pub fn relayed(view: &dyn View, home: ShardId, after: u64) -> Vec<(u64, Streamed
         for (key, row) in rows {
             let Some(place) = keys::place_of_relay(&key) else { continue };
             bytes += row.len();
-            part.push((place, decode(&row)));
-            if bytes >= PART_BYTES {
+            if bytes > PART_BYTES && !part.is_empty() {
                 return part;
             }
+            part.push((place, decode(&row)));
             from = keys::relay(home, place.saturating_add(1));
         }
         if !more || part.len() >= PART_ROWS {

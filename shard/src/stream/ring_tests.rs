@@ -52,6 +52,18 @@ fn a_part_is_gathered_once_and_in_order() {
 }
 
 #[test]
+fn a_part_of_a_relay_holds_no_more_than_one_log_entry_can() {
+    let mut state = MemoryState::new();
+    let sized =
+        |place: u64, bytes: usize| StreamedEvent { body: Bytes::from(vec![b'x'; bytes]), ..event(CUSTOMER, place, 0) };
+    for (place, bytes) in [(1, 300 << 10), (2, 200 << 10), (3, 100 << 10), (4, 900 << 10), (5, 10)] {
+        relay(&mut state, 3, place, &sized(place, bytes));
+    }
+    let places = |after| relayed(&state, 3, after).into_iter().map(|(place, _)| place).collect::<Vec<_>>();
+    assert_eq!((places(0), places(2), places(3), places(4)), (vec![1, 2], vec![3], vec![4], vec![5]));
+}
+
+#[test]
 fn a_relay_is_read_in_order_and_released() {
     let mut state = MemoryState::new();
     for place in [5, 9, 70_000] {

@@ -7,6 +7,7 @@ mod acceptance;
 mod backup;
 mod bad_input;
 mod balancer;
+mod bounds;
 mod bucket;
 mod business;
 mod calls;

@@ -12,6 +12,7 @@ use model::issue::{Fault, IssueCode, Issues};
 use model::member::Role;
 use model::page::ListId;
 use model::time::Timestamp;
+use raft::directory::Ended;
 use raft::directory::command::{Command, CustomerChange, Reply as Updated};
 use raft::directory::records::CustomerRecord;
 use schemars::JsonSchema;
@@ -23,7 +24,7 @@ use crate::exchange::AccountCall;
 use crate::failure;
 use crate::openapi::Doc;
 use crate::reply::{List, Outcome, Reply};
-use crate::resources::audited_revocations;
+use crate::resources::delete_with_keys;
 use crate::route::Route;
 
 pub use view::AccountView;
@@ -116,9 +117,8 @@ async fn delete(call: &mut AccountCall) -> Outcome {
     require_confirmation(&body, &call.caller.customer.name)?;
     let customer = &call.caller.customer;
     let entry = call.audited("account.deleted", Target::new("account", customer.id, customer.name.as_str()));
-    let mut audit = audited_revocations(call, customer.id, &entry.actor, |_| true);
-    audit.push(entry);
-    call.update(Command::DeleteCustomer { id: customer.id }, audit).await?;
+    let command = Command::DeleteCustomer { id: customer.id };
+    delete_with_keys(call, command, entry, customer.id, Ended::Customer(customer.id)).await?;
     let deleted = CustomerRecord { deleted_at: Some(call.now), ..(**customer).clone() };
     Ok(Reply::accepted(&AccountView::of(call, &deleted).await?))
 }

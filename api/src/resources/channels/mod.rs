@@ -11,6 +11,7 @@ use model::error::{ApiError, ErrorCode};
 use model::field::{Body, Fields, rule};
 use model::issue::Issues;
 use model::page::ListId;
+use raft::directory::Ended;
 use raft::directory::command::{Command, Reply as Updated};
 use serde_json::{Map, Value, json};
 use shard::call::Work;
@@ -27,7 +28,7 @@ use crate::exchange::ChannelCall;
 use crate::failure;
 use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
-use crate::resources::audited_revocations;
+use crate::resources::delete_with_keys;
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {
@@ -146,11 +147,8 @@ impl PatchChannel {
 async fn delete(call: &mut ChannelCall) -> Outcome {
     let entry = call.audited("channel.deleted", Target::new("channel", call.channel.id, &call.channel.name));
     let command = Command::DeleteChannel { customer: call.customer_id(), id: call.channel.id };
-    let id = call.channel.id;
-    let mut audit =
-        audited_revocations(call, call.customer_id(), &call.caller.actor(), |key| key.channel_id == Some(id));
-    audit.push(entry);
-    call.update(command, audit).await?;
+    call.settle().await?;
+    delete_with_keys(call, command, entry, call.customer_id(), Ended::Channel(call.channel.id)).await?;
     if let Err(error) = call.work(Work::Forget).await {
         tracing::info!(channel = %call.channel.id, %error, "the owner will find the channel deleted by itself");
     }

@@ -187,7 +187,7 @@ impl Channel {
             handle: uploaded.handle.clone(),
             expires_at: Some(uploaded.expires_at),
         };
-        self.owner.committer.commit_patiently(vec![Command::Media(noted)]).await?;
+        drop(self.owner.committer.commit_patiently(vec![Command::Media(noted)]).await?);
         Ok(())
     }
 }

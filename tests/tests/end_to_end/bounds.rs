@@ -1,0 +1,86 @@
+//! What one tenant does at the limits of sizes and numbers holds up nobody: entries of the log are bounded in bytes.
+
+use std::collections::BTreeSet;
+
+use futures::StreamExt;
+use futures::future::join_all;
+use serde_json::{Value, json};
+use tests::cluster::Cluster;
+use tests::http::string;
+use tests::scene::{SOON, Scene};
+use tests::tenant::{Tenant, address, text};
+use tests::wait::{check, eventually};
+
+/// A text of the most bytes that a send may have.
+fn largest() -> String {
+    "\u{1f600}".repeat(65_000)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn seventy_of_the_largest_sends_at_once_are_taken_and_no_leader_stalls() {
+    let scene = Scene::begin().await;
+    let (to, largest) = (address(&scene.peer), largest());
+    let path = scene.path("/messages");
+    let sends = (0..70).map(|_| scene.api.post(&path, text(&to, &largest)));
+    let mut sent = BTreeSet::new();
+    for answer in join_all(sends).await {
+        sent.insert(string(&answer.expect(202)["message_id"]));
+    }
+    assert_eq!(sent.len(), 70);
+    eventually("all of them arrive", SOON, async || {
+        let inbox = scene.simulator.inbox(&scene.peer).await;
+        let came: BTreeSet<String> = inbox.iter().map(|message| string(&message["id"])).collect();
+        check(sent.is_subset(&came), format!("{} of 70 are there", sent.intersection(&came).count()))
+    })
+    .await;
+    for node in scene.tenant.cluster.node_ids() {
+        let ready = scene.tenant.api(node).get("/readyz").await.expect(200);
+        assert!(ready["checks"].get("commits").is_none(), "{ready}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_is_larger_than_a_row_may_be_comes_in_cut_and_those_behind_it_whole() {
+    let scene = Scene::begin().await;
+    let own = scene.channel.address();
+    scene.simulator.text(&scene.peer, &own, &"x".repeat(1 << 20), 1).await;
+    scene.simulator.text(&scene.peer, &own, "behind it", 1).await;
+    let cut = scene.event("message.received", "the large one", |data| data["truncated"] == true).await;
+    let told = string(&cut["body"]["text"]).len();
+    assert!((64 << 10..=256 << 10).contains(&told), "{told}");
+    scene.event("message.received", "the one behind it", |data| data["body"]["text"] == "behind it").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_revocations_of_a_channel_with_more_keys_than_a_portion_are_all_in_the_audit_log() {
+    const KEYS: usize = 250;
+    let tenant = Tenant::new(&Cluster::shared().await).await;
+    let api = tenant.any();
+    let channel = tenant.channel("Keyed").await;
+    let body = json!({ "name": "bound", "scopes": ["messages.read"], "channel_id": channel });
+    let minted = futures::stream::iter((0..KEYS).map(|_| api.post("/v1/api-keys", body.clone()))).buffer_unordered(16);
+    let minted: BTreeSet<String> = minted.map(|answer| string(&answer.expect(201)["id"])).collect().await;
+    assert_eq!(minted.len(), KEYS);
+    api.delete(&format!("/v1/channels/{channel}")).await.expect(204);
+
+    let mut revoked = Vec::new();
+    let mut cursor = Value::Null;
+    loop {
+        let page = match cursor.as_str() {
+            Some(cursor) => format!("/v1/account/audit-log?action=key.revoked&limit=100&cursor={cursor}"),
+            None => "/v1/account/audit-log?action=key.revoked&limit=100".to_owned(),
+        };
+        let page = api.get(&page).await.expect(200);
+        revoked.extend(page["data"].as_array().unwrap().clone());
+        cursor = page["next_cursor"].clone();
+        if cursor.is_null() {
+            break;
+        }
+    }
+    let keys: BTreeSet<String> = revoked.iter().map(|entry| string(&entry["target"]["id"])).collect();
+    assert_eq!((revoked.len(), &keys), (KEYS, &minted), "each once");
+    assert!(revoked.iter().all(|entry| entry["actor"]["prefix"] == json!(tenant.key[..12])), "{}", revoked[0]);
+    let ended = api.get("/v1/api-keys?include_revoked=true").await.expect(200);
+    let of_channel = ended["data"].as_array().unwrap().iter().filter(|key| key["channel_id"] == json!(channel));
+    assert!(of_channel.clone().count() <= KEYS && of_channel.clone().all(|key| !key["revoked_at"].is_null()));
+}
