@@ -18,6 +18,9 @@ use tests::wait::{check, eventually, seconds};
 
 const NODES: [u64; 3] = [1, 2, 3];
 
+/// The format of the previous release.
+const BEFORE: Format = Format::SECOND;
+
 /// Sends a second, small enough for a machine that compiles beside it.
 const RATE: u32 = 60;
 
@@ -193,7 +196,8 @@ async fn a_cluster_is_upgraded_node_by_node_and_can_go_back_until_its_format_is_
     upgrade.fail_over(1, &new).await;
     upgrade.fail_over(2, &old).await;
     let status = upgrade.operator(&["status"]).await.stdout;
-    assert!(status.contains(&format!("{} on nodes 2, 3", previous.number)) && status.contains("format 1"), "{status}");
+    let before = format!("format {BEFORE}");
+    assert!(status.contains(&format!("{} on nodes 2, 3", previous.number)) && status.contains(&before), "{status}");
     let refused = upgrade.operator(&["format", "raise", "--yes"]).await;
     assert!(refused.code() != Some(0) && refused.stderr.contains("upgrade the node first"), "{}", refused.stderr);
     upgrade.replace(&new, &[2]).await;
@@ -222,8 +226,9 @@ async fn too_old(upgrade: &Upgrade, old: &Path) {
     // A folder that was put back from an older copy does not know of the format: the other nodes do.
     let identity = cluster.node(3).data.join("identity.json");
     let sealed = std::fs::read_to_string(&identity).unwrap();
-    let (latest, first) = (format!("\"format\": {}", Format::LATEST), "\"format\": 1");
-    std::fs::write(&identity, sealed.replace(&latest, first)).unwrap();
+    let older = sealed.replace(&format!("\"format\": {}", Format::LATEST), &format!("\"format\": {BEFORE}"));
+    assert_ne!(older, sealed);
+    std::fs::write(&identity, older).unwrap();
     cluster.command_of(old, &["dev", "start", "3"]).await;
     let node = cluster.node(3);
     let log = || std::fs::read_to_string(&node.log).unwrap();
