@@ -454,7 +454,7 @@ fn configuration(policy: &TargetPolicy) -> Vec<Said> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::BTreeMap;
 
     use model::format::Format;
     use raft::host::facts::{GroupFacts, HostFacts};

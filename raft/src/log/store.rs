@@ -183,7 +183,8 @@ impl GroupLog {
             }
         }
         // It was purged meanwhile when it is not there.
-        Ok(self.disk.read(self.id, index, index + 1, 0)?.first().map(|entry| entry.log_id))
+        let read = self.disk.try_read(self.id, index, index + 1, 0).inspect_err(|error| self.disk.cannot_read(error));
+        Ok(read?.first().map(|entry| entry.log_id))
     }
 
     /// If the log is larger than `max_bytes`: the index up to which it would have to be cut to take half of that.

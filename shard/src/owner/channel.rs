@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
 use super::Owner;
-use super::committer::Lost;
+use super::committer::{LARGEST_COMMAND, Lost};
 use super::number_checks::NumberChecks;
 use super::operations::Operations;
 use super::outbox::{Outbox, SendVerdict};
@@ -470,7 +470,7 @@ impl Channel {
                         Some(Reply::Refused(status)) => Err(self.refuse_send(*status)),
                         Some(Reply::QueueFull) => Err(ApiError::worker_at_capacity()),
                         Some(Reply::Forgotten) => Err(ApiError::channel_not_found()),
-                        Some(Reply::TooLarge) => Err(ApiError::payload_too_large()),
+                        Some(Reply::TooLarge) => Err(ApiError::payload_too_large_over(LARGEST_COMMAND as u64)),
                         _ => Err(ApiError::internal_error()),
                     };
                     let _ = reply.send(answer);

@@ -84,7 +84,7 @@ impl Channel {
             created_at: now,
         };
         self.settle_addresses(turn, &mut row);
-        let is_cut = bounds::cut(&mut row);
+        let is_cut = bounds::cut(&mut row) || is_cut;
         let unread = self.undecryptable(turn, &row);
         row.around.recovered |= unread.is_some();
         if let Some(unread) = &unread {

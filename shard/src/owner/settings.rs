@@ -14,7 +14,7 @@ use network::driver::InboundKind;
 use uuid::Uuid;
 
 use super::channel::{Channel, Worked};
-use super::committer::Lost;
+use super::committer::{LARGEST_COMMAND, Lost};
 use crate::call::Done;
 use crate::command::{Command, Reply};
 use crate::records::encode;
@@ -98,7 +98,7 @@ impl Channel {
         match self.commit(command).await? {
             Reply::Done => {}
             Reply::Forgotten => return Ok(Err(ApiError::channel_not_found())),
-            Reply::TooLarge => return Ok(Err(ApiError::payload_too_large())),
+            Reply::TooLarge => return Ok(Err(ApiError::payload_too_large_over(LARGEST_COMMAND as u64))),
             // Only this task changes them, so that another version means another owner.
             _ => return Err(Lost),
         }
