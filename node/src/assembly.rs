@@ -15,10 +15,12 @@ use model::target::TargetPolicy;
 use model::webhook::RetrySchedule;
 use network::driver::Network;
 use network::simulated::SimulatedNetwork;
+use nix::sys::resource::{Resource, getrlimit};
 use raft::directory::Directory;
 use raft::directory::command::Rejection;
 use raft::directory::health::DisableRule;
 use raft::host::{Host, HostConfig, StartError, Timing};
+use raft::transport::admission::{Admission, Port};
 use raft::transport::tls::expires_at;
 use raft::transport::{Admit, Identity, Lookup, PeerTls, Peers, PeersConfig, PeersError};
 use rustls::pki_types::CertificateDer;
@@ -54,6 +56,9 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Threads of the runtime on which peers and Raft run apart from requests. Heartbeats need little; two threads keep
 /// one slow task from holding them up.
 const RAFT_THREADS: usize = 2;
+
+/// In the data folder.
+const MEDIA_FOLDER: &str = "blobs";
 
 /// How often a node that starts looks whether it can serve.
 const READY_POLL: Duration = Duration::from_millis(20);
@@ -93,6 +98,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
     let own_certificates = [("peer.ca_file", identity.ca_pem.clone()), ("peer.cert_file", identity.cert_pem.clone())];
     let own = Identity { cluster_id: folder.identity.cluster_id, storage_id: folder.identity.storage_id };
     let late = LateDirectory::default();
+    let [peer_port, api_port, ops_port] = ["peer", "api", "ops"].map(|name| Port::new(name, admission(&config)));
     let peers = Peers::start(PeersConfig {
         node: config.node.id,
         listen: config.peer.listen,
@@ -101,6 +107,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
         lookup: lookup(&config, late.clone()),
         admit: admit(own, late.clone()),
         threads: RAFT_THREADS,
+        port: peer_port.clone(),
         connect_timeout: connect_timeout(timing(&config)),
     })
     .await
@@ -112,6 +119,8 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
         log: config.raft.log_limits(),
         snapshot_bytes_per_second: u64::from(config.cluster.moves_mib_per_second) << 20,
         buffer: Some(config.raft.buffer_bytes),
+        room: config.disk.marks(),
+        media_dir: folder.path.join(MEDIA_FOLDER),
         peers: peers.clone(),
         fatal: None,
     })
@@ -130,6 +139,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
             membership: membership(&config, own),
             secrets: Secrets::new(keyring),
             certificates: certificates(&own_certificates, certificate.as_ref()),
+            ports: vec![peer_port, api_port.clone(), ops_port.clone()],
             network: driver(&config),
             suffixes: suffixes(&config),
             session_starts_per_second: config.network.session_starts_per_second,
@@ -171,7 +181,8 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
         tokio::spawn(certificate.keep(close_ports.clone()));
     }
     let backups = Jobs::new(Operator::at(config.ops.listen, &operator_token)?, config.media.clone());
-    let http = ApiConfig { tls, ..http(&config, auth, support, Arc::new(backups), operator_token.0, metrics) };
+    let ports = (api_port, ops_port);
+    let http = ApiConfig { tls, ..http(&config, ports, auth, support, Arc::new(backups), operator_token.0, metrics) };
     let ports = [
         api::serve_operator(http.clone(), cluster.clone(), close_ports.clone())
             .await
@@ -268,6 +279,13 @@ fn cluster_refusal(error: ClusterError) -> anyhow::Error {
 
 fn port_refusal(key: &str, error: &ServeError) -> Refusal {
     Refusal::new(key, error.to_string(), "stop what listens there, or name another port")
+}
+
+/// The three ports together leave files to everything else.
+fn admission(config: &Config) -> Admission {
+    let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
+    let most = config.connections.most.min(usize::try_from(files / 4).unwrap_or(usize::MAX));
+    Admission { most, ..config.connections.admission() }
 }
 
 fn retention(config: &Config) -> Retention {
@@ -410,7 +428,7 @@ fn media(config: &Config, data_dir: &Path, secret: Option<Secret>) -> MediaConfi
     };
     MediaConfig {
         blobs: BlobsConfig {
-            folder: data_dir.join("blobs"),
+            folder: data_dir.join(MEDIA_FOLDER),
             place,
             sweep_every: media.sweep_interval.0,
             orphan_grace: media.orphan_grace.0,
@@ -436,6 +454,7 @@ fn cors_origins(api: &config::Api) -> CorsOrigins {
 
 fn http(
     config: &Config,
+    (api_port, ops_port): (Arc<Port>, Arc<Port>),
     auth: AuthConfig,
     support: SupportConfig,
     backups: Arc<dyn Backups>,
@@ -450,6 +469,8 @@ fn http(
         suffixes: suffixes(config),
         trusted_proxies: config.api.trusted_proxies.clone(),
         proxy_protocol: config.api.proxy_protocol,
+        port: api_port,
+        operator_port: ops_port,
         tls: None,
         cors_origins: cors_origins(&config.api),
         limits: DefaultLimits {

@@ -40,6 +40,7 @@ pub mod projection;
 pub mod records;
 pub mod retention;
 pub mod rewrap;
+pub mod room;
 pub mod router;
 pub mod secrets;
 pub mod settings;

@@ -30,6 +30,7 @@ use crate::log::writer::{Write, Writer};
 use crate::machine::{GroupId, Machine};
 use crate::network::{Timeouts, service};
 use crate::pace::Pace;
+use crate::room::{Marks, Room};
 use crate::services;
 use crate::state::disk::StateDisk;
 use crate::state::snapshot;
@@ -90,6 +91,10 @@ pub struct HostConfig {
     /// Bytes of rows and of log that gather in memory, and in files to be replayed, before a table is written; what is usual
     /// when `None`.
     pub buffer: Option<usize>,
+    /// How much room its disks are to have.
+    pub room: Marks,
+    /// Where media lie, on the same file system or another one.
+    pub media_dir: PathBuf,
     pub peers: Arc<Peers>,
     /// `None`: log the reason and exit with code 3.
     pub fatal: Option<Fatal>,
@@ -142,6 +147,7 @@ struct Shared {
     fatal: Fatal,
     dead: Mutex<BTreeSet<GroupId>>,
     pace: Arc<Pace>,
+    room: Arc<Room>,
 }
 
 impl Shared {
@@ -208,6 +214,10 @@ impl Inner {
     pub(crate) fn core(&self, group: GroupId) -> Option<Arc<Core>> {
         self.groups.read().get(&group).map(|open| open.core.clone())
     }
+
+    pub(crate) fn room(&self) -> &Room {
+        &self.shared.room
+    }
 }
 
 /// All Raft groups of this node.
@@ -250,6 +260,8 @@ impl Host {
         let (logs, state) = opening.await.unwrap_or_else(|error| {
             Err(StartError::Folder { path: host.data_dir.clone(), reason: error.to_string() })
         })?;
+        let room =
+            Room::watch(host.room, vec![folder.logs(), folder.state()], host.media_dir).map_err(StartError::Thread)?;
         let (writer, thread) = Writer::start(logs.clone()).map_err(StartError::Thread)?;
         let shared = Arc::new(Shared {
             node: host.node,
@@ -262,6 +274,7 @@ impl Host {
             fatal,
             dead: Mutex::default(),
             pace: Arc::new(Pace::new(host.snapshot_bytes_per_second)),
+            room,
         });
         let witness = Self::witness(&folder, &shared).await?;
         let inner = Arc::new(Inner { shared, groups: RwLock::default() });
@@ -318,6 +331,11 @@ impl Host {
                 Err(OpenError::Failed { group: id, reason })
             }
         }
+    }
+
+    /// How much room the disks of this node have.
+    pub fn room(&self) -> &Arc<Room> {
+        &self.inner.shared.room
     }
 
     pub fn group(&self, id: GroupId) -> Option<Group> {

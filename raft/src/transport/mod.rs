@@ -4,6 +4,7 @@
 //! snapshots live on the Raft runtime, so that a busy API cannot hold them back. The connections that carry the calls
 //! of the floors above live where those calls are made and handled: each change of runtime would wake a thread.
 
+pub mod admission;
 mod frame;
 pub(crate) mod fuzz;
 mod hello;
@@ -32,6 +33,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
+use self::admission::Port;
 pub(crate) use self::outbound::Answer;
 use self::outbound::Link;
 use self::stranger::StrangerHandler;
@@ -75,6 +77,8 @@ pub struct PeersConfig {
     pub admit: Admit,
     /// Threads of the runtime that serves peers and Raft.
     pub threads: usize,
+    /// The places of connections that come in.
+    pub port: Arc<Port>,
     /// How long connecting to a peer may take; below the shortest election time-out.
     pub connect_timeout: Duration,
 }
@@ -251,7 +255,7 @@ impl Peers {
         });
         match bound.await.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
             Ok((listener, local_addr)) => {
-                let (stop, accept) = (shared.stop.clone(), inbound::accept(shared.clone(), listener));
+                let (stop, accept) = (shared.stop.clone(), inbound::accept(shared.clone(), listener, config.port));
                 let task = async move {
                     let _ = stop.run_until_cancelled(accept).await;
                 };

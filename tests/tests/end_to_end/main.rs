@@ -47,6 +47,7 @@ mod operator_commands;
 mod presences;
 mod profile;
 mod rebalance;
+mod resources;
 mod rolling_restart;
 mod sessions;
 mod settings;

@@ -21,7 +21,7 @@ pub async fn upload(call: &mut ChannelCall) -> Outcome {
     // Before 25 MB are taken in, not after.
     call.settle().await?;
     let app = call.app.clone();
-    let received = receive::file(&mut call.http, app.cluster.media()).await?;
+    let received = receive::file(call.customer_id(), &mut call.http, app.cluster.media()).await?;
     store(call, received).await
 }
 
@@ -30,7 +30,8 @@ pub async fn from_url(call: &mut ChannelCall) -> Outcome {
     let Source { url, mime_type, filename } = Source::parse(&body)?;
     call.settle().await?;
 
-    let fetched = call.cluster().fetch_media(&url, &call.context()).await.map_err(|error| error.told(&url, "url"))?;
+    let fetching = call.cluster().fetch_media(call.customer_id(), &url, &call.context()).await;
+    let fetched = fetching.map_err(|error| error.told(&url, "url"))?;
     let received = Received {
         spooled: fetched.spooled,
         declared: mime_type.or(fetched.mime_type),
