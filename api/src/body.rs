@@ -59,6 +59,13 @@ fn is_json_type(content_type: &str) -> bool {
     essence.trim().eq_ignore_ascii_case("application/json")
 }
 
+/// Reads a body that nobody wants: most clients write all before they read, and would see a broken connection instead of the
+/// answer.
+pub async fn throw_away(request: &mut Request) {
+    // It is refused for another reason already.
+    let _ = bytes(request, JSON_LIMIT_BYTES).await;
+}
+
 async fn bytes(request: &mut Request, limit: u64) -> Result<Bytes, ApiError> {
     let body = request.take_body();
     match tokio::time::timeout(ARRIVAL_TIMEOUT, read(body, limit)).await {

@@ -8,6 +8,7 @@ use ipnet::IpNet;
 use model::address::Suffixes;
 use model::limit::BucketRule;
 use model::target::TargetPolicy;
+use raft::transport::admission::Port;
 use tokio_rustls::rustls::ServerConfig;
 
 use crate::auth::{AuthConfig, OperatorTokens};
@@ -29,6 +30,9 @@ pub struct ApiConfig {
     pub trusted_proxies: Vec<IpNet>,
     /// Whether these begin each connection to the public port with a PROXY header.
     pub proxy_protocol: bool,
+    /// The places of connections to the public port, and to the operator's.
+    pub port: Arc<Port>,
+    pub operator_port: Arc<Port>,
     /// With which the public port speaks HTTPS; plain HTTP without.
     pub tls: Option<Arc<ServerConfig>>,
     /// Whose scripts may read answers of the public port.

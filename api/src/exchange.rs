@@ -16,7 +16,10 @@ use raft::directory::UpdateError;
 use raft::directory::command::{Command, Reply as Updated};
 use raft::directory::records::{AuditActor, AuditEntry, AuditTarget, ChannelRecord};
 use raft::failpoint::{self, Bug};
+use raft::room::Level;
 use salvo::Request;
+use salvo::http::header::CONTENT_LENGTH;
+use salvo::hyper::body::Body as _;
 use shard::call::{Done, Live, Work};
 use shard::cluster::{CallContext, Cluster};
 use uuid::Uuid;
@@ -38,6 +41,9 @@ const UPDATE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a node waits for its copy of the directory after another one's was shown to be ahead.
 const CATCHING_UP: Duration = Duration::from_millis(500);
+
+/// The largest JSON body that is taken while there is little room on the disks.
+const SMALL_BODY: u64 = 64 * 1024;
 
 /// A request on any route.
 pub struct Exchange {
@@ -71,6 +77,7 @@ impl Exchange {
     /// # Errors
     /// Those of [`body::object`].
     pub async fn object(&mut self) -> Result<Body, ApiError> {
+        self.can_take_body().await?;
         body::object(&mut self.http, JSON_LIMIT_BYTES).await
     }
 
@@ -79,6 +86,7 @@ impl Exchange {
     /// # Errors
     /// Those of [`body::object`].
     pub async fn send_object(&mut self) -> Result<Body, ApiError> {
+        self.can_take_body().await?;
         body::object(&mut self.http, SEND_LIMIT_BYTES).await
     }
 
@@ -87,7 +95,20 @@ impl Exchange {
     /// # Errors
     /// Those of [`body::optional_object`].
     pub async fn optional_object(&mut self) -> Result<Body, ApiError> {
+        self.can_take_body().await?;
         body::optional_object(&mut self.http).await
+    }
+
+    /// What is large is not taken while there is little room on the disks: it would be stored.
+    async fn can_take_body(&mut self) -> Result<(), ApiError> {
+        let announced = self.http.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        let is_small = self.http.body().is_end_stream() || announced.is_some_and(|length: u64| length <= SMALL_BODY);
+        if is_small || self.cluster().room().large() == Level::Enough {
+            return Ok(());
+        }
+        metrics::counter!("gateway_refused_for_room_total", "what" => "body").increment(1);
+        body::throw_away(&mut self.http).await;
+        Err(ApiError::storage_full())
     }
 
     pub fn query(&self) -> Query<'_> {

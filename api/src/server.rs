@@ -21,6 +21,9 @@ use crate::route;
 /// How long requests in flight may take after the stop. The longest one, a send, takes ten seconds.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// What is kept of a request before its head has come whole, in bytes.
+const MOST_HEAD: usize = 128 * 1024;
+
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 4096;
 
@@ -59,8 +62,12 @@ impl Running {
 /// # Errors
 /// [`ServeError`] names the address that could not be had.
 pub async fn serve(config: ApiConfig, cluster: Arc<Cluster>, stop: CancellationToken) -> Result<Running, ServeError> {
-    let entrance =
-        Entrance { proxies: config.proxy_protocol.then(|| config.trusted_proxies.clone()), tls: config.tls.clone() };
+    let entrance = Entrance {
+        proxies: config.trusted_proxies.clone(),
+        proxy_protocol: config.proxy_protocol,
+        tls: config.tls.clone(),
+        port: config.port.clone(),
+    };
     let (address, door) = bind(config.listen, entrance, stop.clone())?;
     let fatal = cluster.fatal().clone();
     crate::telemetry::describe();
@@ -83,7 +90,8 @@ pub async fn serve_operator(
     cluster: Arc<Cluster>,
     stop: CancellationToken,
 ) -> Result<Running, ServeError> {
-    let entrance = Entrance { proxies: None, tls: config.operator_tls.clone() };
+    let entrance =
+        Entrance { tls: config.operator_tls.clone(), ..Entrance::plain(config.operator_port.clone()) };
     let (address, door) = bind(config.operator_listen, entrance, stop.clone())?;
     let fatal = cluster.fatal().clone();
     let app = App::operator(config, cluster);
@@ -131,7 +139,8 @@ fn run(
     fatal: Fatal,
     afterwards: impl Future<Output = ()> + Send + 'static,
 ) -> Running {
-    let server = Server::new(door);
+    let mut server = Server::new(door);
+    server.http1_mut().max_buf_size(MOST_HEAD);
     let handle = server.handle();
     let failed = fatal.clone();
     let serving = async move {

@@ -85,6 +85,7 @@ error_codes! {
     PlanLimit "plan_limit" 409 0;
     RateLimited "rate_limited" 429 1;
     WorkerAtCapacity "worker_at_capacity" 503 5;
+    StorageFull "storage_full" 503 60;
     TrialExpired "trial_expired" 402 0;
     PaymentOverdue "payment_overdue" 402 0;
     SseConnectionLimit "sse_connection_limit" 429 5;
@@ -110,7 +111,6 @@ error_codes! {
     PayloadTooLarge "payload_too_large" 413 0;
     UriTooLong "uri_too_long" 414 0;
     HeadersTooLarge "headers_too_large" 431 0;
-    StorageFull "storage_full" 503 60;
     OutcomeUnknown "outcome_unknown" 502 0;
 }
 
@@ -302,6 +302,11 @@ impl ApiError {
     /// No node has a free slot, or a queue is full.
     pub fn worker_at_capacity() -> Self {
         Self::new(ErrorCode::WorkerAtCapacity, "no capacity is free right now; try again")
+    }
+
+    /// The disks of the nodes concerned have no room left for this (supplement 32, row 11).
+    pub fn storage_full() -> Self {
+        Self::new(ErrorCode::StorageFull, "the gateway's disks have no room for this right now; try again later")
     }
 
     /// Nobody can change the directory, or say what is in it now.

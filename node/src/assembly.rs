@@ -18,12 +18,14 @@ use model::target::TargetPolicy;
 use model::webhook::RetrySchedule;
 use network::driver::Network;
 use network::simulated::SimulatedNetwork;
+use nix::sys::resource::{Resource, getrlimit};
 use parking_lot::RwLock;
 use raft::directory::command::Rejection;
 use raft::directory::health::DisableRule;
-use raft::directory::{Directory, LocalCopy};
+use raft::directory::LocalCopy;
 use raft::host::{Host, HostConfig, StartError, Stores, StoresConfig, Timing};
 use raft::supervise;
+use raft::transport::admission::{Admission, Port};
 use raft::transport::tls::expires_at;
 use raft::transport::{Admit, Identity, Lookup, Peers, PeersConfig, PeersError};
 use rustls::pki_types::CertificateDer;
@@ -61,6 +63,9 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Threads of the runtime on which peers and Raft run apart from requests. Heartbeats need little; two threads keep
 /// one slow task from holding them up.
 const RAFT_THREADS: usize = 2;
+
+/// In the data folder.
+const MEDIA_FOLDER: &str = "blobs";
 
 /// How often a node that starts looks whether it can serve.
 const READY_POLL: Duration = Duration::from_millis(20);
@@ -108,6 +113,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
     })
     .await
     .map_err(store_refusal)?;
+    let [peer_port, api_port, ops_port] = ["peer", "api", "ops"].map(|name| Port::new(name, admission(&config)));
     let peers = Peers::start(PeersConfig {
         node: config.node.id,
         listen: config.peer.listen,
@@ -116,6 +122,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
         lookup: lookup(&config, stores.local_copy().clone()),
         admit: admit(own, stores.local_copy().clone()),
         threads: RAFT_THREADS,
+        port: peer_port.clone(),
         connect_timeout: connect_timeout(timing(&config)),
     })
     .await
@@ -125,6 +132,8 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
         timing: timing(&config),
         log: config.raft.log_limits(),
         snapshot_bytes_per_second: u64::from(config.cluster.moves_mib_per_second) << 20,
+        room: config.disk.marks(),
+        media_dir: folder.path.join(MEDIA_FOLDER),
         peers: peers.clone(),
     })
     .await
@@ -142,6 +151,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
             membership: membership(&config, own),
             secrets: Secrets::new(keyring),
             certificates: certificates(shown.clone(), &[&certificate, &operators_certificate]),
+            ports: vec![peer_port, api_port.clone(), ops_port.clone()],
             network: driver(&config),
             suffixes: suffixes(&config),
             session_starts_per_second: config.network.session_starts_per_second,
@@ -196,7 +206,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
     let operator_tokens = OperatorTokens::new(operator_tokens);
     let keeping = operator_tokens::keep(config.clone(), operator_token, operator_tokens.clone(), close_ports.clone());
     tokio::spawn(keeping);
-    let http = http(&config, auth, support, Arc::new(backups), operator_tokens, metrics);
+    let http = http(&config, (api_port, ops_port), auth, support, Arc::new(backups), operator_tokens, metrics);
     let http = ApiConfig { tls, operator_tls, ..http };
     let ports = [
         api::serve_operator(http.clone(), cluster.clone(), close_ports.clone())
@@ -294,6 +304,13 @@ fn cluster_refusal(error: ClusterError) -> anyhow::Error {
 
 fn port_refusal(key: &str, error: &ServeError) -> Refusal {
     Refusal::new(key, error.to_string(), "stop what listens there, or name another port")
+}
+
+/// The three ports together leave files to everything else.
+fn admission(config: &Config) -> Admission {
+    let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
+    let most = config.connections.most.min(usize::try_from(files / 4).unwrap_or(usize::MAX));
+    Admission { most, ..config.connections.admission() }
 }
 
 fn retention(config: &Config) -> Retention {
@@ -426,7 +443,7 @@ fn media(config: &Config, data_dir: &Path, secret: Option<Secret>) -> MediaConfi
     };
     MediaConfig {
         blobs: BlobsConfig {
-            folder: data_dir.join("blobs"),
+            folder: data_dir.join(MEDIA_FOLDER),
             place,
             sweep_every: media.sweep_interval.0,
             orphan_grace: media.orphan_grace.0,
@@ -452,6 +469,7 @@ fn cors_origins(api: &config::Api) -> CorsOrigins {
 
 fn http(
     config: &Config,
+    (api_port, ops_port): (Arc<Port>, Arc<Port>),
     auth: AuthConfig,
     support: SupportConfig,
     backups: Arc<dyn Backups>,
@@ -466,6 +484,8 @@ fn http(
         suffixes: suffixes(config),
         trusted_proxies: config.api.trusted_proxies.clone(),
         proxy_protocol: config.api.proxy_protocol,
+        port: api_port,
+        operator_port: ops_port,
         tls: None,
         cors_origins: cors_origins(&config.api),
         limits: DefaultLimits {

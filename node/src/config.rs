@@ -23,6 +23,8 @@ use model::time::Timestamp;
 use raft::directory::members::NodeState;
 use raft::directory::records::NodeRecord;
 use raft::host::LogLimits;
+use raft::room::{Mark, Marks};
+use raft::transport::admission::Admission;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -51,6 +53,10 @@ pub struct Config {
     pub webhooks: Webhooks,
     #[serde(default)]
     pub media: Media,
+    #[serde(default)]
+    pub disk: Disk,
+    #[serde(default)]
+    pub connections: Connections,
     #[serde(default)]
     pub limits: Limits,
     #[serde(default)]
@@ -330,6 +336,62 @@ impl Default for Webhooks {
             keep_delivered: HumanDuration(Duration::from_secs(7 * defaults::DAY)),
             keep_deliveries: HumanDuration(Duration::from_secs(30 * defaults::DAY)),
         }
+    }
+}
+
+/// `[disk]`: what is to stay free on the file systems of log, state and media.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Disk {
+    /// With less, media and large bodies are refused.
+    pub low: DiskMark,
+    /// With less, sends are refused, and what the network brings waits.
+    pub full: DiskMark,
+}
+
+impl Default for Disk {
+    fn default() -> Self {
+        let of = |Mark { percent, most_bytes, least_bytes }| DiskMark { percent, most_bytes, least_bytes };
+        Self { low: of(Marks::DEFAULT.low), full: of(Marks::DEFAULT.full) }
+    }
+}
+
+impl Disk {
+    pub fn marks(self) -> Marks {
+        let of = |DiskMark { percent, most_bytes, least_bytes }| Mark { percent, most_bytes, least_bytes };
+        Marks { low: of(self.low), full: of(self.full) }
+    }
+}
+
+/// So many percent of a file system, but no more and no less than so many bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct DiskMark {
+    pub percent: u8,
+    pub most_bytes: u64,
+    /// A quarter of the file system is enough in any case.
+    pub least_bytes: u64,
+}
+
+/// `[connections]`: on each of the three ports by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Connections {
+    pub most: usize,
+    /// Of one client address, or of one /64 of IPv6; trusted proxies are not counted so.
+    pub most_per_address: usize,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        let Admission { most, most_per_address } = Admission::DEFAULT;
+        Self { most, most_per_address }
+    }
+}
+
+impl Connections {
+    pub fn admission(self) -> Admission {
+        Admission { most: self.most, most_per_address: self.most_per_address }
     }
 }
 

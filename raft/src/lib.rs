@@ -7,6 +7,7 @@
 //! - [`backup`]: a group's state outside of a cluster.
 //! - [`failpoint`]: where a build for tests can be told to fail.
 //! - [`fuzz`]: what reads foreign bytes, for fuzzing.
+//! - [`room`]: how much the disks can still take.
 //! - [`supervise`]: what becomes of a task that panics.
 //! - [`transport`]: mutual TLS between the nodes; also carries the calls of the floors above.
 
@@ -18,6 +19,7 @@ pub mod group;
 pub mod host;
 pub mod machine;
 pub mod record;
+pub mod room;
 #[cfg(feature = "simulation")]
 pub mod simulation;
 pub mod supervise;

@@ -18,6 +18,7 @@ use crate::host::Inner;
 use crate::machine::GroupId;
 use crate::network::{is_cut, service, status};
 use crate::state::snapshot::{Sink, SnapshotData};
+use crate::telemetry;
 use crate::transport::{Peers, RaftService};
 use crate::types::{Snapshot, SnapshotMeta, TypeConfig, Vote};
 
@@ -109,19 +110,23 @@ impl RaftService for Numbered {
         if is_cut(group) {
             return failure(status::NO_GROUP);
         }
-        let Some(core) = self.services.host.upgrade().and_then(|host| host.core(group)) else {
+        let found = self.services.host.upgrade().and_then(|host| Some((host.core(group)?, host)));
+        let Some((core, inner)) = found else {
             // A snapshot that was arriving for it has nowhere to go.
             self.services.incoming.lock().of.remove(&group);
             return failure(status::NO_GROUP);
         };
         let services = self.services.clone();
+        let takes_entries = inner.room().takes_entries();
         let held = core.clone();
         match self.number {
             service::VOTE | service::PRE_VOTE | service::TRANSFER => {
                 held.tracked(votes(self.number, core, body)).boxed()
             }
-            service::APPEND => held.tracked(append(core, body)).boxed(),
+            service::APPEND => held.tracked(append(core, body, takes_entries)).boxed(),
             service::HEARTBEAT => held.tracked(heartbeat(from, core, body)).boxed(),
+            // It is begun again and again until there is room.
+            service::SNAPSHOT_BEGIN if !takes_entries => failure(status::NO_GROUP),
             service::SNAPSHOT_BEGIN => held.tracked(services.begin(from, core)).boxed(),
             service::SNAPSHOT_CHUNK => held.tracked(services.chunk(from, group, body)).boxed(),
             service::SNAPSHOT_END => held.tracked(services.end(from, core, body)).boxed(),
@@ -178,15 +183,18 @@ async fn votes(number: u16, core: Arc<Core>, body: Bytes) -> Bytes {
 }
 
 /// Reaches the group's core when this is first polled, which the transport does in the order of the requests.
-async fn append(core: Arc<Core>, body: Bytes) -> Bytes {
-    match try_append(&core, body).await {
+///
+/// A node without room takes no entries. Its leader goes on with those that have room, and heartbeats reach it as before, so
+/// that it neither stands for election nor ends: it catches up once there is room.
+async fn append(core: Arc<Core>, body: Bytes, takes_entries: bool) -> Bytes {
+    match try_append(&core, body, takes_entries).await {
         Ok(response) => accepted(&codec::encode_append_answer(&response)),
         Err(status) => refused(status),
     }
 }
 
 async fn heartbeat(from: NodeId, core: Arc<Core>, body: Bytes) -> Bytes {
-    match try_append(&core, body).await {
+    match try_append(&core, body, true).await {
         Ok(response) => {
             core.heartbeat_ended(from, !matches!(response, AppendEntriesResponse::Conflict));
             accepted(&codec::encode_append_answer(&response))
@@ -195,9 +203,13 @@ async fn heartbeat(from: NodeId, core: Arc<Core>, body: Bytes) -> Bytes {
     }
 }
 
-async fn try_append(core: &Core, body: Bytes) -> Result<AppendEntriesResponse<TypeConfig>, u8> {
+async fn try_append(core: &Core, body: Bytes, takes_entries: bool) -> Result<AppendEntriesResponse<TypeConfig>, u8> {
     let running = core.running().ok_or(status::NO_GROUP)?;
     let request = codec::decode_append(body).map_err(|_| status::BAD)?;
+    if !takes_entries && !request.entries.is_empty() {
+        telemetry::entries_refused();
+        return Err(status::NO_GROUP);
+    }
     if !core.judge_leader(&running, &request.vote, request.prev_log_id, &request.entries) {
         return Err(status::NO_GROUP);
     }

@@ -18,6 +18,10 @@ const STEP_DOWNS: &str = "raft_step_downs_total";
 const GROUPS_DIED: &str = "raft_groups_died_total";
 const SNAPSHOT_INSTALLS: &str = "raft_snapshot_installs_total";
 const SNAPSHOT_SENDS: &str = "raft_snapshot_sends_total";
+const ROOM: &str = "gateway_room";
+const ENTRIES_REFUSED: &str = "raft_entries_refused_total";
+const CONNECTIONS: &str = "gateway_connections";
+const CONNECTIONS_REFUSED: &str = "gateway_connections_refused_total";
 const PEER_CONNECTS: &str = "raft_peer_connects_total";
 const PEER_REFUSALS: &str = "raft_peer_refusals_total";
 const REPLICAS_DIFFER: &str = "raft_replicas_differ";
@@ -41,6 +45,11 @@ pub(crate) fn describe() {
     describe_counter!(GROUPS_DIED, Unit::Count, "times a group of this node died");
     describe_counter!(SNAPSHOT_INSTALLS, Unit::Count, "snapshots that replaced a group's state here");
     describe_counter!(SNAPSHOT_SENDS, Unit::Count, "snapshots streamed to a peer");
+    describe_gauge!(
+        ROOM,
+        "room on the disks of the stores, and of media: 0 enough, 1 low (no media are taken), 2 full (no sends are taken)"
+    );
+    describe_counter!(ENTRIES_REFUSED, Unit::Count, "appends of other leaders refused because a disk is all but full");
     describe_counter!(PEER_CONNECTS, Unit::Count, "connections made to peers");
     describe_counter!(PEER_REFUSALS, Unit::Count, "peers refused, by us or by them");
     describe_gauge!(
@@ -50,7 +59,7 @@ pub(crate) fn describe() {
     );
     describe_counter!(TASK_PANICS, Unit::Count, "panics of tasks that a node needs, by task; most begin again");
     // There from the start: a rate of what has not happened yet is 0 and not unknown.
-    for counted in [LOG_ENTRY_BYTES, SNAPSHOT_INSTALLS, SNAPSHOT_SENDS, PEER_CONNECTS, PEER_REFUSALS] {
+    for counted in [LOG_ENTRY_BYTES, SNAPSHOT_INSTALLS, SNAPSHOT_SENDS, ENTRIES_REFUSED, PEER_CONNECTS, PEER_REFUSALS] {
         counter!(counted).increment(0);
     }
     gauge!(GROUPS_DEAD).set(0.0);
@@ -95,6 +104,34 @@ pub(crate) fn snapshot_installed() {
 
 pub(crate) fn snapshot_sent() {
     counter!(SNAPSHOT_SENDS).increment(1);
+}
+
+pub(crate) fn room(of: &'static str, level: u8) {
+    gauge!(ROOM, "of" => of).set(f64::from(level));
+}
+
+pub(crate) fn entries_refused() {
+    counter!(ENTRIES_REFUSED).increment(1);
+}
+
+/// Of a port that opens.
+pub(crate) fn describe_port(port: &'static str) {
+    describe_gauge!(CONNECTIONS, Unit::Count, "connections that are open, by port");
+    describe_counter!(
+        CONNECTIONS_REFUSED,
+        Unit::Count,
+        "connections that were closed at once because a port had no room"
+    );
+    gauge!(CONNECTIONS, "port" => port).set(0.0);
+    counter!(CONNECTIONS_REFUSED, "port" => port).increment(0);
+}
+
+pub(crate) fn connections(port: &'static str, open: usize) {
+    gauge!(CONNECTIONS, "port" => port).set(open as f64);
+}
+
+pub(crate) fn connection_refused(port: &'static str) {
+    counter!(CONNECTIONS_REFUSED, "port" => port).increment(1);
 }
 
 pub(crate) fn peer_connected() {

@@ -8,6 +8,7 @@ use model::id::NodeId;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use uuid::Uuid;
 
+use crate::transport::admission::{Admission, Port};
 use crate::transport::tls::node_name;
 use crate::transport::{Identity, PeerTls, PeersConfig};
 
@@ -45,6 +46,7 @@ pub(crate) fn peers_config(authority: &Authority, node: NodeId) -> PeersConfig {
         lookup: Arc::new(|_| None),
         admit: Arc::new(|_, _, _, _| Ok(())),
         threads: 2,
+        port: Port::new("peer", Admission::DEFAULT),
         connect_timeout: Duration::from_millis(200),
     }
 }

@@ -23,8 +23,10 @@ use raft::directory::records::AuditEntry;
 use raft::directory::{Directory, STREAMED_FOR, UpdateError};
 use raft::host::facts::DiskFacts;
 use raft::host::{Fatal, Host, OpenError};
+use raft::room::Room;
 use raft::supervise;
 use raft::transport::Peers;
+use raft::transport::admission::Port;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -50,6 +52,7 @@ use crate::owner::pace::{Pacer, Slots};
 use crate::owner::{FETCH_PATIENCE, NodeContext, OPERATION_PATIENCE};
 use crate::retention::Retention;
 use crate::rewrap;
+use crate::room::Rooms;
 use crate::router::{About, Readiness, Router, Vitals};
 use crate::secrets::Secrets;
 use crate::stream::{StreamAsk, StreamDone};
@@ -70,6 +73,8 @@ pub struct ClusterConfig {
     pub membership: MembershipConfig,
     pub secrets: Secrets,
     pub certificates: Certificates,
+    /// Of this node, for what it says of itself.
+    pub ports: Vec<Arc<Port>>,
     pub network: Arc<dyn Network>,
     pub suffixes: Suffixes,
     pub session_starts_per_second: u32,
@@ -137,6 +142,7 @@ impl Cluster {
             release: config.release,
             master_keys: config.secrets.known(),
             certificates: config.certificates,
+            ports: config.ports,
             drain_wait: config.drain_wait,
         };
         let pacer = Arc::new(Pacer::new(config.session_starts_per_second));
@@ -160,6 +166,7 @@ impl Cluster {
             directory.clone(),
             stop.clone(),
         );
+        let rooms = Arc::new(Rooms::new(node, host.room().clone()));
         let context = Arc::new(NodeContext {
             node,
             directory: directory.clone(),
@@ -172,6 +179,7 @@ impl Cluster {
             media: Arc::new(media),
             downloads: Semaphore::new(MOST_DOWNLOADS),
             router: router.clone(),
+            rooms: rooms.clone(),
             retention: Arc::new(config.retention),
             trimming: Semaphore::new(1),
             handing_over: Semaphore::new(1),
@@ -235,6 +243,10 @@ impl Cluster {
         keep("the gauges", |cluster, _, _| {
             gauges::keep(cluster.clone(), cluster.owners.clone(), cluster.stop.clone()).boxed()
         });
+        keep("the survey of room on disks", |cluster, _, _| {
+            let rooms = cluster.context.rooms.clone();
+            rooms.keep(cluster.router.clone(), cluster.owners.clone(), cluster.stop.clone()).boxed()
+        });
         keep("the node's own record", |cluster, _, _| {
             place::follow_own_record(cluster.clone(), cluster.stop.clone()).boxed()
         });
@@ -297,6 +309,11 @@ impl Cluster {
     /// The disk under this node's data folder.
     pub(crate) async fn disk(&self) -> Option<DiskFacts> {
         self.host.disk().await
+    }
+
+    /// How much room this node's disks have.
+    pub fn room(&self) -> &Room {
+        self.host.room()
     }
 
     /// Changes when this node has been drained: whoever it still serves should go to another one.

@@ -41,6 +41,7 @@ pub mod projection;
 pub mod records;
 pub mod retention;
 pub mod rewrap;
+pub mod room;
 pub mod router;
 mod sameness;
 pub mod secrets;

@@ -18,6 +18,8 @@ use raft::directory::Directory;
 use raft::directory::members::NodeState;
 use raft::directory::records::PlacementRecord;
 use raft::host::Host;
+use raft::room::Level;
+use raft::transport::admission::Port;
 use raft::transport::{Class, Handler, MAX_BODY, PeerError, Peers};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -54,6 +56,8 @@ const WARM_UP: Duration = Duration::from_secs(1);
 /// How many calls for one shard a peer may have here at once. They share the places that it has for all its calls, and a shard
 /// that is stuck must not use these up.
 const CALLS_OF_A_SHARD: usize = 1024;
+/// A connection that found no place is told of for so long.
+const LATELY: Duration = Duration::from_secs(60);
 
 /// What is left of a call's time for the answer to travel back.
 const WAY_BACK: Duration = Duration::from_millis(50);
@@ -104,6 +108,17 @@ pub struct Vitals {
     /// It is ready (supplement 27). Earlier releases do not say, and were given leads whatever they would have said.
     #[serde(default = "yes")]
     pub ready: bool,
+    /// How much room the disks of its log and state have. Earlier releases do not say, and have to be taken to have some.
+    #[serde(default)]
+    pub room: Level,
+    /// The same of its media, and how many bytes the fullest of all its disks has left.
+    #[serde(default)]
+    pub large_room: Level,
+    #[serde(default)]
+    pub least_free: u64,
+    /// Ports that had no place for a connection within the last minute: `api`, `ops` or `peer`.
+    #[serde(default)]
+    pub crowded_ports: Vec<String>,
     /// It has just taken a lead, or logs in the channels of leads that it took.
     #[serde(default)]
     pub warming_up: bool,
@@ -147,6 +162,7 @@ pub struct About {
     /// The master keys that it was given.
     pub master_keys: Vec<MasterKeyId>,
     pub certificates: Certificates,
+    pub ports: Vec<Arc<Port>>,
     /// How long it says that it is not ready before its leads go, for balancers to hear of it.
     pub drain_wait: Duration,
 }
@@ -457,6 +473,10 @@ impl Router {
             work: self.work(),
             ready: self.readiness().is_ready(),
             warming_up: self.is_warming_up(),
+            room: self.host.room().stores(),
+            large_room: self.host.room().large(),
+            least_free: self.host.room().least_free(),
+            crowded_ports: self.crowded_ports(),
         }
     }
 
@@ -484,6 +504,11 @@ impl Router {
             let here = state.placement.values().filter(|place| place.settled && place.replicas.contains(&self.node));
             here.filter(|place| !led(place.shard)).count()
         })
+    }
+
+    fn crowded_ports(&self) -> Vec<String> {
+        let crowded = self.about.ports.iter().filter(|port| port.refused_within(LATELY));
+        crowded.map(|port| port.name().to_owned()).collect()
     }
 
     fn work(&self) -> BTreeMap<ShardId, u64> {
@@ -600,6 +625,10 @@ pub(crate) mod tests {
             work: BTreeMap::new(),
             ready: true,
             warming_up: false,
+            room: Level::Enough,
+            large_room: Level::Enough,
+            least_free: 0,
+            crowded_ports: Vec::new(),
         }
     }
 

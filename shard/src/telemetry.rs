@@ -42,6 +42,10 @@ pub fn describe() {
         "Items of the network that were acknowledged and left out, as they named or held more than is ever kept."
     );
     describe_counter!("gateway_webhook_attempts_total", "Attempts at webhook deliveries, by outcome.");
+    describe_counter!(
+        "gateway_refused_for_room_total",
+        "What was refused, or held back, because there is no room on the disks: media, bodies, sends, inbound items."
+    );
     describe_counter!("gateway_lease_lost_total", "Ownerships of shards that ended without a hand-over.");
     describe_counter!(
         "gateway_media_repaired_total",
@@ -68,6 +72,9 @@ pub fn describe() {
     );
     for outcome in Outcome::ALL {
         counter!("gateway_webhook_attempts_total", "outcome" => outcome.as_str()).increment(0);
+    }
+    for what in ["media", "body", "send", "inbound"] {
+        counter!("gateway_refused_for_room_total", "what" => what).increment(0);
     }
     counter!("gateway_lease_lost_total").increment(0);
     counter!("gateway_spans_dropped_total").increment(0);

@@ -4,18 +4,20 @@
 //! Connections that are still on their way in wait beside each other, so that a slow one holds nobody up.
 
 mod proxy;
+mod refusal;
 mod unspoken;
 mod wire;
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
+use raft::transport::admission::{Place, Port};
 use salvo::conn::tcp::TcpCoupler;
-use salvo::conn::{Accepted, Acceptor, ConnCtrl, Holding};
-use salvo::fuse::ArcFusePolicy;
+use salvo::conn::{Accepted, Acceptor, ConnCtrl, Holding, StraightStream};
+use salvo::fuse::{ArcFusePolicy, FuseConfig};
 use salvo::http::Version;
 use salvo::http::uri::Scheme;
 use tokio::net::{TcpListener, TcpStream};
@@ -27,18 +29,32 @@ use tokio_util::sync::CancellationToken;
 use unspoken::Unspoken;
 use wire::Wire;
 
-/// From the connection to its first byte of HTTP.
+/// From the connection to the end of its handshake, and from there to the first byte of HTTP.
 const WAY_IN: Duration = Duration::from_secs(10);
 
-/// Connections that may be on their way in at once; others wait to be accepted.
-const MOST_ON_THE_WAY: usize = 1024;
+/// How long the head of a request may take, and how long a connection may wait for the next request.
+const HEAD: Duration = Duration::from_secs(30);
+
+/// How long an answer may wait for a client that takes nothing of it.
+const STALL: Duration = Duration::from_secs(30);
+
+/// How long nothing at all may come or go. No request takes so long without a byte of its answer, and event streams say
+/// something long before.
+const IDLE: Duration = Duration::from_secs(900);
+
+/// How often it is told that no connection can be accepted, and how long the port waits for that to pass.
+const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// What a connection goes through before its first request.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Entrance {
-    /// The balancers that begin with a PROXY header, when they do.
-    pub proxies: Option<Vec<IpNet>>,
+    /// Balancers, each of which stands for many clients.
+    pub proxies: Vec<IpNet>,
+    /// They begin with a PROXY header.
+    pub proxy_protocol: bool,
     pub tls: Option<Arc<ServerConfig>>,
+    pub port: Arc<Port>,
 }
 
 /// A port that lets connections in.
@@ -48,7 +64,15 @@ pub struct Door {
     entrance: Entrance,
     /// The port closes.
     closing: CancellationToken,
-    entering: JoinSet<Option<(Wire, SocketAddr)>>,
+    entering: JoinSet<Option<Entered>>,
+    complained: Option<Instant>,
+}
+
+/// A connection that is in.
+struct Entered {
+    wire: Wire,
+    client: SocketAddr,
+    place: Place,
 }
 
 impl Door {
@@ -60,29 +84,38 @@ impl Door {
             None => (Scheme::HTTP, vec![Version::HTTP_11]),
         };
         let holdings = vec![Holding { local_addr: listener.local_addr()?.into(), http_versions, http_scheme }];
-        Ok(Self { listener, holdings, entrance, closing, entering: JoinSet::new() })
+        Ok(Self { listener, holdings, entrance, closing, entering: JoinSet::new(), complained: None })
     }
 
-    /// The next connection that has come in. Nothing is lost when it is dropped: what is on its way stays there.
-    async fn next(&mut self) -> io::Result<(Wire, SocketAddr)> {
-        if self.entrance.proxies.is_none() && self.entrance.tls.is_none() {
-            let (stream, peer) = self.listener.accept().await?;
-            return Ok((Wire::Plain(stream), peer));
-        }
+    /// The next connection that has come in. Nothing is lost when it is dropped: what is on its way stays there. As many are
+    /// on their way as the port has places; those that say nothing give way to those that come.
+    async fn next(&mut self) -> Entered {
         loop {
             tokio::select! {
                 Some(entered) = self.entering.join_next() => {
                     if let Ok(Some(entered)) = entered {
-                        return Ok(entered);
+                        return entered;
                     }
                 }
-                accepted = self.listener.accept(), if self.entering.len() < MOST_ON_THE_WAY => {
-                    let (stream, peer) = accepted?;
+                accepted = self.listener.accept() => {
+                    let (stream, peer) = match accepted {
+                        Ok(accepted) => accepted,
+                        Err(error) => {
+                            self.complain(&error);
+                            tokio::time::sleep(ACCEPT_PAUSE).await;
+                            continue;
+                        }
+                    };
+                    let is_balancer = self.entrance.is_balancer(peer);
+                    let Some(place) = self.entrance.port.admit(peer.ip(), is_balancer) else { continue };
+                    if self.entrance.is_open() {
+                        return Entered { wire: Wire::Plain(stream), client: peer, place };
+                    }
                     let entrance = self.entrance.clone();
                     self.entering.spawn(async move {
-                        let entering = tokio::time::timeout(WAY_IN, entrance.lead_in(stream, peer)).await;
-                        match entering {
-                            Ok(Ok(entered)) => Some(entered),
+                        let entering = tokio::time::timeout(WAY_IN, entrance.lead_in(stream, peer));
+                        match place.gives_way().run_until_cancelled(entering).await? {
+                            Ok(Ok((wire, client))) => Some(Entered { wire, client, place }),
                             Ok(Err(error)) => {
                                 tracing::debug!(%peer, %error, "a connection did not come in");
                                 None
@@ -97,15 +130,44 @@ impl Door {
             }
         }
     }
+
+    /// Out of file descriptors, say: it passes, and a line for each would be thousands.
+    fn complain(&mut self, error: &io::Error) {
+        if self.complained.is_none_or(|at| at.elapsed() >= COMPLAIN_EVERY) {
+            self.complained = Some(Instant::now());
+            tracing::error!(%error, "no connection can be accepted");
+        }
+    }
+}
+
+/// What a connection may take its time for once it is in.
+fn patience() -> FuseConfig {
+    FuseConfig::disabled()
+        .with_http1_header_timeout(HEAD)
+        .with_write_stall_timeout(STALL)
+        .with_connection_idle_timeout(IDLE)
 }
 
 impl Entrance {
+    /// For whoever speaks plain HTTP at once.
+    pub fn plain(port: Arc<Port>) -> Self {
+        Self { proxies: Vec::new(), proxy_protocol: false, tls: None, port }
+    }
+
+    /// Whether a connection is in as soon as it is accepted.
+    fn is_open(&self) -> bool {
+        !self.proxy_protocol && self.tls.is_none()
+    }
+
+    fn is_balancer(&self, peer: SocketAddr) -> bool {
+        self.proxies.iter().any(|net| net.contains(&peer.ip().to_canonical()))
+    }
+
     /// Reads the PROXY header of a balancer, then makes the connection a TLS one. What a peer that is no balancer says
     /// first is its request, be it a PROXY header.
     async fn lead_in(&self, mut stream: TcpStream, peer: SocketAddr) -> io::Result<(Wire, SocketAddr)> {
-        let proxies = self.proxies.iter().flatten();
-        let is_balancer = proxies.into_iter().any(|net| net.contains(&peer.ip().to_canonical()));
-        let client = if is_balancer { proxy::read(&mut stream).await?.unwrap_or(peer) } else { peer };
+        let begins_with_header = self.proxy_protocol && self.is_balancer(peer);
+        let client = if begins_with_header { proxy::read(&mut stream).await?.unwrap_or(peer) } else { peer };
         match &self.tls {
             Some(config) => {
                 let stream = TlsAcceptor::from(config.clone()).accept(stream).await?;
@@ -117,21 +179,22 @@ impl Entrance {
 }
 
 impl Acceptor for Door {
-    type Coupler = TcpCoupler<Unspoken>;
-    type Stream = Unspoken;
+    type Coupler = TcpCoupler<Self::Stream>;
+    type Stream = StraightStream<Unspoken>;
 
     fn holdings(&self) -> &[Holding] {
         &self.holdings
     }
 
-    async fn accept(&mut self, _: Option<ArcFusePolicy>) -> io::Result<Accepted<TcpCoupler<Unspoken>, Unspoken>> {
-        let (wire, client) = self.next().await?;
-        let holding = &self.holdings[0];
+    async fn accept(&mut self, _: Option<ArcFusePolicy>) -> io::Result<Accepted<Self::Coupler, Self::Stream>> {
+        let Entered { wire, client, place } = self.next().await;
+        let (holding, conn_ctrl) = (&self.holdings[0], ConnCtrl::new());
+        let unspoken = Unspoken::new(wire, place, WAY_IN, self.closing.clone());
         Ok(Accepted {
             coupler: TcpCoupler::new(),
-            stream: Unspoken::new(wire, self.closing.clone()),
-            fuse_config: None,
-            conn_ctrl: ConnCtrl::new(),
+            stream: StraightStream::new(unspoken, Some(patience()), conn_ctrl.clone(), None),
+            fuse_config: Some(patience()),
+            conn_ctrl,
             local_addr: holding.local_addr.clone(),
             remote_addr: client.into(),
             http_scheme: holding.http_scheme.clone(),

@@ -6,9 +6,11 @@ use std::time::Duration;
 use model::id::{NodeId, ShardId};
 use model::target::TargetPolicy;
 use model::time::Timestamp;
+use raft::room::Level as Room;
 use schemars::JsonSchema;
 use serde::Serialize;
-use shard::assessment::{GroupState, named};
+use shard::assessment::{DIRECTORY, GroupState, named};
+use shard::router::Vitals;
 
 use super::survey::ClusterView;
 use crate::exchange::OperatorCall;
@@ -25,10 +27,6 @@ const SLOW_SYNC_SOMETIMES: Duration = Duration::from_millis(100);
 const CLOCK_WARNING: Duration = Duration::from_millis(500);
 /// ... and, this far, let tokens and links end at the wrong time.
 const CLOCK_FAILING: Duration = Duration::from_secs(5);
-
-/// The part of a disk that is free, in percent.
-const DISK_WARNING: u64 = 15;
-const DISK_FAILING: u64 = 5;
 
 /// The part of a node's session slots that is in use, in percent.
 const SLOTS_WARNING: u64 = 90;
@@ -90,6 +88,7 @@ const CHECKS: [&str; 12] = [
     "clock",
     "disk",
     "slots",
+    "connections",
     "certificates",
     "secrets",
     "configuration",
@@ -135,6 +134,7 @@ pub fn findings(view: &ClusterView, policy: &TargetPolicy) -> Vec<Finding> {
         ("clock", clock(view)),
         ("disk", disk(view)),
         ("slots", slots(view)),
+        ("connections", connections(view)),
         ("certificates", certificates(view, Timestamp::now())),
         ("secrets", secrets(view)),
         ("configuration", configuration(policy)),
@@ -193,6 +193,7 @@ fn all_well(check: &str, view: &ClusterView) -> String {
         "clock" => "the clocks agree".to_owned(),
         "disk" => "there is room on every disk".to_owned(),
         "slots" => "every node can take more sessions".to_owned(),
+        "connections" => "no port has refused a connection lately".to_owned(),
         "certificates" => "no certificate expires soon".to_owned(),
         "secrets" => "everything is sealed under one master key, which every node has".to_owned(),
         _ => "nothing is allowed that production forbids".to_owned(),
@@ -364,19 +365,18 @@ fn clock(view: &ClusterView) -> Vec<Said> {
 
 fn disk(view: &ClusterView) -> Vec<Said> {
     let judged = view.heard().filter_map(|(node, heard)| {
-        let disk = heard.facts.host.disk?;
-        let percent = disk.free.saturating_mul(100).checked_div(disk.total)?;
-        let level = match percent {
-            0..DISK_FAILING => Level::Failing,
-            DISK_FAILING..DISK_WARNING => Level::Warning,
+        let Vitals { room, large_room, least_free, .. } = &heard.facts.vitals;
+        let (level, so) = match (room, large_room.max(room)) {
+            (Room::Full, _) => (Level::Failing, "it takes no sends, and what the network brings waits"),
+            (_, Room::Low | Room::Full) => (Level::Warning, "it takes no media and no large bodies"),
             _ => return None,
         };
-        let message = format!("node {node} has {percent}% of its disk left ({} MiB)", disk.free >> 20);
+        let message = format!("node {node} has {} MiB left on a disk: {so}", least_free >> 20);
         Some(Said::of_node(
             node,
             level,
             message,
-            "make room, or shorten history.retention_days and media.retention_days",
+            "make room, or shorten history.retention_days and media.retention_days; it goes on by itself",
         ))
     });
     judged.collect()
@@ -388,6 +388,18 @@ fn slots(view: &ClusterView) -> Vec<Said> {
         let message = format!("node {node} holds {used} of at most {slots} sessions");
         let remedy = "add a node, or raise node.max_channels if its memory allows";
         (used * 100 > slots * SLOTS_WARNING).then(|| Said::of_node(node, Level::Warning, message, remedy))
+    });
+    judged.collect()
+}
+
+fn connections(view: &ClusterView) -> Vec<Said> {
+    let judged = view.heard().flat_map(|(node, heard)| {
+        heard.facts.vitals.crowded_ports.iter().map(move |port| {
+            let message =
+                format!("node {node} had no place for a connection to its {port} port within the last minute");
+            let remedy = "see who opens them; raise connections.most, or connections.most_per_address for one client";
+            Said::of_node(node, Level::Warning, message, remedy)
+        })
     });
     judged.collect()
 }
@@ -476,6 +488,10 @@ mod tests {
             started_at: Timestamp(0),
             work: BTreeMap::new(),
             ready: !draining,
+            room: Room::Enough,
+            large_room: Room::Enough,
+            least_free: 0,
+            crowded_ports: Vec::new(),
             warming_up: false,
         };
         let facts = Facts {
@@ -526,6 +542,21 @@ mod tests {
         assert_eq!(said.len(), 1);
         assert_eq!((said[0].node, said[0].level), (Some(2), Level::Failing));
         assert!(said[0].message.contains("leads the directory, shard 4 and commits nothing"), "{}", said[0].message);
+    }
+
+    #[test]
+    fn little_room_is_a_warning_and_none_a_failure() {
+        let found = |stores, large| {
+            let mut heard = heard(false);
+            heard.facts.vitals.room = stores;
+            heard.facts.vitals.large_room = large;
+            let view = ClusterView { survey: [(1, Ok(heard))].into(), ..view(&[]) };
+            disk(&view).iter().map(|said| said.level).collect::<Vec<_>>()
+        };
+        assert_eq!(found(Room::Enough, Room::Enough), []);
+        assert_eq!(found(Room::Enough, Room::Full), [Level::Warning], "media have a disk of their own");
+        assert_eq!(found(Room::Low, Room::Low), [Level::Warning]);
+        assert_eq!(found(Room::Full, Room::Full), [Level::Failing]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use tests::cluster::{Cluster, Options, is_running};
 use tests::http::string;
 use tests::load::Load;
 use tests::simulator::Simulator;
-use tests::tenant::{CONNECT, Paired, Tenant, number, wait_status};
+use tests::tenant::{CONNECT, Paired, Tenant, number, text, wait_status};
 use tests::wait::{check, eventually};
 
 use crate::rooted_machine;
@@ -33,7 +33,17 @@ struct Scene {
 
 impl Scene {
     async fn start() -> Self {
-        let cluster = Cluster::start(Options::default()).await;
+        Self::with(Options::default()).await
+    }
+
+    /// On nodes that do not look for room: so that their disks fill up.
+    async fn careless() -> Self {
+        let mark = |mark| format!("--set=disk.{mark}={{ percent = 0, most_bytes = 0, least_bytes = 0 }}");
+        Self::with(["low", "full"].into_iter().fold(Options::default(), |options, name| options.arg(&mark(name)))).await
+    }
+
+    async fn with(options: Options) -> Self {
+        let cluster = Cluster::start(options).await;
         let tenant = Tenant::new(&cluster).await;
         let mut channels = Vec::new();
         for number in 0..8 {
@@ -123,7 +133,7 @@ async fn more_sends(simulator: &Simulator, than: u64) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_whose_disk_fails_stops_and_names_the_file_while_sends_go_on() {
     let Some(_machine) = rooted_machine().await else { return };
-    let scene = Scene::start().await;
+    let scene = Scene::careless().await;
     let cluster = &scene.cluster;
     cluster.kill(VICTIM);
     let disk = scene.disk(VICTIM);
@@ -149,6 +159,115 @@ async fn a_node_whose_disk_fails_stops_and_names_the_file_while_sends_go_on() {
     assert_eq!(report.failures, Vec::<String>::new(), "of {} sends", report.taken.len());
     report.prove(&scene.tenant.simulator()).await;
     scene.replicas_are_equal().await;
+}
+
+/// A disk of which so much is left.
+fn nearly_full(mib: u64) -> Faults {
+    Faults { free: Some(mib << 20), ..Faults::default() }
+}
+
+/// Below the second mark of any disk that is large enough to build on, and above its half; and below that.
+const FULL_MIB: u64 = 700;
+const BRIM_MIB: u64 = 40;
+
+impl Scene {
+    /// Waits until a node says of its disk what is expected.
+    async fn says_of_its_disk(&self, node: u64, level: &str) {
+        eventually(&format!("the disk of node {node} is {level}"), PATIENCE, async || {
+            let operator = self.cluster.operator(1, &self.tenant.client);
+            let checks = operator.get("/v1/admin/check").await.expect(200);
+            let checks = checks["checks"].as_array().unwrap().clone();
+            let of_node = |check: &&Value| check["check"] == "disk" && check["node_id"] == node;
+            let found = checks.iter().find(of_node).map_or("ok".to_owned(), |check| string(&check["level"]));
+            check(found == level, format!("it is {found}"))
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_without_room_ends_nothing_and_catches_up_when_room_is_made() {
+    let Some(_machine) = rooted_machine().await else { return };
+    let scene = Scene::start().await;
+    let cluster = &scene.cluster;
+    cluster.kill(VICTIM);
+    let disk = scene.disk(VICTIM);
+    cluster.restart(&[VICTIM]).await;
+    scene.all_connected().await;
+    let load = scene.load(&[1, 2]);
+    disk.set(nearly_full(FULL_MIB));
+    scene.says_of_its_disk(VICTIM, "failing").await;
+    let pid = cluster.node(VICTIM).pid;
+    eventually("it leads no shard", PATIENCE, async || {
+        let owners = futures::future::join_all(scene.channels.iter().map(|channel| scene.tenant.owner(1, &channel.id)));
+        let owned = owners.await.iter().filter(|owner| owner.node == VICTIM).count();
+        check(owned == 0, format!("it owns {owned} of the channels"))
+    })
+    .await;
+    disk.set(nearly_full(BRIM_MIB));
+    more_sends(&scene.tenant.simulator(), scene.tenant.simulator().stat("accepted").await).await;
+    assert!(is_running(pid), "it goes on");
+    disk.set(Faults::default());
+    scene.says_of_its_disk(VICTIM, "ok").await;
+    let report = load.end().await;
+    assert_eq!(report.failures, Vec::<String>::new(), "of {} sends", report.taken.len());
+    report.prove(&scene.tenant.simulator()).await;
+    scene.replicas_are_equal().await;
+    assert_eq!(cluster.node(VICTIM).pid, pid);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn disks_that_are_full_everywhere_hold_what_would_fill_them_and_end_no_node() {
+    let Some(_machine) = rooted_machine().await else { return };
+    let scene = Scene::start().await;
+    let (cluster, simulator) = (&scene.cluster, scene.tenant.simulator());
+    cluster.kill_all(&NODES);
+    let disks: BTreeMap<u64, FaultyDisk> = NODES.into_iter().map(|node| (node, scene.disk(node))).collect();
+    cluster.restart(&NODES).await;
+    scene.all_connected().await;
+    let (channel, api) = (&scene.channels[0], scene.tenant.any());
+    let send = async || api.post(&channel.path("/messages"), text(&scene.to, "is there room?")).await;
+    send().await.expect(202);
+    for disk in disks.values() {
+        disk.set(nearly_full(BRIM_MIB));
+    }
+    for node in NODES {
+        scene.says_of_its_disk(node, "failing").await;
+    }
+    // Sends are refused, again and again, and what the network brings waits.
+    for _ in 0..50 {
+        let refused = send().await;
+        refused.expect_error(503, "storage_full");
+        assert_eq!(refused.retry_after(), 60);
+    }
+    let inbound = async || {
+        let page = api.get(&channel.path("/messages?direction=inbound&limit=100")).await.expect(200);
+        page["data"].as_array().unwrap().len()
+    };
+    simulator.text(&scene.to, &channel.number, "it waits", 100).await;
+    assert_eq!(inbound().await, 0, "reads are served, and nothing came in");
+    let gone = &scene.channels[1];
+    api.delete(&gone.path("")).await;
+    eventually("a channel is deleted", PATIENCE, async || {
+        check(api.get(&gone.path("")).await.status == 404, "it is still there")
+    })
+    .await;
+    let pids: Vec<i32> = NODES.map(|node| cluster.node(node).pid).to_vec();
+    assert!(pids.iter().all(|pid| is_running(*pid)), "no node has ended");
+    for disk in disks.values() {
+        disk.set(Faults::default());
+    }
+    eventually("sends are taken again", PATIENCE, async || {
+        let answer = send().await;
+        check(answer.status == 202, answer.text())
+    })
+    .await;
+    eventually("all that waited has come in", PATIENCE, async || {
+        let came = inbound().await;
+        check(came == 100, format!("{came} came"))
+    })
+    .await;
+    assert_eq!(pids, NODES.map(|node| cluster.node(node).pid));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

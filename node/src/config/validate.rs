@@ -9,7 +9,8 @@ use shard::media::token::LONGEST_LIFE;
 use url::Url;
 
 use super::{
-    ANY_ORIGIN, Bucket, Config, HostPort, Media, MediaBucket, MediaStore, Node, Peer, Raft, Timing, auth, support,
+    ANY_ORIGIN, Bucket, Config, Connections, Disk, HostPort, Media, MediaBucket, MediaStore, Node, Peer, Raft, Timing,
+    auth, support,
 };
 use crate::refusal::Refusal;
 
@@ -32,6 +33,8 @@ pub fn validate(config: &Config) -> Result<(), Refusal> {
     network(config)?;
     webhooks(config)?;
     media(&config.media)?;
+    disk(config.disk)?;
+    connections(config.connections)?;
     for (key, bucket) in [
         ("limits.ip", config.limits.ip),
         ("limits.customer", config.limits.customer),
@@ -388,6 +391,29 @@ fn media(media: &Media) -> Result<(), Refusal> {
         }
         (MediaStore::S3, Some(s3)) => bucket(s3),
     }
+}
+
+fn disk(disk: Disk) -> Result<(), Refusal> {
+    for (key, mark) in [("disk.low", disk.low), ("disk.full", disk.full)] {
+        ensure(mark.percent <= 100, &format!("{key}.percent"), "is over 100", "give 15 and 5, say")?;
+    }
+    ensure(
+        disk.low.percent >= disk.full.percent,
+        "disk.low.percent",
+        "is below disk.full.percent",
+        "media end before sends do",
+    )
+}
+
+/// A node speaks over a dozen connections to each of the others.
+fn connections(connections: Connections) -> Result<(), Refusal> {
+    ensure(connections.most >= 64, "connections.most", "is below 64", "16384 is usual")?;
+    ensure(
+        (16..=connections.most).contains(&connections.most_per_address),
+        "connections.most_per_address",
+        "is not within 16 and connections.most",
+        "1024 is usual",
+    )
 }
 
 /// Judges `[media.s3]`.

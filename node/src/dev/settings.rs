@@ -10,8 +10,8 @@ use super::folder::{Folder, Plan};
 use crate::cli::{LimitArgs, UpArgs};
 use crate::config::auth::{Auth, Mail};
 use crate::config::{
-    Account, Api, Bucket, Cluster, Config, Drain, Driver, Events, History, HostPort, HumanDuration, Limits, Log, Media,
-    Member, Network, Node, Ops, Peer, Raft, Secrets, Support, Timing, Traces, Webhooks,
+    Account, Api, Bucket, Cluster, Config, Connections, Disk, Drain, Driver, Events, History, HostPort, HumanDuration,
+    Limits, Log, Media, Member, Network, Node, Ops, Peer, Raft, Secrets, Support, Timing, Traces, Webhooks,
 };
 use crate::config::{load, validate};
 use crate::data_folder::ReservedFolder;
@@ -93,6 +93,8 @@ fn of_node(folder: &Folder, plan: Plan, args: &UpArgs, node: NodeId) -> Config {
         },
         webhooks: Webhooks { allow_http: !args.strict, allow_loopback: !args.strict, ..Webhooks::default() },
         media: Media::default(),
+        disk: Disk::default(),
+        connections: Connections::default(),
         limits: limits(&args.limits),
         auth: Auth {
             signup: true,

@@ -9,7 +9,7 @@ use super::place::{MasterKeys, Place};
 use crate::cli::joining::{InitArgs, NodeArgs};
 use crate::config::files::PeerIdentity;
 use crate::config::{
-    Account, Api, Auth, Cluster, Config, Drain, Driver, Events, History, HumanDuration, Limits, Log, Media, Member,
+    Account, Api, Auth, Cluster, Config, Connections, Disk, Drain, Driver, Events, History, HumanDuration, Limits, Log, Media, Member,
     Network, Node, Ops, Peer, Raft, Secret, Secrets, Support, Timing, Traces, Webhooks, validate,
 };
 use crate::console::say;
@@ -151,6 +151,8 @@ fn configuration(args: &InitArgs) -> Config {
         },
         webhooks: Webhooks::default(),
         media: Media::default(),
+        disk: Disk::default(),
+        connections: Connections::default(),
         limits: Limits::default(),
         auth: Auth::default(),
         account: Account::default(),

@@ -34,6 +34,7 @@ use crate::log::writer::{Write, Writer};
 use crate::machine::{GroupId, Machine};
 use crate::network::{Timeouts, service};
 use crate::pace::Pace;
+use crate::room::{Marks, Room};
 use crate::services;
 use crate::state::disk::StateDisk;
 use crate::supervise;
@@ -89,6 +90,10 @@ pub struct HostConfig {
     pub log: LogLimits,
     /// Of snapshots to other nodes, those of all groups together.
     pub snapshot_bytes_per_second: u64,
+    /// How much room its disks are to have.
+    pub room: Marks,
+    /// Where media lie, on the same file system or another one.
+    pub media_dir: PathBuf,
     pub peers: Arc<Peers>,
 }
 
@@ -143,6 +148,7 @@ struct Shared {
     stalled: Mutex<BTreeSet<GroupId>>,
     pace: Arc<Pace>,
     comparisons: Comparisons,
+    room: Arc<Room>,
 }
 
 impl Shared {
@@ -219,6 +225,10 @@ impl Inner {
     pub(crate) fn core(&self, group: GroupId) -> Option<Arc<Core>> {
         self.groups.read().get(&group).map(|open| open.core.clone())
     }
+
+    pub(crate) fn room(&self) -> &Room {
+        &self.shared.room
+    }
 }
 
 /// All Raft groups of this node.
@@ -243,6 +253,7 @@ impl Host {
             .validate()
             .map_err(|error| StartError::Timing(error.to_string()))?;
         let Stores { node, folder, logs, state, copy, fatal } = host.stores;
+        let room = Room::watch(host.room, vec![folder.logs(), folder.state()], host.media_dir).map_err(StartError::Thread)?;
         let (writer, thread) = Writer::start(logs.clone()).map_err(StartError::Thread)?;
         let shared = Arc::new(Shared {
             node,
@@ -257,6 +268,7 @@ impl Host {
             stalled: Mutex::default(),
             pace: Arc::new(Pace::new(host.snapshot_bytes_per_second)),
             comparisons: Comparisons::new(),
+            room,
         });
         let witness = Self::witness(&folder, &shared).await?;
         let inner = Arc::new(Inner { shared, groups: RwLock::default() });
@@ -343,6 +355,11 @@ impl Host {
                 Err(OpenError::Failed { group: id, reason })
             }
         }
+    }
+
+    /// How much room the disks of this node have.
+    pub fn room(&self) -> &Arc<Room> {
+        &self.inner.shared.room
     }
 
     pub fn group(&self, id: GroupId) -> Option<Group> {

@@ -16,6 +16,7 @@ use super::compare::Compared;
 use super::*;
 use crate::group::{ChangeError, Leadership, MAX_COMMAND, ProposeError};
 use crate::machine::{Position, State, View};
+use crate::room::tests::{ALWAYS, NEVER};
 use crate::testing::{Authority, peers_config};
 use crate::transport::{MAX_BODY, PeersConfig};
 
@@ -198,6 +199,8 @@ async fn start_host_with(path: &Path, peers: &Arc<Peers>, limits: LogLimits, fat
         timing: Timing::LAN,
         log: limits,
         snapshot_bytes_per_second: 64 << 20,
+        room: NEVER,
+        media_dir: path.to_owned(),
         peers: peers.clone(),
     };
     Host::start(config).await
@@ -205,6 +208,34 @@ async fn start_host_with(path: &Path, peers: &Arc<Peers>, limits: LogLimits, fat
 
 fn small() -> LogLimits {
     LogLimits { keep_entries: 20, snapshot_every: 50, max_bytes: 1 << 20 }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_without_room_takes_nothing_and_catches_up_when_there_is_room() {
+    let cluster = Cluster::start(&[1, 2, 3], LogLimits::default()).await;
+    cluster.put("a", "1").await;
+    let leader = cluster.leader().await;
+    let without = if leader == 3 { 2 } else { 3 };
+    assert_eq!(cluster.get(without, "a").await.as_deref(), Some("1"));
+    let room = cluster.node(without).host.room().clone();
+    let until = async |takes: bool| {
+        let deadline = soon();
+        while room.takes_entries() != takes {
+            assert!(Instant::now() < deadline, "it is not looked at");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    room.set_marks(ALWAYS);
+    until(false).await;
+    let stood = cluster.group(without).last_index();
+    for n in 0..50 {
+        cluster.put("b", &n.to_string()).await;
+    }
+    assert_eq!(cluster.group(without).last_index(), stood, "it takes nothing");
+    room.set_marks(NEVER);
+    until(true).await;
+    assert_eq!(cluster.get(without, "b").await.as_deref(), Some("49"));
+    cluster.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

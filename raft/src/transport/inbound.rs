@@ -12,6 +12,7 @@ use tokio::task::coop::unconstrained;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
+use super::admission::Port;
 use super::frame::{self, FrameError, Kind, Message};
 use super::hello::{self, Answer, Hello, HelloError};
 use super::stream::{self, Outgoing};
@@ -23,41 +24,49 @@ use crate::telemetry;
 const QUEUE: usize = 8192;
 /// Calls of the floors above that one peer may have in flight on one connection; more are answered as busy.
 const CALLS: usize = 4096;
-/// Connections that may be in their handshake at once.
-const HANDSHAKES: usize = 64;
+/// How often it is told that no connection can be accepted.
+const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
 
 /// Accepts peers until the node stops.
-pub(super) async fn accept(shared: Arc<Shared>, listener: Arc<TcpListener>) {
-    let handshakes = Arc::new(Semaphore::new(HANDSHAKES));
+///
+/// Handshakes run beside each other, however many there are: a peer that connects has a fraction of a second, and must not
+/// wait for strangers to be done. There are as many as the port has places, and what says nothing gives way.
+pub(super) async fn accept(shared: Arc<Shared>, listener: Arc<TcpListener>, port: Arc<Port>) {
     let strangers = Arc::new(Semaphore::new(stranger::AT_ONCE));
+    let mut complained: Option<Instant> = None;
     loop {
-        let permit = match handshakes.clone().acquire_owned().await {
-            Ok(permit) => permit,
-            Err(_) => return,
-        };
         let (socket, from) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
                 // Out of file descriptors, say: it passes, and a busy loop would not help.
-                tracing::warn!(%error, "cannot accept a peer");
+                if complained.is_none_or(|at| at.elapsed() >= COMPLAIN_EVERY) {
+                    complained = Some(Instant::now());
+                    tracing::warn!(%error, "cannot accept a peer");
+                }
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             }
         };
+        let Some(place) = port.admit(from.ip(), false) else { continue };
         let task = {
             let (shared, strangers) = (shared.clone(), strangers.clone());
             async move {
                 // The handshake of a peer that is paused, or no peer at all, must not stay for ever.
-                let greeted = tokio::time::timeout(shared.connect_timeout * 5, greet(&shared, socket)).await;
-                drop(permit);
+                let greeting = tokio::time::timeout(shared.connect_timeout * 5, greet(&shared, socket));
+                let Some(greeted) = place.gives_way().run_until_cancelled(greeting).await else { return };
                 match greeted {
-                    Ok(Ok(Greeted::Stranger(stream))) => answer_stranger(&shared, *stream, &strangers).await,
+                    Ok(Ok(Greeted::Stranger(stream))) => {
+                        let answering = answer_stranger(&shared, *stream, &strangers);
+                        let _ = place.gives_way().run_until_cancelled(answering).await;
+                    }
                     Ok(Ok(Greeted::Peer(stream, judged, class))) => {
+                        place.proven();
                         let stream = *stream;
                         let stop = shared.stop.clone();
                         let (tracker, runtime) = (shared.tracker.clone(), shared.runtime_of(class).clone());
                         let serving = async move {
                             let _ = stop.run_until_cancelled(serve(&shared, stream, judged, class)).await;
+                            drop(place);
                         };
                         tracker.spawn_on(serving, &runtime);
                     }

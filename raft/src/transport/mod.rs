@@ -4,6 +4,7 @@
 //! snapshots live on the Raft runtime, so that a busy API cannot hold them back. The connections that carry the calls
 //! of the floors above live where those calls are made and handled: each change of runtime would wake a thread.
 
+pub mod admission;
 mod frame;
 pub(crate) mod fuzz;
 mod hello;
@@ -32,6 +33,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
+use self::admission::Port;
 pub(crate) use self::outbound::Answer;
 use self::outbound::Link;
 use self::stranger::StrangerHandler;
@@ -92,6 +94,8 @@ pub struct PeersConfig {
     pub admit: Admit,
     /// Threads of the runtime that serves peers and Raft.
     pub threads: usize,
+    /// The places of connections that come in.
+    pub port: Arc<Port>,
     /// How long connecting to a peer may take; below the shortest election time-out.
     pub connect_timeout: Duration,
 }
@@ -302,8 +306,9 @@ impl Peers {
         match bound.await.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
             Ok((listener, local_addr)) => {
                 let (stop, listener, accepting) = (shared.stop.clone(), Arc::new(listener), shared.clone());
+                let port = config.port;
                 let task = async move {
-                    let accept = || inbound::accept(accepting.clone(), listener.clone());
+                    let accept = || inbound::accept(accepting.clone(), listener.clone(), port.clone());
                     let _ = stop.run_until_cancelled(supervise::restarted("the peer port", accept)).await;
                 };
                 shared.tracker.spawn_on(task, &shared.runtime);

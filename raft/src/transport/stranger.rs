@@ -28,6 +28,9 @@ const MOST_BYTES: u32 = 64 << 10;
 /// How long a stranger's question may take, its answer included: an update of the directory lies inside.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
+/// How long it may take to come: it is known before the connection is made.
+const QUESTION_PATIENCE: Duration = Duration::from_secs(3);
+
 /// Strangers that may be served at once.
 pub(super) const AT_ONCE: usize = 8;
 
@@ -92,7 +95,7 @@ pub async fn ask(
 /// Reads a stranger's question and answers it.
 pub(super) async fn serve(stream: &mut TlsStream<TcpStream>, handler: &dyn StrangerHandler) -> std::io::Result<()> {
     let from = stream.get_ref().0.peer_addr()?.ip();
-    let question = read(stream).await?;
+    let question = tokio::time::timeout(QUESTION_PATIENCE, read(stream)).await??;
     write(stream, &handler.answer(question, from).await).await?;
     stream.shutdown().await
 }

@@ -233,6 +233,23 @@ async fn a_stranger_is_answered_and_believes_the_authority_that_it_knows_alone()
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_peer_comes_in_while_strangers_hold_silent_connections() {
+    let (authority, addresses) = (Authority::new(), Addresses::default());
+    let one = peers(&authority, 1, &addresses).await;
+    let two = peers(&authority, 2, &addresses).await;
+    two.serve(300, Arc::new(Echo));
+    let mut silent = Vec::new();
+    // Many times those whose handshakes were once waited for.
+    for _ in 0..400 {
+        silent.push(tokio::net::TcpStream::connect(two.local_addr()).await.unwrap());
+    }
+    // The first try has to do: a peer that cannot be reached in time is tried again, and would come in when they have gone.
+    let answer = one.call(2, Class::Call, 300, Bytes::from_static(b"x"), soon()).await;
+    assert_eq!(answer.unwrap(), "1:x");
+    drop(silent);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn whoever_shows_no_certificate_reaches_no_service() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

@@ -22,7 +22,7 @@ use url::{Position, Url};
 
 use super::blobs::Blobs;
 use super::sniff;
-use super::spool::{SpoolError, Spooled};
+use super::spool::{For, SpoolError, Spooled};
 use crate::webhook::attempt::Failure;
 use crate::webhook::connection::{self, Connection};
 use crate::webhook::resolver::{Resolver, checked_addresses};
@@ -101,14 +101,14 @@ impl Fetcher {
     ///
     /// # Errors
     /// [`FetchError`]; nothing is left behind.
-    pub async fn fetch(&self, url: &str, blobs: &Blobs) -> Result<Fetched, FetchError> {
-        match tokio::time::timeout(PATIENCE, self.fetch_in_time(url, blobs)).await {
+    pub async fn fetch(&self, url: &str, whom: For, blobs: &Blobs) -> Result<Fetched, FetchError> {
+        match tokio::time::timeout(PATIENCE, self.fetch_in_time(url, whom, blobs)).await {
             Ok(fetched) => fetched,
             Err(_) => Err(FetchError::failed(FetchReason::Timeout)),
         }
     }
 
-    async fn fetch_in_time(&self, url: &str, blobs: &Blobs) -> Result<Fetched, FetchError> {
+    async fn fetch_in_time(&self, url: &str, whom: For, blobs: &Blobs) -> Result<Fetched, FetchError> {
         // What stands behind the # is the reader's business and never sent.
         let text = url.split_once('#').map_or(url, |(before, _)| before);
         let mut target = judge_url(text, &self.policy).map_err(|blocked| match blocked.code {
@@ -122,7 +122,7 @@ impl Fetcher {
             if !status.is_redirection() {
                 return if status.is_success() {
                     // The connection lives until the body is read.
-                    receive(&target.url, response, blobs).await
+                    receive(&target.url, response, whom, blobs).await
                 } else {
                     Err(FetchError::status(status.as_u16()))
                 };
@@ -166,13 +166,13 @@ impl Fetcher {
 }
 
 /// Reads the body of a good answer.
-async fn receive(url: &Url, response: Response<Incoming>, blobs: &Blobs) -> Result<Fetched, FetchError> {
+async fn receive(url: &Url, response: Response<Incoming>, whom: For, blobs: &Blobs) -> Result<Fetched, FetchError> {
     let announced = response.body().size_hint().exact();
     if let Some(size) = announced.filter(|size| *size > LARGEST_MEDIA) {
         return Err(SpoolError::TooLarge { size }.into());
     }
     let mime_type = declared_type(response.headers());
-    let spooled = blobs.spool().await?.fill(body(response.into_body())).await?;
+    let spooled = blobs.spool(whom).await?.fill(body(response.into_body())).await?;
     Ok(Fetched { spooled, mime_type, filename: last_segment(url) })
 }
 

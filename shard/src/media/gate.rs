@@ -9,6 +9,7 @@ use model::media::{FetchReason, MediaState};
 use super::call::MediaWork;
 use super::fetch::{FetchError, Fetched};
 use super::record::MediaRow;
+use super::spool::For;
 use super::store::MediaStore;
 use super::token::Token;
 use crate::call::{Done, Work};
@@ -60,17 +61,22 @@ impl Cluster {
     }
 
     /// Fetches a URL that a caller names into a temporary file. A link of this gateway's own is read from the store
-    /// (supplement 5.2).
+    /// (supplement 5.2). `customer` is whose request it is.
     ///
     /// # Errors
     /// [`FetchError`]; nothing is left behind.
-    pub async fn fetch_media(&self, url: &str, context: &CallContext) -> Result<Fetched, FetchError> {
-        let media = self.media();
-        let Some(token) = media.own_token(url) else { return media.fetcher.fetch(url, &media.blobs).await };
+    pub async fn fetch_media(
+        &self,
+        customer: CustomerId,
+        url: &str,
+        context: &CallContext,
+    ) -> Result<Fetched, FetchError> {
+        let (media, whom) = (self.media(), For::Account(customer));
+        let Some(token) = media.own_token(url) else { return media.fetcher.fetch(url, whom, &media.blobs).await };
         let token = media.read_token(token).map_err(own_link)?;
         let row = self.linked_media(&token, context).await.map_err(own_link)?;
         let bytes = media.open(&row, None).await.map_err(ApiError::from)?;
-        let spooled = media.spool().await?.fill(bytes).await?;
+        let spooled = media.spool(whom).await?.fill(bytes).await?;
         Ok(Fetched { spooled, mime_type: Some(row.mime_type), filename: row.filename })
     }
 

@@ -9,6 +9,7 @@
 //! - [`call`], [`desk`]: what is asked of a channel's owner. [`trim`]: retention, at the owner.
 //! - [`blobs`]: the bytes. [`spool`], [`sniff`]: on their way in. [`fetch`]: from a URL,
 //!   `outbound`: for a send, and `voice`: made a voice note for it; [`picture`]: made fit for a profile or a group.
+//!   `workshop`: the threads on which the last two are done.
 //! - [`token`]: links. [`store`]: all of it for the floors above, with [`gate`] for what crosses nodes.
 
 pub(crate) mod apply;
@@ -27,3 +28,4 @@ pub mod store;
 pub mod token;
 pub(crate) mod trim;
 mod voice;
+mod workshop;

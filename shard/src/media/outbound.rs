@@ -11,6 +11,7 @@ use model::time::Timestamp;
 use super::fetch::{FetchError, Fetched};
 use super::record::{MediaDirection, MediaRow};
 use super::sniff;
+use super::spool::For;
 use crate::call::SendBody;
 use crate::cluster::{CallContext, Cluster};
 
@@ -38,14 +39,15 @@ impl Cluster {
         // An account without room is not worth a fetch.
         self.media_room(customer, channel, None, context).await?;
         let url = &send.source.url;
-        let Fetched { spooled, filename, .. } = self.fetch_media(url, context).await.map_err(|error| match error {
-            FetchError::Url(fault) => fault.at(field),
-            error => error.told(url, "media_url"),
-        })?;
+        let Fetched { spooled, filename, .. } =
+            self.fetch_media(customer, url, context).await.map_err(|error| match error {
+                FetchError::Url(fault) => fault.at(field),
+                error => error.told(url, "media_url"),
+            })?;
         let Judged { mime_type, animated, convert } = judge(send, &spooled.head).map_err(|fault| fault.at(field))?;
         let media = self.media();
         let (spooled, filename, duration_seconds) = if convert {
-            let voice = media.converter.convert(&spooled, media.spool().await?).await;
+            let voice = media.converter.convert(&spooled, media.spool(For::Account(customer)).await?).await;
             let voice = voice.map_err(|error| error.told(field))?;
             (voice.spooled, filename.map(as_opus), Some(voice.seconds))
         } else {

@@ -1,6 +1,7 @@
 //! Pictures of profiles, groups and newsletters (supplement 7): whatever a caller gives becomes a centred square of 640
 //! pixels and a preview of 96, both JPEG, which go to the network inside the operation.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Seek};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,17 +10,18 @@ use bytes::Bytes;
 use image::codecs::jpeg::JpegEncoder;
 use image::imageops::FilterType;
 use image::metadata::Orientation;
-use image::{DynamicImage, ImageDecoder, ImageReader, Limits, Rgba, RgbaImage};
+use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits, Rgba, RgbaImage, imageops};
 use model::error::ApiError;
+use model::id::CustomerId;
 use model::issue::{Fault, IssueCode};
 use model::media::LARGEST_PICTURE;
 use network::operation::picture::Picture;
 use tokio::sync::Semaphore;
-use tokio::task::spawn_blocking;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use super::fetch::FetchError;
 use super::spool::{SpoolError, Spooled};
+use super::workshop::Workshop;
 use crate::cluster::{CallContext, Cluster};
 
 /// The sides of the picture and of its preview, in pixels.
@@ -33,8 +35,15 @@ const QUALITY: u8 = 85;
 const MOST_PIXELS: u64 = 50_000_000;
 const LONGEST_SIDE: u32 = 16_384;
 
-/// What decoding one may take of memory.
-const MOST_MEMORY: u64 = 256 * 1024 * 1024;
+/// What decoding pictures may take of a node's memory, all together; one that needs more alone is refused. Few bytes may
+/// stand for many pixels, so each is charged for what it becomes before any of it is decoded.
+const MOST_MEMORY: u64 = 256 << 20;
+
+/// What scaling takes beside the pixels.
+const SCALING: u64 = 40 << 20;
+
+/// Memory is counted in pieces of so many bytes.
+const PIECE: u64 = 1 << 10;
 
 /// Pictures that are decoded at once on a node, and how long others wait for their turn.
 const MOST_AT_ONCE: usize = 2;
@@ -43,11 +52,43 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// What is made of a node's pictures.
 pub(super) struct Cutter {
     running: Arc<Semaphore>,
+    /// In pieces.
+    memory: Arc<Semaphore>,
+    workshop: Workshop,
 }
 
 impl Cutter {
     pub fn new() -> Self {
-        Self { running: Arc::new(Semaphore::new(MOST_AT_ONCE)) }
+        Self {
+            running: Arc::new(Semaphore::new(MOST_AT_ONCE)),
+            memory: Arc::new(Semaphore::new((MOST_MEMORY / PIECE) as usize)),
+            workshop: Workshop::new("pictures", MOST_AT_ONCE),
+        }
+    }
+
+    /// # Errors
+    /// [`Unfit`], or `None` when too many wait for their turn.
+    async fn cut(&self, spooled: Spooled) -> Result<Picture, Option<Unfit>> {
+        let until = Instant::now() + PATIENCE;
+        let turn = timeout_at(until, self.running.clone().acquire_owned()).await;
+        let Ok(Ok(turn)) = turn else { return Err(None) };
+        // A decoder that panics has met bytes that it does not take.
+        let damaged = |_| Some(Unfit::Damaged);
+        let measuring = move || {
+            let charge = File::open(spooled.path()).map_err(ImageError::IoError).map_err(Unfit::from);
+            charge.and_then(|file| charge_of(BufReader::new(file))).map(|charge| (charge, spooled))
+        };
+        let (charge, spooled) = self.workshop.run(measuring).await.map_err(damaged)??;
+        let pieces = u32::try_from(charge.div_ceil(PIECE)).map_err(|_| Some(Unfit::TooManyPixels))?;
+        let memory = timeout_at(until, self.memory.clone().acquire_many_owned(pieces)).await;
+        let Ok(Ok(memory)) = memory else { return Err(None) };
+        let cutting = move || {
+            // Held by the thread: it takes its memory until it ends, whoever waits for it.
+            let _held = (turn, memory);
+            let file = File::open(spooled.path()).map_err(ImageError::IoError)?;
+            cut(BufReader::new(file))
+        };
+        Ok(self.workshop.run(cutting).await.map_err(damaged)??)
     }
 }
 
@@ -57,8 +98,14 @@ impl Cluster {
     /// # Errors
     /// `media_fetch_failed`, `media_fetch_blocked`, `media_too_large` above 5 MB, and `invalid_request` with an issue at
     /// `field` for what is no picture.
-    pub async fn picture_at(&self, url: &str, field: &str, context: &CallContext) -> Result<Picture, ApiError> {
-        let fetched = self.fetch_media(url, context).await.map_err(|error| match error {
+    pub async fn picture_at(
+        &self,
+        customer: CustomerId,
+        url: &str,
+        field: &str,
+        context: &CallContext,
+    ) -> Result<Picture, ApiError> {
+        let fetched = self.fetch_media(customer, url, context).await.map_err(|error| match error {
             FetchError::Spool(SpoolError::TooLarge { size }) => too_large(size),
             error => error.told(url, field),
         })?;
@@ -74,16 +121,10 @@ impl Cluster {
         if spooled.size > LARGEST_PICTURE {
             return Err(too_large(spooled.size));
         }
-        let turn = timeout(PATIENCE, self.media().cutter.running.clone().acquire_owned()).await;
-        let Ok(Ok(turn)) = turn else { return Err(ApiError::worker_at_capacity()) };
-        let made = spawn_blocking(move || {
-            // Held by the thread: it takes its memory until it ends, whoever waits for it.
-            let _turn = turn;
-            let file = std::fs::File::open(spooled.path()).map_err(image::ImageError::IoError)?;
-            cut(BufReader::new(file))
-        });
-        // A decoder that panics has met bytes that it does not take.
-        made.await.unwrap_or(Err(Unfit::Damaged)).map_err(|unfit| unfit.fault().at(&[field]))
+        self.media().cutter.cut(spooled).await.map_err(|unfit| match unfit {
+            Some(unfit) => unfit.fault().at(&[field]),
+            None => ApiError::worker_at_capacity(),
+        })
     }
 }
 
@@ -108,7 +149,65 @@ impl Unfit {
     fn fault(&self) -> Fault {
         match self {
             Self::Damaged => Fault::new(IssueCode::Format, "must be a JPEG, PNG or WebP picture"),
-            Self::TooManyPixels => Fault::new(IssueCode::TooBig, "at most 50 megapixels, and 16,384 pixels a side"),
+            Self::TooManyPixels => {
+                let message = "at most 50 megapixels, 16,384 pixels a side, and 216 MiB when decoded";
+                Fault::new(IssueCode::TooBig, message)
+            }
+        }
+    }
+}
+
+/// What it takes of memory to make something of a picture, by what its head says: nothing is decoded.
+fn charge_of(mut source: impl BufRead + Seek) -> Result<u64, Unfit> {
+    let is_progressive = is_progressive_jpeg(&mut source).unwrap_or(false);
+    source.rewind().map_err(ImageError::IoError)?;
+    let reader = ImageReader::new(source).with_guessed_format().map_err(ImageError::IoError)?;
+    let format = reader.format();
+    let decoder = reader.into_decoder()?;
+    let (width, height) = decoder.dimensions();
+    let pixels = u64::from(width) * u64::from(height);
+    if pixels > MOST_PIXELS || width.max(height) > LONGEST_SIDE {
+        return Err(Unfit::TooManyPixels);
+    }
+    let decoded = decoder.total_bytes();
+    let beside = match format {
+        // Its coefficients are all there before the first pixel is: three of two bytes.
+        Some(ImageFormat::Jpeg) if is_progressive => pixels * 6,
+        // Its planes, or its transparency by itself.
+        Some(ImageFormat::WebP) => decoded,
+        _ => 0,
+    };
+    let charge = decoded + beside + SCALING;
+    if charge > MOST_MEMORY { Err(Unfit::TooManyPixels) } else { Ok(charge) }
+}
+
+/// Whether the first frame of a JPEG comes in several passes. `None` for what is no JPEG.
+fn is_progressive_jpeg(source: &mut (impl BufRead + Seek)) -> Option<bool> {
+    let mut byte = || -> Option<u8> {
+        let mut one = [0];
+        source.read_exact(&mut one).ok()?;
+        Some(one[0])
+    };
+    if (byte()?, byte()?) != (0xff, 0xd8) {
+        return None;
+    }
+    loop {
+        while byte()? != 0xff {}
+        let mut marker = byte()?;
+        while marker == 0xff {
+            marker = byte()?;
+        }
+        match marker {
+            // Frames, apart from three markers in between that begin something else.
+            0xc0..=0xcf if !matches!(marker, 0xc4 | 0xc8 | 0xcc) => return Some(matches!(marker & 3, 2)),
+            0xda | 0xd9 => return None,
+            0x00 | 0x01 | 0xd0..=0xd8 => {}
+            _ => {
+                let length = u16::from_be_bytes([byte()?, byte()?]);
+                for _ in 2..length {
+                    byte()?;
+                }
+            }
         }
     }
 }
@@ -118,9 +217,6 @@ fn cut(source: impl BufRead + Seek) -> Result<Picture, Unfit> {
     let mut decoder =
         ImageReader::new(source).with_guessed_format().map_err(image::ImageError::IoError)?.into_decoder()?;
     let (width, height) = decoder.dimensions();
-    if u64::from(width) * u64::from(height) > MOST_PIXELS {
-        return Err(Unfit::TooManyPixels);
-    }
     let mut limits = Limits::no_limits();
     limits.max_image_width = Some(LONGEST_SIDE);
     limits.max_image_height = Some(LONGEST_SIDE);
@@ -129,10 +225,13 @@ fn cut(source: impl BufRead + Seek) -> Result<Picture, Unfit> {
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
     let whole = DynamicImage::from_decoder(decoder)?;
     let side = width.min(height);
-    let square = whole.crop_imm((width - side) / 2, (height - side) / 2, side, side);
+    // A view: a copy would take as much again. Scaling well takes memory by the width of what is scaled, so what is large is
+    // made smaller in a simple way first.
+    let view = imageops::crop_imm(&whole, (width - side) / 2, (height - side) / 2, side, side);
+    let square = if side > 3 * FULL { imageops::thumbnail(&*view, 2 * FULL, 2 * FULL) } else { view.to_image() };
     drop(whole);
     // What is small is turned, not what is large; the square's centre stays where it is.
-    let mut full = square.resize_exact(FULL, FULL, FilterType::CatmullRom);
+    let mut full = DynamicImage::ImageRgba8(square).resize_exact(FULL, FULL, FilterType::CatmullRom);
     full.apply_orientation(orientation);
     let full = on_white(full);
     let preview = full.resize_exact(PREVIEW, PREVIEW, FilterType::Triangle);
@@ -160,7 +259,7 @@ fn jpeg(picture: &DynamicImage) -> Result<Bytes, Unfit> {
 mod tests {
     use std::io::Cursor;
 
-    use image::{GenericImageView, ImageFormat};
+    use image::GenericImageView;
 
     use super::*;
 
@@ -227,12 +326,54 @@ mod tests {
         let mut broken = encoded(&stripes(), ImageFormat::Png).into_inner();
         broken.truncate(60);
         assert_eq!(cut(Cursor::new(broken)), Err(Unfit::Damaged));
-        // The head of a PNG of 8,000 by 8,000 pixels.
-        let mut bomb = encoded(&DynamicImage::new_rgb8(8_000, 1), ImageFormat::Png).into_inner();
-        bomb[20..24].copy_from_slice(&8_000_u32.to_be_bytes());
+    }
+
+    /// The head of a PNG that is so high, and holds next to nothing.
+    fn bomb(of: &DynamicImage, height: u32) -> Cursor<Vec<u8>> {
+        let mut bomb = encoded(of, ImageFormat::Png).into_inner();
+        bomb[20..24].copy_from_slice(&height.to_be_bytes());
         let sum = crc32(&bomb[12..29]);
         bomb[29..33].copy_from_slice(&sum.to_be_bytes());
-        assert_eq!(cut(Cursor::new(bomb)), Err(Unfit::TooManyPixels));
+        Cursor::new(bomb)
+    }
+
+    #[test]
+    fn a_picture_is_charged_for_what_it_becomes_before_it_is_decoded() {
+        let mib = |charge: u64| charge >> 20;
+        let (plain, deep) = (DynamicImage::new_rgb8(7_000, 1), DynamicImage::new_rgba16(7_000, 1));
+        // 49 megapixels of three bytes, and as many of eight.
+        assert_eq!(charge_of(bomb(&plain, 7_000)).map(mib), Ok(180));
+        assert_eq!(charge_of(bomb(&deep, 7_000)), Err(Unfit::TooManyPixels));
+        // The most that fits, and one row more.
+        let rows = ((MOST_MEMORY - SCALING) / (7_000 * 8)) as u32;
+        assert!(charge_of(bomb(&deep, rows)).is_ok_and(|charge| charge <= MOST_MEMORY));
+        assert_eq!(charge_of(bomb(&deep, rows + 1)), Err(Unfit::TooManyPixels));
+        // Too many pixels, and too long a side, whatever their bytes.
+        assert_eq!(charge_of(bomb(&plain, 7_143)), Err(Unfit::TooManyPixels));
+        assert_eq!(charge_of(bomb(&DynamicImage::new_luma8(1, 1), LONGEST_SIDE + 1)), Err(Unfit::TooManyPixels));
+        assert!(charge_of(bomb(&DynamicImage::new_luma8(1, 1), LONGEST_SIDE)).is_ok());
+    }
+
+    #[test]
+    fn a_jpeg_in_several_passes_is_charged_for_what_it_gathers() {
+        let jpeg = encoded(&DynamicImage::new_rgb8(100, 100), ImageFormat::Jpeg);
+        assert_eq!(charge_of(jpeg.clone()), Ok(30_000 + SCALING));
+        let mut progressive = jpeg.into_inner();
+        let frame = progressive.windows(2).position(|marker| marker == [0xff, 0xc0]).unwrap();
+        assert_eq!(is_progressive_jpeg(&mut Cursor::new(progressive.clone())), Some(false));
+        progressive[frame + 1] = 0xc2;
+        assert_eq!(is_progressive_jpeg(&mut Cursor::new(progressive)), Some(true));
+        assert_eq!(is_progressive_jpeg(&mut Cursor::new(b"\x89PNG".to_vec())), None);
+    }
+
+    #[test]
+    fn a_large_picture_keeps_its_centre_and_its_colours() {
+        let half = DynamicImage::ImageRgb8(image::RgbImage::from_fn(6_000, 3_000, |x, _| {
+            if x < 3_000 { image::Rgb([255, 0, 0]) } else { image::Rgb([0, 0, 255]) }
+        }));
+        let full = decoded(&cut(encoded(&half, ImageFormat::Png)).unwrap().full);
+        let (left, right) = (full.get_pixel(100, 320), full.get_pixel(540, 320));
+        assert!(left[0] > 240 && left[2] < 20 && right[2] > 240 && right[0] < 20, "{left:?} {right:?}");
     }
 
     /// As PNG sums its chunks.

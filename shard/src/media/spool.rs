@@ -2,6 +2,7 @@
 //!
 //! A file that is not kept is removed when its owner goes; those that a crash leaves are swept at the next start.
 
+use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,8 +10,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::StreamExt;
 use model::error::ApiError;
+use model::id::CustomerId;
 use model::media::{LARGEST_MEDIA, Sha256Hex};
 use network::driver::ByteStream;
+use parking_lot::Mutex;
+use raft::room::{Level, Room};
 use sha2::{Digest, Sha256};
 use tokio::fs::File;
 use tokio::io::AsyncWriteExt;
@@ -21,8 +25,18 @@ use super::blobs::BlobError;
 use super::record::StoredBytes;
 use super::sniff;
 
-/// How many files come in at once on a node; one more is refused.
-pub const MOST_SPOOLS: usize = 256;
+/// How many files of accounts come in at once on a node; one more is refused.
+const MOST_SPOOLS: usize = 256;
+
+/// How many of them may be one account's: whoever sends slowly, or much, leaves places to the others.
+const MOST_OF_ONE: usize = 32;
+
+/// How many files the node itself takes in at once, from the network and from other nodes: more than it ever asks for, and
+/// whatever accounts do.
+const MOST_OF_THE_NODE: usize = 64;
+
+/// How many bytes may come in before the room on the disk is looked at again.
+const ROOM_CHECK: u64 = 1 << 20;
 
 /// What the file holds back from the disk.
 const WRITE_BUFFER: usize = 128 * 1024;
@@ -32,7 +46,7 @@ pub enum SpoolError {
     /// Over 25 MB (interface 8.2); as much was seen.
     #[error("over 25 MB: {size} bytes or more")]
     TooLarge { size: u64 },
-    /// As many come in as may.
+    /// As many come in as may, in all or of this account.
     #[error("too many files come in at once")]
     Busy,
     /// Where the bytes come from failed.
@@ -53,20 +67,83 @@ impl From<SpoolError> for ApiError {
     }
 }
 
+/// For whom a file comes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum For {
+    Account(CustomerId),
+    /// What the network brings, and what other replicas have.
+    Node,
+}
+
+/// The places of files that come in.
+pub(super) struct Places {
+    accounts: Arc<Semaphore>,
+    node: Arc<Semaphore>,
+    of_each: Mutex<HashMap<CustomerId, usize>>,
+}
+
+impl Places {
+    pub fn new() -> Arc<Self> {
+        Self::with(MOST_SPOOLS)
+    }
+
+    fn with(most: usize) -> Arc<Self> {
+        let of = |most| Arc::new(Semaphore::new(most));
+        Arc::new(Self { accounts: of(most), node: of(MOST_OF_THE_NODE), of_each: Mutex::default() })
+    }
+
+    fn take(self: &Arc<Self>, whom: For) -> Result<Place, SpoolError> {
+        let from = if whom == For::Node { &self.node } else { &self.accounts };
+        let permit = from.clone().try_acquire_owned().map_err(|_| SpoolError::Busy)?;
+        if let For::Account(customer) = whom {
+            let mut of_each = self.of_each.lock();
+            let taken = of_each.entry(customer).or_default();
+            if *taken >= MOST_OF_ONE {
+                return Err(SpoolError::Busy);
+            }
+            *taken += 1;
+        }
+        Ok(Place { places: self.clone(), whom, _permit: permit })
+    }
+}
+
+/// One of them; given back when it goes.
+struct Place {
+    places: Arc<Places>,
+    whom: For,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let For::Account(customer) = self.whom else { return };
+        let mut of_each = self.places.of_each.lock();
+        if let Some(taken) = of_each.get_mut(&customer) {
+            *taken -= 1;
+            if *taken == 0 {
+                of_each.remove(&customer);
+            }
+        }
+    }
+}
+
 /// A file that is being filled.
 pub struct Spool {
     file: File,
-    place: Place,
+    path: Temporary,
     hash: Sha256,
     size: u64,
     head: Vec<u8>,
-    _permit: OwnedSemaphorePermit,
+    room: Arc<Room>,
+    /// The room is looked at when so much has come in.
+    look_at: u64,
+    _place: Place,
 }
 
 /// A file that is complete and not kept yet.
 #[derive(Debug)]
 pub struct Spooled {
-    place: Place,
+    path: Temporary,
     pub size: u64,
     pub sha256: Sha256Hex,
     /// The first 4 KiB.
@@ -77,9 +154,9 @@ pub struct Spooled {
 
 /// A temporary file's path; removes the file when it goes.
 #[derive(Debug)]
-struct Place(PathBuf);
+struct Temporary(PathBuf);
 
-impl Drop for Place {
+impl Drop for Temporary {
     fn drop(&mut self) {
         // It may have been moved to where it is kept.
         let _ = std::fs::remove_file(&self.0);
@@ -87,12 +164,19 @@ impl Drop for Place {
 }
 
 impl Spool {
-    pub(super) async fn create(folder: &Path, slots: &Arc<Semaphore>) -> Result<Self, SpoolError> {
-        let permit = slots.clone().try_acquire_owned().map_err(|_| SpoolError::Busy)?;
-        let place = Place(folder.join(Uuid::new_v4().simple().to_string()));
-        let mut file = File::create_new(&place.0).await.map_err(BlobError::of_disk)?;
+    pub(super) async fn create(
+        folder: &Path,
+        places: &Arc<Places>,
+        whom: For,
+        room: Arc<Room>,
+    ) -> Result<Self, SpoolError> {
+        is_roomy(&room)?;
+        let place = places.take(whom)?;
+        let path = Temporary(folder.join(Uuid::new_v4().simple().to_string()));
+        let mut file = File::create_new(&path.0).await.map_err(BlobError::of_disk)?;
         file.set_max_buf_size(WRITE_BUFFER);
-        Ok(Self { file, place, hash: Sha256::new(), size: 0, head: Vec::new(), _permit: permit })
+        let hash = Sha256::new();
+        Ok(Self { file, path, hash, size: 0, head: Vec::new(), room, look_at: ROOM_CHECK, _place: place })
     }
 
     /// Adds a piece; waits when the disk is behind.
@@ -103,6 +187,10 @@ impl Spool {
         self.size += piece.len() as u64;
         if self.size > LARGEST_MEDIA {
             return Err(SpoolError::TooLarge { size: self.size });
+        }
+        if self.size >= self.look_at {
+            self.look_at = self.size + ROOM_CHECK;
+            is_roomy(&self.room)?;
         }
         let room = sniff::HEAD - self.head.len();
         self.head.extend_from_slice(&piece[..piece.len().min(room)]);
@@ -132,12 +220,12 @@ impl Spool {
     /// What the disk says.
     pub async fn finish(mut self) -> Result<Spooled, SpoolError> {
         self.file.flush().await.map_err(BlobError::of_disk)?;
-        let path = self.place.0.clone();
+        let path = self.path.0.clone();
         let is_picture = sniff::sniff(&self.head).is_some_and(|kind| kind.starts_with("image/"));
         let dimensions =
             if is_picture { tokio::task::spawn_blocking(move || dimensions(&path)).await } else { Ok(None) };
         Ok(Spooled {
-            place: self.place,
+            path: self.path,
             size: self.size,
             sha256: Sha256Hex(hex::encode(self.hash.finalize())),
             head: Bytes::from(self.head),
@@ -148,7 +236,7 @@ impl Spool {
 
 impl Spooled {
     pub(super) fn path(&self) -> &Path {
-        &self.place.0
+        &self.path.0
     }
 
     /// For the row, once it is kept.
@@ -163,6 +251,15 @@ impl Spooled {
     }
 }
 
+/// What comes in takes room that the log may need: none is taken where there is little.
+fn is_roomy(room: &Room) -> Result<(), BlobError> {
+    if room.large() == Level::Enough {
+        return Ok(());
+    }
+    metrics::counter!("gateway_refused_for_room_total", "what" => "media").increment(1);
+    Err(BlobError::NoSpace)
+}
+
 /// The size of a picture, when its format is known.
 fn dimensions(path: &Path) -> Option<(u32, u32)> {
     let size = imagesize::size(path).ok()?;
@@ -171,11 +268,24 @@ fn dimensions(path: &Path) -> Option<(u32, u32)> {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
-mod tests {
+pub(super) mod tests {
+    use raft::room::{Mark, Marks};
+
     use super::*;
 
-    async fn spool(folder: &Path) -> Spool {
-        Spool::create(folder, &Arc::new(Semaphore::new(1))).await.unwrap()
+    /// A room whose first mark is passed, or not.
+    fn room(folder: &Path, is_low: bool) -> Arc<Room> {
+        let never = Mark { percent: 0, most_bytes: 0, least_bytes: 0 };
+        let low = if is_low { Mark { percent: 201, most_bytes: u64::MAX, ..never } } else { never };
+        Room::watch(Marks { low, full: never }, Vec::new(), folder.to_owned()).unwrap()
+    }
+
+    async fn create(folder: &Path, places: &Arc<Places>, whom: For) -> Result<Spool, SpoolError> {
+        Spool::create(folder, places, whom, room(folder, false)).await
+    }
+
+    pub async fn spool(folder: &Path) -> Spool {
+        create(folder, &Places::new(), For::Node).await.unwrap()
     }
 
     fn files(folder: &Path) -> usize {
@@ -216,10 +326,42 @@ mod tests {
     #[tokio::test]
     async fn only_so_many_come_in_at_once() {
         let folder = tempfile::tempdir().unwrap();
-        let slots = Arc::new(Semaphore::new(1));
-        let first = Spool::create(folder.path(), &slots).await.unwrap();
-        assert!(matches!(Spool::create(folder.path(), &slots).await, Err(SpoolError::Busy)));
+        let (places, account) = (Places::with(1), || For::Account(CustomerId::random()));
+        let first = create(folder.path(), &places, account()).await.unwrap();
+        assert!(matches!(create(folder.path(), &places, account()).await, Err(SpoolError::Busy)));
+        assert!(create(folder.path(), &places, For::Node).await.is_ok(), "the node has places of its own");
         drop(first);
-        assert!(Spool::create(folder.path(), &slots).await.is_ok());
+        assert!(create(folder.path(), &places, account()).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn one_account_has_its_share_of_the_places_and_the_others_have_theirs() {
+        let folder = tempfile::tempdir().unwrap();
+        let (places, greedy) = (Places::new(), For::Account(CustomerId::random()));
+        let mut taken = Vec::new();
+        for _ in 0..MOST_OF_ONE {
+            taken.push(create(folder.path(), &places, greedy).await.unwrap());
+        }
+        assert!(matches!(create(folder.path(), &places, greedy).await, Err(SpoolError::Busy)));
+        assert!(create(folder.path(), &places, For::Account(CustomerId::random())).await.is_ok());
+        taken.pop();
+        assert!(create(folder.path(), &places, greedy).await.is_ok());
+        drop(taken);
+        assert!(places.of_each.lock().is_empty(), "nothing is kept of those who are done");
+    }
+
+    #[tokio::test]
+    async fn nothing_comes_in_where_there_is_little_room_and_what_is_coming_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let low = room(folder.path(), true);
+        let refused = Spool::create(folder.path(), &Places::new(), For::Node, low.clone()).await;
+        assert!(matches!(refused, Err(SpoolError::Disk(BlobError::NoSpace))));
+        let mut spool = spool(folder.path()).await;
+        spool.room = low;
+        let piece = vec![0; 1 << 19];
+        spool.write(&piece).await.unwrap();
+        assert!(matches!(spool.write(&piece).await, Err(SpoolError::Disk(BlobError::NoSpace))));
+        drop(spool);
+        assert_eq!(files(folder.path()), 0);
     }
 }

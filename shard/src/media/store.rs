@@ -17,7 +17,7 @@ use super::blobs::{BlobError, Blobs, BlobsConfig};
 use super::fetch::Fetcher;
 use super::picture::Cutter;
 use super::record::MediaRow;
-use super::spool::{Spool, SpoolError, Spooled};
+use super::spool::{For, Spool, SpoolError, Spooled};
 use super::token::{Token, TokenKeys};
 use super::voice::Converter;
 use crate::secrets::Secrets;
@@ -90,9 +90,9 @@ impl MediaStore {
     /// A temporary file to stream bytes of unknown length into; see [`Blobs::spool`].
     ///
     /// # Errors
-    /// [`SpoolError::Busy`], and what the disk says.
-    pub async fn spool(&self) -> Result<Spool, SpoolError> {
-        self.blobs.spool().await
+    /// Those of [`Blobs::spool`].
+    pub async fn spool(&self, whom: For) -> Result<Spool, SpoolError> {
+        self.blobs.spool(whom).await
     }
 
     /// Stores bytes before a row of the channel refers to them; see [`Blobs::keep`].

@@ -14,7 +14,6 @@ use bytes::Bytes;
 use model::error::ApiError;
 use model::issue::{Fault, IssueCode};
 use tokio::sync::{Semaphore, mpsc};
-use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 
 use self::opus::OpusFile;
@@ -22,6 +21,7 @@ use self::resample::Resampler;
 use self::sound::Sound;
 use super::blobs::BlobError;
 use super::spool::{Spool, SpoolError, Spooled};
+use super::workshop::Workshop;
 
 /// Samples a second within Opus.
 const RATE: u32 = 48_000;
@@ -89,6 +89,7 @@ pub struct Voice {
 pub struct Converter {
     waiting: Semaphore,
     running: Arc<Semaphore>,
+    workshop: Workshop,
     /// The longest sound, in samples.
     longest: u64,
 }
@@ -102,6 +103,7 @@ impl Converter {
         Self {
             waiting: Semaphore::new(MOST_WAITING),
             running: Arc::new(Semaphore::new(MOST_AT_ONCE)),
+            workshop: Workshop::new("sound", MOST_AT_ONCE),
             longest: seconds * u64::from(RATE),
         }
     }
@@ -119,22 +121,28 @@ impl Converter {
         let serial = u32::from_str_radix(source.sha256.0.get(..8).unwrap_or_default(), 16).unwrap_or_default();
         let longest = self.longest;
         let (pages, mut made) = mpsc::channel(PAGES_AHEAD);
-        let work = spawn_blocking(move || {
+        let work = self.workshop.run(move || {
             // Held by the thread: it takes its core until it ends, whoever waits for it.
             let _turn = turn;
             encode(&path, serial, longest, until, &pages)
         });
-        let length = timeout_at(until, async {
+        let writing = async {
             while let Some(page) = made.recv().await {
                 spool.write(&page).await?;
             }
-            // A decoder that panics has met bytes that it does not take.
-            work.await.unwrap_or_else(|error| {
-                tracing::warn!(%error, "a decoder gave up on a voice note");
-                Err(VoiceError::Unfit(Fault::new(IssueCode::Format, "the sound is damaged")))
-            })
-        });
-        let length = length.await.map_err(|_| VoiceError::Busy)??;
+            Ok::<(), VoiceError>(())
+        };
+        let both = timeout_at(
+            until,
+            futures::future::try_join(writing, async {
+                // A decoder that panics has met bytes that it does not take.
+                work.await.unwrap_or_else(|error| {
+                    tracing::warn!(%error, "a decoder gave up on a voice note");
+                    Err(VoiceError::Unfit(Fault::new(IssueCode::Format, "the sound is damaged")))
+                })
+            }),
+        );
+        let ((), length) = both.await.map_err(|_| VoiceError::Busy)??;
         let seconds = (length + u64::from(RATE) / 2) / u64::from(RATE);
         Ok(Voice { spooled: spool.finish().await?, seconds: seconds.clamp(1, LONGEST) as u32 })
     }
@@ -148,6 +156,11 @@ fn encode(
     until: Instant,
     pages: &mpsc::Sender<Bytes>,
 ) -> Result<u64, VoiceError> {
+    let too_long = || VoiceError::Unfit(Fault::new(IssueCode::TooLong, "the sound is longer than 15 minutes"));
+    // The packets say how long they are; to find out by decoding them takes as long as to convert them.
+    if Sound::open(path)?.is_longer_than(longest / u64::from(RATE)) {
+        return Err(too_long());
+    }
     let mut sound = Sound::open(path)?;
     let mut file = OpusFile::new(serial).map_err(VoiceError::Encoder)?;
     let (mut mono, mut even) = (Vec::new(), Vec::new());
@@ -156,8 +169,7 @@ fn encode(
         even.clear();
         resampler.get_or_insert_with(|| Resampler::new(rate)).push(&mono, &mut even);
         if file.length() + even.len() as u64 > longest {
-            let message = "the sound is longer than 15 minutes";
-            return Err(VoiceError::Unfit(Fault::new(IssueCode::TooLong, message)));
+            return Err(too_long());
         }
         file.push(&even).map_err(VoiceError::Encoder)?;
         send(&mut file, until, pages)?;

@@ -354,7 +354,11 @@ async fn wished_leader(owner: &Owner) -> Option<Wish> {
         // Balancers have to hear first that this node takes no more.
         return None;
     }
-    let must_go = !place.replicas.contains(&own) || !own_leads;
+    // A node whose disk is nearly full takes nothing for the shard; another one may.
+    let rooms = &owner.node.rooms;
+    let has_room = |node: &NodeId| !rooms.is_full(*node);
+    let able: Vec<NodeId> = able.into_iter().filter(|node| *node == own || has_room(node)).collect();
+    let must_go = !place.replicas.contains(&own) || !own_leads || !has_room(&own);
     let wanted = Some(place.leader).filter(|leader| able.contains(leader));
     if !must_go && wanted.is_none_or(|wanted| wanted == own) {
         return None;

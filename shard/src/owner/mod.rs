@@ -75,6 +75,7 @@ use crate::media::desk;
 use crate::media::store::MediaStore;
 use crate::records::{ChannelRow, decode};
 use crate::retention::Retention;
+use crate::room::Rooms;
 use crate::router::Router;
 use crate::secrets::Secrets;
 use crate::settings::SettingsRow;
@@ -104,6 +105,7 @@ pub struct NodeContext {
     pub downloads: Semaphore,
     pub router: Arc<Router>,
     pub retention: Arc<Retention>,
+    pub rooms: Arc<Rooms>,
     /// Lets one shard of this node be trimmed at a time.
     pub trimming: Semaphore,
     /// Lets one lead of this node go at a time.
@@ -157,6 +159,11 @@ impl Owner {
     /// Whether calls are served.
     pub fn serves(&self) -> bool {
         !self.lost.is_cancelled() && !self.handing_over.load(Ordering::Acquire)
+    }
+
+    /// Whether new sends, and what the network brings, have to wait for room on the disks.
+    pub fn lacks_room(&self) -> bool {
+        self.node.rooms.lacks_quorum(|| self.group.members().voters)
     }
 
     pub fn auth_store(self: &Arc<Self>, channel: ChannelId, customer: CustomerId) -> Arc<dyn AuthStore> {

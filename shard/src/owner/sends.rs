@@ -100,6 +100,10 @@ impl Channel {
         if matches!(self.row.status.on_send(), OnSend::NotConnected | OnSend::Unavailable) {
             return Err(self.refuse_send(self.row.status));
         }
+        if self.owner.lacks_room() {
+            metrics::counter!("gateway_refused_for_room_total", "what" => "send").increment(1);
+            return Err(ApiError::storage_full());
+        }
         Ok(())
     }
 

@@ -41,6 +41,7 @@ const TABLE: &[(ErrorCode, Provoked)] = &[
     (ErrorCode::PlanLimit, By("a_quota_that_is_used_up_is_refused_with_its_figures_until_the_operator_raises_it")),
     (ErrorCode::RateLimited, By("a_customer_has_its_burst_over_all_nodes_together_and_is_told_what_is_left")),
     (ErrorCode::WorkerAtCapacity, By("a_node_without_a_free_slot_says_when_to_come_back")),
+    (ErrorCode::StorageFull, By("a_node_with_little_room_refuses_media_and_large_bodies_and_takes_sends")),
     (ErrorCode::TrialExpired, By("a_plan_that_ran_out_stops_sends_and_new_channels_but_no_reads")),
     (ErrorCode::PaymentOverdue, By("a_plan_that_ran_out_stops_sends_and_new_channels_but_no_reads")),
     (ErrorCode::SseConnectionLimit, By("an_account_has_ten_streams_over_all_nodes_and_a_closed_one_frees_its_place")),
@@ -64,9 +65,8 @@ const TABLE: &[(ErrorCode, Provoked)] = &[
     (ErrorCode::UndeliverableRecipient, By("a_recipient_that_cannot_be_reached_is_refused_with_its_reason")),
     (ErrorCode::NotImplemented, By("what_is_not_there_is_not_found")),
     (ErrorCode::PayloadTooLarge, By("a_request_that_is_wrong_as_a_whole_is_told_so")),
-    (ErrorCode::UriTooLong, NotYet("the HTTP server refuses long URIs by itself")),
-    (ErrorCode::HeadersTooLarge, NotYet("the HTTP server refuses large headers by itself")),
-    (ErrorCode::StorageFull, NotYet("no disk is filled to a watermark")),
+    (ErrorCode::UriTooLong, By("what_the_http_server_refuses_by_itself_bears_the_envelope")),
+    (ErrorCode::HeadersTooLarge, By("what_the_http_server_refuses_by_itself_bears_the_envelope")),
     (ErrorCode::OutcomeUnknown, NotYet("no send ends without its outcome being known")),
 ];
 

@@ -49,6 +49,7 @@ mod operators;
 mod presences;
 mod profile;
 mod rebalance;
+mod resources;
 mod rolling_restart;
 mod sessions;
 mod settings;

@@ -57,7 +57,7 @@ impl ChannelCall {
     pub async fn fetch_picture(&mut self, url: &str) -> Result<Picture, ApiError> {
         // Before 5 MB are taken in, not after.
         self.can_operate().await?;
-        self.cluster().picture_at(url, PICTURE_URL, &self.context()).await
+        self.cluster().picture_at(self.customer_id(), url, PICTURE_URL, &self.context()).await
     }
 
     /// The picture of a body that is one itself, or names one as `picture_url`.
@@ -75,7 +75,7 @@ impl ChannelCall {
         }
         self.can_operate().await?;
         let app = self.app.clone();
-        let received = receive::file(&mut self.http, app.cluster.media()).await?;
+        let received = receive::file(self.customer_id(), &mut self.http, app.cluster.media()).await?;
         self.cluster().picture_of(received.spooled, "file").await
     }
 }

@@ -11,15 +11,16 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::{BoxStream, try_unfold};
 use model::error::ApiError;
+use model::id::CustomerId;
 use model::issue::{Fault, IssueCode};
 use model::media::LARGEST_MEDIA;
 use multer::{Field, Multipart};
 use salvo::Request;
 use salvo::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
 use salvo::http::{HeaderMap, HeaderName, ReqBody};
-use shard::media::spool::{Spool, Spooled};
+use shard::media::spool::{For, Spool, Spooled};
 use shard::media::store::MediaStore;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::upload::{judged_filename, judged_mime_type, refused};
 
@@ -32,6 +33,11 @@ const LONGEST_TEXT: usize = 4096;
 /// How long a body may pause, and how long it may take in all.
 const PAUSE: Duration = Duration::from_secs(30);
 const WHOLE: Duration = Duration::from_secs(600);
+
+/// After so long a body must have come in as fast as this on the whole, in bytes a second: it holds one of few places. The
+/// slowest lines of phones are faster.
+const GRACE: Duration = Duration::from_secs(10);
+const SLOWEST: u64 = 8 * 1024;
 
 /// How much of a body beyond the largest is still read and thrown away, and for how long. Most clients write all before
 /// they read, and would see a broken connection instead of the answer.
@@ -51,7 +57,7 @@ pub struct Received {
 ///
 /// # Errors
 /// `media_too_large`, `payload_too_large`, `invalid_request`; `bad_request` for a body that breaks off or stalls.
-pub async fn file(request: &mut Request, media: &MediaStore) -> Result<Received, ApiError> {
+pub async fn file(customer: CustomerId, request: &mut Request, media: &MediaStore) -> Result<Received, ApiError> {
     let body = request.take_body();
     let headers = request.headers();
     if headers.contains_key(CONTENT_ENCODING) {
@@ -61,13 +67,13 @@ pub async fn file(request: &mut Request, media: &MediaStore) -> Result<Received,
     let arriving = Arriving::new(body);
     let receiving = async {
         match text(headers, &CONTENT_TYPE) {
-            Some(kind) if is_form(kind) => form(kind, &arriving, media).await,
-            _ => bare(headers, &arriving, media).await,
+            Some(kind) if is_form(kind) => form(customer, kind, &arriving, media).await,
+            _ => bare(customer, headers, &arriving, media).await,
         }
     };
     let received = timeout(WHOLE, receiving).await.unwrap_or_else(|_| Err(too_slow()));
     // A client that waits to be asked for its body has sent none.
-    if matches!(&received, Err(error) if error.http_status() == 413) && !expects_continue {
+    if matches!(&received, Err(error) if matches!(error.http_status(), 413 | 503)) && !expects_continue {
         let _ = timeout(DISCARDING, arriving.discard()).await;
     }
     received
@@ -87,7 +93,12 @@ fn too_slow() -> ApiError {
 }
 
 /// The body is the file.
-async fn bare(headers: &HeaderMap, arriving: &Arriving, media: &MediaStore) -> Result<Received, ApiError> {
+async fn bare(
+    customer: CustomerId,
+    headers: &HeaderMap,
+    arriving: &Arriving,
+    media: &MediaStore,
+) -> Result<Received, ApiError> {
     let declared = text(headers, &CONTENT_TYPE).map(|kind| judged_mime_type(kind.trim().to_owned()));
     let declared = declared.transpose().map_err(|fault| refused(fault, "Content-Type"))?;
     let filename = headers.get(FILENAME).map(|name| judged_filename(&percent_decoded(name.as_bytes())));
@@ -96,7 +107,7 @@ async fn bare(headers: &HeaderMap, arriving: &Arriving, media: &MediaStore) -> R
     if let Some(size) = announced.filter(|size| *size > LARGEST_MEDIA) {
         return Err(ApiError::media_too_large(size));
     }
-    let mut spool = media.spool().await?;
+    let mut spool = media.spool(For::Account(customer)).await?;
     while let Some(piece) = arriving.next().await {
         spool.write(&piece.map_err(broken)?).await?;
     }
@@ -104,7 +115,12 @@ async fn bare(headers: &HeaderMap, arriving: &Arriving, media: &MediaStore) -> R
 }
 
 /// The parts `file`, `filename` and `mime_type`, in any order; others are ignored.
-async fn form(content_type: &str, arriving: &Arriving, media: &MediaStore) -> Result<Received, ApiError> {
+async fn form(
+    customer: CustomerId,
+    content_type: &str,
+    arriving: &Arriving,
+    media: &MediaStore,
+) -> Result<Received, ApiError> {
     let boundary = multer::parse_boundary(content_type).map_err(of_form)?;
     let mut form = Multipart::new(arriving.yielding(), boundary);
     let (mut file, mut filename, mut mime_type) = (None, None, None);
@@ -117,7 +133,8 @@ async fn form(content_type: &str, arriving: &Arriving, media: &MediaStore) -> Re
                 let named = part.file_name().filter(|name| !name.is_empty()).map(judged_filename);
                 let named = named.transpose().map_err(|fault| refused(fault, "file"))?;
                 let declared = part.content_type().map(ToString::to_string);
-                file = Some((spool(&mut part, media.spool().await?, arriving).await?, declared, named));
+                let place = media.spool(For::Account(customer)).await?;
+                file = Some((spool(&mut part, place, arriving).await?, declared, named));
             }
             Some("filename") => {
                 let text = short_text(&mut part, arriving).await?;
@@ -172,11 +189,12 @@ async fn short_text(part: &mut Field<'_>, arriving: &Arriving) -> Result<String,
 struct Arriving {
     body: Arc<tokio::sync::Mutex<ReqBody>>,
     arrived: Arc<AtomicU64>,
+    since: Instant,
 }
 
 impl Arriving {
     fn new(body: ReqBody) -> Self {
-        Self { body: Arc::new(tokio::sync::Mutex::new(body)), arrived: Arc::default() }
+        Self { body: Arc::new(tokio::sync::Mutex::new(body)), arrived: Arc::default(), since: Instant::now() }
     }
 
     fn arrived(&self) -> u64 {
@@ -184,20 +202,20 @@ impl Arriving {
     }
 
     async fn next(&self) -> Option<io::Result<Bytes>> {
-        next(&self.body, &self.arrived).await
+        next(&self.body, &self.arrived, self.since).await
     }
 
     /// The same, as a stream that lets its reader work after each piece: the parser of forms would else read on for as
     /// long as there is something, and hold all of it. The first piece comes without a pause, since the parser looks for
     /// the first boundary but once before it believes in the end.
     fn yielding(&self) -> BoxStream<'static, io::Result<Bytes>> {
-        let (body, arrived) = (self.body.clone(), self.arrived.clone());
-        try_unfold((body, arrived, false), async |(body, arrived, started)| {
+        let (body, arrived, since) = (self.body.clone(), self.arrived.clone(), self.since);
+        try_unfold((body, arrived, since, false), async |(body, arrived, since, started)| {
             if started {
                 tokio::task::yield_now().await;
             }
-            let Some(piece) = next(&body, &arrived).await else { return Ok(None) };
-            Ok(Some((piece?, (body, arrived, true))))
+            let Some(piece) = next(&body, &arrived, since).await else { return Ok(None) };
+            Ok(Some((piece?, (body, arrived, since, true))))
         })
         .boxed()
     }
@@ -207,10 +225,16 @@ impl Arriving {
     }
 }
 
-async fn next(body: &tokio::sync::Mutex<ReqBody>, arrived: &AtomicU64) -> Option<io::Result<Bytes>> {
+/// When a body of which so much has come in by then would be too slow.
+fn too_slow_from(since: Instant, arrived: u64) -> Instant {
+    since + GRACE + Duration::from_millis(arrived.saturating_mul(1000) / SLOWEST)
+}
+
+async fn next(body: &tokio::sync::Mutex<ReqBody>, arrived: &AtomicU64, since: Instant) -> Option<io::Result<Bytes>> {
     let mut body = body.lock().await;
     loop {
-        let frame = match timeout(PAUSE, body.next()).await {
+        let until = too_slow_from(since, arrived.load(Ordering::Relaxed)).min(Instant::now() + PAUSE);
+        let frame = match timeout_at(until, body.next()).await {
             Ok(frame) => frame?,
             Err(_) => return Some(Err(io::ErrorKind::TimedOut.into())),
         };
@@ -267,6 +291,21 @@ mod tests {
         assert_eq!(percent_decoded(b"Gr%C3%B6%C3%9Fe.pdf"), "Größe.pdf");
         assert_eq!(percent_decoded("Größe.pdf".as_bytes()), "Größe.pdf");
         assert_eq!(percent_decoded(b"100%.txt"), "100%.txt");
+    }
+
+    #[test]
+    fn a_body_that_dribbles_is_given_up_and_one_that_is_just_fast_enough_is_taken() {
+        let since = Instant::now();
+        // How long a body may go on that brings so many bytes a second.
+        let given_up_after = |bytes: u64| {
+            let second = |n: u64| since + Duration::from_secs(n);
+            (1..=WHOLE.as_secs()).find(|n| too_slow_from(since, bytes * (n - 1)) < second(*n))
+        };
+        assert_eq!(given_up_after(SLOWEST), None);
+        // It falls behind by a fifth each second, and has ten seconds to spare.
+        assert_eq!(given_up_after(SLOWEST * 4 / 5 + 1), Some(47));
+        assert_eq!(given_up_after(1), Some(11));
+        assert_eq!(given_up_after(0), Some(11));
     }
 
     #[test]

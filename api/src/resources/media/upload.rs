@@ -23,7 +23,7 @@ pub async fn upload(call: &mut ChannelCall) -> Outcome {
     call.settle().await?;
     call.has_media_room(None).await?;
     let app = call.app.clone();
-    let received = receive::file(&mut call.http, app.cluster.media()).await?;
+    let received = receive::file(call.customer_id(), &mut call.http, app.cluster.media()).await?;
     store(call, received).await
 }
 
@@ -33,7 +33,8 @@ pub async fn from_url(call: &mut ChannelCall) -> Outcome {
     call.settle().await?;
     call.has_media_room(None).await?;
 
-    let fetched = call.cluster().fetch_media(&url, &call.context()).await.map_err(|error| error.told(&url, "url"))?;
+    let fetching = call.cluster().fetch_media(call.customer_id(), &url, &call.context()).await;
+    let fetched = fetching.map_err(|error| error.told(&url, "url"))?;
     let received = Received {
         spooled: fetched.spooled,
         declared: mime_type.or(fetched.mime_type),

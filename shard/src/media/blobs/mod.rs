@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::local::Local;
-use super::spool::{MOST_SPOOLS, Spool, SpoolError, Spooled};
+use super::spool::{For, Places, Spool, SpoolError, Spooled};
 use crate::bucket::{Bucket, BucketConfig};
 
 /// How long bytes look for a quorum of replicas that take them.
@@ -69,10 +69,7 @@ impl From<BlobError> for ApiError {
     fn from(error: BlobError) -> Self {
         match error {
             BlobError::Missing => Self::media_gone(None),
-            BlobError::NoSpace => {
-                tracing::error!("no room is left for media");
-                Self::new(ErrorCode::WorkerAtCapacity, "no room is left for media right now; try again later")
-            }
+            BlobError::NoSpace => Self::storage_full(),
             BlobError::Unavailable(why) => {
                 tracing::warn!(why, "media could not be stored or read");
                 Self::new(ErrorCode::WorkerAtCapacity, "the media store cannot be reached right now; try again")
@@ -113,7 +110,7 @@ pub struct Blobs {
     peers: Arc<Peers>,
     directory: Arc<Directory>,
     host: Arc<Host>,
-    incoming: Arc<Semaphore>,
+    incoming: Arc<Places>,
     /// Transfers from other replicas that run at once.
     pulls: Semaphore,
     config: BlobsConfig,
@@ -148,7 +145,7 @@ impl Blobs {
             peers,
             directory,
             host,
-            incoming: Arc::new(Semaphore::new(MOST_SPOOLS)),
+            incoming: Places::new(),
             pulls: Semaphore::new(MOST_PULLS),
             config,
             tasks: TaskTracker::new(),
@@ -172,9 +169,9 @@ impl Blobs {
     /// A temporary file to stream bytes of unknown length into.
     ///
     /// # Errors
-    /// [`SpoolError::Busy`], and what the disk says.
-    pub async fn spool(&self) -> Result<Spool, SpoolError> {
-        Spool::create(self.local.temporary(), &self.incoming).await
+    /// [`SpoolError::Busy`], [`BlobError::NoSpace`] where there is little room, and what the disk says.
+    pub async fn spool(&self, whom: For) -> Result<Spool, SpoolError> {
+        Spool::create(self.local.temporary(), &self.incoming, whom, self.host.room().clone()).await
     }
 
     /// Stores bytes so that a row of the shard may refer to them. Whoever commits such a row stores them first, also

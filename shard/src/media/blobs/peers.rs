@@ -16,7 +16,7 @@ use network::driver::{ByteStream, MEDIA_PIECE};
 use raft::transport::{Class, Handler};
 use serde::{Deserialize, Serialize};
 
-use super::{BlobError, Blobs, blocking};
+use super::{BlobError, Blobs, For, blocking};
 
 /// The service under which replicas ask each other for bytes.
 const BLOB_SERVICE: u16 = 272;
@@ -111,7 +111,7 @@ impl Blobs {
             return Ok(());
         }
         let _permit = self.pulls.acquire().await.map_err(|error| BlobError::Unavailable(error.to_string()))?;
-        let spool = self.spool().await.map_err(of_spool)?;
+        let spool = self.spool(For::Node).await.map_err(of_spool)?;
         let spooled = spool.fill(self.read_from(from, sha256, 0..size)).await.map_err(of_spool)?;
         if spooled.sha256 != *sha256 {
             return Err(BlobError::Unavailable("what came has another hash".into()));

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use model::id::{NodeId, ShardId};
 use model::media::{MediaState, Sha256Hex};
 use raft::group::{Group, StateReader};
 use raft::machine::View;
 use raft::record::decode;
+use raft::room::Level;
 
 use super::{BlobError, Blobs, blocking, bucket};
 use crate::keys;
@@ -17,6 +18,9 @@ use crate::media::record::MediaRow;
 
 /// References read at a time.
 const CHUNK: usize = 256;
+
+/// How often a node looks while there is little room.
+const LOW_SWEEP: Duration = Duration::from_secs(60);
 
 /// Bytes in the bucket that are looked at in one sweep of a shard.
 const MOST_IN_BUCKET: usize = 10_000;
@@ -35,10 +39,7 @@ struct Wanted {
 impl Blobs {
     pub(super) async fn keep_swept(self: Arc<Self>) {
         let began = Instant::now();
-        let mut ticks = tokio::time::interval(self.config.sweep_every);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
-            ticks.tick().await;
             if self.bucket.is_none() {
                 self.fetch_lacking().await;
             }
@@ -48,6 +49,10 @@ impl Blobs {
             {
                 tracing::warn!(%error, "media that nobody refers to could not be removed");
             }
+            // What was deleted to make room is to make it soon.
+            let is_low = self.host.room().large() > Level::Enough;
+            let pause = if is_low { LOW_SWEEP.min(self.config.sweep_every) } else { self.config.sweep_every };
+            tokio::time::sleep(pause).await;
         }
     }
 

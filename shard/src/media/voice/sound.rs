@@ -92,6 +92,24 @@ impl Sound {
         }
     }
 
+    /// Whether its packets, none of which is decoded, take more than so many seconds. A file that is damaged is as long as what
+    /// comes before that.
+    pub fn is_longer_than(mut self, seconds: u64) -> bool {
+        let track = self.format.tracks().iter().find(|track| track.id == self.track);
+        let Some(base) = track.and_then(|track| track.time_base) else { return false };
+        let (unit, units) = (u128::from(base.numer.get()), u128::from(base.denom.get()));
+        let mut length = 0_u128;
+        while let Ok(Some(packet)) = self.format.next_packet() {
+            if packet.track_id == self.track {
+                length += u128::from(packet.dur.get());
+            }
+            if length * unit > u128::from(seconds) * units {
+                return true;
+            }
+        }
+        false
+    }
+
     fn end(&self) -> Result<Option<u32>, VoiceError> {
         if self.rate.is_none() || self.damage > 0 { Err(unknown()) } else { Ok(None) }
     }

@@ -24,17 +24,20 @@ fn wave(rate: u32, channels: u16, milliseconds: u32) -> Vec<u8> {
     file
 }
 
+async fn spool(folder: &Path) -> Spool {
+    crate::media::spool::tests::spool(folder).await
+}
+
 async fn convert(bytes: &[u8]) -> Result<(Voice, Vec<u8>), VoiceError> {
     convert_by(&Converter::new(), bytes).await
 }
 
 async fn convert_by(converter: &Converter, bytes: &[u8]) -> Result<(Voice, Vec<u8>), VoiceError> {
     let folder = tempfile::tempdir().unwrap();
-    let slots = Arc::new(Semaphore::new(2));
-    let mut source = Spool::create(folder.path(), &slots).await.unwrap();
+    let mut source = spool(folder.path()).await;
     source.write(bytes).await.unwrap();
     let source = source.finish().await.unwrap();
-    let spool = Spool::create(folder.path(), &slots).await.unwrap();
+    let spool = spool(folder.path()).await;
     let voice = converter.convert(&source, spool).await?;
     let made = std::fs::read(voice.spooled.path()).unwrap();
     Ok((voice, made))
@@ -106,17 +109,31 @@ async fn what_is_longer_than_the_limit_is_refused_and_what_is_as_long_is_not() {
     assert!(is_fault(limited(2_100).await, IssueCode::TooLong));
 }
 
+#[test]
+fn what_is_too_long_is_refused_before_any_of_it_is_converted() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = |milliseconds| {
+        let path = folder.path().join("sound");
+        std::fs::write(&path, wave(8_000, 1, milliseconds)).unwrap();
+        let (pages, mut made) = mpsc::channel(1_000);
+        let until = Instant::now() + PATIENCE;
+        let result = encode(&path, 1, 2 * u64::from(RATE), until, &pages);
+        (result.is_ok(), made.try_recv().is_ok())
+    };
+    assert_eq!(made(2_000), (true, true));
+    assert_eq!(made(2_001), (false, false));
+}
+
 #[tokio::test]
 async fn a_turn_is_given_back_and_a_crowd_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let slots = Arc::new(Semaphore::new(4));
-    let source = Spool::create(folder.path(), &slots).await.unwrap().finish().await.unwrap();
+    let source = spool(folder.path()).await.finish().await.unwrap();
     let converter = Converter::new();
     for _ in 0..2 * MOST_AT_ONCE {
-        let spool = Spool::create(folder.path(), &slots).await.unwrap();
+        let spool = spool(folder.path()).await;
         assert!(matches!(converter.convert(&source, spool).await, Err(VoiceError::Unfit(_))));
     }
     let _crowd = converter.waiting.acquire_many(MOST_WAITING as u32).await.unwrap();
-    let spool = Spool::create(folder.path(), &slots).await.unwrap();
+    let spool = spool(folder.path()).await;
     assert!(matches!(converter.convert(&source, spool).await, Err(VoiceError::Busy)));
 }

@@ -25,7 +25,7 @@ use crate::keys;
 use crate::media::blobs::BlobError;
 use crate::media::command::MediaCommand;
 use crate::media::record::{MediaRow, StoredBytes};
-use crate::media::spool::SpoolError;
+use crate::media::spool::{For, SpoolError};
 use crate::owner::channel::{Channel, Turn};
 use crate::owner::committer::Lost;
 use crate::owner::{NodeContext, NotOwner};
@@ -163,7 +163,7 @@ async fn fetch(context: &NodeContext, session: &dyn Session, row: &MediaRow) -> 
     let _place = context.downloads.acquire().await;
     let handle: &MediaHandle = row.handle.as_ref().ok_or(MediaError::Gone)?;
     let bytes = session.download(handle).await?;
-    let spooled = context.media.spool().await?.fill(bytes).await?;
+    let spooled = context.media.spool(For::Node).await?.fill(bytes).await?;
     if row.sha256.as_ref().is_some_and(|announced| *announced != spooled.sha256) {
         return Err(DownloadError::OtherBytes);
     }

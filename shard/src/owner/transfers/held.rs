@@ -1,7 +1,8 @@
 //! Items that came in and wait for bytes, so that their event can show them ready (supplement 8.4).
 //!
 //! A message waits for its media for five seconds at most, and what came after it waits behind it: the items of a
-//! channel keep their order. Receipts do not wait; they tell of messages that went the other way. Nothing that is held
+//! channel keep their order. Everything waits while the disks have no room for it: the network sends so many unacknowledged
+//! items and no more ([`EVENT_WINDOW`]). Otherwise receipts do not wait; they tell of messages that went the other way. Nothing that is held
 //! is acknowledged, so that a crash brings it again.
 
 use std::time::{Duration, Instant};
@@ -23,6 +24,9 @@ use crate::sameness;
 /// How long an event waits for the bytes of its message (supplement 8.4).
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How often items that wait for room look for it.
+const ROOM_PATIENCE: Duration = Duration::from_secs(1);
+
 /// An item that is not committed yet.
 pub struct Held {
     item: InboundItem,
@@ -30,6 +34,8 @@ pub struct Held {
     until: Instant,
     /// A part of what came was beyond its bounds.
     is_cut: bool,
+    /// It was not looked at yet, because there was no room for what would come of it.
+    waits_for_room: bool,
 }
 
 impl Channel {
@@ -50,12 +56,27 @@ impl Channel {
             turn.after.push(After::Acknowledge(item.id));
             return;
         }
-        if matches!(item.kind, InboundKind::Receipt(_) | InboundKind::Notice(_)) {
+        self.place(turn, item, is_cut);
+    }
+
+    /// Adds an item that is within its bounds to the turn, or holds it back.
+    fn place(&mut self, turn: &mut Turn, mut item: InboundItem, is_cut: bool) {
+        let lacks_room = self.owner.lacks_room();
+        if !lacks_room && waits_for_nothing(&item.kind) {
             return self.take_inbound(turn, item, is_cut);
         }
+        // What two equal receipts or notices tell is told by one, but each is acknowledged: another one takes its place only
+        // where it must have come again.
+        let is_another = self.held.len() < EVENT_WINDOW && waits_for_nothing(&item.kind);
         // The network sent it again, because the session began anew.
-        if let Some(same) = self.held.iter_mut().find(|held| held.item.is_again(&item)) {
+        if !is_another && let Some(same) = self.held.iter_mut().find(|held| held.item.is_again(&item)) {
             same.item.id = item.id;
+            return;
+        }
+        if lacks_room {
+            metrics::counter!("gateway_refused_for_room_total", "what" => "inbound").increment(1);
+            let until = Instant::now() + ROOM_PATIENCE;
+            self.held.push_back(Held { item, media: None, until, is_cut, waits_for_room: true });
             return;
         }
         let media = self.media_of(&mut item);
@@ -65,11 +86,25 @@ impl Channel {
         // What the channel's own phone wrote makes no event that shows its media.
         let waits = media.is_some() && matches!(item.kind, InboundKind::Message(_));
         let until = Instant::now() + if waits { PATIENCE } else { Duration::ZERO };
-        self.held.push_back(Held { item, media, until, is_cut });
+        self.held.push_back(Held { item, media, until, is_cut, waits_for_room: false });
     }
 
     /// Moves what need not wait any more into the turn, in order.
     pub fn release_held(&mut self, turn: &mut Turn) {
+        if let Some(first) = self.held.front_mut()
+            && self.owner.lacks_room()
+        {
+            first.until = first.until.max(Instant::now() + ROOM_PATIENCE);
+            return;
+        }
+        if self.held.iter().any(|held| held.waits_for_room) {
+            for held in std::mem::take(&mut self.held) {
+                match held.waits_for_room {
+                    true => self.place(turn, held.item, held.is_cut),
+                    false => self.held.push_back(held),
+                }
+            }
+        }
         while let Some(first) = self.held.front() {
             let waits = first.media.as_ref().is_some_and(|row| self.transfers.downloads.wants(row.id));
             if waits && self.is_logged_in() && Instant::now() < first.until && self.held.len() <= EVENT_WINDOW {
@@ -146,6 +181,11 @@ impl Channel {
         }
         Some(row)
     }
+}
+
+/// Receipts and notices have no media, and tell of something else than what they stand behind.
+fn waits_for_nothing(kind: &InboundKind) -> bool {
+    matches!(kind, InboundKind::Receipt(_) | InboundKind::Notice(_))
 }
 
 /// Tells whether an item is another one come again.

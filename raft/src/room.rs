@@ -1,0 +1,322 @@
+//! How much room the file systems of a node have left, and what it may still take with that.
+//!
+//! A write of the log that finds no room ends the node, so a node stops taking things while it still has some. Each file
+//! system has two marks: below the first ([`Level::Low`]) nothing large is taken, below the second ([`Level::Full`]) nothing
+//! that somebody may send as often as he likes. What is left below the second mark is for what the node does by itself:
+//! deliveries, deletions, votes, and the tables that its stores write. Below half of it ([`Room::takes_entries`]) the node
+//! refuses entries of other leaders as if it were away, and catches up when there is room again.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use nix::sys::statvfs::statvfs;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use crate::telemetry;
+
+/// How often the file systems are looked at. A disk that takes a gigabyte a second must not fill up in between.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// How much of a file system is to be free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    pub percent: u8,
+    /// A large file system need not have more free than this, whatever the percentage says, ...
+    pub most_bytes: u64,
+    /// ... and a small one must have so much, or a quarter of it where it is very small.
+    pub least_bytes: u64,
+}
+
+impl Mark {
+    /// In bytes, on a file system of this size.
+    pub fn on(&self, total: u64) -> u64 {
+        let share = (total / 100).saturating_mul(u64::from(self.percent)).min(self.most_bytes);
+        share.max(self.least_bytes.min(total / 4))
+    }
+}
+
+/// The two marks of each file system of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marks {
+    pub low: Mark,
+    pub full: Mark,
+}
+
+impl Marks {
+    /// The second mark leaves room for a table of the log and one of the state that have gathered in memory, and for merging
+    /// them.
+    pub const DEFAULT: Self = Self {
+        low: Mark { percent: 15, most_bytes: 4 << 30, least_bytes: 192 << 20 },
+        full: Mark { percent: 5, most_bytes: 1 << 30, least_bytes: 96 << 20 },
+    };
+
+    /// How a file system stands that stood so before.
+    fn judge(&self, space: Space, before: Standing) -> Standing {
+        let (full, low) = (self.full.on(space.total), self.low.on(space.total));
+        // Half as much again, where one mark was put on the other.
+        let low = low.max(full + full / 2);
+        // What has just been passed is not left again by every file that is deleted.
+        let mark = |mark: u64, was_below: bool| if was_below { mark + mark / 8 } else { mark };
+        let level = if space.free < mark(full, before.level == Level::Full) {
+            Level::Full
+        } else if space.free < mark(low, before.level >= Level::Low) {
+            Level::Low
+        } else {
+            Level::Enough
+        };
+        Standing { level, takes_entries: space.free >= mark(full / 2, !before.takes_entries) }
+    }
+}
+
+/// How much room there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    #[default]
+    Enough,
+    /// No media, and no large bodies.
+    Low,
+    /// No sends, and nothing from the network.
+    Full,
+}
+
+impl Level {
+    fn from_number(number: u8) -> Self {
+        match number {
+            0 => Self::Enough,
+            1 => Self::Low,
+            _ => Self::Full,
+        }
+    }
+}
+
+/// How one file system stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Standing {
+    level: Level,
+    takes_entries: bool,
+}
+
+const ROOMY: Standing = Standing { level: Level::Enough, takes_entries: true };
+
+/// A file system at one moment, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Space {
+    free: u64,
+    total: u64,
+}
+
+impl Space {
+    fn of(folder: &Path) -> io::Result<Self> {
+        let found = statvfs(folder)?;
+        let block = found.fragment_size();
+        Ok(Self { free: found.blocks_available() * block, total: found.blocks() * block })
+    }
+}
+
+/// The room of a node: of its stores, and of its media, which may lie on the same file system.
+pub struct Room {
+    marks: Mutex<Marks>,
+    /// The folders of the log and of the state.
+    stores: Vec<PathBuf>,
+    media: PathBuf,
+    store_level: AtomicU8,
+    media_level: AtomicU8,
+    /// What the fullest file system has left, for those who read about it.
+    least_free: AtomicU64,
+    refuses_entries: AtomicU8,
+}
+
+impl Room {
+    /// Looks once, and then again and again on a thread of its own, for as long as somebody holds the room: a disk that does
+    /// not answer must hold nobody up.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub fn watch(marks: Marks, stores: Vec<PathBuf>, media: PathBuf) -> io::Result<Arc<Self>> {
+        let room = Arc::new(Self::new(marks, stores, media));
+        let mut standings = vec![ROOMY; room.stores.len() + 1];
+        room.look(&mut standings);
+        let watched = Arc::downgrade(&room);
+        std::thread::Builder::new().name("room".into()).spawn(move || keep_looking(&watched, standings))?;
+        Ok(room)
+    }
+
+    fn new(marks: Marks, stores: Vec<PathBuf>, media: PathBuf) -> Self {
+        Self {
+            marks: Mutex::new(marks),
+            stores,
+            media,
+            store_level: AtomicU8::new(0),
+            media_level: AtomicU8::new(0),
+            least_free: AtomicU64::new(u64::MAX),
+            refuses_entries: AtomicU8::new(0),
+        }
+    }
+
+    /// Of the log and the state.
+    pub fn stores(&self) -> Level {
+        Level::from_number(self.store_level.load(Ordering::Relaxed))
+    }
+
+    /// Of media and other large things: of all file systems the one that has the least.
+    pub fn large(&self) -> Level {
+        Level::from_number(self.media_level.load(Ordering::Relaxed)).max(self.stores())
+    }
+
+    /// Bytes that the fullest file system has left.
+    pub fn least_free(&self) -> u64 {
+        self.least_free.load(Ordering::Relaxed)
+    }
+
+    /// Whether entries of other leaders are written here.
+    pub fn takes_entries(&self) -> bool {
+        self.refuses_entries.load(Ordering::Relaxed) == 0
+    }
+
+    /// Looks at all file systems. One that does not say how it stands keeps its standing.
+    fn look(&self, standings: &mut [Standing]) {
+        let marks = *self.marks.lock();
+        let mut least = u64::MAX;
+        for (folder, standing) in self.stores.iter().chain([&self.media]).zip(standings.iter_mut()) {
+            match Space::of(folder) {
+                Ok(space) => {
+                    least = least.min(space.free);
+                    *standing = marks.judge(space, *standing);
+                }
+                Err(error) => tracing::debug!(folder = %folder.display(), %error, "its file system does not answer"),
+            }
+        }
+        let (media, stores) = standings.split_last().expect("media stand behind the stores");
+        let level = stores.iter().map(|standing| standing.level).max().unwrap_or_default();
+        let takes_entries = stores.iter().all(|standing| standing.takes_entries);
+        self.least_free.store(least, Ordering::Relaxed);
+        let before = (self.stores(), self.large(), self.takes_entries());
+        self.store_level.store(level as u8, Ordering::Relaxed);
+        self.media_level.store(media.level as u8, Ordering::Relaxed);
+        self.refuses_entries.store(u8::from(!takes_entries), Ordering::Relaxed);
+        self.tell(before, least >> 20);
+    }
+
+    /// Says what has changed, once.
+    fn tell(&self, before: (Level, Level, bool), free_mib: u64) {
+        let (stores, large, takes_entries) = (self.stores(), self.large(), self.takes_entries());
+        telemetry::room("stores", stores as u8);
+        telemetry::room("media", large as u8);
+        if large != before.1 {
+            match large {
+                Level::Enough => tracing::info!(free_mib, "there is room for media and large bodies again"),
+                _ => tracing::warn!(free_mib, "media and large bodies are refused: there is little room on a disk"),
+            }
+        }
+        if (stores == Level::Full) != (before.0 == Level::Full) {
+            match stores {
+                Level::Full => {
+                    tracing::error!(free_mib, "sends and what the network brings wait: a disk is nearly full")
+                }
+                _ => tracing::info!(free_mib, "there is room for sends and for what the network brings again"),
+            }
+        }
+        if takes_entries != before.2 {
+            match takes_entries {
+                true => tracing::info!(free_mib, "entries of other leaders are taken again"),
+                false => tracing::error!(free_mib, "entries of other leaders are refused: a disk is all but full"),
+            }
+        }
+    }
+}
+
+fn keep_looking(room: &Weak<Room>, mut standings: Vec<Standing>) {
+    loop {
+        std::thread::sleep(LOOK_EVERY);
+        let Some(room) = room.upgrade() else { return };
+        room.look(&mut standings);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+pub(crate) mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const GIB: u64 = 1 << 30;
+
+    #[test]
+    fn a_mark_is_a_share_of_the_disk_within_bounds() {
+        let mark = Mark { percent: 5, most_bytes: 2 * GIB, least_bytes: 96 * MIB };
+        let table = [
+            // Ten gibibytes: five percent.
+            (10 * GIB, 10 * GIB / 100 * 5),
+            // A large disk need not have a hundredth of it free.
+            (4000 * GIB, 2 * GIB),
+            // A small one needs room for tables all the same, ...
+            (GIB, 96 * MIB),
+            // ... but no more than a quarter of it.
+            (100 * MIB, 25 * MIB),
+        ];
+        for (total, expected) in table {
+            assert_eq!(mark.on(total), expected, "{total}");
+        }
+        assert_eq!(Mark { percent: 0, most_bytes: 0, least_bytes: 0 }.on(GIB), 0, "nothing is ever low");
+    }
+
+    #[test]
+    fn each_mark_is_passed_with_one_byte_less_and_left_with_an_eighth_more() {
+        let mark = |bytes| Mark { percent: 0, most_bytes: 0, least_bytes: bytes };
+        let marks = Marks { low: mark(16_000), full: mark(8_000) };
+        let judge = |free, before| marks.judge(Space { free, total: GIB }, before);
+        let mut at = ROOMY;
+        let table = [
+            (16_000, Level::Enough, true),
+            (15_999, Level::Low, true),
+            (17_999, Level::Low, true),
+            (8_000, Level::Low, true),
+            (7_999, Level::Full, true),
+            (4_000, Level::Full, true),
+            (3_999, Level::Full, false),
+            (4_499, Level::Full, false),
+            (4_500, Level::Full, true),
+            (8_999, Level::Full, true),
+            (9_000, Level::Low, true),
+            (18_000, Level::Enough, true),
+        ];
+        for (free, level, takes_entries) in table {
+            at = judge(free, at);
+            assert_eq!(at, Standing { level, takes_entries }, "with {free}");
+        }
+    }
+
+    #[test]
+    fn media_on_a_disk_of_their_own_do_not_hold_the_stores_up() {
+        let folder = tempfile::tempdir().unwrap();
+        // More than any file system has.
+        let never = Mark { percent: 100, most_bytes: u64::MAX, least_bytes: 0 };
+        let marks = Marks { low: never, full: Mark { percent: 0, most_bytes: 0, least_bytes: 0 } };
+        let room = Room::new(marks, vec![PathBuf::from("/nowhere/at/all")], folder.path().to_owned());
+        let mut standings = vec![ROOMY; 2];
+        room.look(&mut standings);
+        assert_eq!((room.stores(), room.large(), room.takes_entries()), (Level::Enough, Level::Low, true));
+        assert!(room.least_free() < u64::MAX);
+    }
+
+    impl Room {
+        /// As if the disks had become smaller or larger.
+        pub(crate) fn set_marks(&self, marks: Marks) {
+            *self.marks.lock() = marks;
+        }
+    }
+
+    /// Marks that no disk passes, and those that every disk passes.
+    pub(crate) const NEVER: Marks = all(0, 0);
+    pub(crate) const ALWAYS: Marks = all(201, u64::MAX);
+
+    const fn all(percent: u8, most_bytes: u64) -> Marks {
+        let mark = Mark { percent, most_bytes, least_bytes: 0 };
+        Marks { low: mark, full: mark }
+    }
+}

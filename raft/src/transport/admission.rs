@@ -1,0 +1,223 @@
+//! Who may hold connections to a port: so many in all, and so many of one address.
+//!
+//! Where a port is full, a connection that has proven nothing yet gives way to the one that comes: the oldest of the same
+//! address, or of the address that has the most of them. So a flood of connections that say nothing displaces itself, and
+//! whoever speaks at once comes in.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use crate::telemetry;
+
+/// The rules of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admission {
+    pub most: usize,
+    /// Of one IPv4 address, or of one /64 of IPv6.
+    pub most_per_address: usize,
+}
+
+impl Admission {
+    pub const DEFAULT: Self = Self { most: 16_384, most_per_address: 1_024 };
+}
+
+/// The connections of one port.
+pub struct Port {
+    name: &'static str,
+    rules: Admission,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    open: usize,
+    next: u64,
+    by_address: HashMap<IpAddr, OfAddress>,
+    /// When a connection was last closed for want of a place.
+    refused_at: Option<Instant>,
+}
+
+#[derive(Default)]
+struct OfAddress {
+    open: usize,
+    /// Those that have proven nothing yet, oldest first, each with what ends it.
+    unproven: BTreeMap<u64, CancellationToken>,
+}
+
+impl State {
+    /// Ends the oldest unproven connection of an address. Its place is free at once.
+    fn displace(&mut self, address: IpAddr) -> bool {
+        let Some(of) = self.by_address.get_mut(&address) else { return false };
+        let Some((_, connection)) = of.unproven.pop_first() else { return false };
+        connection.cancel();
+        of.open -= 1;
+        self.open -= 1;
+        true
+    }
+
+    /// The address with the most unproven connections.
+    fn most_crowded(&self) -> Option<IpAddr> {
+        let crowded = self.by_address.iter().max_by_key(|(_, of)| of.unproven.len());
+        crowded.map(|(address, _)| *address)
+    }
+}
+
+impl Port {
+    pub fn new(name: &'static str, rules: Admission) -> Arc<Self> {
+        telemetry::describe_port(name);
+        Arc::new(Self { name, rules, state: Mutex::default() })
+    }
+
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Whether it had no place for somebody within this time.
+    pub fn refused_within(&self, time: Duration) -> bool {
+        self.state.lock().refused_at.is_some_and(|at| at.elapsed() < time)
+    }
+
+    /// A place for a connection; `None` when it must be closed. Of a balancer that stands for many clients there may be as
+    /// many as in all.
+    pub fn admit(self: &Arc<Self>, from: IpAddr, is_balancer: bool) -> Option<Place> {
+        let address = network_of(from);
+        let mut state = self.state.lock();
+        let of_address = state.by_address.get(&address).map_or(0, |of| of.open);
+        let has_room = if !is_balancer && of_address >= self.rules.most_per_address {
+            state.displace(address)
+        } else if state.open >= self.rules.most {
+            state.most_crowded().is_some_and(|crowded| state.displace(crowded))
+        } else {
+            true
+        };
+        if !has_room {
+            state.refused_at = Some(Instant::now());
+            telemetry::connection_refused(self.name);
+            return None;
+        }
+        let number = state.next;
+        state.next += 1;
+        state.open += 1;
+        telemetry::connections(self.name, state.open);
+        let gives_way = CancellationToken::new();
+        let of = state.by_address.entry(address).or_default();
+        of.open += 1;
+        of.unproven.insert(number, gives_way.clone());
+        Some(Place { port: self.clone(), address, number, gives_way })
+    }
+}
+
+/// The place of one connection; free again when it goes.
+pub struct Place {
+    port: Arc<Port>,
+    address: IpAddr,
+    number: u64,
+    gives_way: CancellationToken,
+}
+
+impl Place {
+    /// Cancelled when another connection has taken its place.
+    pub fn gives_way(&self) -> &CancellationToken {
+        &self.gives_way
+    }
+
+    /// It has said what somebody says who is here for a reason, and keeps its place from now on.
+    pub fn proven(&self) {
+        let mut state = self.port.state.lock();
+        if let Some(of) = state.by_address.get_mut(&self.address) {
+            of.unproven.remove(&self.number);
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut state = self.port.state.lock();
+        // Whoever gave way has given its place already; that is noted under the same lock.
+        let has_left = self.gives_way.is_cancelled();
+        if !has_left {
+            state.open -= 1;
+            telemetry::connections(self.port.name, state.open);
+        }
+        if let Some(of) = state.by_address.get_mut(&self.address) {
+            if !has_left {
+                of.open -= 1;
+                of.unproven.remove(&self.number);
+            }
+            if of.open == 0 {
+                state.by_address.remove(&self.address);
+            }
+        }
+    }
+}
+
+/// What one client can hold: an IPv4 address, or the 64 bits of an IPv6 address that a provider gives to one customer.
+fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+        address => address,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    fn port(most: usize, most_per_address: usize) -> Arc<Port> {
+        Port::new("test", Admission { most, most_per_address })
+    }
+
+    fn from(last: u8) -> IpAddr {
+        [192, 0, 2, last].into()
+    }
+
+    #[test]
+    fn at_the_limit_of_an_address_its_oldest_unproven_connection_gives_way() {
+        let port = port(10, 2);
+        let first = port.admit(from(1), false).unwrap();
+        let second = port.admit(from(1), false).unwrap();
+        let third = port.admit(from(1), false).unwrap();
+        let way = |place: &Place| place.gives_way().is_cancelled();
+        assert_eq!((way(&first), way(&second), way(&third)), (true, false, false));
+        second.proven();
+        third.proven();
+        assert!(!port.refused_within(Duration::from_secs(60)));
+        assert!(port.admit(from(1), false).is_none(), "both are in use");
+        assert!(port.refused_within(Duration::from_secs(60)));
+        assert!(port.admit(from(2), false).is_some(), "another address has its own");
+        assert!(port.admit(from(1), true).is_some(), "a balancer stands for many");
+        drop(second);
+        assert!(port.admit(from(1), false).is_some());
+    }
+
+    #[test]
+    fn at_the_limit_in_all_the_most_crowded_address_gives_way() {
+        let port = port(4, 3);
+        let crowd: Vec<_> = (0..3).map(|_| port.admit(from(1), false).unwrap()).collect();
+        let other = port.admit(from(2), false).unwrap();
+        let one_more = port.admit(from(3), false).unwrap();
+        assert!(crowd[0].gives_way().is_cancelled() && !other.gives_way().is_cancelled());
+        for place in crowd.iter().chain([&other, &one_more]) {
+            place.proven();
+        }
+        assert!(port.admit(from(4), false).is_none());
+        drop((crowd, other));
+        let state = port.state.lock();
+        assert_eq!((state.open, state.by_address.len()), (1, 1), "nothing is kept of those who are gone");
+    }
+
+    #[test]
+    fn a_network_of_ipv6_counts_as_one_address() {
+        let table =
+            [("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"), ("::ffff:192.0.2.7", "192.0.2.7"), ("192.0.2.7", "192.0.2.7")];
+        for (address, network) in table {
+            assert_eq!(network_of(address.parse().unwrap()), network.parse::<IpAddr>().unwrap());
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Whether the replicas of a shard have room for what its owner would take.
+//!
+//! An entry is safe once a quorum has written it, and a replica without room must not be made to write until its disk is
+//! full. So an owner takes sends and inbound items only while a quorum of its shard's voters has room: each node says in its
+//! vitals how it stands, and nodes that own shards ask all others once a second. An owner that has no room itself gives its
+//! lead to one that has some, and goes on until then, as long as its own disk can take it.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use model::id::NodeId;
+use parking_lot::Mutex;
+use raft::room::{Level, Room};
+use tokio_util::sync::CancellationToken;
+
+use crate::owner::hosting::Owners;
+use crate::router::Router;
+
+/// How often the others are asked.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+
+/// How long they may take to answer.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// A node that has said nothing for so long is away: it writes nothing, and so stands for no room.
+const AWAY_AFTER: Duration = Duration::from_secs(10);
+
+/// What a node said last.
+#[derive(Clone, Copy, Debug)]
+struct Heard {
+    level: Level,
+    at: Instant,
+}
+
+/// The room of the nodes of the cluster, as this one knows it.
+pub struct Rooms {
+    node: NodeId,
+    own: Arc<Room>,
+    others: Mutex<HashMap<NodeId, Heard>>,
+    /// Some other node has said that it is full: only then does the number of the others matter.
+    one_is_full: AtomicBool,
+}
+
+impl Rooms {
+    pub fn new(node: NodeId, own: Arc<Room>) -> Self {
+        Self { node, own, others: Mutex::default(), one_is_full: AtomicBool::new(false) }
+    }
+
+    /// Of this node.
+    pub fn own(&self) -> &Room {
+        &self.own
+    }
+
+    /// Whether a node has said that it is full.
+    pub fn is_full(&self, node: NodeId) -> bool {
+        if node == self.node {
+            return self.own.stores() == Level::Full;
+        }
+        self.others.lock().get(&node).is_some_and(|heard| heard.level == Level::Full)
+    }
+
+    /// Whether a group with these voters, led from here, must take no more for now. Asked for each send: it costs next to
+    /// nothing while there is room everywhere.
+    pub fn lacks_quorum(&self, voters: impl FnOnce() -> BTreeSet<NodeId>) -> bool {
+        if !self.own.takes_entries() {
+            return true;
+        }
+        let own_is_full = self.is_full(self.node);
+        if !own_is_full && !self.one_is_full.load(Ordering::Relaxed) {
+            return false;
+        }
+        let (voters, now, others) = (voters(), Instant::now(), self.others.lock());
+        let has_room = |node: &&NodeId| {
+            let heard = others.get(*node).filter(|heard| now.saturating_duration_since(heard.at) < AWAY_AFTER);
+            if **node == self.node { !own_is_full } else { heard.is_some_and(|heard| heard.level != Level::Full) }
+        };
+        voters.iter().filter(has_room).count() <= voters.len() / 2
+    }
+
+    fn note(&self, said: impl IntoIterator<Item = (NodeId, Level)>, members: &[NodeId], now: Instant) {
+        let mut others = self.others.lock();
+        others.retain(|node, _| members.contains(node));
+        for (node, level) in said {
+            others.insert(node, Heard { level, at: now });
+        }
+        let one_is_full = others.values().any(|heard| heard.level == Level::Full);
+        self.one_is_full.store(one_is_full, Ordering::Relaxed);
+    }
+
+    /// Asks the others until the stop, while this node owns shards.
+    pub async fn keep(self: Arc<Self>, router: Arc<Router>, owners: Arc<Owners>, stop: CancellationToken) {
+        let mut ticks = tokio::time::interval(ASK_EVERY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+            if owners.all().is_empty() {
+                continue;
+            }
+            let members = router.nodes();
+            let deadline = Instant::now() + PATIENCE;
+            let asked = members
+                .iter()
+                .filter(|node| **node != self.node)
+                .map(async |node| router.vitals_of(*node, deadline).await.map(|vitals| (*node, vitals.room)));
+            let said: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
+            self.note(said, &members, Instant::now());
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use std::path::PathBuf;
+
+    use raft::room::{Mark, Marks};
+
+    use super::*;
+
+    /// A mark that every disk has passed, or none.
+    fn mark(is_passed: bool) -> Mark {
+        let (percent, most_bytes) = if is_passed { (201, u64::MAX) } else { (0, 0) };
+        Mark { percent, most_bytes, least_bytes: 0 }
+    }
+
+    fn rooms(own: Level) -> Rooms {
+        let marks = Marks { low: mark(own >= Level::Low), full: mark(own == Level::Full) };
+        let here = PathBuf::from("/");
+        Rooms::new(1, Room::watch(marks, vec![here.clone()], here).unwrap())
+    }
+
+    #[test]
+    fn a_quorum_with_room_holds_a_shard_and_one_less_does_not() {
+        let rooms = rooms(Level::Low);
+        let (three, now) = (|| BTreeSet::from([1, 2, 3]), Instant::now());
+        let said = |rooms: &Rooms, two: Level, three: Level| rooms.note([(2, two), (3, three)], &[1, 2, 3], now);
+        assert!(!rooms.lacks_quorum(three), "who has said nothing yet stops nothing");
+        said(&rooms, Level::Full, Level::Low);
+        assert!(!rooms.lacks_quorum(three) && rooms.is_full(2) && !rooms.is_full(3));
+        said(&rooms, Level::Full, Level::Full);
+        assert!(rooms.lacks_quorum(three));
+        said(&rooms, Level::Enough, Level::Full);
+        assert!(!rooms.lacks_quorum(three));
+        assert!(rooms.lacks_quorum(|| BTreeSet::from([1, 3])), "of two voters both are needed");
+        // One without room, and one that is away: what is left could commit nothing without filling the disk of the first.
+        rooms.others.lock().insert(2, Heard { level: Level::Enough, at: now.checked_sub(AWAY_AFTER).unwrap() });
+        assert!(rooms.lacks_quorum(three));
+        // Somebody who was removed counts no more.
+        rooms.note([], &[1, 2], now);
+        assert!(!rooms.lacks_quorum(three));
+    }
+
+    #[test]
+    fn an_owner_without_any_room_takes_nothing_whoever_else_has_some() {
+        let rooms = rooms(Level::Full);
+        rooms.note([(2, Level::Enough), (3, Level::Enough)], &[1, 2, 3], Instant::now());
+        assert!(rooms.lacks_quorum(|| BTreeSet::from([1, 2, 3])) && rooms.is_full(1));
+    }
+
+    #[test]
+    fn an_owner_that_gets_full_goes_on_while_others_may_take_its_lead() {
+        let here = PathBuf::from("/");
+        let watch = |marks| Room::watch(marks, vec![here.clone()], here.clone()).unwrap();
+        let free = watch(Marks { low: mark(false), full: mark(false) }).least_free();
+        // A mark a little above what is free: its half is far below.
+        let full = Mark { percent: 100, most_bytes: free + free / 4, least_bytes: 0 };
+        let rooms = Rooms::new(1, watch(Marks { low: full, full }));
+        assert!(rooms.is_full(1) && rooms.own().takes_entries());
+        let three = || BTreeSet::from([1, 2, 3]);
+        assert!(rooms.lacks_quorum(three), "nobody else is known to have room");
+        rooms.note([(2, Level::Enough), (3, Level::Low)], &[1, 2, 3], Instant::now());
+        assert!(!rooms.lacks_quorum(three));
+        rooms.note([(2, Level::Enough), (3, Level::Full)], &[1, 2, 3], Instant::now());
+        assert!(rooms.lacks_quorum(three));
+    }
+}

@@ -1,0 +1,175 @@
+//! What one tenant, a stranger or a full disk can take of a node: not the others' share.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tests::cluster::{Cluster, Options};
+use tests::http::{answer, client};
+use tests::media::{bare, png};
+use tests::tenant::{Tenant, number, text};
+use tests::wait::{check, eventually};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A node whose disks have passed marks, whatever they have left.
+fn passed(marks: &[&str]) -> Options {
+    let mark =
+        |mark: &&str| format!("--set=disk.{mark}={{ percent = 100, most_bytes = 1000000000000000, least_bytes = 0 }}");
+    marks.iter().map(mark).fold(Options::nodes(1), |options, flag| options.arg(&flag))
+}
+
+async fn disk_check(cluster: &Cluster) -> Value {
+    let checks = cluster.operator(1, &client()).get("/v1/admin/check").await.expect(200);
+    let checks = checks["checks"].as_array().unwrap().clone();
+    checks.into_iter().find(|check| check["check"] == "disk").unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_with_little_room_refuses_media_and_large_bodies_and_takes_sends() {
+    let cluster = Cluster::start(passed(&["low"])).await;
+    let tenant = Tenant::new(&cluster).await;
+    let (channel, api) = (tenant.paired("Low").await, tenant.any());
+    let to = number();
+    tenant.simulator().phone(&to, json!({})).await;
+
+    let upload = answer(bare(&api, &channel.id, "image/png", png(5_000, 1))).await;
+    upload.expect_error(503, "storage_full");
+    assert_eq!(upload.retry_after(), 60);
+    let mut large = text(&to, "with much beside it");
+    large["padding"] = json!("x".repeat(70 * 1024));
+    api.post(&channel.path("/messages"), large).await.expect_error(503, "storage_full");
+    api.post(&channel.path("/messages"), text(&to, "small")).await.expect(202);
+    let found = disk_check(&cluster).await;
+    assert_eq!(found["level"], "warning", "{found}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_without_room_refuses_sends_holds_what_comes_in_and_does_all_else() {
+    let cluster = Cluster::start(passed(&["low", "full"])).await;
+    let tenant = Tenant::new(&cluster).await;
+    let (channel, api, simulator) = (tenant.paired("Full").await, tenant.any(), tenant.simulator());
+    let from = number();
+    simulator.phone(&from, json!({})).await;
+
+    let send = api.post(&channel.path("/messages"), text(&from, "no room")).await;
+    send.expect_error(503, "storage_full");
+    assert_eq!(send.retry_after(), 60);
+    simulator.text(&from, &channel.number, "it waits", 1).await;
+    // Nothing is acknowledged that is not stored, and the session goes on.
+    api.act(&channel.path("/disconnect")).await.expect(202);
+    assert_eq!(api.get("/v1/messages").await.expect(200)["data"], json!([]));
+    assert_eq!(disk_check(&cluster).await["level"], "failing");
+    api.delete(&channel.path("")).await;
+    eventually("the channel is gone", PATIENCE, async || {
+        let status = api.get(&channel.path("")).await.status;
+        check(status == 404, format!("it answers {status}"))
+    })
+    .await;
+}
+
+/// Begins an upload and goes no further.
+async fn begun(tenant: &Tenant, channel: &str) -> TcpStream {
+    let address = host(tenant.any().base());
+    let mut stream = TcpStream::connect(&address).await.unwrap();
+    let head = format!(
+        "POST /v1/channels/{channel}/media HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {}\r\n\
+         Content-Type: image/png\r\nContent-Length: 100000\r\n\r\nbytes",
+        tenant.key
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_slow_uploads_of_one_account_leave_places_to_the_others() {
+    let cluster = Cluster::start(Options::nodes(1)).await;
+    let (greedy, other) = (Tenant::new(&cluster).await, Tenant::new(&cluster).await);
+    let (of_greedy, of_other) = (greedy.channel("Greedy").await, other.channel("Other").await);
+    let upload =
+        async |tenant: &Tenant, channel: &str| answer(bare(&tenant.any(), channel, "image/png", png(5_000, 1))).await;
+    let mut held = Vec::new();
+    eventually("its share is taken", PATIENCE, async || {
+        for _ in 0..32 {
+            held.push(begun(&greedy, &of_greedy).await);
+        }
+        let answer = upload(&greedy, &of_greedy).await;
+        check(answer.status == 503, answer.text())
+    })
+    .await;
+    upload(&other, &of_other).await.expect(201);
+    // What comes too slowly is given up, and its places are free again.
+    eventually("the places are free again", PATIENCE, async || {
+        let answer = upload(&greedy, &of_greedy).await;
+        check(answer.status == 201, answer.text())
+    })
+    .await;
+}
+
+/// Says something by hand, and reads what comes back until the connection ends.
+async fn said(address: &str, request: &[u8]) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    // What is refused before it was read to its end may be cut off.
+    let _ = stream.write_all(request).await;
+    let mut read = Vec::new();
+    let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut read)).await;
+    String::from_utf8_lossy(&read).into_owned()
+}
+
+fn host(url: &str) -> String {
+    url.trim_start_matches("http://").trim_end_matches('/').to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_http_server_refuses_by_itself_bears_the_envelope() {
+    let cluster = Cluster::shared().await;
+    let node = cluster.running_node();
+    let long = |length: usize| format!("GET /v1/{} HTTP/1.1\r\nHost: x\r\n\r\n", "x".repeat(length));
+    let header = |length: usize| format!("GET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: {}\r\n\r\n", "x".repeat(length));
+    let twice = "POST /v1/channels HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\n{}".to_owned();
+    for base in [cluster.api(node, &client()), cluster.operator(node, &client())] {
+        let table = [
+            (long(70_000), 414, "uri_too_long"),
+            (long(200_000), 414, "uri_too_long"),
+            (header(200_000), 431, "headers_too_large"),
+            (twice.clone(), 400, "invalid_request"),
+        ];
+        for (request, status, code) in table {
+            let answer = said(&host(base.base()), request.as_bytes()).await;
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{code}: {answer}");
+            let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+            let body: Value = serde_json::from_str(body).unwrap();
+            assert_eq!(body["error"]["code"], code, "{answer}");
+            assert!(head.contains(body["request_id"].as_str().unwrap()), "{answer}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silent_connections_give_way_to_requests_on_their_port_and_touch_no_other() {
+    let options = Options::nodes(1).arg("--set=connections.most=200").arg("--set=connections.most_per_address=100");
+    let cluster = Cluster::start(options).await;
+    let (api, operator) = (cluster.api(1, &client()), cluster.operator(1, &client()));
+    let address = host(api.base());
+    let log = cluster.node(1).log;
+    let before = std::fs::metadata(&log).unwrap().len();
+    let mut silent = Vec::new();
+    for _ in 0..300 {
+        silent.push(TcpStream::connect(&address).await.unwrap());
+        if silent.len() % 50 == 0 {
+            api.without_key().get("/healthz").await.expect(200);
+            operator.get("/v1/admin/nodes").await.expect(200);
+        }
+    }
+    // The first of them gave way long ago; one more than there are places for is closed, and not left to itself.
+    let mut first = silent.swap_remove(0);
+    let read = tokio::time::timeout(PATIENCE, first.read(&mut [0; 1])).await.unwrap();
+    assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
+    let metrics = operator.get("/metrics").await.text();
+    let open = metrics.lines().find(|line| line.starts_with("gateway_connections{port=\"api\"}")).unwrap();
+    let open: f64 = open.rsplit(' ').next().unwrap().parse().unwrap();
+    assert!(open <= 100.0, "{open} are open");
+    let grown = std::fs::metadata(&log).unwrap().len() - before;
+    assert!(grown < 20_000, "{grown} bytes were logged");
+}
