@@ -90,8 +90,7 @@ pub async fn serve_operator(
     cluster: Arc<Cluster>,
     stop: CancellationToken,
 ) -> Result<Running, ServeError> {
-    let entrance =
-        Entrance { tls: config.operator_tls.clone(), ..Entrance::plain(config.operator_port.clone()) };
+    let entrance = Entrance { tls: config.operator_tls.clone(), ..Entrance::plain(config.operator_port.clone()) };
     let (address, door) = bind(config.operator_listen, entrance, stop.clone())?;
     let fatal = cluster.fatal().clone();
     let app = App::operator(config, cluster);

@@ -287,11 +287,6 @@ impl ApiError {
             .with_details(json!({ "quota": quota.as_str(), "limit": limit, "used": used }))
     }
 
-    /// The nodes have no room left for what the request would store (supplement 32, row 11).
-    pub fn storage_full() -> Self {
-        Self::new(ErrorCode::StorageFull, "no room is left to store this; try again later")
-    }
-
     /// `limit` is the capacity of the bucket that refused.
     pub fn rate_limited(scope: LimitScope, limit: u32, retry_after: u32) -> Self {
         Self::new(ErrorCode::RateLimited, format!("too many requests for this {}", scope.noun()))

@@ -9,8 +9,8 @@ use super::place::{MasterKeys, Place};
 use crate::cli::joining::{InitArgs, NodeArgs};
 use crate::config::files::PeerIdentity;
 use crate::config::{
-    Account, Api, Auth, Cluster, Config, Connections, Disk, Drain, Driver, Events, History, HumanDuration, Limits, Log, Media, Member,
-    Network, Node, Ops, Peer, Raft, Secret, Secrets, Support, Timing, Traces, Webhooks, validate,
+    Account, Api, Auth, Cluster, Config, Connections, Disk, Drain, Driver, Events, History, HumanDuration, Limits, Log,
+    Media, Member, Network, Node, Ops, Peer, Raft, Secret, Secrets, Support, Timing, Traces, Webhooks, validate,
 };
 use crate::console::say;
 use crate::data_folder::ReservedFolder;

@@ -253,7 +253,8 @@ impl Host {
             .validate()
             .map_err(|error| StartError::Timing(error.to_string()))?;
         let Stores { node, folder, logs, state, copy, fatal } = host.stores;
-        let room = Room::watch(host.room, vec![folder.logs(), folder.state()], host.media_dir).map_err(StartError::Thread)?;
+        let room =
+            Room::watch(host.room, vec![folder.logs(), folder.state()], host.media_dir).map_err(StartError::Thread)?;
         let (writer, thread) = Writer::start(logs.clone()).map_err(StartError::Thread)?;
         let shared = Arc::new(Shared {
             node,
