@@ -133,17 +133,3 @@ fn resident_bytes() -> anyhow::Result<u64> {
     let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
     Ok(pages.context("/proc/self/statm says no size")? * PAGE)
 }
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test")]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn records_take_more_than_their_own_bytes_and_less_than_a_page() {
-        let memory = measure(20_000).unwrap();
-        for each in [memory.channel_bytes_each, memory.key_bytes_each] {
-            assert!((100..4096).contains(&each), "{memory:?}");
-        }
-    }
-}
