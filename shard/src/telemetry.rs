@@ -35,6 +35,10 @@ pub fn describe() {
         "gateway_channel_transitions_total",
         "Moves of the channels' status machine, by origin, target and reason."
     );
+    describe_counter!(
+        "gateway_commands_refused_total",
+        "Commands that were refused because no log entry can hold them."
+    );
     describe_counter!("gateway_sends_total", "Sends that ended, by message type and outcome.");
     describe_counter!("gateway_inbound_total", "Messages received from the network, by type.");
     describe_counter!(

@@ -182,7 +182,7 @@ async fn a_purge_that_overtakes_a_reader_is_no_damage() {
     assert_eq!(read, (60..70).collect::<Vec<_>>());
     // To a peer nothing is sent that does not follow what it has.
     let mut reader = store.clone();
-    assert!(reader.limited_get_log_entries(10, 70).await.is_err());
+    assert!(reader.limited_get_log_entries(10, 70).await.unwrap().is_empty());
     assert_eq!(reader.limited_get_log_entries(60, 70).await.unwrap().len(), 10);
     drop((store, reader, group));
     log.close();
