@@ -162,7 +162,7 @@ async fn an_owner_that_does_not_hear_the_directory_makes_no_events_and_keeps_no_
     let leader = groups.iter().find(|group| group["kind"] == "directory").unwrap()["leader"].as_u64().unwrap();
     // Two channels of one owner that is not the directory's leader: one that goes on, and one that is deleted.
     let mut theirs: Vec<Paired> = Vec::new();
-    let mut deaf = None;
+    let mut deaf: Option<u64> = None;
     while theirs.len() < 2 {
         let channel = tenant.paired("Sales").await;
         let node = tenant.owner(1, &channel.id).await.node;
