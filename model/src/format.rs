@@ -20,8 +20,11 @@ impl Format {
     /// Of release 0.2.0: the format itself, in the record of the cluster and in the command that raises it; the
     /// exchange of the master key, in that record and a command of its own.
     pub const SECOND: Self = Self(2);
+    /// Of release 0.3.0: in the row of a channel, from which place on its outbox was never written; inbound messages that
+    /// are told apart by their chat and author as well as by their id.
+    pub const THIRD: Self = Self(3);
     /// The highest that this release understands.
-    pub const LATEST: Self = Self::SECOND;
+    pub const LATEST: Self = Self::THIRD;
 
     pub const fn number(self) -> u8 {
         self.0
@@ -41,6 +44,7 @@ impl Format {
         match self {
             Self::FIRST => Some("0.1.0"),
             Self::SECOND => Some("0.2.0"),
+            Self::THIRD => Some("0.3.0"),
             _ => None,
         }
     }

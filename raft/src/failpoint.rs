@@ -63,6 +63,8 @@ names! {
         CommitAfter = "commit::after",
         /// The network has accepted a send, and nothing of that is on its way into the log.
         OutcomeBeforeCommit = "outcome::before_commit",
+        /// The end of a channel is committed, and the sends that wait in its outbox have not ended.
+        SendsBeforeEnd = "sends::before_end",
         /// An item has come from the network, and is not on its way into the log.
         InboundBeforeCommit = "inbound::before_commit",
         /// An item is committed, and the network does not know.

@@ -116,13 +116,13 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
             }
         }
         Ask::History { customer: _, query } => {
-            let reader = owner.reader.clone();
+            let shown = owner.shown();
             // A page may read many rows from disk; the calls of others must not wait for it.
             let retention = owner.node.retention.clone();
             let budget = history::Budget::before(deadline);
             let page = tokio::task::spawn_blocking(move || {
-                let oldest = |channel| retention.oldest_shown(&reader, channel, now);
-                history::page(&reader, &query, oldest, budget)
+                let oldest = |channel| retention.oldest_shown(&shown, channel, now);
+                history::page(&shown, &query, oldest, budget)
             });
             let page = page.await;
             match page {

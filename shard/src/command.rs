@@ -22,7 +22,8 @@ use crate::stream::{Streamed, StreamedEvent, Ticket};
 /// One log entry: commands of many channels, applied in order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Batch {
-    /// The highest format that its commands need.
+    /// The format by which it is applied: that of the cluster when it was proposed, and so no lower than its commands need.
+    /// Where a format changed what a command does, replicas of all releases go by this one.
     pub version: Format,
     /// The proposer's term. A batch whose entry has another term comes from an owner of the past and changes nothing.
     pub epoch: Epoch,
@@ -30,7 +31,7 @@ pub struct Batch {
     pub commands: Vec<Command>,
 }
 
-/// The format of [`Batch`], which none of the commands goes beyond.
+/// The format of a [`Batch`] that every release understands and applies alike.
 pub const BATCH_VERSION: Format = Format::FIRST;
 
 impl Batch {
@@ -180,6 +181,9 @@ pub struct NewEvent {
     /// Set while somebody watches the customer's event stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streamed: Option<Streamed>,
+    /// Made by a copy of the directory that was too old to know all endpoints: it is not committed.
+    #[serde(skip)]
+    pub outdated: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

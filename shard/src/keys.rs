@@ -40,6 +40,7 @@ const USAGE: u8 = b'u';
 const RETRYING: u8 = b'r';
 const PROJECTED: u8 = b'p';
 const LID_OF: u8 = b'L';
+const NOTICED: u8 = b'N';
 
 /// A half-open range of keys.
 pub type Range = (Vec<u8>, Vec<u8>);
@@ -118,6 +119,21 @@ pub fn message_id(channel: ChannelId, direction: Direction, id: &MessageId) -> V
     key(MESSAGE_ID, &[channel.as_bytes(), side, id.as_str().as_bytes()])
 }
 
+/// Where a message stands that came in under an id which another message bore before: by its chat, unless that follows
+/// from its author, and by the author.
+pub fn namesake(channel: ChannelId, id: &MessageId, chat: Option<&Address>, author: &Address) -> Vec<u8> {
+    let mut namesake = namesakes(channel, id).0;
+    namesake.extend_from_slice(chat.map_or("", Address::as_str).as_bytes());
+    namesake.push(0);
+    namesake.extend_from_slice(author.as_str().as_bytes());
+    namesake
+}
+
+/// All that [`namesake`] makes of an id. An id may hold what ends it here: of those found the rows have to say whose they are.
+pub fn namesakes(channel: ChannelId, id: &MessageId) -> Range {
+    under(key(MESSAGE_ID, &[channel.as_bytes(), b"j", id.as_str().as_bytes(), &[0]]))
+}
+
 /// The outbox of a channel, in the order of acceptance.
 pub fn outbox(channel: ChannelId, sequence: u64) -> Vec<u8> {
     key(OUTBOX, &[channel.as_bytes(), &sequence.to_be_bytes()])
@@ -125,6 +141,17 @@ pub fn outbox(channel: ChannelId, sequence: u64) -> Vec<u8> {
 
 pub fn outbox_of(channel: ChannelId) -> Range {
     under(key(OUTBOX, &[channel.as_bytes()]))
+}
+
+/// The outboxes of all channels.
+pub fn outboxes() -> Range {
+    under(vec![OUTBOX])
+}
+
+/// The channel and the place that a key of [`outbox`] names.
+pub fn parse_outbox(key: &[u8]) -> Option<(ChannelId, u64)> {
+    let channel = ChannelId::from_bytes(key.get(1..17)?.try_into().ok()?);
+    Some((channel, u64::from_be_bytes(key.get(17..25)?.try_into().ok()?)))
 }
 
 pub fn lid(channel: ChannelId, lid: &str) -> Vec<u8> {
@@ -370,9 +397,27 @@ pub fn parse_media_due(key: &[u8]) -> Option<(Timestamp, ChannelId, MediaId)> {
 }
 
 /// Everything of a channel that goes with it when it is deleted: all but its deliveries and their events.
-pub fn everything_of(channel: ChannelId) -> [Range; 11] {
-    [AUTH, MESSAGE, MESSAGE_STATE, MESSAGE_ID, OUTBOX, LID, LID_OF, STATUS_CHANGE, MESSAGE_DELIVERY, RECEIPT, PROJECTED]
-        .map(|table| under(key(table, &[channel.as_bytes()])))
+pub fn everything_of(channel: ChannelId) -> [Range; 12] {
+    [
+        AUTH,
+        MESSAGE,
+        MESSAGE_STATE,
+        MESSAGE_ID,
+        OUTBOX,
+        LID,
+        LID_OF,
+        STATUS_CHANGE,
+        MESSAGE_DELIVERY,
+        RECEIPT,
+        PROJECTED,
+        NOTICED,
+    ]
+    .map(|table| under(key(table, &[channel.as_bytes()])))
+}
+
+/// The last notices of a channel that made events.
+pub fn noticed(channel: ChannelId) -> Vec<u8> {
+    key(NOTICED, &[channel.as_bytes()])
 }
 
 /// A row of what the network has told of a channel's world, by kind and id.
@@ -509,6 +554,15 @@ mod tests {
         assert_eq!(parse_blob_ref(&reference), Some((hash.clone(), channel, id)));
         let (from, to) = blob_refs_to(&hash);
         assert!(from <= reference && reference < to && to == blob_refs_after(Some(&hash)).0);
+    }
+
+    #[test]
+    fn a_place_in_an_outbox_reads_back_what_was_written() {
+        let channel = ChannelId::random();
+        let place = outbox(channel, 7 << 16);
+        assert_eq!(parse_outbox(&place), Some((channel, 7 << 16)));
+        let ((from, to), (first, end)) = (outbox_of(channel), outboxes());
+        assert!(first <= from && from <= place && place < to && to <= end);
     }
 
     #[test]

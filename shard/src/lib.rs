@@ -2,6 +2,7 @@
 //!
 //! - [`cluster`]: what the floor above uses. [`call`] and [`history`]: the words of its calls.
 //! - [`machine`], [`command`], [`records`], [`keys`]: the replicated state machine of a shard.
+//! - `sameness`: when a message that comes in is a repeat.
 //! - [`media`]: the bytes of messages and uploads, their rows, links to them.
 //! - [`owner`]: sessions, sends and inbound items at the leader. [`deliveries`] and [`webhook`]: webhooks.
 //! - [`projection`]: what the network has told of groups, chats and the like, to be read in every status.
@@ -41,6 +42,7 @@ pub mod records;
 pub mod retention;
 pub mod rewrap;
 pub mod router;
+mod sameness;
 pub mod secrets;
 pub mod settings;
 #[cfg(feature = "simulation")]

@@ -42,6 +42,10 @@ pub struct ChannelRow {
     pub reconnecting_since: Option<Timestamp>,
     /// When another connection last took its stream.
     pub replaced_at: Option<Timestamp>,
+    /// From which place in its outbox on nothing was ever written to a session: as far as the log had come when the channel
+    /// last ceased to be `connected`. Noted by batches of the third format and later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unwritten_from: Option<u64>,
     /// The call that made the last explicit move, so that a repeat of it answers as the first did.
     pub moved_by: Option<Uuid>,
     /// Deleted in the directory and wiped here; kept so that late commands find it gone.
@@ -71,11 +75,33 @@ impl ChannelRow {
             disabled_by_operator: false,
             reconnecting_since: None,
             replaced_at: None,
+            unwritten_from: None,
             moved_by: None,
             forgotten: false,
             wiped: false,
             wiped_upto: None,
         }
+    }
+
+    /// Whether the network may have got what stands at a place of the outbox, as far as an owner can tell that did not
+    /// write it. Told by places in the log and not by times: the clocks of earlier owners may have been others.
+    pub fn may_be_out(&self, place: u64) -> bool {
+        match self.unwritten_from {
+            // Another cluster may have gone on with the channel since its backup was taken.
+            _ if self.reason == Reason::Restored => true,
+            _ if self.status == Status::Connected => true,
+            Some(from) => place < from,
+            // Of what was never connected nothing went out. All else an earlier release left without a mark.
+            None => self.last_seen_at.is_some(),
+        }
+    }
+
+    /// Whether sends may wait in its outbox. They may not where the channel's end was the end of them, too: what an owner
+    /// has left there that died in between is ended by the next one.
+    pub fn holds_sends(&self) -> bool {
+        let ended = self.status.is_terminal() || matches!(self.status, Status::Pending | Status::Qr);
+        // A restored channel keeps them until a person says how it is to go on.
+        !ended || self.reason == Reason::Restored
     }
 
     /// What a move makes of the row: the state machine's rule, and the owner's picture of it.
@@ -191,6 +217,11 @@ pub struct Failure {
 impl Failure {
     pub fn new(code: &str, message: &str) -> Self {
         Self { code: code.to_owned(), message: message.to_owned(), refused: None }
+    }
+
+    /// Of a send that ends while nobody here knows whether the network took it (supplement 32.21).
+    pub fn in_doubt(why: &str) -> Self {
+        Self::new("outcome_unknown", &format!("the network may have accepted it: {why}"))
     }
 
     pub fn show(self) -> MessageError {

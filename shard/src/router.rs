@@ -190,6 +190,11 @@ impl Router {
         router
     }
 
+    /// This node.
+    pub fn node(&self) -> NodeId {
+        self.node
+    }
+
     /// Asks the owner, and the next one when it has just changed, until the call's time is over.
     ///
     /// # Errors

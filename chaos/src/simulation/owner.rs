@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use model::address::Suffixes;
 use model::event::{EventId, EventName};
+use model::format::Format;
 use model::id::{ChannelId, DeliveryId, EndpointId, Epoch, MessageId, NodeId, RowId, ShardId};
 use model::message::{Content, Surroundings};
 use model::status::{Reason, Status};
@@ -17,9 +18,7 @@ use raft::directory::layout::LayoutCommand;
 use raft::directory::records::PlacementRecord;
 use raft::simulation::clock::Instant;
 use raft::simulation::{Life, SimulatedGroup, clock};
-use shard::command::{
-    BATCH_VERSION, Batch, BatchReply, Command, Move, NewDelivery, NewEvent, NewMessage, Reply, Verdict,
-};
+use shard::command::{Batch, BatchReply, Command, Move, NewDelivery, NewEvent, NewMessage, Reply, Verdict};
 use shard::history::{Direction, Source};
 use shard::records::{MessageRow, OutboxEntry, encode};
 use shard::simulation::{Step, channel as channel_row, next_step, outbox};
@@ -171,7 +170,7 @@ impl Owner {
     }
 
     fn entry(&self, commands: Vec<Command>) -> Bytes {
-        let batch = Batch { version: BATCH_VERSION, epoch: self.epoch, node: self.life.node, commands };
+        let batch = Batch { version: Format::LATEST, epoch: self.epoch, node: self.life.node, commands };
         Bytes::from(rmp_serde::to_vec_named(&batch).expect("a batch of plain fields is always written"))
     }
 
@@ -495,6 +494,7 @@ impl Owner {
             at: self.scene.now(),
             deliveries: vec![NewDelivery { id: delivery, endpoint: ENDPOINT, url: "https://example.com".into() }],
             streamed: None,
+            outdated: false,
         }
     }
 }

@@ -59,6 +59,8 @@ impl Restorer {
             version,
             last_seen_at,
             reconnecting_since: None,
+            // The old cluster may have gone on after the backup was taken.
+            unwritten_from: None,
             moved_by: None,
             ..row
         };

@@ -12,10 +12,10 @@ use model::id::ChannelId;
 use model::time::Timestamp;
 use raft::machine::View;
 
-use super::show::show;
+use super::show::{best, show};
 use super::{Direction, HistoryQuery, Page, Place, StoredMessage};
-use crate::keys;
 use crate::records::{MessagePointer, MessageRow, MessageState, decode};
+use crate::{keys, sameness};
 
 /// What one page may cost.
 #[derive(Clone, Copy, Debug)]
@@ -174,14 +174,13 @@ fn by_message_id(view: &dyn View, query: &HistoryQuery, channels: Vec<(ChannelId
     rows
 }
 
-/// The rows of a network id in a channel: one in each direction at most.
+/// The rows of a network id in a channel: those that came in, and the one that went out.
 pub(super) fn rows_of(view: &dyn View, channel: ChannelId, id: &model::id::MessageId) -> Vec<MessageRow> {
-    let sides = [Direction::Inbound, Direction::Outbound].into_iter();
-    let row = |side| {
-        let pointer: MessagePointer = decode(&view.get(&keys::message_id(channel, side, id))?);
+    let sent = || {
+        let pointer: MessagePointer = decode(&view.get(&keys::message_id(channel, Direction::Outbound, id))?);
         Some(decode(&view.get(&keys::message(channel, pointer.occurred_at, pointer.row))?))
     };
-    sides.filter_map(row).collect()
+    sameness::all(view, channel, id).into_iter().chain(sent()).collect()
 }
 
 fn just_after(key: &[u8]) -> Vec<u8> {
@@ -209,9 +208,12 @@ impl HistoryQuery {
         if row.content.is_story() {
             return false;
         }
+        let chat = |wanted: &Address| {
+            *wanted == row.chat || best(view, row.channel, wanted) == best(view, row.channel, &row.chat)
+        };
         let has_media = row.content.media().is_some();
         self.direction.is_none_or(|direction| row.direction == direction)
-            && is(&self.chat_id, &row.chat)
+            && self.chat_id.as_ref().is_none_or(chat)
             && self.from.as_ref().is_none_or(author)
             && is(&self.to, &row.to)
             && self.participant.as_ref().is_none_or(|wanted| row.participant.as_ref() == Some(wanted))

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::history::Source;
-use crate::records::encode;
+use crate::records::{LidRow, encode};
 
 fn channel(n: u8) -> ChannelId {
     ChannelId(Uuid::from_u128(u128::from(n)))
@@ -198,4 +198,26 @@ proptest! {
         let of_before: Vec<RowId> = ids(&found).into_iter().filter(|id| before.contains(id)).collect();
         prop_assert_eq!(of_before, before);
     }
+}
+
+#[test]
+fn a_conversation_that_began_under_a_lid_is_one_once_the_phone_number_is_known() {
+    let (lid, phone) = (Address::lid("251556368777322"), Suffixes::simulated().phone_address("15551230001"));
+    let under = |at, chat: &Address| MessageRow { chat: chat.clone(), from: chat.clone(), ..row(1, at, 1) };
+    let mut store = Store::new(vec![under(1, &lid), under(2, &phone)], 1);
+    let query = |chat: &Address| HistoryQuery {
+        channels: vec![channel(1)],
+        limit: 10,
+        ascending: true,
+        chat_id: Some(chat.clone()),
+        ..HistoryQuery::default()
+    };
+    let chats = |store: &Store, chat: &Address| -> Vec<Address> {
+        store.page(&query(chat), 100).rows.into_iter().map(|row| row.chat_id).collect()
+    };
+    assert_eq!((chats(&store, &lid), chats(&store, &phone)), (vec![lid.clone()], vec![phone.clone()]));
+    let known = LidRow { phone: phone.clone(), first_seen_at: Timestamp(3) };
+    store.shards[0].put(&keys::lid(channel(1), lid.local()), &encode(&known));
+    assert_eq!(chats(&store, &lid), [phone.clone(), phone.clone()]);
+    assert_eq!(chats(&store, &phone), [phone.clone(), phone.clone()]);
 }

@@ -1,5 +1,8 @@
 //! A stored message as the interface shows it (supplement 5.4).
 
+use std::borrow::Cow;
+
+use model::address::Address;
 use model::id::ChannelId;
 use model::media::{Media, MediaRef, MediaState};
 use model::message::Content;
@@ -12,7 +15,7 @@ use crate::call::DeliveryView;
 use crate::keys;
 use crate::machine::MOST_RECEIPTS;
 use crate::media::record::MediaRow;
-use crate::records::{Failure, MessageRow, MessageState, ReceiptRow, decode};
+use crate::records::{Failure, LidRow, MessageRow, MessageState, ReceiptRow, decode};
 
 /// Every field of a row, with what became of it and where it was delivered.
 pub fn show(view: &dyn View, row: MessageRow, without_deliveries: bool) -> StoredMessage {
@@ -39,7 +42,7 @@ pub fn show(view: &dyn View, row: MessageRow, without_deliveries: bool) -> Store
         channel_id: row.channel,
         direction: row.direction,
         source: row.source,
-        chat_id: row.chat,
+        chat_id: best(view, row.channel, &row.chat).into_owned(),
         is_group: row.is_group,
         from: row.from,
         from_resolved: row.from_resolved,
@@ -65,6 +68,13 @@ pub fn show(view: &dyn View, row: MessageRow, without_deliveries: bool) -> Store
         created_at: row.created_at,
         webhook_deliveries,
     }
+}
+
+/// The phone address behind a LID, where it is known by now: a conversation that began under the one goes on under the other,
+/// and is shown as one (supplement 32.4).
+pub fn best<'a>(view: &dyn View, channel: ChannelId, address: &'a Address) -> Cow<'a, Address> {
+    let known = if address.is_lid() { view.get(&keys::lid(channel, address.local())) } else { None };
+    known.map_or(Cow::Borrowed(address), |row| Cow::Owned(decode::<LidRow>(&row).phone))
 }
 
 /// What is known of a message's bytes now; the link is for the node that answers to make.

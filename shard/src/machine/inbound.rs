@@ -1,5 +1,6 @@
 //! Messages that come in: each is stored once, however often the network sends it.
 
+use model::format::Format;
 use model::id::CustomerId;
 use model::message::Content;
 use raft::failpoint::{self, Bug};
@@ -7,23 +8,37 @@ use raft::failpoint::{self, Bug};
 use super::Apply;
 use crate::command::{NewEvent, NewMessage, Reply};
 use crate::history::Direction;
-use crate::keys;
-use crate::records::{MessagePointer, MessageRow};
+use crate::records::{MessagePointer, MessageRow, decode};
+use crate::{keys, sameness};
 
 impl Apply<'_> {
     pub(super) fn receive(&mut self, customer: CustomerId, message: &NewMessage, event: NewEvent) -> Reply {
         if self.channel(message.channel, customer).forgotten {
             return Reply::Forgotten;
         }
-        let pointer_key = keys::message_id(message.channel, Direction::Inbound, &message.message_id);
-        if self.state.get(&pointer_key).is_some() && !failpoint::has(Bug::TakeRepeatForNew) {
-            return Reply::Unchanged;
-        }
+        let pointer_key = match self.same_as(message) {
+            Err(free) => free,
+            Ok(_) if failpoint::has(Bug::TakeRepeatForNew) => {
+                keys::message_id(message.channel, Direction::Inbound, &message.message_id)
+            }
+            Ok(_) => return Reply::Unchanged,
+        };
         self.put_message(&pointer_key, message, None);
         self.said_to_channel(message);
         self.count_received(customer, message.channel, event.at);
         self.emit(event, Some(message.id));
         Reply::Done
+    }
+
+    /// The stored message that one which comes in repeats, or the key under which it is to be noted. The row is read only
+    /// where its id is known: most are new.
+    fn same_as(&self, message: &NewMessage) -> Result<MessagePointer, Vec<u8>> {
+        let by_id = keys::message_id(message.channel, Direction::Inbound, &message.message_id);
+        match self.read(&by_id) {
+            None => Err(by_id),
+            Some(first) if self.format < Format::THIRD => Ok(first),
+            Some(_) => sameness::find(&*self.state, &decode(&message.row)),
+        }
     }
 
     /// What was written on the phone itself counts as sent from here; `message.sent` tells of it.
@@ -43,10 +58,7 @@ impl Apply<'_> {
 
     /// Takes the place of an undecryptable message, once. Where that one is gone, it is as any other.
     pub(super) fn recover(&mut self, customer: CustomerId, message: &NewMessage, event: NewEvent) -> Reply {
-        let pointer_key = keys::message_id(message.channel, Direction::Inbound, &message.message_id);
-        let Some(pointer) = self.read::<MessagePointer>(&pointer_key) else {
-            return self.receive(customer, message, event);
-        };
+        let Ok(pointer) = self.same_as(message) else { return self.receive(customer, message, event) };
         let key = keys::message(message.channel, pointer.occurred_at, pointer.row);
         let row: Option<MessageRow> = self.read(&key);
         let waits = row.is_some_and(|row| matches!(row.content, Content::Undecryptable { .. }));

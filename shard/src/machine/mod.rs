@@ -4,16 +4,16 @@ mod deliveries;
 mod forget;
 mod inbound;
 mod lids;
-mod project;
+pub(crate) mod project;
 mod receipts;
 mod settings;
 mod trim;
 mod usage;
 
 use bytes::Bytes;
-use model::format::Foreign;
+use model::format::{Foreign, Format};
 use model::id::{ChannelId, CustomerId, MessageId, NodeId, RowId};
-use model::status::OnSend;
+use model::status::{OnSend, Status};
 use model::time::Timestamp;
 use model::webhook::DeliveryState;
 use network::driver::AuthWrite;
@@ -49,8 +49,9 @@ impl Machine for ShardMachine {
     fn apply(&mut self, at: Position, command: &[u8], state: &mut dyn State) -> Result<Bytes, Foreign> {
         let batch = Batch::read(command)?;
         let reply = if batch.epoch == at.term || failpoint::has(Bug::IgnoreFence) {
-            let mut apply = Apply { state, at, node: batch.node, place: 0, relayed: 0, usage: Tally::default() };
-            let replies = batch.commands.into_iter().map(|command| apply.command(command)).collect();
+            let Batch { version: format, node, commands, .. } = batch;
+            let mut apply = Apply { state, at, format, node, place: 0, relayed: 0, usage: Tally::default() };
+            let replies = commands.into_iter().map(|command| apply.command(command)).collect();
             apply.usage.write(apply.state);
             BatchReply::Replies(replies)
         } else {
@@ -64,6 +65,7 @@ impl Machine for ShardMachine {
 struct Apply<'a> {
     state: &'a mut dyn State,
     at: Position,
+    format: Format,
     node: NodeId,
     /// The place of the next outbox entry within this log entry.
     place: u64,
@@ -156,8 +158,7 @@ impl Apply<'_> {
             }
             OnSend::NotConnected | OnSend::Unavailable => return Reply::Refused(channel.status),
         }
-        // The place in the log is the order of acceptance; no counter is needed.
-        let sequence = (self.at.index << 16) | self.place;
+        let sequence = self.next_place();
         self.place += 1;
         self.state.put(&keys::outbox(message.channel, sequence), outbox);
         self.put_message(&pointer_key, message, Some(sequence));
@@ -166,6 +167,12 @@ impl Apply<'_> {
             self.media(MediaCommand::Add(row));
         }
         Reply::Done
+    }
+
+    /// The place in its channel's outbox that the next send gets: that in the log is the order of acceptance, and no counter
+    /// is needed.
+    fn next_place(&self) -> u64 {
+        (self.at.index << 16) | self.place
     }
 
     fn put_message(&mut self, pointer_key: &[u8], message: &NewMessage, outbox: Option<u64>) {
@@ -233,6 +240,13 @@ impl Apply<'_> {
             epoch: self.at.term,
         };
         row.moved(&step);
+        if self.format >= Format::THIRD {
+            match (change.from, change.to) {
+                (_, Status::Connected) => row.unwritten_from = None,
+                (Status::Connected, _) => row.unwritten_from = Some(self.next_place()),
+                _ => {}
+            }
+        }
         self.state.put(&keys::status_change(row.id, step.at, row.version), &encode(&change));
         self.bound_status_changes(&row);
         if step.wipe_credentials {

@@ -15,13 +15,14 @@ use proptest::prelude::*;
 use raft::machine::{Machine, MemoryState, Position, State, View};
 
 use super::*;
-use crate::command::BATCH_VERSION;
 use crate::command::{Batch, BatchReply, NewDelivery};
 use crate::history::{MessageStatus, Source};
 use crate::records::{Failure, MessageRow, MessageState, OutboxEntry};
 use crate::retention::Trim;
 
 mod deliveries;
+mod outbox;
+mod repeats;
 mod usage;
 
 pub(super) const CHANNEL: ChannelId = ChannelId(uuid::Uuid::from_u128(1));
@@ -29,17 +30,24 @@ pub(super) const CUSTOMER: CustomerId = CustomerId(uuid::Uuid::from_u128(2));
 pub(super) const ENDPOINT: EndpointId = EndpointId(uuid::Uuid::from_u128(3));
 
 /// A machine with its state, driven as Raft would.
-#[derive(Default)]
 pub(super) struct Rig {
     machine: ShardMachine,
     state: MemoryState,
     index: u64,
+    /// That of the cluster.
+    format: Format,
+}
+
+impl Default for Rig {
+    fn default() -> Self {
+        Self { machine: ShardMachine, state: MemoryState::new(), index: 0, format: Format::LATEST }
+    }
 }
 
 impl Rig {
     fn apply(&mut self, term: u64, epoch: u64, commands: Vec<Command>) -> BatchReply {
         self.index += 1;
-        let batch = Batch { version: BATCH_VERSION, epoch, node: 1, commands };
+        let batch = Batch { version: self.format, epoch, node: 1, commands };
         let entry = rmp_serde::to_vec_named(&batch).unwrap();
         let reply = self.machine.apply(Position { term, index: self.index }, &entry, &mut self.state).unwrap();
         rmp_serde::from_slice(&reply).unwrap()
@@ -149,6 +157,7 @@ pub(super) fn event(name: EventName) -> (NewEvent, DeliveryId) {
         at: Timestamp(50),
         deliveries: vec![NewDelivery { id: delivery, endpoint: ENDPOINT, url: "https://example.com".into() }],
         streamed: None,
+        outdated: false,
     };
     (event, delivery)
 }

@@ -1,14 +1,15 @@
 //! Deletes what is past its time. The owner names it; here it is only made sure that nothing is deleted that is still
 //! needed, so that a step that comes late, or twice, does no harm.
 
+use model::format::Format;
 use model::id::{ChannelId, DeliveryId, EndpointId};
 
 use super::Apply;
 use crate::command::Reply;
 use crate::history::{Direction, Place, withhold};
-use crate::keys;
 use crate::records::{ChannelRow, DeliveryRow, EventRow, MessagePointer, MessageRow, encode};
 use crate::retention::Trim;
+use crate::{keys, sameness};
 
 /// How many keys one step deletes before it leaves the rest to the next: a message to a large group has thousands.
 const KEYS_AT_ONCE: usize = 2_000;
@@ -123,6 +124,10 @@ impl Apply<'_> {
     /// Deletes what leads to a row. False when the row is still in the outbox, and has to stay: its send would be lost.
     fn trim_pointer(&mut self, row: &MessageRow) -> bool {
         let direction = row.direction;
+        if direction == Direction::Inbound && self.format >= Format::THIRD {
+            sameness::forget(self.state, row);
+            return true;
+        }
         let key = keys::message_id(row.channel, direction, &row.message_id);
         let Some(pointer) = self.read::<MessagePointer>(&key).filter(|pointer| pointer.row == row.id) else {
             return true;

@@ -14,7 +14,6 @@ use futures::FutureExt;
 use model::error::ApiError;
 use model::id::{ChannelId, CustomerId, MediaId, MessageId, RequestId};
 use model::status::{Status, Trigger};
-use model::time::Timestamp;
 use network::driver::{ItemId, Outbound, Session, SessionError, SessionEvent};
 use network::operation::Operation;
 use raft::failpoint::{self, Bug, Point};
@@ -27,14 +26,13 @@ use super::committer::Lost;
 use super::number_checks::NumberChecks;
 use super::operations::Operations;
 use super::outbox::{Outbox, SendVerdict};
-use super::pace::SlotGuard;
+use super::pace::{Booking, SlotGuard};
 use super::pacing::Pacing;
 use super::transfers::downloads::FetchEnd;
 use super::transfers::held::Held;
 use super::transfers::{Finished, Transfers};
 use crate::call::{Done, Live, QrCode, Sent, SentStatus, Work};
 use crate::command::{Command, Reply};
-use crate::history::Direction;
 use crate::keys;
 use crate::projection::Projected;
 use crate::records::{ChannelRow, MessageRow, OutboxEntry, decode};
@@ -126,8 +124,14 @@ pub(super) struct Channel {
     pub start_at: Option<Instant>,
     /// When `disconnected` ends by itself (T17, T23).
     pub resume_at: Option<Instant>,
+    /// The place among the node's starts that either of them has.
+    pub booking: Option<Booking>,
     /// Failed attempts in a row, and lost pairing sessions.
     pub failures: u32,
+    /// Since when this owner has been trying to reconnect, and when another connection last took the stream from it. By a clock
+    /// that does not jump; the row's own times are for people.
+    pub reconnecting_since: Option<Instant>,
+    pub replaced_at: Option<Instant>,
     pub pair_code: Option<PairCodeAsked>,
     age_checked: Instant,
     pub transfers: Transfers,
@@ -148,6 +152,8 @@ pub(super) struct Turn {
     pub after: Vec<After>,
     /// Rows of the projection that the commands write, for those who read before they are committed.
     pub projected: Projected,
+    /// Acceptances that senders were told of and that the commands store.
+    pub settled: Vec<Vec<u8>>,
 }
 
 /// Each refers to the reply of the command at its index.
@@ -183,6 +189,7 @@ impl Channel {
         let row =
             owner.reader.get(&keys::channel(id)).map_or_else(|| ChannelRow::new(id, customer), |row| decode(&row));
         let settings = SettingsRow::of(&owner.reader, id);
+        let reconnecting_since = row.reconnecting_since.map(|_| Instant::now());
         let mut channel = Self {
             owner,
             row,
@@ -193,7 +200,10 @@ impl Channel {
             qr_waiters: Vec::new(),
             start_at: None,
             resume_at: None,
+            booking: None,
             failures: 0,
+            reconnecting_since,
+            replaced_at: None,
             pair_code: None,
             age_checked: Instant::now(),
             transfers: Transfers::default(),
@@ -208,25 +218,22 @@ impl Channel {
     }
 
     fn load_outbox(&mut self) {
+        if !self.row.holds_sends() {
+            // What stands there is ended from where it is: see `end_left_sends`.
+            return;
+        }
         let reader = &self.owner.reader;
-        // What was taken while there was no session is certainly not out.
-        let unconnected_since = if self.row.status == Status::Connected { None } else { Some(self.row.last_seen_at) };
         let (from, to) = keys::outbox_of(self.row.id);
-        for (_, entry) in reader.scan(&from, &to, usize::MAX) {
+        for (key, entry) in reader.scan(&from, &to, usize::MAX) {
             let mut entry: OutboxEntry = decode(&entry);
             if let Some(row) = self.stored_message(&entry.message.id) {
                 if failpoint::has(Bug::ResendUnderNewId) {
                     entry.message.id = MessageId::mint(rand::random());
                 }
-                let out = unconnected_since.is_none_or(|since| since.is_some_and(|since| row.created_at <= since));
+                let out = keys::parse_outbox(&key).is_none_or(|(_, place)| self.row.may_be_out(place));
                 self.outbox.push(entry.message, row, out);
             }
         }
-    }
-
-    /// The stored row of a message that this channel sent.
-    pub fn stored_message(&self, id: &MessageId) -> Option<MessageRow> {
-        self.stored(Direction::Outbound, id)
     }
 
     /// Runs until the owner's right ends, the channel is handed over, or there is nothing to do. A turn that panics
@@ -261,6 +268,8 @@ impl Channel {
     }
 
     async fn live(&mut self, mailbox: &mut mpsc::Receiver<ToChannel>, claim: bool) -> Result<(), Lost> {
+        self.hold().await;
+        Box::pin(self.end_left_sends()).await?;
         if claim {
             Box::pin(self.claim()).await?;
             self.owner.claimed(self.row.id);
@@ -294,10 +303,18 @@ impl Channel {
             } else {
                 idle_since = Instant::now();
             }
+            self.hold().await;
             // Boxed, as is all that takes room only while something happens: idle tasks are many.
             if Box::pin(self.turn(finished, &mut events, &mut work)).await? {
                 return Ok(());
             }
+        }
+    }
+
+    /// Waits while the directory is not heard: nothing is begun by an old copy of it.
+    async fn hold(&self) {
+        if !self.owner.hears_directory() {
+            Box::pin(self.owner.directory_heard()).await;
         }
     }
 
@@ -356,8 +373,8 @@ impl Channel {
         }
         if !self.outbox.is_empty() && self.age_checked + AGE_CHECK <= now {
             self.age_checked = now;
-            let expired = self.outbox.older_than(QUEUE_LIFE, Timestamp::now());
-            self.fail_sends(expired, "expired_in_queue", "the message waited 24 hours and was not sent").await?;
+            let expired = self.outbox.older_than(QUEUE_LIFE, now);
+            self.fail_sends(expired, "expired_in_queue", "it waited for 24 hours").await?;
         }
         if !self.held.is_empty() {
             self.release_and_finish().await?;
@@ -434,7 +451,13 @@ impl Channel {
         if turn.is_patient() {
             return self.finish_patiently(turn).await;
         }
+        self.finish_at_once(turn).await
+    }
+
+    /// [`Channel::finish`] for a turn that something else must not overtake.
+    pub async fn finish_at_once(&mut self, turn: Turn) -> Result<(), Lost> {
         let replies = self.owner.committer.commit(turn.commands).await?;
+        self.owner.settling.end(&turn.settled);
         for after in turn.after {
             match after {
                 After::Acknowledge(item) => self.acknowledge(item).await,
@@ -468,17 +491,19 @@ impl Channel {
             After::Ask(_) | After::Send { .. } | After::Refuse(..) => None,
         });
         let items: Vec<ItemId> = items.collect();
-        if let Some(session) =
-            self.running.as_ref().map(|running| running.session.clone()).filter(|_| !items.is_empty())
-        {
-            self.owner.tasks.spawn(async move {
-                if committed.await.is_ok() {
-                    for item in items {
-                        acknowledge(&*session, item).await;
-                    }
+        let session = self.running.as_ref().map(|running| running.session.clone());
+        let (owner, settled) = (self.owner.clone(), turn.settled);
+        self.owner.tasks.spawn(async move {
+            if committed.await.is_err() {
+                return;
+            }
+            owner.settling.end(&settled);
+            for item in items {
+                if let Some(session) = &session {
+                    acknowledge(&**session, item).await;
                 }
-            });
-        }
+            }
+        });
         Ok(())
     }
 
@@ -526,6 +551,10 @@ impl Channel {
         let session = running.session.clone();
         let paced = self.is_paced();
         for message in self.outbox.due(Instant::now()) {
+            if !self.owner.hears_directory() {
+                // Others may rely on it that a deleted channel writes nothing any more.
+                return false;
+            }
             let id = message.id.clone();
             let first = paced && self.outbox.is_unwritten(&id);
             if first && self.holds_back(&message).await {

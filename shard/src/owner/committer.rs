@@ -9,12 +9,13 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::FuturesOrdered;
 use model::id::{Epoch, NodeId, ShardId};
+use raft::directory::Directory;
 use raft::failpoint::{self, Point};
 use raft::group::{Group, ProposeError};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::command::{BATCH_VERSION, Batch, BatchReply, Command, NewDelivery, NewEvent, Reply};
+use crate::command::{Batch, BatchReply, Command, NewDelivery, NewEvent, Reply};
 use crate::deliveries::{Deliveries, Job};
 use crate::stream::Streams;
 
@@ -64,6 +65,7 @@ impl Committer {
     /// written are announced to `deliveries`, events for streams to those who wait at `streams`.
     pub fn start(
         group: Group,
+        directory: Arc<Directory>,
         node: NodeId,
         epoch: Epoch,
         deliveries: Deliveries,
@@ -72,18 +74,20 @@ impl Committer {
     ) -> Self {
         let (queue, urgent) = mpsc::channel(QUEUE);
         let (patient, lingering) = mpsc::channel(QUEUE);
-        tokio::spawn(run(urgent, lingering, group, Announce { node, epoch, deliveries, streams }, lost));
+        tokio::spawn(run(urgent, lingering, group, Announce { directory, node, epoch, deliveries, streams }, lost));
         Self { queue, patient }
     }
 
     /// Commits commands and gives the state machine's answers, one a command.
     ///
     /// # Errors
-    /// [`Lost`] when the owner's right has ended; the commands may still have been applied.
+    /// [`Lost`] when the owner's right has ended; the commands may still have been applied. Also for events that were made
+    /// by an old copy of the directory: nothing is committed then, and who owns the shard next makes them anew.
     pub async fn commit(&self, commands: Vec<Command>) -> Result<Vec<Reply>, Lost> {
         if commands.is_empty() {
             return Ok(Vec::new());
         }
+        refuse_outdated(&commands)?;
         let (reply, replied) = oneshot::channel();
         self.queue.send(Submission { commands, reply }).await.map_err(|_| Lost)?;
         replied.await.map_err(|_| Lost)
@@ -95,6 +99,7 @@ impl Committer {
     /// # Errors
     /// As [`Committer::commit`].
     pub async fn commit_patiently(&self, commands: Vec<Command>) -> Result<oneshot::Receiver<Vec<Reply>>, Lost> {
+        refuse_outdated(&commands)?;
         let (reply, replied) = oneshot::channel();
         self.patient.send(Submission { commands, reply }).await.map_err(|_| Lost)?;
         Ok(replied)
@@ -109,8 +114,16 @@ impl Committer {
     }
 }
 
+/// An event for which too few endpoints were found must not be the one that stands.
+fn refuse_outdated(commands: &[Command]) -> Result<(), Lost> {
+    let outdated = commands.iter().flat_map(events_of).any(|event| event.outdated);
+    if outdated { Err(Lost) } else { Ok(()) }
+}
+
 /// Who commits, and who is told of what was written.
 struct Announce {
+    /// To tell the cluster's format.
+    directory: Arc<Directory>,
     node: NodeId,
     epoch: Epoch,
     deliveries: Deliveries,
@@ -124,7 +137,7 @@ async fn run(
     announce: Announce,
     lost: CancellationToken,
 ) {
-    let Announce { node, epoch, deliveries, streams } = announce;
+    let Announce { directory, node, epoch, deliveries, streams } = announce;
     let mut on_their_way = FuturesOrdered::new();
     // The callers of each entry on its way, oldest first, with how many replies are theirs.
     let mut callers: VecDeque<Vec<Caller>> = VecDeque::new();
@@ -171,7 +184,7 @@ async fn run(
             continue;
         }
         oldest = None;
-        let mut batch = Batch { version: BATCH_VERSION, epoch, node, commands: Vec::new() };
+        let mut batch = Batch { version: directory.format(), epoch, node, commands: Vec::new() };
         let mut waiting = Vec::with_capacity(patient.len() + gathered.len());
         for Submission { commands, reply } in patient.drain(..).chain(gathered.drain(..)) {
             let jobs = commands.iter().enumerate().flat_map(|(n, command)| jobs_of(n, command)).collect();
@@ -244,4 +257,46 @@ fn jobs_of(index: usize, command: &Command) -> impl Iterator<Item = (usize, Job)
         };
         event.deliveries.iter().map(move |new| (index, job(new)))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use model::event::{EventId, EventName};
+    use model::id::{ChannelId, CustomerId};
+    use model::time::Timestamp;
+
+    use super::*;
+
+    fn emit(outdated: bool) -> Command {
+        Command::Emit(NewEvent {
+            id: EventId::mint(Timestamp(1), [0; 10]),
+            name: EventName::MessageReceived,
+            channel: ChannelId::random(),
+            customer: CustomerId::random(),
+            message: None,
+            correlation_id: None,
+            chat: None,
+            body: Bytes::new(),
+            at: Timestamp(1),
+            deliveries: Vec::new(),
+            streamed: None,
+            outdated,
+        })
+    }
+
+    #[test]
+    fn no_event_is_committed_whose_endpoints_were_looked_up_in_an_old_copy_of_the_directory() {
+        assert_eq!(refuse_outdated(&[emit(false), emit(false)]), Ok(()));
+        assert_eq!(refuse_outdated(&[emit(false), emit(true)]), Err(Lost));
+    }
+
+    #[test]
+    fn whether_an_event_is_outdated_is_nobodys_business_but_the_owners() {
+        let stored = rmp_serde::to_vec_named(&emit(true)).expect("plain fields");
+        assert_eq!(stored, {
+            let Command::Emit(event) = rmp_serde::from_slice(&stored).expect("what was written") else { panic!() };
+            assert!(!event.outdated);
+            rmp_serde::to_vec_named(&Command::Emit(event)).expect("plain fields")
+        });
+    }
 }

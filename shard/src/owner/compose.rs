@@ -12,9 +12,9 @@ use raft::machine::View;
 use super::channel::Channel;
 use crate::call::{Send, SendBody};
 use crate::history::Direction;
-use crate::keys;
 use crate::media::record::{MediaDirection, MediaRow};
 use crate::records::{MessagePointer, MessageRow, decode};
+use crate::{keys, sameness};
 
 /// A send as the network will be given it.
 pub struct Composed {
@@ -137,14 +137,19 @@ impl Channel {
 
     /// The stored message that a key names.
     fn named(&self, key: &MessageKey) -> Option<MessageRow> {
-        let direction = if key.from_me { Direction::Outbound } else { Direction::Inbound };
-        self.stored(direction, &key.id)
+        if key.from_me {
+            return self.stored_message(&key.id);
+        }
+        // Of several that bear the id, the one of the conversation that the key names.
+        let mut rows = sameness::all(&self.owner.reader, self.row.id, &key.id);
+        let named = rows.iter().position(|row| row.chat == key.remote_jid).unwrap_or(0);
+        (named < rows.len()).then(|| rows.swap_remove(named))
     }
 
-    /// The stored row of a message of this channel.
-    pub fn stored(&self, direction: Direction, id: &MessageId) -> Option<MessageRow> {
+    /// The stored row of a message that this channel sent.
+    pub fn stored_message(&self, id: &MessageId) -> Option<MessageRow> {
         let reader = &self.owner.reader;
-        let pointer: MessagePointer = decode(&reader.get(&keys::message_id(self.row.id, direction, id))?);
+        let pointer: MessagePointer = decode(&reader.get(&keys::message_id(self.row.id, Direction::Outbound, id))?);
         reader.get(&keys::message(self.row.id, pointer.occurred_at, pointer.row)).map(|row| decode(&row))
     }
 }

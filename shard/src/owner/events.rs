@@ -69,8 +69,8 @@ pub struct Source<'a> {
 }
 
 fn make(directory: &Directory, customer: CustomerId, event: Event, about: About, now: Timestamp) -> NewEvent {
-    let deliveries = deliveries(directory, customer, event.channel, event.name(), &event.payload, now);
     let streamed = streamed(directory, customer, &event.payload);
+    let (deliveries, outdated) = deliveries(directory, customer, event.channel, event.name(), &event.payload, now);
     let wanted = !deliveries.is_empty() || streamed.is_some();
     NewEvent {
         id: event.id.clone(),
@@ -85,6 +85,7 @@ fn make(directory: &Directory, customer: CustomerId, event: Event, about: About,
         at: now,
         deliveries,
         streamed,
+        outdated,
     }
 }
 
@@ -105,6 +106,8 @@ pub fn is_wanted(directory: &Directory, customer: CustomerId, channel: ChannelId
     directory.is_streamed(customer) || directory.read(|state| state.endpoints_of(customer).iter().any(wants))
 }
 
+/// A delivery for each endpoint that wants the event, and whether the copy that was read is too old to name them all. Asked
+/// while it cannot change: an endpoint that is answered as made is in every copy that calls itself young.
 fn deliveries(
     directory: &Directory,
     customer: CustomerId,
@@ -112,7 +115,7 @@ fn deliveries(
     name: EventName,
     payload: &Payload,
     now: Timestamp,
-) -> Vec<NewDelivery> {
+) -> (Vec<NewDelivery>, bool) {
     let chat_type = payload.chat_type();
     directory.read(|state| {
         let endpoints = state.endpoints_of(customer).into_iter().filter(|endpoint| {
@@ -121,13 +124,12 @@ fn deliveries(
                 && endpoint.events.includes(name)
                 && endpoint.chat_type_filter.passes(chat_type)
         });
-        endpoints
-            .map(|endpoint| NewDelivery {
-                id: DeliveryId::made_at(now, in_order()),
-                endpoint: endpoint.id,
-                url: endpoint.url.clone(),
-            })
-            .collect()
+        let deliveries = endpoints.map(|endpoint| NewDelivery {
+            id: DeliveryId::made_at(now, in_order()),
+            endpoint: endpoint.id,
+            url: endpoint.url.clone(),
+        });
+        (deliveries.collect(), !directory.is_fresh())
     })
 }
 

@@ -21,6 +21,8 @@ use tokio_util::task::TaskTracker;
 
 use super::census::Census;
 use super::committer::Committer;
+use super::hearing::{Deaf, give_lead_away, is_deaf};
+use super::settling::Settling;
 use super::{NodeContext, Owner, members};
 use crate::buckets::Buckets;
 use crate::command::{BATCH_VERSION, Batch};
@@ -82,9 +84,15 @@ impl Hosting {
     pub async fn run(self) {
         let mut leadership = self.group.leadership();
         let mut counted: Option<(Epoch, Arc<Mutex<Buckets>>)> = None;
+        let mut deaf = Deaf::default();
         loop {
             let epoch = leadership.borrow_and_update().ready_epoch;
-            if let Some(epoch) = epoch {
+            if epoch.is_none() || self.context.directory.is_fresh() {
+                deaf.ended();
+            } else if deaf.looks_for_another(Instant::now()) {
+                give_lead_away(&self.group, &self.context.router).await;
+            }
+            if let Some(epoch) = epoch.filter(|_| self.context.directory.is_fresh()) {
                 // A term has one leader: nobody else has counted since an ownership that ended within it.
                 let kept = counted.take().filter(|(of, _)| *of == epoch);
                 let (_, buckets) = counted.insert(kept.unwrap_or_else(|| (epoch, Arc::default())));
@@ -122,6 +130,7 @@ impl Hosting {
             Box::pin(say_formed(owner.clone())),
             Box::pin(keep_lead_placed(owner.clone())),
             Box::pin(members::keep(owner.clone())),
+            Box::pin(super::left_sends::run(owner.clone())),
             Box::pin(super::trim::run(owner.clone())),
             Box::pin(gather::run(owner.clone())),
             Box::pin(relay::sweep(owner.clone())),
@@ -144,6 +153,10 @@ impl Hosting {
                     }
                 }
                 _ = fence.tick() => {
+                    if is_deaf(&self.context.directory) {
+                        tracing::warn!(shard = self.shard, epoch, "the directory was not heard for long");
+                        break;
+                    }
                     if let Some(deadline) = self.fence_deadline() {
                         owner.fence.extend(deadline);
                     }
@@ -193,6 +206,7 @@ impl Hosting {
             reader: self.group.reader(),
             committer: Committer::start(
                 self.group.clone(),
+                self.context.directory.clone(),
                 self.context.node,
                 epoch,
                 self.context.deliveries.clone(),
@@ -205,6 +219,7 @@ impl Hosting {
             lost,
             tasks: TaskTracker::new(),
             census: Census::default(),
+            settling: Settling::default(),
             streams,
             channels: Mutex::new(HashMap::new()),
             unclaimed: Mutex::default(),

@@ -1,6 +1,7 @@
 //! What the network sends to a channel: committed first, acknowledged after.
 
 use model::address::{Address, AddressKind};
+use model::format::Format;
 use model::id::{MessageId, RowId};
 use model::media::{Media, MediaRef};
 use model::message::Content;
@@ -10,6 +11,7 @@ use model::payload::{
 use model::time::Timestamp;
 use network::driver::{InboundItem, InboundKind, InboundMessage};
 use raft::failpoint::{self, Point};
+use raft::machine::View;
 
 use super::channel::{After, Channel, Turn};
 use super::events::{self, About};
@@ -19,6 +21,7 @@ use crate::history::{Direction, Source};
 use crate::projection::{self, contacts};
 use crate::records::{MessageRow, decode};
 use crate::trace::{self, Kind, Place};
+use crate::{keys, sameness};
 
 /// Tells the event of a recovered message from that of the undecryptable one (supplement 24).
 const RECOVERED: &str = "recovered";
@@ -42,6 +45,10 @@ impl Channel {
         if let (true, Some(phone)) = (message.from.is_lid(), &message.from_phone) {
             self.learn_lid(turn, message.from.clone(), phone.clone(), at);
         }
+        // Messages of one id may come from several people, at the same time. As the network gave them, so that a repeat is
+        // named alike.
+        let is_named = self.owner.node.directory.format() >= Format::THIRD;
+        let named = is_named.then(|| format!("|{}|{}", message.chat, message.from));
         let sender = self.sender_of(&message, turn);
         let is_group = self.is_group(&message.chat);
         // A direct conversation goes by the best address of the peer, as replies to it do.
@@ -92,7 +99,11 @@ impl Channel {
         };
         let Some(payload) = payload else { return };
         let told_apart = if row.around.recovered { RECOVERED } else { "" };
-        let event = self.network_event(row.message_id.as_str(), told_apart, at, payload, about(&row), now);
+        let told_apart = match &named {
+            Some(named) => format!("{told_apart}{named}"),
+            None => told_apart.to_owned(),
+        };
+        let event = self.network_event(row.message_id.as_str(), &told_apart, at, payload, about(&row), now);
         let customer = self.row.customer;
         let message = self.new_message(&row);
         turn.commands.push(match unread {
@@ -165,7 +176,13 @@ impl Channel {
         if !is_news(&row.content) {
             return None;
         }
-        let before = turn.received(&row.message_id).or_else(|| self.stored(Direction::Inbound, &row.message_id));
+        let reader = &self.owner.reader;
+        let stored = || {
+            let pointer = sameness::find(reader, row).ok()?;
+            reader.get(&keys::message(row.channel, pointer.occurred_at, pointer.row)).map(|row| decode(&row))
+        };
+        let before =
+            turn.received(&row.message_id).find(|before| sameness::is_same(reader, before, row)).or_else(stored);
         before.filter(|before| !is_news(&before.content))
     }
 
@@ -281,9 +298,9 @@ impl Turn {
         })
     }
 
-    /// The row of a message, when this very turn receives it.
-    fn received(&self, id: &MessageId) -> Option<MessageRow> {
-        self.commands.iter().rev().find_map(|command| match command {
+    /// The rows of messages of an id that this very turn receives, the last one first.
+    fn received(&self, id: &MessageId) -> impl Iterator<Item = MessageRow> {
+        self.commands.iter().rev().filter_map(move |command| match command {
             Command::Receive { message, .. } | Command::Recover { message, .. } if message.message_id == *id => {
                 Some(decode(&message.row))
             }

@@ -9,6 +9,7 @@ use model::payload::{ChannelConnected, ChannelDisconnected, ChannelStatus, Paylo
 use model::status::{self, Move as Step, OnPairing, Reason, Refusal, Status, Trigger};
 use model::time::Timestamp;
 use network::driver::{EndReason, Identity, OpenError, OpenSession, Purpose, SessionEvent};
+use raft::failpoint::{self, Point};
 use raft::machine::View;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
@@ -16,6 +17,7 @@ use uuid::Uuid;
 use super::channel::{Channel, PairCodeAsked, Running, Turn, Worked};
 use super::committer::Lost;
 use super::events::{self, About};
+use super::outbox::Entry;
 use super::pace::reconnect_delay;
 use crate::call::{Done, Work};
 use crate::command::{Command, Move, NewEvent, Reply};
@@ -73,9 +75,9 @@ impl Channel {
             Status::Connected => self.go_on(Trigger::OwnerLost).await?,
             // Paired, and the owner died before it could say so.
             Status::Qr if self.row.credentials => self.go_on(Trigger::Paired).await?,
-            Status::Qr => self.start_at = Some(self.owner.node.pacer.book()),
-            Status::Connecting | Status::Reconnecting => self.start_at = Some(self.owner.node.pacer.book()),
-            Status::Disconnected => self.resume_at = Some(self.owner.node.pacer.book()),
+            Status::Qr => self.start_at = Some(self.book_start()),
+            Status::Connecting | Status::Reconnecting => self.start_at = Some(self.book_start()),
+            Status::Disconnected => self.resume_at = Some(self.book_start()),
             _ => {}
         }
         Ok(())
@@ -118,6 +120,8 @@ impl Channel {
         }
         self.owner.census.enters(step.to);
         self.row.moved(&command);
+        let reconnecting = self.row.reconnecting_since.is_some();
+        self.reconnecting_since = reconnecting.then(|| self.reconnecting_since.unwrap_or_else(Instant::now));
         self.review_operations();
         metrics::counter!("gateway_channel_transitions_total", "from" => from.as_str(), "to" => step.to.as_str(), "reason" => step.reason.as_str()).increment(1);
         tracing::info!(channel = %self.row.id, %from, to = %step.to, reason = step.reason.as_str(), "the channel moved");
@@ -163,6 +167,7 @@ impl Channel {
     async fn arrive(&mut self, step: &Step, trigger: Trigger) -> Result<(), Lost> {
         self.start_at = None;
         self.resume_at = None;
+        self.booking = None;
         if step.to != Status::Qr {
             self.qr = None;
             self.qr_waiters.clear();
@@ -180,12 +185,12 @@ impl Channel {
                 _ => {
                     self.end_session();
                     self.failures = 0;
-                    self.start_at = Some(self.owner.node.pacer.book());
+                    self.start_at = Some(self.book_start());
                 }
             },
             Status::Reconnecting => {
                 self.end_session();
-                let paced = self.owner.node.pacer.book();
+                let paced = self.book_start();
                 self.start_at = Some(match trigger {
                     // The claim itself is the first attempt.
                     Trigger::OwnerLost => paced,
@@ -203,21 +208,33 @@ impl Channel {
                 self.resume_at = Some(match step.reason {
                     Reason::KickedOtherDevice => Instant::now() + REPLACED_REST,
                     Reason::NoWorker => Instant::now() + SLOT_RETRY,
-                    _ => self.owner.node.pacer.book(),
+                    _ => self.book_start(),
                 });
             }
             Status::Pending => self.end_session(),
             Status::LoggedOut | Status::StoppedByUser | Status::DisabledByAdmin | Status::Error | Status::Failed => {
                 self.close_session(trigger);
+                failpoint::reach(Point::SendsBeforeEnd);
                 self.end_sends(&format!("the channel is {}", step.to)).await?;
             }
         }
         Ok(())
     }
 
+    /// When the next start may happen, among those of the node's other channels. The one that was booked before is given back.
+    fn book_start(&mut self) -> Instant {
+        self.booking = None;
+        self.booking.insert(self.owner.node.pacer.book()).at()
+    }
+
     fn backoff(&self) -> Duration {
-        let since = self.row.reconnecting_since.map_or(Duration::ZERO, |since| Timestamp::now().since(since));
-        reconnect_delay(self.failures, since, rand::random())
+        reconnect_delay(self.failures, self.reconnecting_for(), rand::random())
+    }
+
+    /// For how long this owner has been trying to reconnect. A clock that is set must not end the channel, so what owners
+    /// before this one have tried does not count.
+    fn reconnecting_for(&self) -> Duration {
+        self.reconnecting_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// Ends the session at once.
@@ -246,7 +263,8 @@ impl Channel {
                 _ => {}
             }
         }
-        self.finish(turn).await
+        // Before the move that may end the channel: the next owner would not know what the network had taken.
+        self.finish_at_once(turn).await
     }
 
     /// Ends the session as the reason for it permits: an unlink is told to the network, all else ends at once.
@@ -344,8 +362,7 @@ impl Channel {
             }
             Status::Connecting => self.go_on(Trigger::AttemptFailed).await,
             Status::Reconnecting => {
-                let since = self.row.reconnecting_since;
-                if since.is_some_and(|since| Timestamp::now().since(since) >= RECONNECT_BUDGET) {
+                if self.reconnecting_for() >= RECONNECT_BUDGET {
                     return self.go_on(Trigger::ReconnectBudget).await;
                 }
                 self.start_at = Some(Instant::now() + self.backoff());
@@ -428,7 +445,8 @@ impl Channel {
             EndReason::Transport(_) | EndReason::Fenced if connected => Trigger::TransportLost,
             EndReason::Transport(_) | EndReason::Fenced => return self.attempt_failed().await,
             EndReason::Replaced if connected => {
-                let again = self.row.replaced_at.is_some_and(|at| Timestamp::now().since(at) < REPLACED_LOOP);
+                let before = self.replaced_at.replace(Instant::now());
+                let again = before.is_some_and(|at| at.elapsed() < REPLACED_LOOP);
                 if again { Trigger::ReplacedAgain } else { Trigger::Replaced }
             }
             EndReason::Replaced => return self.attempt_failed().await,
@@ -452,22 +470,23 @@ impl Channel {
         Ok(())
     }
 
-    /// Fails all sends that wait, because the channel sends no more. Of those that were written nobody knows here
-    /// whether the network took them.
+    /// Fails all sends that wait, because the channel sends no more.
     async fn end_sends(&mut self, why: &str) -> Result<(), Lost> {
-        let (out, held) = self.outbox.by_whereabouts();
-        let doubt = format!("the network may have accepted it: {why}");
-        self.fail_sends(out, "outcome_unknown", &doubt).await?;
-        self.fail_sends(held, "channel_unavailable", why).await
+        self.fail_sends(self.outbox.ids(), "channel_unavailable", why).await
     }
 
-    /// Fails sends that are still in the outbox, and tells of it.
+    /// Fails sends that are still in the outbox, and tells of it. Of those that were written nobody knows here whether the
+    /// network took them, and their failure says so instead.
     pub async fn fail_sends(&mut self, ids: Vec<MessageId>, code: &str, message: &str) -> Result<(), Lost> {
         /// Sends that share a submission.
         const AT_ONCE: usize = 100;
-        let failure = Failure::new(code, message);
+        let (failure, doubt) = (Failure::new(code, message), Failure::in_doubt(message));
         for ids in ids.chunks(AT_ONCE) {
-            let commands = ids.iter().filter_map(|id| self.failed(id, &failure)).collect();
+            let failed = |id| {
+                let may_be_out = self.outbox.get(id).is_some_and(Entry::may_be_out);
+                self.failed(id, if may_be_out { &doubt } else { &failure })
+            };
+            let commands = ids.iter().filter_map(failed).collect();
             self.owner.committer.commit(commands).await?;
             ids.iter().for_each(|id| drop(self.outbox.take(id)));
         }

@@ -1,9 +1,10 @@
 //! The owner of a shard: the leader's side of it, alive for one term.
 //!
 //! - [`Owner`]: what is shared by the tasks of one ownership, and the calls that other nodes make.
-//! - `channel`: one channel's task; `lifecycle`, `sends`, `compose`, `inbound`, `pacing`,
+//! - `channel`: one channel's task; `lifecycle`, `sends`, `left_sends`, `compose`, `inbound`, `pacing`,
 //!   `settings` and `receipts` are its parts.
 //! - [`committer`]: the way into the shard's log. [`hosting`]: begins and ends ownerships. `members`: the replicas.
+//!   `hearing`: an owner that does not hear of the directory.
 
 pub mod auth;
 pub mod census;
@@ -11,8 +12,10 @@ pub mod channel;
 pub mod committer;
 mod compose;
 pub mod events;
+mod hearing;
 pub mod hosting;
 mod inbound;
+mod left_sends;
 mod lifecycle;
 mod manners;
 pub mod members;
@@ -25,6 +28,7 @@ mod pacing;
 mod receipts;
 mod sends;
 mod settings;
+mod settling;
 mod transfers;
 mod trim;
 
@@ -59,6 +63,7 @@ pub use self::message_media::FETCH_PATIENCE;
 pub use self::operations::OPERATION_PATIENCE;
 use self::outbox::SendVerdict;
 use self::pace::{Pacer, Slots};
+use self::settling::{Settling, Shown};
 use crate::buckets::Buckets;
 use crate::call::{Done, Live, SentStatus, Work};
 use crate::deliveries::Deliveries;
@@ -124,6 +129,8 @@ pub struct Owner {
     pub tasks: TaskTracker,
     /// Channels that have a row, by status.
     pub census: Census,
+    /// Acceptances that were answered and are not committed yet.
+    settling: Settling,
     /// Event streams of the customers at home here, and events on their way to the homes of others.
     pub streams: Arc<Streams>,
     channels: Mutex<HashMap<ChannelId, mpsc::Sender<ToChannel>>>,
@@ -157,6 +164,11 @@ impl Owner {
             live.last_seen_at = row.last_seen_at;
         }
         live
+    }
+
+    /// The state of the shard as callers are to see it: with what they were answered and is not committed yet.
+    pub fn shown(&self) -> Shown {
+        self.settling.over(self.reader.clone())
     }
 
     /// The channel's task has made its own of what an earlier owner left.

@@ -25,6 +25,7 @@ use crate::call::Done;
 use crate::command::{Command, NewEvent};
 use crate::history::Direction;
 use crate::projection::{self, Context, Projected, Rows, Synced, Told};
+use crate::sameness;
 
 /// How long an operation waits for a channel that recovers (supplement 1, rule 15).
 const RECOVERY_PATIENCE: Duration = Duration::from_secs(5);
@@ -346,7 +347,10 @@ impl Channel {
         let own: Vec<Address> = [Some(self.own_address()), self.row.lid.clone()].into_iter().flatten().collect();
         let phone_behind = |lid: &Address| self.phone_behind(lid);
         let lid_behind = |phone: &Address| self.lid_behind(phone);
-        let stored = |direction: Direction, id: &MessageId| self.stored(direction, id);
+        let stored = |direction: Direction, id: &MessageId| match direction {
+            Direction::Inbound => sameness::all(&self.owner.reader, self.row.id, id),
+            Direction::Outbound => self.stored_message(id).into_iter().collect(),
+        };
         work(&Context {
             suffixes: &self.owner.node.suffixes,
             own: &own,

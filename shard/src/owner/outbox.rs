@@ -24,6 +24,8 @@ pub enum SendVerdict {
 pub struct Entry {
     pub message: Outbound,
     pub row: MessageRow,
+    /// Since when this owner has it.
+    since: Instant,
     /// When it was last written to a session, and how often.
     written: Option<(Instant, u32)>,
     /// The network may have got it, in this session or an earlier one, here or at another owner.
@@ -46,6 +48,11 @@ impl Entry {
         let Some(media) = self.message.content.media() else { return false };
         let expired = !self.bytes.fresh && self.bytes.until.is_some_and(|until| until <= now);
         media.handle.is_none() || expired
+    }
+
+    /// Whether the network may have it: nobody but the network can say that it has not.
+    pub fn may_be_out(&self) -> bool {
+        self.may_be_out
     }
 
     /// The caller, if one still waits.
@@ -87,7 +94,8 @@ impl Outbox {
     pub fn push(&mut self, message: Outbound, row: MessageRow, may_be_out: bool) {
         self.places.insert(message.id.clone(), self.next);
         let bytes = BytesAtNetwork::default();
-        let entry = Entry { message, row, written: None, may_be_out, waiting: None, bytes };
+        let since = Instant::now();
+        let entry = Entry { message, row, since, written: None, may_be_out, waiting: None, bytes };
         self.entries.insert(self.next, Box::new(entry));
         self.next += 1;
     }
@@ -104,13 +112,9 @@ impl Outbox {
         self.entries.remove(&self.places.remove(id)?).map(|entry| *entry)
     }
 
-    /// Those that the network may have got, and those that it has not, each in order.
-    pub fn by_whereabouts(&self) -> (Vec<MessageId>, Vec<MessageId>) {
-        let ids = |out: bool| {
-            let entries = self.entries.values().filter(move |entry| entry.may_be_out == out);
-            entries.map(|entry| entry.message.id.clone()).collect()
-        };
-        (ids(true), ids(false))
+    /// All of them, in order.
+    pub fn ids(&self) -> Vec<MessageId> {
+        self.entries.values().map(|entry| entry.message.id.clone()).collect()
     }
 
     pub fn get(&self, id: &MessageId) -> Option<&Entry> {
@@ -181,9 +185,10 @@ impl Outbox {
         self.entries.values_mut().for_each(|entry| entry.written = None);
     }
 
-    /// Messages that were accepted here longer ago than `age`.
-    pub fn older_than(&self, age: Duration, now: Timestamp) -> Vec<MessageId> {
-        let old = |entry: &&Entry| now.since(entry.row.created_at) >= age;
+    /// Messages that have waited at this owner for longer than `age`. What they waited at owners before it does not count:
+    /// only clocks of other nodes could tell, and one that is ahead would end a whole outbox.
+    pub fn older_than(&self, age: Duration, now: Instant) -> Vec<MessageId> {
+        let old = |entry: &&Entry| now.saturating_duration_since(entry.since) >= age;
         self.entries.values().map(Box::as_ref).take_while(old).map(|entry| entry.message.id.clone()).collect()
     }
 }
@@ -254,5 +259,17 @@ mod tests {
         outbox.has_bytes(&MessageId("B".into()), MediaHandle("h".into()), Some(Timestamp(i64::MAX)));
         assert_eq!(due(&outbox), ["C"]);
         assert_eq!(outbox.due(Instant::now() + Duration::from_secs(10)).len(), 3);
+    }
+
+    #[test]
+    fn no_message_is_old_before_this_owner_has_had_it_for_long_whatever_its_own_time_says() {
+        const LIFE: Duration = Duration::from_secs(24 * 3600);
+        let mut outbox = Outbox::default();
+        // Accepted in 1970, as a clock that is far ahead would have it.
+        let row = row("A", Content::Text { text: "hi".into() });
+        let before = Instant::now();
+        outbox.push(row.outbound(), row, true);
+        assert!(outbox.older_than(LIFE, before + LIFE - Duration::from_millis(1)).is_empty());
+        assert_eq!(outbox.older_than(LIFE, Instant::now() + LIFE), [MessageId("A".into())]);
     }
 }

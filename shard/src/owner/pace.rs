@@ -20,19 +20,42 @@ impl Pacer {
         Self { gap: Duration::from_secs(1) / starts_per_second.max(1), next: Mutex::new(Instant::now()) }
     }
 
-    /// Books a start and says when it may happen.
-    pub fn book(&self) -> Instant {
+    /// Books a start.
+    pub fn book(self: &Arc<Self>) -> Booking {
         let now = Instant::now();
         let mut next = self.next.lock();
         let earliest = now.checked_sub(self.gap * BURST).unwrap_or(now);
         let booked = (*next).max(earliest);
         *next = booked + self.gap;
-        booked.max(now)
+        Booking { at: booked.max(now), pacer: self.clone() }
     }
 
     /// How long it takes until all starts that are booked have happened.
     pub fn backlog(&self) -> Duration {
         self.next.lock().saturating_duration_since(Instant::now())
+    }
+}
+
+/// A start that is booked. One that is dropped before its time is given back: an ownership that ends and begins anew, perhaps
+/// again and again, books all its starts each time, and they would push those to come further and further away.
+pub struct Booking {
+    at: Instant,
+    pacer: Arc<Pacer>,
+}
+
+impl Booking {
+    /// When the start may happen.
+    pub fn at(&self) -> Instant {
+        self.at
+    }
+}
+
+impl Drop for Booking {
+    fn drop(&mut self) {
+        if self.at > Instant::now() {
+            let mut next = self.pacer.next.lock();
+            *next = next.checked_sub(self.pacer.gap).unwrap_or(*next);
+        }
     }
 }
 
@@ -122,11 +145,23 @@ mod tests {
 
     #[test]
     fn starts_are_spread_after_the_burst() {
-        let pacer = Pacer::new(100);
+        let pacer = Arc::new(Pacer::new(100));
         let now = Instant::now();
         assert_eq!(pacer.backlog(), Duration::ZERO);
-        let last = (0..=200).map(|_| pacer.book()).last().unwrap_or(now);
+        let booked: Vec<Booking> = (0..=200).map(|_| pacer.book()).collect();
+        let last = booked.last().map_or(now, Booking::at);
         assert!(last >= now + Duration::from_millis(1700), "{:?}", last - now);
         assert!(pacer.backlog() > Duration::from_secs(1), "{:?}", pacer.backlog());
+    }
+
+    #[test]
+    fn starts_that_never_happen_leave_no_backlog_however_often_they_are_booked() {
+        let pacer = Arc::new(Pacer::new(1));
+        for _ in 0..50 {
+            let booked: Vec<Booking> = (0..100).map(|_| pacer.book()).collect();
+            assert!(booked.last().is_some_and(|last| last.at() > Instant::now()));
+        }
+        // The burst's own starts were due at once, and count as used.
+        assert!(pacer.backlog() <= Duration::from_secs(50 * u64::from(BURST) + 1), "{:?}", pacer.backlog());
     }
 }

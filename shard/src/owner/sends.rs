@@ -224,7 +224,7 @@ impl Channel {
             return Ok(Worked::Accepted(sent, verdict));
         }
         if let Some(stored) = self.stored_message(&row.message_id) {
-            let state = MessageState::read(&self.owner.reader, &stored);
+            let state = MessageState::read(&self.owner.shown(), &stored);
             match (state.status, state.error) {
                 (MessageStatus::Queued, _) => {}
                 (MessageStatus::Failed, Some(failure)) => return Err(refusal_of(&stored.to, &failure)),
@@ -238,6 +238,7 @@ impl Channel {
     pub fn settle_accepted(&mut self, turn: &mut Turn, id: &MessageId, at: Timestamp, recipients: Option<u32>) {
         let Some(mut entry) = self.outbox.take(id) else { return };
         failpoint::reach(Point::OutcomeBeforeCommit);
+        turn.settled.push(self.owner.settling.begin(self.row.id, entry.row.id, at));
         entry.answer(SendVerdict::Accepted);
         let row = &entry.row;
         let now = Timestamp::now();
@@ -281,20 +282,24 @@ impl Channel {
 
     /// The command that ends a queued send in failure; `None` when it is not queued (any more).
     pub fn failed(&self, id: &MessageId, failure: &Failure) -> Option<Command> {
-        let row = &self.outbox.get(id)?.row;
+        Some(self.failed_row(&self.outbox.get(id)?.row, failure))
+    }
+
+    /// The command that ends the send of a stored message in failure.
+    pub fn failed_row(&self, row: &MessageRow, failure: &Failure) -> Command {
         let now = Timestamp::now();
         metrics::counter!("gateway_sends_total", "type" => row.content.type_name(), "outcome" => "failed").increment(1);
         let error = SendError { code: failure.code.clone(), message: failure.message.clone() };
         let failed = status_payload(row, AckStatus::Failed, now, Some(error));
         let is_told = !matches!(row.content, Content::StoryDelete { .. });
-        Some(Command::Settle {
+        Command::Settle {
             channel: self.row.id,
-            message: id.clone(),
+            message: row.message_id.clone(),
             verdict: Verdict::Failed(failure.clone()),
             at: now,
             events: is_told.then(|| self.message_event(row, failed, now)).into_iter().collect(),
             projected: self.settled_story(row, false),
-        })
+        }
     }
 
     /// An event about a stored message.

@@ -191,8 +191,9 @@ fn received_at(
     context: &Context<'_>,
 ) -> Result<Timestamp, ApiError> {
     let author = participant.map(|participant| context.best(participant));
-    let found = (context.stored)(Direction::Inbound, id).filter(|message| {
-        context.best(&message.chat) == *chat && author.is_none_or(|author| context.best(&message.from) == author)
+    let found = (context.stored)(Direction::Inbound, id).into_iter().find(|message| {
+        context.best(&message.chat) == *chat
+            && author.as_ref().is_none_or(|author| context.best(&message.from) == *author)
     });
     found.map(|message| message.occurred_at).ok_or_else(|| ApiError::message_not_found(id.as_str()))
 }

@@ -57,7 +57,8 @@ impl Projection {
             |wanted: &Address| lids.iter().find(|(lid, _)| lid == wanted).map(|(_, phone)| phone.clone());
         let lid_behind = |wanted: &Address| lids.iter().find(|(_, phone)| phone == wanted).map(|(lid, _)| lid.clone());
         let stored = |direction: Direction, id: &MessageId| {
-            messages.iter().find(|message| message.direction == direction && message.message_id == *id).cloned()
+            let found = messages.iter().filter(|message| message.direction == direction && message.message_id == *id);
+            found.cloned().collect()
         };
         let context = Context {
             suffixes: &self.suffixes,

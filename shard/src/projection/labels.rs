@@ -123,7 +123,7 @@ fn check_there(on: &Labelled, rows: &Rows<'_>, context: &Context<'_>) -> Result<
         None => Err(ApiError::chat_not_found(on.chat.as_str())),
         Some(id) => {
             let stored = [Direction::Inbound, Direction::Outbound].into_iter();
-            let mut stored = stored.filter_map(|direction| (context.stored)(direction, id));
+            let mut stored = stored.flat_map(|direction| (context.stored)(direction, id));
             let is_there = is_shown && stored.any(|message| context.best(&message.chat) == on.chat);
             if is_there { Ok(()) } else { Err(ApiError::message_not_found(id.as_str())) }
         }

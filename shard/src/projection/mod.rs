@@ -98,8 +98,8 @@ pub struct Context<'a> {
     pub phone_behind: &'a dyn Fn(&Address) -> Option<Address>,
     /// The LID of a phone address, where it is known.
     pub lid_behind: &'a dyn Fn(&Address) -> Option<Address>,
-    /// A stored message that the channel received, or sent.
-    pub stored: &'a dyn Fn(Direction, &MessageId) -> Option<MessageRow>,
+    /// The stored messages of an id that the channel received, or sent.
+    pub stored: &'a dyn Fn(Direction, &MessageId) -> Vec<MessageRow>,
     /// The network's time of what is taken in.
     pub at: Timestamp,
 }
@@ -218,7 +218,7 @@ pub fn absorb(operation: &Operation, answer: &Answer, rows: &mut Rows<'_>, conte
     }
 }
 
-/// The phone addresses behind LIDs that an answer tells.
+/// The phone addresses behind LIDs that an answer tells: a LID that is shown can be looked up, and sent to (supplement 32.19).
 pub fn disclosed(answer: &Answer) -> Vec<(Address, Address)> {
     let Answer::Contacts(answer) = answer else { return Vec::new() };
     let of_person = |person: &Person| (person.lid.clone(), Some(person.id.clone()));

@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 use crate::storm::Storm;
 use serde_json::json;
 use tests::cluster::{Cluster, Options};
-use tests::tenant::Tenant;
-use tests::wait::{check, eventually};
+use tests::http::string;
+use tests::receiver::Receiver;
+use tests::tenant::{CONNECT, Paired, Tenant, number, text, wait_status};
+use tests::wait::{check, eventually, seconds};
 
 const CHANNELS: usize = 20;
 /// Per channel and round: 200 sends in all.
@@ -104,4 +106,91 @@ async fn an_owner_that_is_cut_off_from_its_peers_says_nothing_of_what_it_owned()
         check(epoch > Some(former.epoch), format!("{epoch:?}"))
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_sends_of_a_channel_that_stops_end_before_the_stop_is_answered_though_its_owner_dies_in_between() {
+    const SENDS: usize = 60;
+    let cluster = Cluster::start(Options::default()).await;
+    let tenant = Tenant::new(&cluster).await;
+    let channel = tenant.paired("Sales").await;
+    let (simulator, to) = (tenant.simulator(), number());
+    simulator.phone(&to, json!({})).await;
+    let former = tenant.owner(1, &channel.id).await;
+    let other = tenant.api(cluster.node_ids().into_iter().find(|node| *node != former.node).unwrap());
+
+    // No node reaches the network: what is taken now is certainly not out.
+    simulator.faults(json!({ "cut_node": cluster.node_ids() })).await;
+    wait_status(&other, &channel.id, "reconnecting", CONNECT).await;
+    let mut waiting = Vec::new();
+    for n in 0..SENDS {
+        let sent = other.post(&channel.path("/messages"), text(&to, &format!("{n}"))).await.expect(202);
+        assert_eq!(sent["status"], "queued");
+        waiting.push(string(&sent["message_id"]));
+    }
+    let point = "/v1/admin/failpoints/sends::before_end";
+    cluster.operator(former.node, &tenant.client).put(point, json!({ "actions": "return" })).await.expect(204);
+    let stopped = other.act(&channel.path("/disconnect")).await.expect(202);
+    assert_eq!(stopped["status"], "stopped_by_user");
+    tests::cluster::wait_gone(cluster.node(former.node).pid, seconds(10));
+    let mut rows = Vec::new();
+    for id in &waiting {
+        let page = other.get(&channel.path(&format!("/messages?message_id={id}"))).await.expect(200);
+        rows.push((page["data"][0]["status"].clone(), page["data"][0]["error"]["code"].clone()));
+    }
+    assert_eq!(rows, vec![(json!("failed"), json!("channel_unavailable")); SENDS]);
+
+    simulator.clear_faults().await;
+    other.act(&channel.path("/connect")).await.expect(202);
+    wait_status(&other, &channel.id, "connected", CONNECT).await;
+    other.post(&channel.path("/messages"), text(&to, "and on")).await.expect(202);
+    eventually("what is sent from now on goes out, and nothing else", CONNECT, async || {
+        let ledger = simulator.ledger().await;
+        let own: Vec<_> = ledger.iter().filter(|row| row["from"] == channel.address()).collect();
+        check(own.len() == 1, format!("{own:?}"))
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_owner_that_does_not_hear_the_directory_makes_no_events_and_keeps_no_session() {
+    let cluster = Cluster::start(Options::default()).await;
+    let tenant = Tenant::new(&cluster).await;
+    let simulator = tenant.simulator();
+    let shards = cluster.operator(1, &tenant.client).get("/v1/admin/shards").await.expect(200);
+    let groups = shards["data"].as_array().unwrap();
+    let leader = groups.iter().find(|group| group["kind"] == "directory").unwrap()["leader"].as_u64().unwrap();
+    // Two channels of one owner that is not the directory's leader: one that goes on, and one that is deleted.
+    let mut theirs: Vec<Paired> = Vec::new();
+    let mut deaf: Option<u64> = None;
+    while theirs.len() < 2 {
+        let channel = tenant.paired("Sales").await;
+        let node = tenant.owner(1, &channel.id).await.node;
+        if node != leader && deaf.is_none_or(|deaf| deaf == node) {
+            deaf = Some(node);
+            theirs.push(channel);
+        }
+    }
+    let (deaf, [kept, deleted]) = (deaf.unwrap(), [&theirs[0], &theirs[1]]);
+    let api = tenant.api(leader);
+    let (peer, receiver) = (number(), Receiver::start().await);
+    simulator.phone(&peer, json!({})).await;
+
+    let wire = "/v1/admin/failpoints/wire::directory";
+    let operator = cluster.operator(deaf, &tenant.client);
+    operator.put(wire, json!({ "actions": "return" })).await.expect(204);
+    api.delete(&deleted.path("")).await.expect(204);
+    let endpoint = json!({ "url": receiver.url("/"), "events": ["message.received"] });
+    api.post("/v1/webhook-endpoints", endpoint).await.expect(201);
+    let ids = simulator.text(&peer, &kept.number, "after the answer", 1).await;
+    receiver.wait_message("message.received", &ids[0], seconds(30)).await;
+
+    eventually("the deleted channel has no session", CONNECT, async || {
+        let sessions = simulator.api().get(&format!("/sessions?number={}", deleted.number)).await.expect(200);
+        check(sessions["total"] == 0, sessions.to_string())
+    })
+    .await;
+    assert_ne!(tenant.owner(leader, &kept.id).await.node, deaf, "the lead went to who hears");
+    wait_status(&api, &kept.id, "connected", CONNECT).await;
+    operator.delete(wire).await.expect(204);
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
+use model::format::Format;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tests::binary::{self, Finished};
@@ -204,7 +205,7 @@ async fn a_cluster_is_upgraded_node_by_node_and_can_go_back_until_its_format_is_
     upgrade.replace(&new, &[2, 3, 1]).await;
 
     let raised = upgrade.operator(&["format", "raise"]).await.succeeded().stdout;
-    assert!(raised.contains("the cluster has format 2"), "{raised}");
+    assert!(raised.contains(&format!("the cluster has format {}", Format::LATEST)), "{raised}");
     upgrade.alike().await;
     too_old(&upgrade, &old).await;
     upgrade.replace(&new, &[1]).await;
@@ -215,19 +216,22 @@ async fn too_old(upgrade: &Upgrade, old: &Path) {
     let cluster = &upgrade.cluster;
     upgrade.stop(3).await;
     let refused = cluster.command_of(old, &["dev", "start", "3"]).await;
-    assert!(refused.code() != Some(0) && refused.stderr.contains("format 2"), "{}", refused.stderr);
+    let latest = format!("format {}", Format::LATEST);
+    assert!(refused.code() != Some(0) && refused.stderr.contains(&latest), "{}", refused.stderr);
 
     // A folder that was put back from an older copy does not know of the format: the other nodes do.
     let identity = cluster.node(3).data.join("identity.json");
     let sealed = std::fs::read_to_string(&identity).unwrap();
-    std::fs::write(&identity, sealed.replace("\"format\": 2", "\"format\": 1")).unwrap();
+    let (latest, first) = (format!("\"format\": {}", Format::LATEST), "\"format\": 1");
+    std::fs::write(&identity, sealed.replace(&latest, first)).unwrap();
     cluster.command_of(old, &["dev", "start", "3"]).await;
     let node = cluster.node(3);
     let log = || std::fs::read_to_string(&node.log).unwrap();
     eventually("node 3 ends", STOPPED, async || check(!is_running(node.pid), log())).await;
     let log = log();
     let last = log.rsplit_once(" starting ").unwrap().1;
-    assert!(last.contains("gateway: node.data_dir") && last.contains("start release 0.2.0 or a later one"), "{last}");
+    let remedy = Format::LATEST.remedy();
+    assert!(last.contains("gateway: node.data_dir") && last.contains(&remedy), "{last}");
     std::fs::write(&identity, sealed).unwrap();
 
     let token = cluster.operator(1, &upgrade.tenant.client).post("/v1/admin/tokens", json!({})).await.expect(201);
@@ -241,7 +245,7 @@ async fn too_old(upgrade: &Upgrade, old: &Path) {
     let (program, at) = (old.to_owned(), folder.path().to_owned());
     let joining = move || binary::run_program(&program, &args, &at, seconds(30), &[]);
     let refused = tokio::task::spawn_blocking(joining).await.unwrap();
-    assert!(refused.code() == Some(2) && refused.stderr.contains("start release 0.2.0"), "{}", refused.stderr);
+    assert!(refused.code() == Some(2) && refused.stderr.contains(&remedy), "{}", refused.stderr);
 
     cluster.restart(&[3]).await;
 }

@@ -17,6 +17,7 @@ use crate::history::Direction;
 use crate::media::command::MediaCommand;
 use crate::media::record::{MediaDirection, MediaRow};
 use crate::owner::channel::{After, Channel, Turn};
+use crate::sameness;
 
 /// How long an event waits for the bytes of its message (supplement 8.4).
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -90,7 +91,14 @@ impl Channel {
     /// The row of the media of a new message, whose download has begun. The message is given the row's name.
     fn media_of(&mut self, item: &mut InboundItem) -> Option<MediaRow> {
         let (message, direction) = item.message_mut()?;
-        let known = self.stored(direction, &message.id);
+        let reader = &self.owner.reader;
+        let known = match direction {
+            Direction::Inbound => {
+                let mut rows = sameness::all(reader, self.row.id, &message.id).into_iter();
+                rows.find(|row| sameness::is_of(reader, row, message))
+            }
+            Direction::Outbound => self.stored_message(&message.id),
+        };
         if known.is_some_and(|row| !matches!(row.content, Content::Undecryptable { .. })) {
             return None;
         }
@@ -133,7 +141,8 @@ impl Again for InboundItem {
         match (&self.kind, &other.kind) {
             (InboundKind::Message(one), InboundKind::Message(two))
             | (InboundKind::OwnMessage(one), InboundKind::OwnMessage(two)) => {
-                one.id == two.id && std::mem::discriminant(&one.content) == std::mem::discriminant(&two.content)
+                (&one.id, &one.chat, &one.from) == (&two.id, &two.chat, &two.from)
+                    && std::mem::discriminant(&one.content) == std::mem::discriminant(&two.content)
             }
             (one, two) => one == two,
         }

@@ -90,3 +90,16 @@ async fn a_refusal_stands_in_the_history_by_the_time_that_it_is_told() {
         assert_eq!(row["data"][0]["status"], "failed", "{row}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_row_of_a_send_says_what_its_sender_was_told() {
+    let talk = Conversation::begin().await;
+    for n in 0..40 {
+        let body = json!({ "type": "text", "to": talk.peer, "text": format!("{n}") });
+        let sent = talk.api.post(&talk.channel.path("/messages"), body).await.expect(202);
+        assert_eq!(sent["status"], "sent");
+        let id = string(&sent["message_id"]);
+        let row = talk.api.get(&talk.channel.path(&format!("/messages?message_id={id}"))).await.expect(200);
+        assert_ne!(row["data"][0]["status"], "queued", "send {n}: {row}");
+    }
+}

@@ -1,0 +1,117 @@
+//! What an owner does that does not hear of the directory: who is cut off from the directory's leader may own a shard for
+//! as long as the shard's replicas hear it, and knows of no endpoint, stream, deletion or placement that came meanwhile.
+//!
+//! As the copy of the directory grows old, its channels first *hold*: they take in nothing, write nothing and acknowledge
+//! nothing. An event whose endpoints were looked up in a copy that was too old never gets into the log (see `committer`).
+//! Where the directory is not heard for longer, the ownership ends with all its sessions, among which may be that of a
+//! channel that was deleted, and the lead goes to a node that hears it (see `hosting`).
+
+use std::time::{Duration, Instant};
+
+use raft::directory::Directory;
+use raft::group::Group;
+
+use super::Owner;
+use crate::router::Router;
+
+/// From this age of the copy on a channel holds. Below the 2 s from which on others rely on the copy not being used, so
+/// that a turn that has begun has time to end.
+const HOLD_FROM: Duration = Duration::from_millis(1_750);
+
+/// From this age on there is no ownership. Well above the time that the directory takes to find a new leader, since to begin
+/// again costs every channel a login.
+const END_FROM: Duration = Duration::from_secs(4);
+
+/// Between two looks of a channel that holds; the node asks for confirmation by itself.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// How long another node may take to say how it is, and how long the transfer of a lead may take.
+const VITALS_PATIENCE: Duration = Duration::from_millis(250);
+const TRANSFER_PATIENCE: Duration = Duration::from_secs(2);
+
+impl Owner {
+    /// Whether channels may begin something.
+    pub(super) fn hears_directory(&self) -> bool {
+        self.node.directory.age().is_some_and(|age| age < HOLD_FROM)
+    }
+
+    /// Returns once they may.
+    pub(super) async fn directory_heard(&self) {
+        while !self.hears_directory() {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+}
+
+/// Whether an ownership is to end, because the directory has not been heard for too long.
+pub(super) fn is_deaf(directory: &Directory) -> bool {
+    !directory.is_fresh() && directory.age().is_none_or(|age| age >= END_FROM)
+}
+
+/// A lead without an owner, because this node does not hear the directory.
+#[derive(Default)]
+pub(super) struct Deaf {
+    since: Option<Instant>,
+    asked: Option<Instant>,
+}
+
+impl Deaf {
+    /// Whether it is time to look for a node that can own the shard. A node that has just started is given time to hear of
+    /// the directory first, and nobody is asked more than once a second.
+    pub fn looks_for_another(&mut self, now: Instant) -> bool {
+        let since = *self.since.get_or_insert(now);
+        let again = self.asked.is_none_or(|asked| now.duration_since(asked) >= Duration::from_secs(1));
+        let due = now.duration_since(since) >= END_FROM / 2 && again;
+        if due {
+            self.asked = Some(now);
+        }
+        due
+    }
+
+    /// The directory is heard again.
+    pub fn ended(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// Gives a shard's lead to the first voter that is ready and has caught up, if there is one. Not in order: the channels of
+/// an owner that hears nothing have nothing to say.
+pub(super) async fn give_lead_away(group: &Group, router: &Router) {
+    let shard = group.id();
+    for node in group.members().voters {
+        if node == router.node() {
+            continue;
+        }
+        let vitals = router.vitals_of(node, Instant::now() + VITALS_PATIENCE).await;
+        if vitals.is_none_or(|vitals| !vitals.is_ready()) || !router.is_caught_up(node, shard, group.applied()).await {
+            continue;
+        }
+        tracing::warn!(
+            shard,
+            target = node,
+            "this node does not hear of the directory and gives the shard's lead away"
+        );
+        match group.transfer_leader(node, Instant::now() + TRANSFER_PATIENCE).await {
+            Ok(()) => return,
+            Err(error) => tracing::warn!(shard, target = node, %error, "the lead was not taken"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_does_not_hear_the_directory_looks_for_another_after_a_while_and_then_once_a_second() {
+        let begin = Instant::now();
+        let at = |millis| begin + Duration::from_millis(millis);
+        let mut deaf = Deaf::default();
+        let looks = |deaf: &mut Deaf, times: &[u64]| -> Vec<bool> {
+            times.iter().map(|millis| deaf.looks_for_another(at(*millis))).collect()
+        };
+        assert_eq!(looks(&mut deaf, &[0, 1_999, 2_000, 2_999, 3_000]), [false, false, true, false, true]);
+        deaf.ended();
+        assert_eq!(looks(&mut deaf, &[3_100, 5_099, 5_100]), [false, false, true]);
+    }
+}
