@@ -277,6 +277,10 @@ fn retention(config: &Config) -> Retention {
         envelopes: config.history.keep_ids.0,
         delivered: config.webhooks.keep_delivered.0,
         deliveries: config.webhooks.keep_deliveries.0,
+        deleted_channels: config.history.keep_deleted_channels.0,
+        most_deleted_channels: config.history.most_deleted_channels,
+        lids: config.history.keep_lids.0,
+        most_lids: config.history.most_lids,
         trim_every: config.history.trim_every.0,
     }
 }

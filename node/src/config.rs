@@ -403,6 +403,12 @@ pub struct History {
     pub store_bodies: bool,
     /// How long at least a message's id and addresses are kept, so that repeats are dropped and receipts find it.
     pub keep_ids: HumanDuration,
+    /// How long the row of a deleted channel stays in its shard, and how many of a shard's do.
+    pub keep_deleted_channels: HumanDuration,
+    pub most_deleted_channels: usize,
+    /// How long a channel keeps the phone address behind a LID from when it first saw it, and how many it keeps.
+    pub keep_lids: HumanDuration,
+    pub most_lids: usize,
     /// Between two looks at what is to be deleted, here and of webhook deliveries.
     pub trim_every: HumanDuration,
 }
@@ -420,6 +426,10 @@ impl Default for History {
             retention: None,
             store_bodies: true,
             keep_ids: HumanDuration(Duration::from_secs(30 * defaults::DAY)),
+            keep_deleted_channels: HumanDuration(Duration::from_secs(defaults::DAY)),
+            most_deleted_channels: 10_000,
+            keep_lids: HumanDuration(Duration::from_secs(365 * defaults::DAY)),
+            most_lids: 50_000,
             trim_every: HumanDuration(Duration::from_secs(600)),
         }
     }

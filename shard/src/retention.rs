@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use model::address::Address;
 use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId};
 use model::settings::Settings;
 use model::time::Timestamp;
@@ -29,6 +30,12 @@ pub struct Retention {
     pub delivered: Duration,
     /// All other deliveries that have ended.
     pub deliveries: Duration,
+    /// How long the row of a deleted channel is kept, and how many of them in a shard.
+    pub deleted_channels: Duration,
+    pub most_deleted_channels: usize,
+    /// How long the phone address behind a LID is kept after it was first seen, and how many of a channel.
+    pub lids: Duration,
+    pub most_lids: usize,
     /// Between two looks at what is due.
     pub trim_every: Duration,
 }
@@ -60,6 +67,10 @@ pub enum Trim {
     Usage { rows: Vec<UsagePlace> },
     /// Rows of the projection, by kind and id.
     Projected { channel: ChannelId, rows: Vec<(Kind, String)> },
+    /// The rows of channels that are deleted and wiped. Of the third format.
+    Channels { channels: Vec<ChannelId> },
+    /// The phone addresses behind LIDs. Of the third format.
+    Lids { channel: ChannelId, lids: Vec<Address> },
 }
 
 /// How long is kept what a customer has used: the 93 days that can be asked for (supplement 25), and a margin. The
@@ -80,6 +91,8 @@ impl Trim {
             Self::StatusChanges { .. } => "status_changes",
             Self::Usage { .. } => "usage",
             Self::Projected { .. } => "projected",
+            Self::Channels { .. } => "channels",
+            Self::Lids { .. } => "lids",
         }
     }
 
@@ -92,6 +105,8 @@ impl Trim {
             Self::StatusChanges { changes, .. } => changes.len(),
             Self::Usage { rows } => rows.len(),
             Self::Projected { rows, .. } => rows.len(),
+            Self::Channels { channels } => channels.len(),
+            Self::Lids { lids, .. } => lids.len(),
         }
     }
 

@@ -303,6 +303,11 @@ fn history(config: &Config) -> Result<(), Refusal> {
     ensure(history.retention_days <= 365, "history.retention_days", "is over 365", "give 0 to 365 days")?;
     ensure(history.retention() <= LONGEST, "history.retention", "is over 365 days", "shorten it")?;
     ensure(history.keep_ids.0 <= LONGEST, "history.keep_ids", "is over 365 days", "shorten it")?;
+    let deleted = (Duration::from_secs(60)..=LONGEST).contains(&history.keep_deleted_channels.0);
+    ensure(deleted, "history.keep_deleted_channels", "is not within a minute to 365 days", "1d is usual")?;
+    let lids = (Duration::from_secs(86_400)..=10 * LONGEST).contains(&history.keep_lids.0);
+    ensure(lids, "history.keep_lids", "is not within a day to ten years", "365d is usual")?;
+    ensure(history.most_lids >= 1_000, "history.most_lids", "is below 1000", "50000 is usual")?;
     for (key, kept) in [
         ("webhooks.keep_delivered", config.webhooks.keep_delivered),
         ("webhooks.keep_deliveries", config.webhooks.keep_deliveries),

@@ -1,13 +1,14 @@
 //! Deletes what is past its time. The owner names it; here it is only made sure that nothing is deleted that is still
 //! needed, so that a step that comes late, or twice, does no harm.
 
+use model::address::Address;
 use model::format::Format;
 use model::id::{ChannelId, DeliveryId, EndpointId};
 
 use super::Apply;
 use crate::command::Reply;
 use crate::history::{Direction, Place, withhold};
-use crate::records::{ChannelRow, DeliveryRow, EventRow, MessagePointer, MessageRow, encode};
+use crate::records::{ChannelRow, DeliveryRow, EventRow, LidRow, MessagePointer, MessageRow, encode};
 use crate::retention::Trim;
 use crate::{keys, sameness};
 
@@ -47,6 +48,18 @@ impl Apply<'_> {
                 for (customer, hour, channel) in rows {
                     self.state.delete(&keys::usage(customer, hour, channel));
                 }
+                Reply::Done
+            }
+            Trim::Channels { channels } => {
+                for key in channels.into_iter().map(keys::channel) {
+                    if self.read::<ChannelRow>(&key).is_some_and(|row| row.forgotten && row.wiped) {
+                        self.state.delete(&key);
+                    }
+                }
+                Reply::Done
+            }
+            Trim::Lids { channel, lids } => {
+                lids.iter().for_each(|lid| self.trim_lid(channel, lid));
                 Reply::Done
             }
             Trim::Projected { channel, rows } => {
@@ -117,6 +130,17 @@ impl Apply<'_> {
             }
             Some(_) => self.state.delete(&event_key),
             None => {}
+        }
+        self.state.delete(&key);
+    }
+
+    fn trim_lid(&mut self, channel: ChannelId, lid: &Address) {
+        let key = keys::lid(channel, lid.local());
+        let Some(known) = self.read::<LidRow>(&key) else { return };
+        let back = keys::lid_of(channel, known.phone.local());
+        // The number may be another LID's by now.
+        if self.read::<Address>(&back).is_some_and(|back| back == *lid) {
+            self.state.delete(&back);
         }
         self.state.delete(&key);
     }

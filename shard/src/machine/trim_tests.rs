@@ -137,3 +137,41 @@ fn a_delivery_goes_when_it_has_ended_and_its_event_with_the_last_one() {
     rig.run(Command::Trim(Trim::Endpoint { customer: CUSTOMER, endpoint: ENDPOINT }));
     assert_eq!(rig.count(keys::customer_endpoints()), 0);
 }
+
+#[test]
+fn the_row_of_a_deleted_channel_goes_once_the_channel_is_wiped() {
+    let mut rig = Rig::connected();
+    let trim = Command::Trim(Trim::Channels { channels: vec![CHANNEL] });
+    rig.run(trim.clone());
+    assert!(rig.get(&keys::channel(CHANNEL)).is_some(), "it lives");
+    for n in 0..=super::forget::FORGET_AT_ONCE {
+        rig.run(accept(&row(&format!("M{n}"), Direction::Outbound)));
+    }
+    let forget = Command::Forget { channel: CHANNEL, customer: CUSTOMER };
+    assert_eq!(rig.run(forget.clone()), Reply::More);
+    rig.run(trim.clone());
+    assert!(rig.get(&keys::channel(CHANNEL)).is_some(), "it is still to be wiped");
+    while rig.run(forget.clone()) == Reply::More {}
+    rig.run(trim);
+    assert!(rig.get(&keys::channel(CHANNEL)).is_none());
+}
+
+#[test]
+fn a_lid_is_forgotten_both_ways_unless_the_number_is_anothers_by_now() {
+    use model::address::Address;
+    let mut rig = Rig::connected();
+    let [first, second] = ["25", "26"].map(Address::lid);
+    let phone = Address::parse("1555@s.example").unwrap();
+    for lid in [&first, &second] {
+        let event = event(EventName::ContactResolved).0;
+        let (lid, phone) = (lid.clone(), phone.clone());
+        rig.run(Command::LearnLid { channel: CHANNEL, lid, phone, at: Timestamp(1), event });
+    }
+    let trim = |lid: &Address| Command::Trim(Trim::Lids { channel: CHANNEL, lids: vec![lid.clone()] });
+    for _ in 0..2 {
+        assert_eq!(rig.run(trim(&first)), Reply::Done);
+    }
+    assert!(rig.get(&keys::lid(CHANNEL, "25")).is_none() && rig.get(&keys::lid_of(CHANNEL, "1555")).is_some());
+    rig.run(trim(&second));
+    assert!(rig.get(&keys::lid(CHANNEL, "26")).is_none() && rig.get(&keys::lid_of(CHANNEL, "1555")).is_none());
+}

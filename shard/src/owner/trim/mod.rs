@@ -3,10 +3,11 @@
 //! node is trimmed at a time. Here messages and moves; the rest apart.
 
 mod deliveries;
+mod lives;
 mod orders;
 mod usage;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -69,12 +70,14 @@ pub async fn run(owner: Arc<Owner>) {
 struct Marks {
     of: HashMap<ChannelId, Mark>,
     of_endpoint: HashMap<EndpointId, deliveries::Mark>,
+    /// Channels whose LIDs were looked through.
+    lids: HashSet<ChannelId>,
     since: Instant,
 }
 
 impl Marks {
     fn new() -> Self {
-        Self { of: HashMap::new(), of_endpoint: HashMap::new(), since: Instant::now() }
+        Self { of: HashMap::new(), of_endpoint: HashMap::new(), lids: HashSet::new(), since: Instant::now() }
     }
 }
 
@@ -84,6 +87,7 @@ async fn trim_all(owner: &Arc<Owner>, marks: &mut Marks) -> Result<(), Lost> {
     }
     deliveries::trim_all(owner, marks).await?;
     usage::trim_all(owner).await?;
+    lives::trim_deleted(owner).await?;
     let (mut next, end) = keys::channels();
     loop {
         let from = next.clone();
@@ -117,6 +121,10 @@ async fn trim_channel(owner: &Arc<Owner>, channel: ChannelId, marks: &mut Marks)
     }
     // Like the messages that brought them.
     orders::trim(owner, channel, gone).await?;
+    // Once in the life of the marks: it reads all that a channel has learned, and an age counts in days.
+    if marks.lids.insert(channel) {
+        lives::trim_lids(owner, channel).await?;
+    }
     trim_status_changes(owner, channel, now.minus(STATUS_CHANGE_LIFE)).await
 }
 
