@@ -2,7 +2,7 @@
 //! it apart in the opposite order.
 
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -15,10 +15,10 @@ use model::target::TargetPolicy;
 use model::webhook::RetrySchedule;
 use network::driver::Network;
 use network::simulated::SimulatedNetwork;
-use raft::directory::Directory;
+use raft::directory::LocalCopy;
 use raft::directory::command::Rejection;
 use raft::directory::health::DisableRule;
-use raft::host::{Host, HostConfig, StartError, Timing};
+use raft::host::{Host, HostConfig, StartError, Stores, StoresConfig, Timing};
 use raft::transport::tls::expires_at;
 use raft::transport::{Admit, Identity, Lookup, PeerTls, Peers, PeersConfig, PeersError};
 use rustls::pki_types::CertificateDer;
@@ -70,9 +70,6 @@ pub struct Assembly {
     drain_wait: Duration,
 }
 
-/// Known once the cluster is started, which needs the peers first.
-type LateDirectory = Arc<OnceLock<Arc<Directory>>>;
-
 /// Opens everything. What was opened before a failure ends with the process.
 ///
 /// # Errors
@@ -92,28 +89,34 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
     let (ca_pem, own_keyring) = (identity.ca_pem.clone(), keyring.clone());
     let own_certificates = [("peer.ca_file", identity.ca_pem.clone()), ("peer.cert_file", identity.cert_pem.clone())];
     let own = Identity { cluster_id: folder.identity.cluster_id, storage_id: folder.identity.storage_id };
-    let late = LateDirectory::default();
+    // Before any peer is spoken with: they are judged by what stands in it.
+    let stores = Stores::open(StoresConfig {
+        node: config.node.id,
+        data_dir: folder.path.clone(),
+        storage_id: own.storage_id,
+        buffer: Some(config.raft.buffer_bytes),
+        fatal: None,
+    })
+    .await
+    .map_err(store_refusal)?;
     let peers = Peers::start(PeersConfig {
         node: config.node.id,
         listen: config.peer.listen,
         identity: own,
         tls: PeerTls { ca_pem: identity.ca_pem, cert_pem: identity.cert_pem, key_pem: identity.key_pem.0 },
-        lookup: lookup(&config, late.clone()),
-        admit: admit(own, late.clone()),
+        lookup: lookup(&config, stores.local_copy().clone()),
+        admit: admit(own, stores.local_copy().clone()),
         threads: RAFT_THREADS,
         connect_timeout: connect_timeout(timing(&config)),
     })
     .await
     .map_err(peers_refusal)?;
     let host = Host::start(HostConfig {
-        node: config.node.id,
-        data_dir: folder.path.clone(),
+        stores,
         timing: timing(&config),
         log: config.raft.log_limits(),
         snapshot_bytes_per_second: u64::from(config.cluster.moves_mib_per_second) << 20,
-        buffer: Some(config.raft.buffer_bytes),
         peers: peers.clone(),
-        fatal: None,
     })
     .await
     .map_err(store_refusal)?;
@@ -147,7 +150,6 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
     )
     .await
     .map_err(cluster_refusal)?;
-    let _only_once = late.set(cluster.directory().clone());
 
     let close_ports = CancellationToken::new();
     if let Some(key_file) = config.peer.ca_key_file.clone() {
@@ -292,38 +294,23 @@ fn connect_timeout(timing: Timing) -> Duration {
 }
 
 /// Where a node is: as the directory has it, and as the configuration has it until then.
-fn lookup(config: &Config, directory: LateDirectory) -> Lookup {
+fn lookup(config: &Config, directory: LocalCopy) -> Lookup {
     let configured = config.cluster.nodes.clone();
     Arc::new(move |node| {
-        let known = directory
-            .get()
-            .and_then(|directory| directory.read(|state| state.nodes.get(&node).map(|record| record.peer.clone())));
+        let known = directory.read(|state| state.nodes.get(&node).map(|record| record.peer.clone()));
         known.or_else(|| configured.iter().find(|member| member.id == node).map(|member| member.peer.to_string()))
     })
 }
 
-/// Nodes of this cluster, with the data folder with which they are known.
-fn admit(own: Identity, directory: LateDirectory) -> Admit {
-    Arc::new(move |node: NodeId, theirs: &Identity, understands| {
+/// Nodes of this cluster, with the data folder with which they are known: by the stored directory until the directory runs, so
+/// that a folder that was wiped or exchanged has no vote at any time.
+fn admit(own: Identity, directory: LocalCopy) -> Admit {
+    Arc::new(move |node: NodeId, theirs: &Identity, understands, way| {
         if theirs.cluster_id != own.cluster_id {
             return Err(format!("node {node} is of cluster {}, and this is {}", theirs.cluster_id, own.cluster_id));
         }
-        let Some(directory) = directory.get() else { return Ok(()) };
         fits(understands, directory.format()).map_err(|reason| format!("node {node}: {reason}"))?;
-        let (known, is_formed, is_removed) = directory.read(|state| {
-            let known = state.nodes.get(&node).map(|record| record.storage_id);
-            (known, state.cluster.is_some(), state.removed.contains_key(&node))
-        });
-        match known {
-            Some(known) if known != theirs.storage_id => Err(format!(
-                "node {node} is known with data folder {known} and came with {}; it was wiped or exchanged",
-                theirs.storage_id
-            )),
-            None if is_removed => Err(format!("node {node} was removed from this cluster")),
-            // An old copy does not know who joined lately, and it may be one of these that brings the new one.
-            None if is_formed && directory.is_fresh() => Err(format!("node {node} is no member of this cluster")),
-            _ => Ok(()),
-        }
+        directory.judge(node, theirs.storage_id, way)
     })
 }
 

@@ -153,9 +153,12 @@ async fn heartbeat(from: NodeId, core: Arc<Core>, body: Bytes) -> Bytes {
 }
 
 async fn try_append(core: &Core, body: Bytes) -> Result<AppendEntriesResponse<TypeConfig>, u8> {
-    let raft = core.raft().ok_or(status::NO_GROUP)?;
+    let running = core.running().ok_or(status::NO_GROUP)?;
     let request = codec::decode_append(body).map_err(|_| status::BAD)?;
-    raft.append_entries(request).await.map_err(|_| status::NO_GROUP)
+    if !core.judge_leader(&running, &request.vote, request.prev_log_id, &request.entries) {
+        return Err(status::NO_GROUP);
+    }
+    running.raft.append_entries(request).await.map_err(|_| status::NO_GROUP)
 }
 
 async fn read_index(core: Arc<Core>) -> Bytes {
@@ -205,6 +208,10 @@ impl Services {
             return refused(status::BAD);
         };
         let Some(incoming) = self.take(from, group, number) else { return refused(status::BAD) };
+        let Some(running) = core.running() else { return refused(status::NO_GROUP) };
+        if !core.judge_leader(&running, &vote, meta.last_log_id, &[]) {
+            return refused(status::NO_GROUP);
+        }
         let received = match incoming.sink.finish().await {
             Ok(received) => received,
             Err(error) => {
@@ -212,9 +219,8 @@ impl Services {
                 return refused(status::BAD);
             }
         };
-        let Some(raft) = core.raft() else { return refused(status::NO_GROUP) };
         tracing::info!(group, %from, upto = ?meta.last_log_id, "received a snapshot");
         let snapshot = Snapshot { meta, snapshot: SnapshotData::Received(received) };
-        answer(raft.install_full_snapshot(vote, snapshot).await)
+        answer(running.raft.install_full_snapshot(vote, snapshot).await)
     }
 }

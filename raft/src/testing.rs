@@ -43,7 +43,7 @@ pub(crate) fn peers_config(authority: &Authority, node: NodeId) -> PeersConfig {
         identity: Identity { cluster_id: Uuid::from_u128(1), storage_id: Uuid::from_u128(u128::from(node)) },
         tls: authority.issue(node),
         lookup: Arc::new(|_| None),
-        admit: Arc::new(|_, _, _| Ok(())),
+        admit: Arc::new(|_, _, _, _| Ok(())),
         threads: 2,
         connect_timeout: Duration::from_millis(200),
     }

@@ -16,9 +16,10 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use super::command::{Command, Proposal, Rejection, Reply};
-use super::freshness::{CONFIRM_EVERY, OtherCopies, OwnCopy};
+use super::freshness::{CONFIRM_EVERY, OtherCopies};
 use super::keys;
-use super::machine::{DirectoryMachine, Outcome, Shared};
+use super::local_copy::LocalCopy;
+use super::machine::{DirectoryMachine, Outcome};
 use super::records::AuditEntry;
 use super::state::{Change, DirectoryState};
 use super::streamed::STREAMED_FOR;
@@ -87,8 +88,7 @@ pub struct Directory {
     node: NodeId,
     group: Group,
     peers: Arc<Peers>,
-    shared: Arc<Shared>,
-    own_copy: OwnCopy,
+    copy: LocalCopy,
     other_copies: OtherCopies,
 }
 
@@ -98,18 +98,11 @@ impl Directory {
     /// # Errors
     /// Those of [`Host::open_group`].
     pub async fn open(node: NodeId, host: &Host, peers: Arc<Peers>) -> Result<Arc<Self>, OpenError> {
-        let shared = Shared::new();
-        let for_machine = shared.clone();
+        let copy = host.local_copy().clone();
+        let for_machine = copy.shared.clone();
         let factory = Box::new(move || Box::new(DirectoryMachine::new(for_machine.clone())) as _);
         let group = host.open_group(DIRECTORY_GROUP, factory).await?;
-        let directory = Arc::new(Self {
-            node,
-            group,
-            peers: peers.clone(),
-            shared,
-            own_copy: OwnCopy::default(),
-            other_copies: OtherCopies::new(),
-        });
+        let directory = Arc::new(Self { node, group, peers: peers.clone(), copy, other_copies: OtherCopies::new() });
         peers.serve(DIRECTORY_SERVICE, directory.clone());
         Ok(directory)
     }
@@ -129,12 +122,12 @@ impl Directory {
 
     /// Reads the state as it is applied here. The closure must be short: it holds up the state machine.
     pub fn read<T>(&self, with: impl FnOnce(&DirectoryState) -> T) -> T {
-        with(&self.shared.state.read())
+        self.copy.read(with)
     }
 
     /// What changes from now on. A watcher that falls behind gets a `Lagged` error and should look at everything.
     pub fn changes(&self) -> broadcast::Receiver<Change> {
-        self.shared.changes.subscribe()
+        self.copy.shared.changes.subscribe()
     }
 
     /// Whether the events of a customer are kept for its streams.
@@ -144,26 +137,26 @@ impl Directory {
 
     /// Whether a stream of the customer was announced within a time.
     pub fn streamed_within(&self, customer: CustomerId, age: Duration) -> bool {
-        self.shared.streamed.read().within(customer, age, Instant::now())
+        self.copy.shared.streamed.read().within(customer, age, Instant::now())
     }
 
     /// The customers whose events are kept for their streams.
     pub fn streamed(&self) -> Vec<CustomerId> {
-        self.shared.streamed.read().living(Instant::now()).collect()
+        self.copy.shared.streamed.read().living(Instant::now()).collect()
     }
 
     /// What the cluster's nodes may store and propose; the first format until the cluster is there.
     pub fn format(&self) -> Format {
-        self.read(|state| state.cluster.as_ref().map_or(Format::FIRST, |cluster| cluster.format))
+        self.copy.format()
     }
 
     /// Whether this node's copy is young enough to judge keys by.
     pub fn is_fresh(&self) -> bool {
-        self.own_copy.is_fresh()
+        self.copy.is_fresh()
     }
 
     pub fn age(&self) -> Option<Duration> {
-        self.own_copy.age()
+        self.copy.age()
     }
 
     /// Confirms this node's copy with the leader now.
@@ -176,7 +169,7 @@ impl Directory {
             if let Some(index) = self.ask_read_index(deadline).await
                 && self.group.wait_applied(index, deadline).await.is_ok()
             {
-                self.own_copy.confirmed(asked_at);
+                self.copy.shared.own_copy.confirmed(asked_at);
                 return Ok(());
             }
             self.pause_before_retry(deadline).await?;

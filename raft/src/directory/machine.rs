@@ -11,6 +11,7 @@ use tokio::sync::broadcast;
 use uuid::Uuid;
 
 use super::command::{Proposal, Rejection, Reply};
+use super::freshness::OwnCopy;
 use super::keys;
 use super::state::{Change, DirectoryState};
 use super::streamed::Heard;
@@ -31,12 +32,13 @@ pub(super) struct Shared {
     pub state: RwLock<DirectoryState>,
     pub changes: broadcast::Sender<Change>,
     pub streamed: RwLock<Heard>,
+    pub own_copy: OwnCopy,
 }
 
 impl Shared {
     pub fn new() -> Arc<Self> {
         let (changes, _) = broadcast::channel(CHANGES_KEPT);
-        Arc::new(Self { state: RwLock::default(), changes, streamed: RwLock::default() })
+        Arc::new(Self { state: RwLock::default(), changes, streamed: RwLock::default(), own_copy: OwnCopy::default() })
     }
 }
 

@@ -14,6 +14,7 @@ mod handle;
 pub mod health;
 mod keys;
 pub mod layout;
+mod local_copy;
 mod machine;
 pub mod members;
 pub mod records;
@@ -31,5 +32,6 @@ pub mod users;
 mod voters;
 
 pub use handle::{AuditQuery, DIRECTORY_GROUP, Directory, UpdateError};
+pub use local_copy::LocalCopy;
 pub use state::Change;
 pub use streamed::STREAMED_FOR;

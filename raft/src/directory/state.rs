@@ -82,18 +82,24 @@ pub enum Change {
 }
 
 impl DirectoryState {
-    /// Reads the whole state from disk, as after a start or an installed snapshot.
-    pub fn load(view: &dyn View) -> Self {
+    /// Reads from disk which nodes belong to the cluster, and which do not any more; nothing else.
+    pub fn load_members(view: &dyn View) -> Self {
         let mut state = Self { live_channels_in: vec![BTreeSet::new(); usize::from(SLOT_COUNT)], ..Self::default() };
         state.cluster = view.get(&keys::cluster()).map(|bytes| Arc::new(decode(&bytes)));
         each(view, keys::NODES, |node: NodeRecord| {
             state.nodes.insert(node.id, Arc::new(node));
         });
-        state.authority = view.get(&keys::authority()).map(|bytes| Arc::new(decode(&bytes)));
-        state.layout = view.get(&keys::layout()).map(|bytes| Arc::new(decode(&bytes)));
         each(view, keys::REMOVED_NODES, |removed: RemovedNode| {
             state.removed.insert(removed.id, Arc::new(removed));
         });
+        state
+    }
+
+    /// Reads the whole state from disk, as after a start or an installed snapshot.
+    pub fn load(view: &dyn View) -> Self {
+        let mut state = Self::load_members(view);
+        state.authority = view.get(&keys::authority()).map(|bytes| Arc::new(decode(&bytes)));
+        state.layout = view.get(&keys::layout()).map(|bytes| Arc::new(decode(&bytes)));
         each(view, keys::JOIN_TOKENS, |token: JoinToken| {
             state.tokens.insert(token.hash, Arc::new(token));
         });

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod local_copy;
 mod members;
 mod secrets;
 mod support;

@@ -30,7 +30,7 @@ use crate::network::{addressed, service, status};
 use crate::state::applier::Applier;
 use crate::state::disk::StateDisk;
 use crate::transport::{Class, Peers};
-use crate::types::{GatewayTypes, Membership, TypeConfig};
+use crate::types::{Entry, GatewayTypes, LogId, Membership, TypeConfig, Vote};
 
 pub(crate) type Raft = openraft::Raft<TypeConfig, Applier>;
 type Metrics = WatchReceiverOf<TypeConfig, openraft::RaftMetrics<TypeConfig>>;
@@ -157,6 +157,19 @@ impl Core {
                  cluster and join it again with an empty data folder",
                 self.id
             ));
+        }
+    }
+
+    /// Takes what a leader says that this group's log has, before openraft does; ends the node when it cannot be.
+    pub(crate) fn judge_leader(&self, running: &Running, vote: &Vote, prev: Option<LogId>, entries: &[Entry]) -> bool {
+        match running.log.contradiction(vote, prev, entries) {
+            Ok(None) => true,
+            Ok(Some(reason)) => {
+                (self.fatal)(reason);
+                false
+            }
+            // The disk has said why it failed.
+            Err(_) => false,
         }
     }
 

@@ -2,6 +2,7 @@
 
 pub mod facts;
 mod life;
+mod stores;
 #[cfg(test)]
 mod tests;
 mod witness;
@@ -20,8 +21,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use self::life::Life;
+pub use self::stores::{Stores, StoresConfig};
 use self::witness::{Listener, Witness};
-use crate::fatal;
+use crate::directory::LocalCopy;
 pub use crate::fatal::Fatal;
 use crate::folder::StoreFolder;
 use crate::group::{Core, Group};
@@ -32,7 +34,6 @@ use crate::network::{Timeouts, service};
 use crate::pace::Pace;
 use crate::services;
 use crate::state::disk::StateDisk;
-use crate::state::snapshot;
 use crate::telemetry;
 use crate::transport::Peers;
 
@@ -80,19 +81,12 @@ impl Default for LogLimits {
 pub type Factory = Box<dyn Fn() -> Box<dyn Machine> + Send + Sync>;
 
 pub struct HostConfig {
-    pub node: NodeId,
-    /// Holds `raft/` (log and votes, synced) and `data/` (state, replayed from the log after a crash).
-    pub data_dir: PathBuf,
+    pub stores: Stores,
     pub timing: Timing,
     pub log: LogLimits,
     /// Of snapshots to other nodes, those of all groups together.
     pub snapshot_bytes_per_second: u64,
-    /// Bytes of rows and of log that gather in memory, and in files to be replayed, before a table is written; what is usual
-    /// when `None`.
-    pub buffer: Option<usize>,
     pub peers: Arc<Peers>,
-    /// `None`: log the reason and exit with code 3.
-    pub fatal: Option<Fatal>,
 }
 
 #[derive(Debug, Error)]
@@ -217,42 +211,22 @@ pub struct Host {
     changing: tokio::sync::Mutex<bool>,
     writer: Mutex<Option<std::thread::JoinHandle<()>>>,
     folder: StoreFolder,
+    copy: LocalCopy,
     /// Tells the peers how far the log is synced.
     telling: JoinHandle<()>,
 }
 
 impl Host {
-    /// Opens the data folder and asks the other nodes whether it is the newest; no group runs yet.
+    /// Asks the other nodes whether the data folder is the newest; no group runs yet.
     pub async fn start(host: HostConfig) -> Result<Self, StartError> {
         telemetry::describe();
         config(&host.timing, &host.log, "check".into())
             .validate()
             .map_err(|error| StartError::Timing(error.to_string()))?;
-        let folder = StoreFolder::open(&host.data_dir, host.node, host.peers.identity().storage_id)?;
-        let fatal = host.fatal.unwrap_or_else(fatal::exit);
-        let opening = {
-            let (logs, state, installs, fatal) = (folder.logs(), folder.state(), folder.installs(), fatal.clone());
-            let buffer = host.buffer;
-            host.peers.runtime().spawn_blocking(move || {
-                let log_disk = Disk::open(&logs, fatal.clone())
-                    .map_err(|error| StartError::Folder { path: logs.clone(), reason: error.to_string() })?;
-                let state_disk = StateDisk::open(&state, installs.clone(), fatal)
-                    .map_err(|error| StartError::Folder { path: state, reason: error.to_string() })?;
-                if let Some(bytes) = buffer {
-                    let limited = log_disk.set_buffer(bytes).and_then(|()| state_disk.set_buffer(bytes));
-                    limited.map_err(|error| StartError::Folder { path: logs.clone(), reason: error.to_string() })?;
-                }
-                snapshot::clean(&state_disk)
-                    .map_err(|error| StartError::Folder { path: installs, reason: error.to_string() })?;
-                Ok((log_disk, state_disk))
-            })
-        };
-        let (logs, state) = opening.await.unwrap_or_else(|error| {
-            Err(StartError::Folder { path: host.data_dir.clone(), reason: error.to_string() })
-        })?;
+        let Stores { node, folder, logs, state, copy, fatal } = host.stores;
         let (writer, thread) = Writer::start(logs.clone()).map_err(StartError::Thread)?;
         let shared = Arc::new(Shared {
-            node: host.node,
+            node,
             timing: host.timing,
             limits: host.log,
             peers: host.peers.clone(),
@@ -267,7 +241,13 @@ impl Host {
         let inner = Arc::new(Inner { shared, groups: RwLock::default() });
         services::register(&host.peers, Arc::downgrade(&inner));
         let telling = host.peers.runtime().spawn(witness.tell(Arc::downgrade(&inner)));
-        Ok(Self { inner, changing: tokio::sync::Mutex::new(false), writer: Mutex::new(Some(thread)), folder, telling })
+        let (changing, writer) = (tokio::sync::Mutex::new(false), Mutex::new(Some(thread)));
+        Ok(Self { inner, changing, writer, folder, copy, telling })
+    }
+
+    /// This node's copy of the directory.
+    pub fn local_copy(&self) -> &LocalCopy {
+        &self.copy
     }
 
     /// Returns when the other nodes know nothing of this one that its log has not.

@@ -185,15 +185,19 @@ async fn start_host(path: &Path, peers: &Arc<Peers>, limits: LogLimits) -> Resul
 }
 
 async fn start_host_with(path: &Path, peers: &Arc<Peers>, limits: LogLimits, fatal: Fatal) -> Result<Host, StartError> {
-    let config = HostConfig {
+    let stores = Stores::open(StoresConfig {
         node: peers.node(),
         data_dir: path.to_owned(),
+        storage_id: peers.identity().storage_id,
+        buffer: None,
+        fatal: Some(fatal),
+    });
+    let config = HostConfig {
+        stores: stores.await?,
         timing: Timing::LAN,
         log: limits,
         snapshot_bytes_per_second: 64 << 20,
-        buffer: None,
         peers: peers.clone(),
-        fatal: Some(fatal),
     };
     Host::start(config).await
 }

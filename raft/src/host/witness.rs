@@ -9,7 +9,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -203,6 +203,19 @@ fn parse(name: &str) -> Option<(NodeId, Uuid)> {
     Some((node.parse().ok()?, folder.parse().ok()?))
 }
 
+/// The data folders of the nodes whose words were kept.
+///
+/// # Errors
+/// When the folder is there and cannot be read.
+pub(super) fn met(folder: &Path) -> io::Result<HashMap<NodeId, Uuid>> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(HashMap::new()),
+        entries => entries?,
+    };
+    let names = entries.map(|entry| Ok(entry?.file_name().to_str().and_then(parse)));
+    names.filter_map(Result::transpose).collect()
+}
+
 /// Answers the words of peers.
 pub(super) struct Listener {
     pub(super) witness: Arc<Witness>,
@@ -231,8 +244,6 @@ impl RaftService for Listener {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     const OWN: Uuid = Uuid::from_u128(1);
@@ -265,6 +276,8 @@ mod tests {
         witness.take(2, &another).unwrap();
         drop(witness);
         assert_eq!(open(folder.path()).word_to(2).yours, Some(another.own));
+        assert_eq!(met(&folder.path().join("heard")).unwrap(), HashMap::from([(2, Uuid::from_u128(3))]));
+        assert!(met(&folder.path().join("nowhere")).unwrap().is_empty());
     }
 
     #[test]

@@ -165,6 +165,11 @@ impl Disk {
         self.db.path()
     }
 
+    /// Ends the node for a reason other than the disk's. Returns only where the host replaced what happens then.
+    pub(crate) fn refuse(&self, reason: String) {
+        (self.fatal)(reason);
+    }
+
     /// Reports a read or write that failed; does not return unless the host replaced what happens then.
     fn fail(&self, doing: &str, error: &io::Error) {
         (self.fatal)(format!("cannot {doing} the Raft log in {}: {error}", self.db.path().display()));

@@ -27,6 +27,8 @@ struct Inner {
     cache: Cache,
     vote: Option<Vote>,
     committed: Option<LogId>,
+    /// The last index whose effects are in the state.
+    applied: Option<u64>,
     /// The commit position moved since it was last handed to the writer.
     commit_moved: bool,
     purged: Option<LogId>,
@@ -42,6 +44,15 @@ struct Inner {
     /// Bytes appended so far, and that count at some indexes: how large the log is, and where to cut it.
     grown: u64,
     marks: std::collections::VecDeque<(u64, u64)>,
+}
+
+impl Inner {
+    /// The last index whose entry may never change. `None` while the log ends before what is committed, as it does when a
+    /// snapshot has been put in place and the log is not purged yet: its entries may be any then.
+    fn settled(&self) -> Option<u64> {
+        let settled = self.committed.map(|id| id.index).max(self.applied);
+        settled.filter(|settled| self.last.is_some_and(|last| last.index >= *settled))
+    }
 }
 
 /// The state of one group's log, shared by the store, its readers and the writer.
@@ -68,6 +79,7 @@ impl GroupLog {
             cache: Cache::default(),
             vote: found.vote,
             committed: found.committed,
+            applied: None,
             commit_moved: false,
             purged: found.purged,
             first,
@@ -103,6 +115,64 @@ impl GroupLog {
     pub(crate) fn is_pristine(&self) -> bool {
         let inner = self.inner.lock();
         inner.last.is_none() && inner.vote.is_none()
+    }
+
+    /// The effects of the entries up to this one are in the state: none of them may ever change.
+    pub(crate) fn applied(&self, index: u64) {
+        let mut inner = self.inner.lock();
+        inner.applied = inner.applied.max(Some(index));
+    }
+
+    /// Why a leader cannot be right about this log, if it cannot: what it takes for a part of it is not the entry that was
+    /// committed here. Blocks on disk where that is no longer in memory, which is rare.
+    ///
+    /// openraft does not look: it takes all entries up to its commit position for those of any leader. That is so unless voters
+    /// have forgotten what they had acknowledged, and then two replicas would go on side by side, each with other entries.
+    pub(crate) fn contradiction(
+        &self,
+        vote: &Vote,
+        prev: Option<LogId>,
+        entries: &[Entry],
+    ) -> io::Result<Option<String>> {
+        let settled = {
+            let inner = self.inner.lock();
+            // One that was replaced meanwhile is refused by its vote, and may well have other entries.
+            let is_late = inner.vote.is_some_and(|own| own.leader_id.term > vote.leader_id.term);
+            match inner.settled() {
+                Some(settled) if !is_late => settled,
+                _ => return Ok(None),
+            }
+        };
+        // Entries of one leader that agree at an index agree before it.
+        let last = entries.iter().map(|entry| entry.log_id).take_while(|id| id.index <= settled).last();
+        for theirs in prev.into_iter().filter(|id| id.index <= settled).chain(last) {
+            if let Some(ours) = self.id_at(theirs.index)?.filter(|ours| *ours != theirs) {
+                return Ok(Some(format!(
+                    "its leader of term {} has entry {theirs} in the log of group {}, where this node has {ours} and has \
+                     committed up to {settled}: some node has lost what it had acknowledged, and the replicas are no longer \
+                     equal; see with `gateway check` which of them has what was answered, take the others out of the cluster \
+                     and join them again with empty data folders",
+                    vote.leader_id.term, self.id
+                )));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The id of the entry at an index, if the log still has it.
+    fn id_at(&self, index: u64) -> io::Result<Option<LogId>> {
+        {
+            let inner = self.inner.lock();
+            let known = [inner.last, inner.committed, inner.purged].into_iter().flatten().find(|id| id.index == index);
+            if known.is_some() || index < inner.first || inner.last.is_none_or(|last| index > last.index) {
+                return Ok(known);
+            }
+            if inner.cache.first().is_some_and(|first| index >= first) {
+                return Ok(inner.cache.read(index, index + 1, 0).first().map(|entry| entry.log_id));
+            }
+        }
+        // It was purged meanwhile when it is not there.
+        Ok(self.disk.read(self.id, index, index + 1, 0)?.first().map(|entry| entry.log_id))
     }
 
     /// If the log is larger than `max_bytes`: the index up to which it would have to be cut to take half of that.
@@ -325,6 +395,18 @@ impl RaftLogStorage<TypeConfig> for LogStore {
     async fn truncate_after(&mut self, last: Option<LogId>) -> Result<(), io::Error> {
         {
             let mut inner = self.log.inner.lock();
+            if let Some(settled) = inner.settled().filter(|settled| last.is_none_or(|last| last.index < *settled)) {
+                drop(inner);
+                let reason = format!(
+                    "a leader has other entries than the log of group {} from {} on, and up to {settled} they are committed \
+                     here: some node has lost what it had acknowledged; see with `gateway check` which nodes have what was \
+                     answered, take the others out of the cluster and join them again with empty data folders",
+                    self.log.id,
+                    last.map_or(0, |last| last.index + 1)
+                );
+                self.log.disk.refuse(reason.clone());
+                return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+            }
             inner.cache.truncate_after(last.map(|id| id.index));
             // Cutting beyond the end cuts nothing.
             if inner.last.map(|id| id.index) > last.map(|id| id.index) {

@@ -27,7 +27,11 @@ struct Log {
 
 impl Log {
     fn open(path: &Path) -> Self {
-        let disk = Disk::open(&path.join("raft"), Arc::new(|reason| panic!("{reason}"))).unwrap();
+        Self::open_with(path, Arc::new(|reason| panic!("{reason}")))
+    }
+
+    fn open_with(path: &Path, fatal: crate::fatal::Fatal) -> Self {
+        let disk = Disk::open(&path.join("raft"), fatal).unwrap();
         let (writer, thread) = Writer::start(disk.clone()).unwrap();
         Self { disk, writer, thread }
     }
@@ -226,4 +230,62 @@ async fn a_log_that_is_gone_and_one_without_its_mark_are_refused() {
     assert!(gone.contains("had been synced"), "{gone}");
     let unmarked = refusal(|raft| std::fs::remove_file(raft.with_extension("synced")).unwrap()).await;
     assert!(unmarked.contains("raft.synced"), "{unmarked}");
+}
+
+#[tokio::test]
+async fn what_is_committed_or_applied_is_never_cut_off() {
+    for by_state in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let said = Arc::new(parking_lot::Mutex::new(String::new()));
+        let hears = said.clone();
+        let log = Log::open_with(folder.path(), Arc::new(move |reason| *hears.lock() = reason));
+        let state = GroupLog::open(1, log.disk.clone()).unwrap();
+        let mut store = LogStore::new(state.clone(), log.writer.clone());
+        append(&mut store, (0..10).map(|index| entry(1, index)).collect()).await;
+        match by_state {
+            true => state.applied(6),
+            false => store.save_committed(Some(log_id(1, 6))).await.unwrap(),
+        }
+        store.truncate_after(Some(log_id(1, 7))).await.unwrap();
+        store.truncate_after(Some(log_id(1, 6))).await.unwrap();
+        assert_eq!(said.lock().as_str(), "");
+        assert!(store.truncate_after(Some(log_id(1, 5))).await.is_err());
+        assert!(said.lock().contains("from 6 on") && said.lock().contains("up to 6"), "{}", said.lock());
+        assert_eq!(ids(&mut store).await.len(), 7, "and nothing is cut");
+        drop((store, state));
+        log.close();
+    }
+}
+
+#[tokio::test]
+async fn a_leader_that_has_other_entries_than_were_committed_here_is_found_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = Log::open(folder.path());
+    let state = GroupLog::open(1, log.disk.clone()).unwrap();
+    let mut store = LogStore::new(state.clone(), log.writer.clone());
+    append(&mut store, (0..10).map(|index| entry(1, index)).collect()).await;
+    let vote = |term| Vote { leader_id: RaftLeaderId::new(term, 1), committed: true };
+    store.save_vote(&vote(3)).await.unwrap();
+    let judged = |term, prev, entries: &[Entry]| state.contradiction(&vote(term), prev, entries).unwrap().is_some();
+    // Nothing is committed: the leader is always right.
+    assert!(!judged(3, Some(log_id(2, 5)), &[entry(2, 6)]));
+    store.save_committed(Some(log_id(1, 6))).await.unwrap();
+    store.purge(log_id(1, 2)).await.unwrap();
+    let table = [
+        (3, Some(log_id(1, 6)), vec![entry(3, 7)], false),
+        (3, Some(log_id(2, 7)), vec![entry(3, 8)], false),
+        (3, Some(log_id(2, 6)), vec![], true),
+        (3, Some(log_id(1, 4)), vec![entry(1, 5), entry(2, 6), entry(2, 7)], true),
+        (3, Some(log_id(1, 4)), vec![entry(1, 5), entry(1, 6), entry(2, 7)], false),
+        (4, Some(log_id(2, 2)), vec![], true),
+        // What was purged is not known any more.
+        (4, Some(log_id(2, 1)), vec![], false),
+        // It does not lead any more.
+        (2, Some(log_id(2, 6)), vec![], false),
+    ];
+    for (term, prev, entries, wrong) in table {
+        assert_eq!(judged(term, prev, &entries), wrong, "{term} {prev:?} {entries:?}");
+    }
+    drop((store, state));
+    log.close();
 }

@@ -70,6 +70,9 @@ impl Applier {
         disk.sync()?;
         let applied = disk.applied(group)?;
         check_log_reaches(&log, &applied)?;
+        if let Some(last) = &applied.last {
+            log.applied(last.index);
+        }
         let reader = StateReader::new(disk.clone(), group);
         restore(machine.as_mut(), &reader)?;
         position.send_replace(position_of(applied.last.as_ref()));
@@ -138,6 +141,7 @@ impl Applier {
         self.disk.write(batch)?;
         failpoint::reach(Point::StateAfterWrite);
         let position = position_of(Some(&last));
+        self.log.applied(last.index);
         let machine = self.machine.get_mut();
         catch_unwind(AssertUnwindSafe(|| machine.flushed(position)))
             .map_err(|_| io::Error::other(format!("the machine of group {} panicked after a flush", self.group)))?;

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::frame::{self, FrameError, Kind, Message};
 use super::hello::{self, Answer, Hello, HelloError};
 use super::stream::{self, Outgoing};
-use super::{Class, PeerError, Service, Shared, stranger, tls};
+use super::{Class, Judged, PeerError, Service, Shared, Way, stranger, tls};
 use crate::failpoint::{self, Wire};
 use crate::telemetry;
 
@@ -51,12 +51,12 @@ pub(super) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
                 drop(permit);
                 match greeted {
                     Ok(Ok(Greeted::Stranger(stream))) => answer_stranger(&shared, *stream, &strangers).await,
-                    Ok(Ok(Greeted::Peer(stream, peer, class))) => {
+                    Ok(Ok(Greeted::Peer(stream, judged, class))) => {
                         let stream = *stream;
                         let stop = shared.stop.clone();
                         let (tracker, runtime) = (shared.tracker.clone(), shared.runtime_of(class).clone());
                         let serving = async move {
-                            let _ = stop.run_until_cancelled(serve(&shared, stream, peer, class)).await;
+                            let _ = stop.run_until_cancelled(serve(&shared, stream, judged, class)).await;
                         };
                         tracker.spawn_on(serving, &runtime);
                     }
@@ -78,7 +78,7 @@ pub(super) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
 
 /// Who has connected.
 enum Greeted {
-    Peer(Box<TlsStream<TcpStream>>, NodeId, Class),
+    Peer(Box<TlsStream<TcpStream>>, Judged, Class),
     /// It has shown no certificate.
     Stranger(Box<TlsStream<TcpStream>>),
 }
@@ -107,7 +107,7 @@ async fn greet(shared: &Shared, socket: TcpStream) -> Result<Greeted, HelloError
         Ok(class) => {
             let ours = Hello::new(shared.node, &shared.identity, class);
             hello::send(&mut stream, &Answer::Welcome(ours)).await?;
-            Ok(Greeted::Peer(Box::new(stream), theirs.node, class))
+            Ok(Greeted::Peer(Box::new(stream), Judged::new(&theirs, Way::Accepted), class))
         }
         Err(reason) => {
             hello::send(&mut stream, &Answer::Refused(reason.clone())).await?;
@@ -124,11 +124,12 @@ fn admit(shared: &Shared, stream: &TlsStream<TcpStream>, theirs: &Hello) -> Resu
     if let Some(reason) = theirs.mismatch(&shared.identity) {
         return Err(reason);
     }
-    (shared.admit)(theirs.node, &theirs.identity(), theirs.format)?;
+    (shared.admit)(theirs.node, &theirs.identity(), theirs.format, Way::Accepted)?;
     theirs.class().ok_or_else(|| "the class of traffic is not known".to_owned())
 }
 
-async fn serve(shared: &Arc<Shared>, connection: TlsStream<TcpStream>, peer: NodeId, class: Class) {
+async fn serve(shared: &Arc<Shared>, connection: TlsStream<TcpStream>, judged: Judged, class: Class) {
+    let peer = judged.node;
     // A peer that connects again has lost its old connection, even if we have not noticed.
     let replaced = CancellationToken::new();
     if let Some(old) = shared.accepted.lock().insert((peer, class), replaced.clone()) {
@@ -162,6 +163,7 @@ async fn serve(shared: &Arc<Shared>, connection: TlsStream<TcpStream>, peer: Nod
         error = read => tracing::debug!(peer, ?class, %error, "a peer's connection ended"),
         error = write => tracing::debug!(peer, ?class, %error, "a peer's connection ended"),
         () = replaced.cancelled() => tracing::debug!(peer, ?class, "a peer connected again"),
+        reason = judged.refused(shared) => tracing::warn!(peer, ?class, %reason, "closed a peer's connection"),
     }
 }
 

@@ -35,12 +35,17 @@ use uuid::Uuid;
 pub(crate) use self::outbound::Answer;
 use self::outbound::Link;
 use self::stranger::StrangerHandler;
+use crate::telemetry;
 
 /// The largest body of a call.
 pub const MAX_BODY: usize = frame::MAX_FRAME / 2;
 /// Stack of a thread that reads what others sent. MessagePack is read 1,024 levels deep at most, each some 2 KiB of stack in
 /// a build without optimisation: more than the 2 MiB that threads have by themselves.
 pub const STACK_BYTES: usize = 8 << 20;
+/// How often the peer of a connection is judged again, and how many times in a row it has to be refused: one that is removed
+/// shall hear so from the log.
+const JUDGE_EVERY: Duration = Duration::from_millis(500);
+const REFUSALS: u32 = 2;
 /// Services below this are the host's own.
 pub const FIRST_SERVICE: u16 = 256;
 
@@ -62,9 +67,18 @@ pub struct PeerTls {
 /// Finds the `host:port` of a node; `None` while it is not known.
 pub type Lookup = Arc<dyn Fn(NodeId) -> Option<String> + Send + Sync>;
 
+/// Which side of a connection this node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// The peer has come to this node, with requests.
+    Accepted,
+    /// This node has gone to the peer. Its answers are counted on, votes and acknowledged entries among them.
+    Dialed,
+}
+
 /// Says whether a node with this identity, which understands formats up to this one, may speak with us; the text is the
-/// reason that both sides log.
-pub type Admit = Arc<dyn Fn(NodeId, &Identity, Format) -> Result<(), String> + Send + Sync>;
+/// reason that both sides log. It is asked again for as long as they speak.
+pub type Admit = Arc<dyn Fn(NodeId, &Identity, Format, Way) -> Result<(), String> + Send + Sync>;
 
 pub struct PeersConfig {
     pub node: NodeId,
@@ -201,6 +215,39 @@ impl Shared {
         match class {
             Class::Call | Class::Media => &self.caller,
             Class::Control | Class::Log | Class::Snapshot => &self.runtime,
+        }
+    }
+}
+
+/// Whom a connection leads to, to judge it by.
+struct Judged {
+    node: NodeId,
+    identity: Identity,
+    format: Format,
+    way: Way,
+}
+
+impl Judged {
+    fn new(hello: &hello::Hello, way: Way) -> Self {
+        Self { node: hello.node, identity: hello.identity(), format: hello.format, way }
+    }
+
+    /// Returns, with the reason, when the peer may be spoken with no longer: what is known of the cluster has changed since it
+    /// was let in.
+    async fn refused(&self, shared: &Shared) -> String {
+        let mut refusals = 0;
+        loop {
+            tokio::time::sleep(JUDGE_EVERY).await;
+            match (shared.admit)(self.node, &self.identity, self.format, self.way) {
+                Ok(()) => refusals = 0,
+                Err(reason) => {
+                    refusals += 1;
+                    if refusals >= REFUSALS {
+                        telemetry::peer_refused();
+                        return reason;
+                    }
+                }
+            }
         }
     }
 }

@@ -18,7 +18,7 @@ use tokio_rustls::client::TlsStream;
 use super::frame::{self, FrameError, Kind};
 use super::hello::{self, Answer as HelloAnswer, Hello, HelloError};
 use super::stream::{self, Outgoing};
-use super::{Class, PeerError, Shared, tls};
+use super::{Class, Judged, PeerError, Shared, Way, tls};
 use crate::failpoint::{self, Wire};
 use crate::telemetry;
 
@@ -166,13 +166,16 @@ impl Keeper {
         while let Some(first) = self.queue.recv().await {
             let connected = tokio::time::timeout(self.shared.connect_timeout, self.connect()).await;
             let error = match connected {
-                Ok(Ok(connection)) => {
+                Ok(Ok((connection, judged))) => {
                     self.note(None);
                     telemetry::peer_connected();
                     backoff = BACKOFF_MIN;
                     *self.down.lock() = None;
-                    let error = self.talk(connection, first).await;
-                    PeerError::Unreachable(error.to_string())
+                    let shared = self.shared.clone();
+                    tokio::select! {
+                        error = self.talk(connection, first) => PeerError::Unreachable(error.to_string()),
+                        reason = judged.refused(&shared) => PeerError::Refused(reason),
+                    }
                 }
                 failed => {
                     let error = failed.unwrap_or_else(|_| Err(PeerError::Unreachable("connecting timed out".into())));
@@ -205,7 +208,7 @@ impl Keeper {
         self.last_trouble = text;
     }
 
-    async fn connect(&self) -> Result<TlsStream<TcpStream>, PeerError> {
+    async fn connect(&self) -> Result<(TlsStream<TcpStream>, Judged), PeerError> {
         let unreachable = |error: &dyn std::fmt::Display| PeerError::Unreachable(error.to_string());
         let address = (self.shared.lookup)(self.peer).ok_or_else(|| unreachable(&"its address is not known"))?;
         let socket = TcpStream::connect(&address).await.map_err(|error| unreachable(&format!("{address}: {error}")))?;
@@ -218,7 +221,7 @@ impl Keeper {
             .await
             .map_err(|error| unreachable(&format!("{address}: {error}")))?;
         match self.greet(&mut stream).await {
-            Ok(()) => Ok(stream),
+            Ok(judged) => Ok((stream, judged)),
             Err(HelloError::Refused(reason)) => {
                 telemetry::peer_refused();
                 Err(PeerError::Refused(reason))
@@ -227,7 +230,7 @@ impl Keeper {
         }
     }
 
-    async fn greet(&self, stream: &mut TlsStream<TcpStream>) -> Result<(), HelloError> {
+    async fn greet(&self, stream: &mut TlsStream<TcpStream>) -> Result<Judged, HelloError> {
         hello::send(stream, &Hello::new(self.shared.node, &self.shared.identity, self.class)).await?;
         let theirs = match hello::receive(stream).await? {
             HelloAnswer::Welcome(theirs) => theirs,
@@ -239,7 +242,8 @@ impl Keeper {
         if let Some(reason) = theirs.mismatch(&self.shared.identity) {
             return Err(HelloError::Refused(reason));
         }
-        (self.shared.admit)(self.peer, &theirs.identity(), theirs.format).map_err(HelloError::Refused)
+        let admitted = (self.shared.admit)(self.peer, &theirs.identity(), theirs.format, Way::Dialed);
+        admitted.map(|()| Judged::new(&theirs, Way::Dialed)).map_err(HelloError::Refused)
     }
 
     /// Sends and receives until the connection fails, and says how it did.

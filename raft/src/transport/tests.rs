@@ -124,7 +124,7 @@ async fn strangers_are_refused_with_a_reason() {
     assert!(matches!(&error, PeerError::Refused(reason) if reason.contains("cluster")), "{error}");
 
     let mut config = peers_config(&authority, 4);
-    config.admit = Arc::new(|node, _, _| Err(format!("node {node} left")));
+    config.admit = Arc::new(|node, _, _, _| Err(format!("node {node} left")));
     let error = call(config).await;
     assert_eq!(error, PeerError::Refused("node 2 left".into()));
 
@@ -141,6 +141,36 @@ async fn strangers_are_refused_with_a_reason() {
     let mut config = peers_config(&authority, 6);
     config.node = 7;
     assert!(matches!(Peers::start(config).await, Err(PeersError::Tls(_))));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_that_was_let_in_is_cut_off_on_both_sides_when_it_is_found_to_be_foreign() {
+    for way in [Way::Accepted, Way::Dialed] {
+        let (authority, addresses) = (Authority::new(), Addresses::default());
+        let is_foreign = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let judging = is_foreign.clone();
+        let judge: Admit = Arc::new(move |node, _, _, seen| match judging.load(Ordering::SeqCst) && seen == way {
+            true => Err(format!("node {node} is foreign")),
+            false => Ok(()),
+        });
+        let two = peers(&authority, 2, &addresses).await;
+        two.serve(300, Arc::new(Echo));
+        let known = addresses.clone();
+        let lookup: Lookup = Arc::new(move |node| known.lock().get(&node).cloned());
+        // The one that judges is the one that is come to, or the one that goes.
+        let judged = PeersConfig { lookup: lookup.clone(), admit: judge, ..peers_config(&authority, 1) };
+        let judging = Peers::start(judged).await.unwrap();
+        addresses.lock().insert(1, judging.local_addr().to_string());
+        judging.serve(300, Arc::new(Echo));
+        let (from, to) = if way == Way::Dialed { (&judging, 2) } else { (&two, 1) };
+        from.call(to, Class::Call, 300, Bytes::new(), soon()).await.unwrap();
+        is_foreign.store(true, Ordering::SeqCst);
+        let deadline = soon();
+        while from.call(to, Class::Call, 300, Bytes::new(), soon()).await.is_ok() {
+            assert!(Instant::now() < deadline, "{way:?}: it is still spoken with");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

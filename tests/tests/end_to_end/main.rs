@@ -61,3 +61,4 @@ mod upgrade;
 mod usage;
 mod webhook_deliveries;
 mod webhooks;
+mod wiped_folder;
