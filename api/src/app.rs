@@ -6,6 +6,7 @@ use std::sync::Arc;
 use model::limit::{BucketLevel, BucketRule};
 use model::time::Timestamp;
 use raft::directory::records::CustomerRecord;
+use raft::supervise;
 use shard::cluster::Cluster;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -103,11 +104,22 @@ impl App {
         let (for_failures, for_keys, for_mail, for_support) = (self.clone(), self.clone(), self.clone(), self);
         let (stop_failures, stop_keys, stop_mail) = (stop.clone(), stop.clone(), stop.clone());
         let stop_support = stop.clone();
-        let failures =
-            tokio::spawn(async move { for_failures.failures.run(&for_failures.cluster, stop_failures).await });
-        let key_use = tokio::spawn(async move { for_keys.key_use.run(&for_keys.cluster, stop_keys).await });
-        let mail = tokio::spawn(async move { for_mail.auth.mail.run(stop_mail).await });
-        let support = tokio::spawn(async move { support::run(&for_support, stop_support).await });
+        let failures = supervise::spawn("the audit of failed authentications", move || {
+            let (app, stop) = (for_failures.clone(), stop_failures.clone());
+            async move { app.failures.run(&app.cluster, stop).await }
+        });
+        let key_use = supervise::spawn("the times of keys' last use", move || {
+            let (app, stop) = (for_keys.clone(), stop_keys.clone());
+            async move { app.key_use.run(&app.cluster, stop).await }
+        });
+        let mail = supervise::spawn("the mail to members", move || {
+            let (app, stop) = (for_mail.clone(), stop_mail.clone());
+            async move { app.auth.mail.run(stop).await }
+        });
+        let support = supervise::spawn("the way to the helpdesk", move || {
+            let (app, stop) = (for_support.clone(), stop_support.clone());
+            async move { support::run(&app, stop).await }
+        });
         Background { stop, tasks: [failures, key_use, mail, support] }
     }
 }

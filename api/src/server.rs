@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use raft::failpoint;
+use raft::host::Fatal;
+use raft::{failpoint, supervise};
 use salvo::{Router, Server, Service};
 use shard::cluster::Cluster;
 use tokio::net::{TcpListener, TcpSocket};
@@ -61,6 +62,7 @@ pub async fn serve(config: ApiConfig, cluster: Arc<Cluster>, stop: CancellationT
     let entrance =
         Entrance { proxies: config.proxy_protocol.then(|| config.trusted_proxies.clone()), tls: config.tls.clone() };
     let (address, door) = bind(config.listen, entrance, stop.clone())?;
+    let fatal = cluster.fatal().clone();
     crate::telemetry::describe();
     let app = App::public(config, cluster, stop.clone());
     let background = app.clone().start_background();
@@ -69,7 +71,7 @@ pub async fn serve(config: ApiConfig, cluster: Arc<Cluster>, stop: CancellationT
         app.event_streams.ended().await;
         background.finish().await;
     };
-    Ok(run(address, door, router, stop, afterwards))
+    Ok(run(address, door, router, stop, fatal, afterwards))
 }
 
 /// Opens the operator's port and serves it until `stop`.
@@ -82,13 +84,14 @@ pub async fn serve_operator(
     stop: CancellationToken,
 ) -> Result<Running, ServeError> {
     let (address, door) = bind(config.operator_listen, Entrance::default(), stop.clone())?;
+    let fatal = cluster.fatal().clone();
     let app = App::operator(config, cluster);
     let mut routes = crate::operator::routes();
     if failpoint::COMPILED {
         routes.extend(crate::operator::failpoints::routes());
     }
     let router = route::router(&app, routes);
-    Ok(run(address, door, router, stop, async {}))
+    Ok(run(address, door, router, stop, fatal, async {}))
 }
 
 fn bind(address: SocketAddr, entrance: Entrance, closing: CancellationToken) -> Result<(SocketAddr, Door), ServeError> {
@@ -115,11 +118,13 @@ fn run(
     door: Door,
     router: Router,
     stop: CancellationToken,
+    fatal: Fatal,
     afterwards: impl Future<Output = ()> + Send + 'static,
 ) -> Running {
     let server = Server::new(door);
     let handle = server.handle();
-    let task = tokio::spawn(async move {
+    let failed = fatal.clone();
+    let serving = async move {
         let mut serving = std::pin::pin!(server.try_serve(Service::new(router)));
         let ended = tokio::select! {
             ended = &mut serving => ended,
@@ -128,10 +133,16 @@ fn run(
                 serving.await
             }
         };
-        if let Err(error) = ended {
-            tracing::error!(%address, %error, "the port failed");
+        match ended {
+            Err(error) if !stop.is_cancelled() => failed(format!("the port {address} failed: {error}")),
+            Err(error) => tracing::error!(%address, %error, "the port failed"),
+            Ok(()) => {}
         }
         afterwards.await;
+    };
+    // A node whose port is gone looks well to the others, and nobody reaches it.
+    let task = tokio::spawn(async move {
+        supervise::required("a port", &fatal, serving).await;
     });
     Running { address, task }
 }

@@ -19,6 +19,7 @@ use raft::directory::LocalCopy;
 use raft::directory::command::Rejection;
 use raft::directory::health::DisableRule;
 use raft::host::{Host, HostConfig, StartError, Stores, StoresConfig, Timing};
+use raft::supervise;
 use raft::transport::tls::expires_at;
 use raft::transport::{Admit, Identity, Lookup, PeerTls, Peers, PeersConfig, PeersError};
 use rustls::pki_types::CertificateDer;
@@ -153,7 +154,10 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
 
     let close_ports = CancellationToken::new();
     if let Some(key_file) = config.peer.ca_key_file.clone() {
-        tokio::spawn(keep_authority(cluster.clone(), ca_pem, key_file, close_ports.clone()));
+        let (cluster, stop) = (cluster.clone(), close_ports.clone());
+        supervise::spawn("the hand-over of the authority", move || {
+            keep_authority(cluster.clone(), ca_pem.clone(), key_file.clone(), stop.clone())
+        });
     }
     peers.serve_strangers(Arc::new(Desk {
         cluster: cluster.clone(),
@@ -164,13 +168,17 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
     if let Some(endpoint) = &config.traces.endpoint
         && let Some(spans) = shard::trace::install(config.traces.sample)
     {
-        tokio::spawn(Exporter::new(endpoint, config.node.id)?.run(spans, close_ports.clone()));
+        let exporting = Exporter::new(endpoint, config.node.id)?.run(spans, close_ports.clone());
+        // Without it spans are dropped, and counted.
+        tokio::spawn(supervise::noticed("the export of traces", exporting));
     }
-    tokio::spawn(telemetry::keep_metrics(metrics.clone(), close_ports.clone()));
+    let (recorder, stop) = (metrics.clone(), close_ports.clone());
+    supervise::spawn("the upkeep of metrics", move || telemetry::keep_metrics(recorder.clone(), stop.clone()));
     let (auth, support) = (auth::settings(&config.auth)?, support::settings(&config)?);
     let tls = certificate.as_ref().map(ApiCertificate::server_config).transpose().context("api.tls")?;
     if let Some(certificate) = certificate {
-        tokio::spawn(certificate.keep(close_ports.clone()));
+        let (certificate, stop) = (Arc::new(certificate), close_ports.clone());
+        supervise::spawn("the public port's certificate", move || certificate.clone().keep(stop.clone()));
     }
     let backups = Jobs::new(Operator::at(config.ops.listen, &operator_token)?, config.media.clone());
     let http = ApiConfig { tls, ..http(&config, auth, support, Arc::new(backups), operator_token.0, metrics) };

@@ -69,7 +69,7 @@ impl ApiCertificate {
 
     /// Takes up what the files say, until the stop. While they do not fit together, as between the renewal of the one and
     /// of the other, the certificate stays what it was.
-    pub async fn keep(self, stop: CancellationToken) {
+    pub async fn keep(self: Arc<Self>, stop: CancellationToken) {
         let mut seen = self.contents().await;
         let mut ticks = tokio::time::interval(LOOK_EVERY);
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {

@@ -77,6 +77,16 @@ names! {
         HandOverBegun = "hand_over::begun",
         /// A shard's channels are closed, and its lead is where it was.
         HandOverClosed = "hand_over::closed",
+        /// The task that owns a shard looks after its right.
+        HostingTurn = "task::hosting",
+        /// An owner looks whether its lead is where it should be, one of the tasks beside an ownership.
+        UpkeepTurn = "task::upkeep",
+        /// The task that makes attempts at webhook deliveries takes its next turn.
+        DeliveriesTurn = "task::deliveries",
+        /// A node follows its own record in the directory, one of the tasks beside its shards.
+        NodeTurn = "task::node",
+        /// A node looks what shards it is to host.
+        PlacesTurn = "task::places",
     }
 }
 

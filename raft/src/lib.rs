@@ -7,6 +7,7 @@
 //! - [`backup`]: a group's state outside of a cluster.
 //! - [`failpoint`]: where a build for tests can be told to fail.
 //! - [`fuzz`]: what reads foreign bytes, for fuzzing.
+//! - [`supervise`]: what becomes of a task that panics.
 //! - [`transport`]: mutual TLS between the nodes; also carries the calls of the floors above.
 
 pub mod backup;
@@ -19,6 +20,7 @@ pub mod machine;
 pub mod record;
 #[cfg(feature = "simulation")]
 pub mod simulation;
+pub mod supervise;
 pub mod transport;
 
 mod codec;

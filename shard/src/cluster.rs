@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use futures::future::{join_all, try_join_all};
+use futures::FutureExt;
+use futures::future::{BoxFuture, join_all, try_join_all};
 use model::address::Suffixes;
 use model::error::ApiError;
 use model::format::Format;
@@ -21,7 +22,8 @@ use raft::directory::command::Command as DirectoryCommand;
 use raft::directory::records::AuditEntry;
 use raft::directory::{Directory, STREAMED_FOR, UpdateError};
 use raft::host::facts::DiskFacts;
-use raft::host::{Host, OpenError};
+use raft::host::{Fatal, Host, OpenError};
+use raft::supervise;
 use raft::transport::Peers;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
@@ -196,17 +198,49 @@ impl Cluster {
             owners,
             stop: stop.clone(),
         });
-        let joining = tokio::spawn(place::join(membership, cluster.excluded.clone(), stop.clone()));
-        let trimming = tokio::spawn(directory.clone().keep_trimmed(config.deletion_grace, stop.clone()));
-        let knowing = tokio::spawn(directory.clone().keep_members(stop.clone()));
-        let evenness = Rules::new(config.balance_leads);
-        let moving = tokio::spawn(driver::run(directory.clone(), cluster.router.clone(), evenness, stop.clone()));
-        let rewrapping = tokio::spawn(rewrap::run(directory.clone(), context.secrets.clone(), stop.clone()));
-        let refreshing = tokio::spawn(directory.keep_fresh(stop.clone()));
-        let gauging = tokio::spawn(gauges::keep(cluster.clone(), cluster.owners.clone(), stop.clone()));
-        let following = tokio::spawn(place::follow_own_record(cluster.clone(), stop));
-        *cluster.tasks.lock() = vec![joining, knowing, moving, rewrapping, refreshing, trimming, gauging, following];
+        cluster.start_tasks(membership, config.deletion_grace, Rules::new(config.balance_leads));
         Ok(cluster)
+    }
+
+    /// Starts what runs beside the requests for as long as the node does.
+    fn start_tasks(self: &Arc<Self>, membership: Arc<Membership>, deletion_grace: Duration, evenness: Rules) {
+        let (fatal, joining) =
+            (self.host.fatal().clone(), place::join(membership, self.excluded.clone(), self.stop.clone()));
+        // It holds the replicas of the shards, which no other task could take up where it left them.
+        let mut tasks = vec![tokio::spawn(async move {
+            supervise::required("the hosting of shards", &fatal, joining).await;
+        })];
+        let mut keep = |task, begin: fn(Arc<Self>, Duration, Rules) -> BoxFuture<'static, ()>| {
+            let cluster = self.clone();
+            tasks.push(supervise::spawn(task, move || begin(cluster.clone(), deletion_grace, evenness)));
+        };
+        keep("the directory's expiry", |cluster, grace, _| {
+            cluster.directory.clone().keep_trimmed(grace, cluster.stop.clone()).boxed()
+        });
+        keep("the directory's members", |cluster, _, _| {
+            cluster.directory.clone().keep_members(cluster.stop.clone()).boxed()
+        });
+        keep("the layout", |cluster, _, evenness| {
+            driver::run(cluster.directory.clone(), cluster.router.clone(), evenness, cluster.stop.clone()).boxed()
+        });
+        keep("the exchange of the master key", |cluster, _, _| {
+            rewrap::run(cluster.directory.clone(), cluster.context.secrets.clone(), cluster.stop.clone()).boxed()
+        });
+        keep("the directory's freshness", |cluster, _, _| {
+            cluster.directory.clone().keep_fresh(cluster.stop.clone()).boxed()
+        });
+        keep("the gauges", |cluster, _, _| {
+            gauges::keep(cluster.clone(), cluster.owners.clone(), cluster.stop.clone()).boxed()
+        });
+        keep("the node's own record", |cluster, _, _| {
+            place::follow_own_record(cluster.clone(), cluster.stop.clone()).boxed()
+        });
+        *self.tasks.lock() = tasks;
+    }
+
+    /// What ends this node when it cannot go on safely.
+    pub fn fatal(&self) -> &Fatal {
+        self.host.fatal()
     }
 
     pub fn node(&self) -> NodeId {

@@ -8,11 +8,14 @@ use std::time::{Duration, Instant};
 use model::id::{NodeId, ShardId};
 use model::seal::MasterKeyId;
 use model::time::Timestamp;
+use parking_lot::Mutex;
 use raft::directory::command::{Command, Rejection};
 use raft::directory::records::{ClusterRecord, NodeRecord, PlacementRecord};
 use raft::directory::{Change, Directory, UpdateError};
+use raft::failpoint::{self, Point};
 use raft::group::Group;
 use raft::host::Host;
+use raft::supervise;
 use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -205,13 +208,16 @@ impl Membership {
         // Shards of others whose remains here, if there were any, are gone.
         let mut cleared: HashSet<ShardId> = HashSet::new();
         loop {
+            failpoint::reach(Point::PlacesTurn);
             let places: Vec<_> = self.directory.read(|state| state.placement.values().cloned().collect());
             for place in places {
                 match self.part_in(&place).await {
                     Part::Replica if !hosted.contains_key(&place.shard) => {
                         let stop = self.stop.child_token();
                         if let Some(hosting) = self.open(&place, stop.clone()).await {
-                            hosted.insert(place.shard, Hosted { stop, task: tokio::spawn(hosting.run()) });
+                            let hosting =
+                                async move { supervise::restarted("the owner of a shard", || hosting.run()).await };
+                            hosted.insert(place.shard, Hosted { stop, task: tokio::spawn(hosting) });
                             cleared.remove(&place.shard);
                         }
                     }
@@ -299,6 +305,7 @@ impl Membership {
             group,
             election_min: self.config.election_min,
             stop,
+            left: Mutex::default(),
         })
     }
 

@@ -20,6 +20,7 @@ use raft::directory::records::PlacementRecord;
 use raft::host::Host;
 use raft::transport::{Class, Handler, PeerError, Peers};
 use serde::{Deserialize, Serialize};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::answer;
 use crate::call::{Answer, Ask, CALL_VERSION, Call, Work};
@@ -49,6 +50,10 @@ const CAUGHT_UP: u64 = 200;
 
 /// How long a node that has taken a lead warms up before it should be given the next one.
 const WARM_UP: Duration = Duration::from_secs(1);
+
+/// How many calls for one shard a peer may have here at once. They share the places that it has for all its calls, and a shard
+/// that is stuck must not use these up.
+const CALLS_OF_A_SHARD: usize = 1024;
 
 /// What is left of a call's time for the answer to travel back.
 const WAY_BACK: Duration = Duration::from_millis(50);
@@ -144,6 +149,21 @@ pub struct About {
     pub drain_wait: Duration,
 }
 
+/// Places for the calls of each peer for each shard that are being answered here.
+#[derive(Default)]
+struct Places {
+    of: Mutex<HashMap<(NodeId, ShardId), Arc<Semaphore>>>,
+}
+
+impl Places {
+    /// One of them, for as long as it is held; `None` when all are taken.
+    fn take(&self, from: NodeId, shard: ShardId) -> Option<OwnedSemaphorePermit> {
+        let mut of = self.of.lock();
+        let places = of.entry((from, shard)).or_insert_with(|| Arc::new(Semaphore::new(CALLS_OF_A_SHARD)));
+        places.clone().try_acquire_owned().ok()
+    }
+}
+
 /// The way to owners.
 pub struct Router {
     node: NodeId,
@@ -158,6 +178,8 @@ pub struct Router {
     blobs: Arc<Blobs>,
     /// To say how busy this node is with channels that it took over.
     pacer: Arc<Pacer>,
+    /// For the calls of peers.
+    places: Places,
     /// Since when it is to lead no more.
     draining: Mutex<Option<Instant>>,
     started_at: Timestamp,
@@ -183,6 +205,7 @@ impl Router {
             hints: RwLock::default(),
             blobs,
             pacer,
+            places: Places::default(),
             draining: Mutex::default(),
             started_at: Timestamp::now(),
         });
@@ -219,9 +242,11 @@ impl Router {
     /// Asks once whoever seems to be the owner. `None` when it is not, or did not answer.
     pub async fn try_owner(&self, call: &Call, deadline: Instant, tries: usize) -> Option<Answer> {
         if let Some(owner) = self.owners.get(call.shard) {
-            return match answer::to(&owner, call.clone()).await {
-                Answer::NotOwner => None,
-                answer => Some(answer),
+            // A shard that is stuck must not keep its callers: here they have no longer than they have at another node.
+            let answering = answer::to(&owner, call.clone());
+            return match tokio::time::timeout_at(deadline.into(), answering).await {
+                Ok(Answer::NotOwner) | Err(_) => None,
+                Ok(answer) => Some(answer),
             };
         }
         let node = self.next_candidate(call.shard, tries).filter(|node| *node != self.node)?;
@@ -241,6 +266,16 @@ impl Router {
         }
         self.hints.write().remove(&call.shard);
         None
+    }
+
+    /// Answers another node's call, as long as that waits for it.
+    async fn answer(&self, from: NodeId, call: Call) -> Answer {
+        let Some(owner) = self.owners.get(call.shard) else { return Answer::NotOwner };
+        let Some(_place) = self.places.take(from, call.shard) else {
+            return Answer::Result { channel_level: None, result: Err(ApiError::no_leader()) };
+        };
+        // The caller has given up by then.
+        tokio::time::timeout(call.budget, answer::to(&owner, call)).await.unwrap_or(Answer::NotOwner)
     }
 
     /// Whether this node says from now on that it cannot take leads.
@@ -501,22 +536,19 @@ pub fn candidate(
 
 #[async_trait]
 impl Handler for Router {
-    async fn handle(&self, _from: NodeId, body: Bytes) -> Bytes {
+    async fn handle(&self, from: NodeId, body: Bytes) -> Bytes {
         let response = match rmp_serde::from_slice(&body) {
-            Ok(Request::Call(call)) if call.version <= CALL_VERSION => {
-                let answer = match self.owners.get(call.shard) {
-                    Some(owner) => answer::to(&owner, *call).await,
-                    None => Answer::NotOwner,
-                };
-                Response::Answer(answer)
-            }
+            Ok(Request::Call(call)) if call.version <= CALL_VERSION => Response::Answer(self.answer(from, *call).await),
             Ok(Request::Vitals) => Response::Vitals(self.own_vitals()),
             Ok(Request::Seal(format)) => Response::Sealed(self.seal(format).await),
             Ok(Request::Facts) => Response::Facts(Box::new(self.own_facts().await)),
             // A node that is about to stop takes no lead.
             Ok(Request::Applied(_)) if self.is_draining() => Response::Applied(None),
             Ok(Request::Applied(shard)) => Response::Applied(self.host.group(shard).map(|group| group.applied())),
-            Ok(Request::Whole(shard)) => Response::Applied(self.own_whole(shard).await),
+            Ok(Request::Whole(shard)) => {
+                let looking = tokio::time::timeout(WHOLE_PATIENCE, self.own_whole(shard));
+                Response::Applied(looking.await.unwrap_or_default())
+            }
             // A newer release's call: another node may understand it.
             Ok(Request::Call(_)) | Err(_) => Response::Answer(Answer::NotOwner),
         };
@@ -550,6 +582,16 @@ pub(crate) mod tests {
             ready: true,
             warming_up: false,
         }
+    }
+
+    #[test]
+    fn a_shard_that_stands_still_takes_no_places_from_others() {
+        let places = Places::default();
+        let mut held: Vec<_> = (0..CALLS_OF_A_SHARD).filter_map(|_| places.take(1, 7)).collect();
+        assert!(held.len() == CALLS_OF_A_SHARD && places.take(1, 7).is_none());
+        assert!(places.take(1, 8).is_some() && places.take(2, 7).is_some());
+        held.pop();
+        assert!(places.take(1, 7).is_some());
     }
 
     #[test]

@@ -10,6 +10,7 @@ use lettre::transport::smtp::client::{Tls, TlsParameters};
 use lettre::{AsyncSmtpTransport, AsyncTransport, Message, Tokio1Executor};
 use model::session_token::EmailToken;
 use parking_lot::Mutex;
+use raft::supervise;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -147,7 +148,8 @@ impl Mailer {
         let Some(mut waiting) = self.waiting.lock().take() else { return };
         let server = self.server();
         while let Some(Some(mail)) = stop.run_until_cancelled(waiting.recv()).await {
-            stop.run_until_cancelled(self.send(server.as_ref(), &mail)).await;
+            stop.run_until_cancelled(supervise::noticed("the mail to members", self.send(server.as_ref(), &mail)))
+                .await;
         }
     }
 

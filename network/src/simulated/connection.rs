@@ -2,10 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use futures::FutureExt;
 use model::id::NodeId;
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
@@ -88,11 +90,16 @@ impl Connection {
     }
 
     async fn run(self: Arc<Self>, mut frames: FrameReader<OwnedReadHalf>, sink: OwnedWriteHalf) {
-        let error = tokio::select! {
-            error = self.read(&mut frames) => error,
-            error = self.outgoing.run(&sink) => error,
-            () = self.stop.cancelled() => io::ErrorKind::ConnectionAborted.into(),
+        let talking = async {
+            tokio::select! {
+                error = self.read(&mut frames) => error,
+                error = self.outgoing.run(&sink) => error,
+                () = self.stop.cancelled() => io::ErrorKind::ConnectionAborted.into(),
+            }
         };
+        // Sessions that nobody reads for any more would look alive: they end with the connection, also by a panic.
+        let error = AssertUnwindSafe(talking).catch_unwind().await;
+        let error = error.unwrap_or_else(|_| io::Error::other("reading from the network panicked"));
         tracing::debug!(%error, "the connection to the network ended");
         // Before anybody learns of the end and logs in elsewhere.
         drop((frames, sink));

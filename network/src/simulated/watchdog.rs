@@ -4,6 +4,7 @@
 //! It looks at one deadline for each shard, so that idle sessions cost nothing.
 
 use std::io;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
@@ -20,7 +21,18 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// No thread could be started.
 pub fn watch(connection: &Arc<Connection>) -> io::Result<()> {
     let connection = Arc::downgrade(connection);
-    thread::Builder::new().name("fence-watchdog".into()).spawn(move || look(&connection)).map(drop)
+    thread::Builder::new().name("fence-watchdog".into()).spawn(move || keep(&connection)).map(drop)
+}
+
+fn keep(connection: &Weak<Connection>) {
+    let looked = panic::catch_unwind(AssertUnwindSafe(|| look(connection)));
+    if looked.is_err()
+        && let Some(connection) = connection.upgrade()
+    {
+        // Nobody would cut its sessions when their owners' right ends.
+        tracing::error!("the watchdog over sessions panicked: the connection to the network is closed, and made anew");
+        connection.close();
+    }
 }
 
 fn look(connection: &Weak<Connection>) {

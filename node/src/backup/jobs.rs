@@ -7,6 +7,7 @@ use std::sync::Arc;
 use api::{BackupJob, BackupState, Backups};
 use model::time::Timestamp;
 use parking_lot::Mutex;
+use raft::supervise;
 use uuid::Uuid;
 
 use super::depot::{Depot, by_config};
@@ -62,7 +63,8 @@ impl Backups for Jobs {
         }
         let (operator, jobs, id) = (self.operator.clone(), self.jobs.clone(), job.job_id);
         tokio::spawn(async move {
-            let taken = take::take(operator, depot, false).await;
+            let taken = supervise::noticed("a backup", take::take(operator, depot, false)).await;
+            let taken = taken.unwrap_or_else(|| Err(anyhow::anyhow!("it panicked; the node's log says where")));
             let problem = taken.err().map(|error| format!("{error:#}"));
             match &problem {
                 None => tracing::info!(job = %id, "a backup is taken"),

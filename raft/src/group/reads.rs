@@ -38,6 +38,7 @@ impl Rounds {
     }
 
     async fn run(&self, core: &Core) {
+        let _unwinding = Unwinding(self);
         loop {
             let waiting = {
                 let mut state = self.state.lock();
@@ -52,6 +53,19 @@ impl Rounds {
                 // A caller may have given up meanwhile.
                 let _ = call.send(result.clone());
             }
+        }
+    }
+}
+
+/// Lets the next call begin a round anew when the rounds end by a panic, and those that wait hear of it.
+struct Unwinding<'a>(&'a Rounds);
+
+impl Drop for Unwinding<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let mut state = self.0.state.lock();
+            state.running = false;
+            state.waiting.clear();
         }
     }
 }

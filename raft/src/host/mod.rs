@@ -34,6 +34,7 @@ use crate::network::{Timeouts, service};
 use crate::pace::Pace;
 use crate::services;
 use crate::state::disk::StateDisk;
+use crate::supervise;
 use crate::telemetry;
 use crate::transport::Peers;
 
@@ -240,9 +241,17 @@ impl Host {
         let witness = Self::witness(&folder, &shared).await?;
         let inner = Arc::new(Inner { shared, groups: RwLock::default() });
         services::register(&host.peers, Arc::downgrade(&inner));
-        let telling = host.peers.runtime().spawn(witness.tell(Arc::downgrade(&inner)));
+        let told = Arc::downgrade(&inner);
+        let telling = host.peers.runtime().spawn(async move {
+            supervise::restarted("the witness", || witness.clone().tell(told.clone())).await;
+        });
         let (changing, writer) = (tokio::sync::Mutex::new(false), Mutex::new(Some(thread)));
         Ok(Self { inner, changing, writer, folder, copy, telling })
+    }
+
+    /// What ends the node when it cannot go on safely.
+    pub fn fatal(&self) -> &Fatal {
+        &self.inner.shared.fatal
     }
 
     /// This node's copy of the directory.
@@ -286,7 +295,10 @@ impl Host {
         let life = Life::new(core.clone(), factory, shared.clone(), stop.clone());
         let right = life.right();
         let (started, result) = oneshot::channel();
-        let life = shared.peers.runtime().spawn(life.run(started));
+        let fatal = shared.fatal.clone();
+        let life = shared.peers.runtime().spawn(async move {
+            supervise::required("the life of a group", &fatal, life.run(started)).await;
+        });
         // Known before it has started: a leader that is there already may speak to it as soon as it can answer.
         self.inner.groups.write().insert(id, Open { core: core.clone(), stop, life, right });
         match result.await {

@@ -18,6 +18,7 @@ use super::store::GroupLog;
 use super::syncs::Syncs;
 use crate::failpoint::{self, Point};
 use crate::machine::GroupId;
+use crate::supervise;
 use crate::telemetry;
 use crate::types::TypeConfig;
 
@@ -162,7 +163,13 @@ impl Writer {
         let (queue, receiver) = mpsc::channel(QUEUE);
         let syncs = Arc::new(Syncs::default());
         let noted = syncs.clone();
-        let work = move || run(&disk, receiver, &noted);
+        let work = move || {
+            let written = supervise::noticed_in_thread("the log writer", || run(&disk, receiver, &noted));
+            if written.is_none() {
+                // Nothing that it had in hand is known to be on disk, and nothing can be written any more.
+                disk.refuse("the log writer panicked; the lines above say where".to_owned());
+            }
+        };
         let thread = std::thread::Builder::new().name("raft-log".into()).spawn(work)?;
         Ok((Self { queue, syncs }, thread))
     }

@@ -22,6 +22,7 @@ use crate::failpoint::{self, Point};
 use crate::group::meter::Meter;
 use crate::log::store::GroupLog;
 use crate::machine::{GroupId, Machine, Position};
+use crate::supervise;
 use crate::telemetry;
 use crate::types::{LogId, Membership, Reply, Snapshot, SnapshotMeta, TypeConfig, term_of};
 
@@ -128,8 +129,14 @@ impl Applier {
         io::Error::new(io::ErrorKind::Unsupported, reason)
     }
 
-    /// Writes the batch, then publishes it, then answers the proposers.
+    /// Writes the batch, then publishes it, then answers the proposers. A panic on the way is an error, as above.
     fn commit(&mut self, answers: &mut Vec<(ApplyResponder<TypeConfig>, Reply)>) -> io::Result<()> {
+        let group = self.group;
+        let written = supervise::noticed_in_thread("the state machine", || self.write(answers));
+        written.unwrap_or_else(|| Err(io::Error::other(format!("writing the state of group {group} panicked"))))
+    }
+
+    fn write(&mut self, answers: &mut Vec<(ApplyResponder<TypeConfig>, Reply)>) -> io::Result<()> {
         let Some(last) = self.last else { return Ok(()) };
         let mut batch = WriteBatch::default();
         self.overlay.drain_into(&self.disk, self.group, &mut batch);

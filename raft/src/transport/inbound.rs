@@ -26,7 +26,7 @@ const CALLS: usize = 4096;
 const HANDSHAKES: usize = 64;
 
 /// Accepts peers until the node stops.
-pub(super) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
+pub(super) async fn accept(shared: Arc<Shared>, listener: Arc<TcpListener>) {
     let handshakes = Arc::new(Semaphore::new(HANDSHAKES));
     let strangers = Arc::new(Semaphore::new(stranger::AT_ONCE));
     loop {

@@ -35,7 +35,7 @@ use uuid::Uuid;
 pub(crate) use self::outbound::Answer;
 use self::outbound::Link;
 use self::stranger::StrangerHandler;
-use crate::telemetry;
+use crate::{supervise, telemetry};
 
 /// The largest body of a call.
 pub const MAX_BODY: usize = frame::MAX_FRAME / 2;
@@ -298,9 +298,10 @@ impl Peers {
         });
         match bound.await.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
             Ok((listener, local_addr)) => {
-                let (stop, accept) = (shared.stop.clone(), inbound::accept(shared.clone(), listener));
+                let (stop, listener, accepting) = (shared.stop.clone(), Arc::new(listener), shared.clone());
                 let task = async move {
-                    let _ = stop.run_until_cancelled(accept).await;
+                    let accept = || inbound::accept(accepting.clone(), listener.clone());
+                    let _ = stop.run_until_cancelled(supervise::restarted("the peer port", accept)).await;
                 };
                 shared.tracker.spawn_on(task, &shared.runtime);
                 Ok(peers(local_addr))

@@ -20,6 +20,7 @@ use super::hello::{self, Answer as HelloAnswer, Hello, HelloError};
 use super::stream::{self, Outgoing};
 use super::{Class, Judged, PeerError, Shared, Way, tls};
 use crate::failpoint::{self, Wire};
+use crate::supervise;
 use crate::telemetry;
 
 /// Messages that may wait for the connection. When it is full, calls fail as busy instead of waiting unseen.
@@ -157,7 +158,14 @@ impl Keeper {
     async fn run(mut self) {
         let stop = self.shared.stop.clone();
         // When all is shut down, waiting calls fail because their senders are dropped with the map.
-        let _ = stop.run_until_cancelled(self.keep()).await;
+        let keeping = async {
+            // `None` after a panic: calls that wait are told, and the next one makes the connection anew.
+            while supervise::noticed("the connection to a peer", self.keep()).await.is_none() {
+                self.waiting.fail_all(&PeerError::Unreachable("the connection failed here".into()));
+                tokio::time::sleep(BACKOFF_MAX).await;
+            }
+        };
+        let _ = stop.run_until_cancelled(keeping).await;
         self.waiting.fail_all(&PeerError::Unreachable("shut down".into()));
     }
 

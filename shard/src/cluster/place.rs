@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use raft::directory::command::Rejection;
 use raft::directory::members::NodeState;
+use raft::failpoint::{self, Point};
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -43,6 +44,7 @@ pub(super) async fn follow_own_record(cluster: Arc<Cluster>, stop: CancellationT
     let mut told = false;
     let mut warned_of = None;
     loop {
+        failpoint::reach(Point::NodeTurn);
         let (own, removed) = cluster.directory.read(|state| {
             (state.nodes.get(&cluster.node).map(|node| node.state), state.removed.contains_key(&cluster.node))
         });

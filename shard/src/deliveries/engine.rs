@@ -8,8 +8,9 @@ use model::id::{CustomerId, EndpointId, Epoch, RequestId, ShardId, Slot};
 use model::time::Timestamp;
 use raft::directory::state::DirectoryState;
 use raft::directory::{Change, Directory};
-use raft::failpoint::{self, Bug};
+use raft::failpoint::{self, Bug, Point};
 use raft::machine::View;
+use raft::supervise;
 use tokio::sync::{broadcast, mpsc};
 use tokio::task::{self, JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -111,8 +112,8 @@ impl Engine {
 
     pub async fn run(
         mut self,
-        mut messages: mpsc::Receiver<ToEngine>,
-        mut rare: mpsc::UnboundedReceiver<ToEngine>,
+        messages: &mut mpsc::Receiver<ToEngine>,
+        rare: &mut mpsc::UnboundedReceiver<ToEngine>,
         stop: CancellationToken,
     ) {
         let mut changes = self.directory.changes();
@@ -120,6 +121,7 @@ impl Engine {
         let mut taken_rare = Vec::new();
         let mut tidying = tokio::time::interval(TIDY_EVERY);
         loop {
+            failpoint::reach(Point::DeliveriesTurn);
             let now = Timestamp::now();
             let wait = self.agenda.first().map_or(Duration::from_secs(3600), |(due, _)| due.since(now));
             let turn = self.pace.wake_after(Instant::now());
@@ -326,7 +328,10 @@ impl Engine {
         {
             let to_self = self.to_self.clone();
             tokio::spawn(async move {
-                let ruling = ask_home(&context, customer, report).await;
+                // Whatever becomes of the question, the gate waits for its end.
+                let ruling =
+                    supervise::noticed("the question to an endpoint's home", ask_home(&context, customer, report));
+                let ruling = ruling.await.flatten();
                 let _ = to_self.send(ToEngine::Ruled(report, instant, ruling));
             });
         }

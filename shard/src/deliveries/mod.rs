@@ -25,15 +25,18 @@ pub mod sweep;
 pub mod view;
 pub mod waiting;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::id::{EndpointId, Epoch, ShardId};
 use model::time::Timestamp;
 use model::webhook::RetrySchedule;
+use parking_lot::Mutex;
 use raft::directory::Directory;
 use raft::directory::health::DisableRule;
 use raft::machine::View;
+use raft::supervise;
 use tokio::sync::mpsc;
 use tokio::task;
 use tokio_util::sync::CancellationToken;
@@ -80,6 +83,8 @@ pub struct Deliveries {
     overflow: mpsc::UnboundedSender<ToEngine>,
     running: Running,
     attempter: Arc<Attempter>,
+    /// The ownerships that the engine was told of and that stand: one that is begun again after a panic is told anew.
+    owners: Arc<Mutex<HashMap<ShardId, Arc<Owner>>>>,
 }
 
 impl Deliveries {
@@ -98,9 +103,38 @@ impl Deliveries {
         let running = Running::new(schedule.max_attempts());
         let attempter = Arc::new(attempter);
         let means = Means { attempter: attempter.clone(), schedule: Arc::new(schedule), running: running.clone() };
-        let engine = engine::Engine::new(means, rules, directory, overflow.clone());
-        tokio::spawn(engine.run(messages, rare, stop));
-        Self { queue, overflow, running, attempter }
+        let deliveries = Self { queue, overflow, running, attempter, owners: Arc::default() };
+        let waiting = Arc::new(tokio::sync::Mutex::new(Waiting { messages, rare, begun: false }));
+        let begun = deliveries.clone();
+        tokio::spawn(async move {
+            let engine = || begun.clone().run(means.clone(), rules, directory.clone(), waiting.clone(), stop.clone());
+            supervise::restarted("the webhook deliveries", engine).await;
+        });
+        deliveries
+    }
+
+    /// Runs an engine. One that follows another, which panicked, finds the shards' deliveries as the next owner would: attempts
+    /// that were cut off are recorded as interrupted, and all else that waits is read from the store.
+    async fn run(
+        self,
+        means: Means,
+        rules: DeliveryRules,
+        directory: Arc<Directory>,
+        waiting: Arc<tokio::sync::Mutex<Waiting>>,
+        stop: CancellationToken,
+    ) {
+        let mut waiting = waiting.lock().await;
+        if waiting.begun {
+            let owners = self.owners.lock();
+            while waiting.messages.try_recv().is_ok() || waiting.rare.try_recv().is_ok() {}
+            for owner in owners.values().cloned() {
+                let (again, lost) = (self.clone(), owner.lost.clone());
+                owner.tasks.clone().spawn(async move { lost.run_until_cancelled(again.hand_to_engine(&owner)).await });
+            }
+        }
+        waiting.begun = true;
+        let Waiting { messages, rare, .. } = &mut *waiting;
+        engine::Engine::new(means, rules, directory, self.overflow.clone()).run(messages, rare, stop).await;
     }
 
     /// For requests that are no deliveries: tests of endpoints.
@@ -115,12 +149,21 @@ impl Deliveries {
 
     /// A shard's deliveries are this node's from now on, after what an earlier owner left undone has been noted.
     pub(crate) async fn take_over(self, owner: Arc<Owner>) {
-        if note_interrupted(&owner).await.is_err() {
+        if !self.hand_to_engine(&owner).await {
             return;
         }
-        // The engine ends with the process only.
-        let _ = self.overflow.send(ToEngine::Add(owner.clone()));
-        sweep::resume(owner).await;
+        supervise::restarted("the sweeps of deliveries", || sweep::resume(owner.clone())).await;
+    }
+
+    /// Tells the engine of an ownership; false when it has ended.
+    async fn hand_to_engine(&self, owner: &Arc<Owner>) -> bool {
+        if note_interrupted(owner).await.is_err() {
+            return false;
+        }
+        let mut owners = self.owners.lock();
+        // Under the lock: an engine that begins anew either finds the ownership there, or hears of it.
+        owners.insert(owner.shard, owner.clone());
+        self.overflow.send(ToEngine::Add(owner.clone())).is_ok()
     }
 
     /// The times of an endpoint's deliveries were changed in the store.
@@ -130,6 +173,11 @@ impl Deliveries {
 
     /// They are not any more.
     pub fn remove(&self, owner: &Owner) {
+        let mut owners = self.owners.lock();
+        if owners.get(&owner.shard).is_some_and(|known| known.epoch == owner.epoch) {
+            owners.remove(&owner.shard);
+        }
+        drop(owners);
         let _ = self.overflow.send(ToEngine::Remove(owner.shard, owner.epoch));
     }
 
@@ -142,6 +190,14 @@ impl Deliveries {
             }
         }
     }
+}
+
+/// What waits for the engine, whichever runs.
+struct Waiting {
+    messages: mpsc::Receiver<ToEngine>,
+    rare: mpsc::UnboundedReceiver<ToEngine>,
+    /// One has run before.
+    begun: bool,
 }
 
 /// Puts on record which attempts the shard's former owner could not end (supplement 20.4).

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use model::id::DeliveryId;
 use model::time::Timestamp;
 use raft::machine::View;
+use raft::supervise;
 
 use super::command::{DeliveryCommand, Progress, Sweep, SweepWork};
 use super::running::Running;
@@ -105,7 +106,11 @@ pub async fn begin(owner: &Arc<Owner>, sweep: Sweep) -> Option<u64> {
     }
     let begin = Command::Delivery(DeliveryCommand::BeginSweep(sweep.clone()));
     owner.committer.commit_one(begin).await.ok()?;
-    let working = owner.tasks.spawn(go_on(owner.clone(), sweep));
+    let (owning, lost) = (owner.clone(), owner.lost.clone());
+    let working = owner.tasks.spawn(async move {
+        let working = supervise::restarted("a sweep of deliveries", || go_on(owning.clone(), sweep.clone()));
+        lost.run_until_cancelled(working).await
+    });
     let _ = tokio::time::timeout(PATIENCE, working).await;
     Some(matched)
 }

@@ -5,11 +5,8 @@
 //! had not committed when it died, nobody was told of.
 
 use std::collections::VecDeque;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-use futures::FutureExt;
 
 use model::error::ApiError;
 use model::id::{ChannelId, CustomerId, MediaId, MessageId, RequestId};
@@ -19,6 +16,7 @@ use network::driver::{ItemId, Outbound, Session, SessionError, SessionEvent};
 use network::operation::Operation;
 use raft::failpoint::{self, Bug, Point};
 use raft::machine::View;
+use raft::supervise;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
@@ -239,14 +237,14 @@ impl Channel {
             let ended = tokio::select! {
                 // Nothing of a turn that is cut off here was answered; its commands may stand, and the next owner acts
                 // on them.
-                () = lost.cancelled() => Ok(Ok(())),
-                ended = AssertUnwindSafe(self.live(&mut mailbox, claim)).catch_unwind() => ended,
+                () = lost.cancelled() => Some(Ok(())),
+                ended = supervise::noticed("the task of a channel", self.live(&mut mailbox, claim)) => ended,
             };
             self.end_session();
             match ended {
-                Ok(Ok(())) => return,
-                Ok(Err(Lost)) => return lost.cancel(),
-                Err(_) => {
+                Some(Ok(())) => return,
+                Some(Err(Lost)) => return lost.cancel(),
+                None => {
                     tracing::error!(channel = %self.row.id, "the channel's task panicked and begins anew");
                     crashes.retain(|at| at.elapsed() < CRASH_WINDOW);
                     crashes.push(Instant::now());

@@ -11,6 +11,7 @@ use futures::stream::FuturesOrdered;
 use model::id::{Epoch, NodeId, ShardId};
 use raft::failpoint::{self, Point};
 use raft::group::{Group, ProposeError};
+use raft::supervise;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -72,7 +73,13 @@ impl Committer {
     ) -> Self {
         let (queue, urgent) = mpsc::channel(QUEUE);
         let (patient, lingering) = mpsc::channel(QUEUE);
-        tokio::spawn(run(urgent, lingering, group, Announce { node, epoch, deliveries, streams }, lost));
+        // However it ends, also by a panic, nothing more can be committed by this ownership.
+        let ended = lost.clone().drop_guard();
+        tokio::spawn(async move {
+            let announce = Announce { node, epoch, deliveries, streams };
+            supervise::noticed("the committer of a shard", run(urgent, lingering, group, announce, lost)).await;
+            drop(ended);
+        });
         Self { queue, patient }
     }
 

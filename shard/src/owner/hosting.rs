@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use model::id::{Epoch, NodeId, ShardId, Slot};
 use model::status::Status;
 use network::fence::Fence;
@@ -15,6 +16,7 @@ use raft::directory::Change;
 use raft::directory::command::Command as DirectoryCommand;
 use raft::failpoint::{self, Bug, Point};
 use raft::group::Group;
+use raft::supervise;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -50,6 +52,9 @@ const VITALS_PATIENCE: Duration = Duration::from_millis(250);
 /// How long a hand-over may take in all.
 const HAND_OVER_PATIENCE: Duration = Duration::from_secs(5);
 
+/// A task beside an ownership, as it is begun.
+type Upkeep = fn(Arc<Owner>) -> BoxFuture<'static, ()>;
+
 /// The owners that live on this node now.
 #[derive(Default)]
 pub struct Owners {
@@ -76,10 +81,32 @@ pub struct Hosting {
     /// The shortest election time-out.
     pub election_min: Duration,
     pub stop: CancellationToken,
+    /// What is left of the last ownership, when the task that looked after it panicked.
+    pub left: Mutex<Option<TaskTracker>>,
+}
+
+/// An ownership that stands. However it ends, also by a panic, the right ends with it.
+struct Standing<'a> {
+    hosting: &'a Hosting,
+    owner: &'a Arc<Owner>,
+}
+
+impl Drop for Standing<'_> {
+    fn drop(&mut self) {
+        let Self { hosting, owner } = self;
+        owner.fence.revoke();
+        owner.lost.cancel();
+        hosting.owners.live.write().remove(&hosting.shard);
+        hosting.context.deliveries.remove(owner);
+        owner.tasks.close();
+        *hosting.left.lock() = Some(owner.tasks.clone());
+    }
 }
 
 impl Hosting {
-    pub async fn run(self) {
+    /// Runs until `stop`. May be run again after a panic.
+    pub async fn run(&self) {
+        self.left_behind().await;
         let mut leadership = self.group.leadership();
         let mut counted: Option<(Epoch, Arc<Mutex<Buckets>>)> = None;
         loop {
@@ -112,24 +139,31 @@ impl Hosting {
     ) {
         let began = Instant::now();
         let Some(owner) = self.begin(epoch, buckets).await else { return };
+        let standing = Standing { hosting: self, owner: &owner };
         // Before any call can reach it: one would start a task for its channel, and the claim a second one beside it.
         let claimed = owner.claim_channels();
         self.owners.live.write().insert(self.shard, owner.clone());
         metrics::histogram!("gateway_failover_seconds").record(began.elapsed().as_secs_f64());
         tracing::info!(shard = self.shard, epoch, claimed, "this node owns the shard");
-        for upkeep in [
-            Box::pin(watch_directory(owner.clone())) as futures::future::BoxFuture<'static, ()>,
-            Box::pin(say_formed(owner.clone())),
-            Box::pin(keep_lead_placed(owner.clone())),
-            Box::pin(members::keep(owner.clone())),
-            Box::pin(super::trim::run(owner.clone())),
-            Box::pin(gather::run(owner.clone())),
-            Box::pin(relay::sweep(owner.clone())),
-            Box::pin(trim::run(owner.clone())),
-            Box::pin(self.context.deliveries.clone().take_over(owner.clone())),
-        ] {
+        let upkeeps: [(&'static str, Upkeep); 9] = [
+            ("the watch over a shard's deleted channels", |owner| Box::pin(watch_directory(owner))),
+            ("the forming of a shard", |owner| Box::pin(say_formed(owner))),
+            ("the place of a shard's lead", |owner| Box::pin(keep_lead_placed(owner))),
+            ("the members of a shard", |owner| Box::pin(members::keep(owner))),
+            ("the expiry of a shard's rows", |owner| Box::pin(super::trim::run(owner))),
+            ("the gathering of streamed events", |owner| Box::pin(gather::run(owner))),
+            ("the sweep of relayed events", |owner| Box::pin(relay::sweep(owner))),
+            ("the expiry of a shard's media", |owner| Box::pin(trim::run(owner))),
+            ("the take-over of a shard's deliveries", |owner| {
+                Box::pin(owner.node.deliveries.clone().take_over(owner.clone()))
+            }),
+        ];
+        for (task, upkeep) in upkeeps {
+            let keeping = owner.clone();
             let lost = owner.lost.clone();
-            owner.tasks.spawn(async move { lost.run_until_cancelled(upkeep).await });
+            owner.tasks.spawn(async move {
+                lost.run_until_cancelled(supervise::restarted(task, || upkeep(keeping.clone()))).await
+            });
         }
 
         let mut fence = tokio::time::interval(FENCE_EVERY);
@@ -144,6 +178,7 @@ impl Hosting {
                     }
                 }
                 _ = fence.tick() => {
+                    failpoint::reach(Point::HostingTurn);
                     if let Some(deadline) = self.fence_deadline() {
                         owner.fence.extend(deadline);
                     }
@@ -154,13 +189,20 @@ impl Hosting {
         if owner.serves() && !self.stop.is_cancelled() {
             metrics::counter!("gateway_lease_lost_total").increment(1);
         }
-        owner.fence.revoke();
-        owner.lost.cancel();
-        self.owners.live.write().remove(&self.shard);
+        drop(standing);
+        self.left_behind().await;
+        // Once more, as a task of it may have handed it over meanwhile.
         self.context.deliveries.remove(&owner);
-        owner.tasks.close();
-        owner.tasks.wait().await;
         tracing::info!(shard = self.shard, epoch, "this node no longer owns the shard");
+    }
+
+    /// Waits until all tasks of the last ownership have ended: two that follow each other in one term must not overlap.
+    async fn left_behind(&self) {
+        let left = self.left.lock().clone();
+        if let Some(tasks) = left {
+            tasks.wait().await;
+            self.left.lock().take();
+        }
     }
 
     /// Makes an owner over a state that shows everything that was committed before it, also by an earlier ownership of
@@ -241,6 +283,7 @@ async fn keep_lead_placed(owner: Arc<Owner>) {
     checks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         checks.tick().await;
+        failpoint::reach(Point::UpkeepTurn);
         let Some(Wish { target, at_once }) = wished_leader(&owner).await else {
             seen_ready = 0;
             held_since = None;

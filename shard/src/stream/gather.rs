@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use model::id::{CustomerId, RequestId, ShardId, Slot};
 use model::time::Timestamp;
 use raft::directory::Change;
+use raft::supervise;
 use tokio::sync::{broadcast, watch};
 use uuid::Uuid;
 
@@ -33,12 +34,16 @@ const LOOK_EVERY: Duration = Duration::from_secs(30);
 /// Gathers as long as the ownership lives.
 pub async fn run(owner: Arc<Owner>) {
     let (streamed, watching) = watch::channel(false);
+    // They end with this task, also when it panics: the one that is begun after it starts its own.
+    let here = owner.lost.child_token();
+    let _ended = here.clone().drop_guard();
     for source in shards(&owner).await {
-        let (owner, watching) = (owner.clone(), watching.clone());
-        let lost = owner.lost.clone();
+        let (owner, watching, here) = (owner.clone(), watching.clone(), here.clone());
         owner.tasks.clone().spawn(async move {
-            if let Some(Err(Lost)) = lost.run_until_cancelled(gather(&owner, source, watching)).await {
-                lost.cancel();
+            let gathering =
+                supervise::restarted("the gathering from a shard", || gather(&owner, source, watching.clone()));
+            if let Some(Err(Lost)) = here.run_until_cancelled(gathering).await {
+                owner.lost.cancel();
             }
         });
     }

@@ -55,6 +55,7 @@ mod status;
 mod statuses;
 mod stories;
 mod storm;
+mod supervision;
 mod support;
 mod traces;
 mod upgrade;

@@ -23,6 +23,7 @@ use model::media::Sha256Hex;
 use network::driver::ByteStream;
 use raft::directory::Directory;
 use raft::host::Host;
+use raft::supervise;
 use raft::transport::Peers;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -155,7 +156,9 @@ impl Blobs {
         });
         peers::serve(&blobs);
         let (sweeping, stop) = (blobs.clone(), blobs.stop.clone());
-        blobs.tasks.spawn(async move { stop.run_until_cancelled(sweeping.keep_swept()).await });
+        blobs.tasks.spawn(async move {
+            stop.run_until_cancelled(supervise::restarted("the sweep of media", || sweeping.clone().keep_swept())).await
+        });
         Ok(blobs)
     }
 

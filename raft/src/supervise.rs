@@ -1,0 +1,107 @@
+//! Tasks that a node needs for as long as it runs: a panic in one of them must neither go unseen nor leave a node that looks
+//! well and does not work.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::time::{Duration, Instant};
+
+use futures::FutureExt;
+use tokio::task::JoinHandle;
+
+use crate::fatal::Fatal;
+use crate::telemetry;
+
+/// Between a panic and the next try; longer each time, as what made it panic may still be there.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// A task that has run for so long has overcome what it panicked at before.
+const STABLE: Duration = Duration::from_secs(60);
+
+/// Runs a task to its end; one that panics is begun again, for as long as it takes.
+///
+/// For tasks that meet customers' data: what makes one panic may make it panic on every node, and then no node may end of it.
+pub async fn restarted<T, F: Future<Output = T>>(task: &'static str, mut begin: impl FnMut() -> F) -> T {
+    telemetry::task_begun(task);
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let began = Instant::now();
+        // What a task leaves half done when it panics is its own to find again: each begins from what is stored.
+        if let Some(output) = noticed(task, async { begin().await }).await {
+            return output;
+        }
+        if began.elapsed() > STABLE {
+            pause = FIRST_PAUSE;
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Starts a task that is begun again when it panics.
+pub fn spawn<F>(task: &'static str, begin: impl FnMut() -> F + Send + 'static) -> JoinHandle<()>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    tokio::spawn(restarted(task, begin))
+}
+
+/// Runs a task to its end, and ends the node when it panics: without it the node is of no use, and the others take over what
+/// it did. Does not return then, unless the host replaced what happens.
+pub async fn required<T>(task: &'static str, fatal: &Fatal, work: impl Future<Output = T>) -> Option<T> {
+    telemetry::task_begun(task);
+    let output = noticed(task, work).await;
+    if output.is_none() {
+        fatal(format!("{task} panicked, and nothing works without it; the lines above say where"));
+    }
+    output
+}
+
+/// Runs a task to its end; `None` when it panicked, which is logged and counted.
+pub async fn noticed<T>(task: &'static str, work: impl Future<Output = T>) -> Option<T> {
+    AssertUnwindSafe(work).catch_unwind().await.inspect_err(|panic| note(task, &**panic)).ok()
+}
+
+/// Does the work of a thread; `None` when it panicked, which is logged and counted.
+pub(crate) fn noticed_in_thread<T>(task: &'static str, work: impl FnOnce() -> T) -> Option<T> {
+    std::panic::catch_unwind(AssertUnwindSafe(work)).inspect_err(|panic| note(task, &**panic)).ok()
+}
+
+fn note(task: &'static str, panic: &(dyn Any + Send)) {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let reason = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+    tracing::error!(task, reason, "a task panicked");
+    telemetry::task_panicked(task);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_that_panics_is_begun_again_until_it_ends() {
+        let tries = AtomicUsize::new(0);
+        let output = restarted("a test", || async {
+            let done = tries.fetch_add(1, Ordering::SeqCst);
+            assert!(done >= 2, "not yet");
+            done
+        });
+        assert_eq!(output.await, 2);
+    }
+
+    #[tokio::test]
+    async fn a_required_task_that_panics_ends_the_node_with_its_name() {
+        let said = Arc::new(Mutex::new(String::new()));
+        let hears = said.clone();
+        let fatal: Fatal = Arc::new(move |reason| *hears.lock() = reason);
+        assert_eq!(required("the test", &fatal, async { 7 }).await, Some(7));
+        assert_eq!(said.lock().as_str(), "");
+        assert_eq!(required("the test", &fatal, async { assert_eq!(1, 2) }).await, None);
+        assert!(said.lock().contains("the test panicked"), "{}", said.lock());
+    }
+}
