@@ -47,6 +47,8 @@ pub(crate) mod service {
     pub(crate) const READ_INDEX: u16 = 9;
     /// How far logs were synced; of no group.
     pub(crate) const WITNESS: u16 = 10;
+    /// The hash of a group's state at an index.
+    pub(crate) const STATE_HASH: u16 = 11;
 }
 
 /// The first byte of each answer of the host's own services.

@@ -18,6 +18,7 @@ const SNAPSHOT_INSTALLS: &str = "raft_snapshot_installs_total";
 const SNAPSHOT_SENDS: &str = "raft_snapshot_sends_total";
 const PEER_CONNECTS: &str = "raft_peer_connects_total";
 const PEER_REFUSALS: &str = "raft_peer_refusals_total";
+const REPLICAS_DIFFER: &str = "raft_replicas_differ";
 const TASK_PANICS: &str = "gateway_task_panics_total";
 
 /// Describes the metrics to the recorder that is installed.
@@ -34,12 +35,18 @@ pub(crate) fn describe() {
     describe_counter!(SNAPSHOT_SENDS, Unit::Count, "snapshots streamed to a peer");
     describe_counter!(PEER_CONNECTS, Unit::Count, "connections made to peers");
     describe_counter!(PEER_REFUSALS, Unit::Count, "peers refused, by us or by them");
+    describe_gauge!(
+        REPLICAS_DIFFER,
+        Unit::Count,
+        "replicas of groups led here whose state was another than the leader's at the same index"
+    );
     describe_counter!(TASK_PANICS, Unit::Count, "panics of tasks that a node needs, by task; most begin again");
     // There from the start: a rate of what has not happened yet is 0 and not unknown.
     for counted in [LOG_ENTRY_BYTES, SNAPSHOT_INSTALLS, SNAPSHOT_SENDS, PEER_CONNECTS, PEER_REFUSALS] {
         counter!(counted).increment(0);
     }
     gauge!(GROUPS_DEAD).set(0.0);
+    gauge!(REPLICAS_DIFFER).set(0.0);
 }
 
 pub(crate) fn log_synced(took: Duration, writes: usize, entry_bytes: usize) {
@@ -79,6 +86,10 @@ pub(crate) fn peer_connected() {
 
 pub(crate) fn peer_refused() {
     counter!(PEER_REFUSALS).increment(1);
+}
+
+pub(crate) fn replicas_differ(count: usize) {
+    gauge!(REPLICAS_DIFFER).set(count as f64);
 }
 
 /// A task that a node needs runs; so that its counter is there before it panics.

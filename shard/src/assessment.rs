@@ -177,6 +177,7 @@ mod tests {
             learners: BTreeSet::new(),
             dead: false,
             replicated: BTreeMap::new(),
+            differing: BTreeSet::new(),
         }
     }
 

@@ -80,9 +80,10 @@ pub struct Finding {
     remedy: Option<&'static str>,
 }
 
-const CHECKS: [&str; 11] = [
+const CHECKS: [&str; 12] = [
     "nodes",
     "shards",
+    "replicas",
     "lose_a_node",
     "leads",
     "fsync",
@@ -127,6 +128,7 @@ pub fn findings(view: &ClusterView, policy: &TargetPolicy) -> Vec<Finding> {
     for (check, made) in [
         ("nodes", nodes(view)),
         ("shards", shards(view)),
+        ("replicas", replicas(view)),
         ("lose_a_node", lose_a_node(view)),
         ("leads", leads(view)),
         ("fsync", fsync(view)),
@@ -184,6 +186,7 @@ fn all_well(check: &str, view: &ClusterView) -> String {
     match check {
         "nodes" => format!("all {} nodes answer", view.survey.len()),
         "shards" => "every shard has a leader, and all its replicas keep up".to_owned(),
+        "replicas" => "no replicas were found to differ".to_owned(),
         "lose_a_node" => "any one node can be lost now".to_owned(),
         "leads" => "every shard is led from where it should be".to_owned(),
         "fsync" => "every disk syncs fast enough".to_owned(),
@@ -255,6 +258,25 @@ fn shards(view: &ClusterView) -> Vec<Said> {
         "bring back the nodes that were not heard; one that is behind catches up by itself",
     );
     leaderless.into_iter().chain(short).collect()
+}
+
+/// Groups of which replicas were found to differ, as their leaders say.
+fn replicas(view: &ClusterView) -> Vec<Said> {
+    let remedy = "see which of these nodes has what was answered, remove the others from the cluster and let them join again \
+                  with empty data folders; keep a copy of theirs";
+    let differing = view.heard().flat_map(|(leader, heard)| {
+        heard.facts.host.groups.iter().filter(|group| !group.differing.is_empty()).map(move |group| {
+            let nodes: Vec<String> = group.differing.iter().map(ToString::to_string).collect();
+            let message = format!(
+                "{} is not the same at node {leader}, which leads it, and at node {}: one of them has lost or made something \
+                 that the other has not",
+                named(&[group.id]),
+                nodes.join(", ")
+            );
+            Said::of_cluster(Level::Failing, message, remedy)
+        })
+    });
+    differing.collect()
 }
 
 /// The nodes that cannot be lost now, each with the groups that would stop.
@@ -438,7 +460,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use model::format::Format;
-    use raft::host::facts::HostFacts;
+    use raft::host::facts::{GroupFacts, HostFacts};
     use shard::facts::{Facts, Heard};
     use shard::router::Vitals;
 
@@ -479,6 +501,21 @@ mod tests {
             format: Format::FIRST,
             sealed_under: BTreeMap::new(),
         }
+    }
+
+    #[test]
+    fn replicas_that_differ_are_named_with_their_group_and_leader() {
+        let mut view = view(&[false, false, false]);
+        assert!(replicas(&view).is_empty());
+        let Some(Ok(heard)) = view.survey.get_mut(&2) else { panic!("node 2 was heard") };
+        let group = GroupFacts { id: 3, leader: Some(2), differing: [1].into(), ..GroupFacts::default() };
+        heard.facts.host.groups = vec![group];
+        let said = replicas(&view);
+        assert!(said.len() == 1 && said[0].level == Level::Failing);
+        assert!(
+            said[0].message.starts_with("shard 3 is not the same at node 2") && said[0].message.contains("node 1:")
+        );
+        assert_eq!(condition(&view, &findings(&view, &TargetPolicy::default())), Condition::Degraded);
     }
 
     #[test]

@@ -110,6 +110,10 @@ impl Core {
         &self.state
     }
 
+    pub(crate) fn peers(&self) -> &Peers {
+        &self.peers
+    }
+
     pub(crate) fn runtime(&self) -> &Handle {
         self.peers.runtime()
     }

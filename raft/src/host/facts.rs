@@ -36,7 +36,7 @@ pub struct HostFacts {
 }
 
 /// A group as one of its members sees it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct GroupFacts {
     pub id: GroupId,
     pub term: u64,
@@ -51,6 +51,10 @@ pub struct GroupFacts {
     pub dead: bool,
     /// On the leader: the last index that each other member is known to hold.
     pub replicated: BTreeMap<NodeId, Option<u64>>,
+    /// On the leader: the members whose state was another than its own at the same index, when they were last compared.
+    /// Earlier releases do not compare.
+    #[serde(default)]
+    pub differing: BTreeSet<NodeId>,
 }
 
 /// The disk under the data folder, in bytes.
@@ -115,6 +119,7 @@ impl Host {
                     learners: members.learners,
                     dead: dead.contains(&group.id()),
                     replicated: group.replicated(),
+                    differing: self.inner.shared.comparisons.differing(group.id()),
                 }
             })
             .collect();

@@ -1,5 +1,6 @@
 //! The host of all Raft groups of a node: owns their logs and states on disk, and opens and closes them.
 
+mod compare;
 pub mod facts;
 mod life;
 mod stores;
@@ -20,6 +21,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use self::compare::Comparisons;
 use self::life::Life;
 pub use self::stores::{Stores, StoresConfig};
 use self::witness::{Listener, Witness};
@@ -137,6 +139,7 @@ struct Shared {
     fatal: Fatal,
     dead: Mutex<BTreeSet<GroupId>>,
     pace: Arc<Pace>,
+    comparisons: Comparisons,
 }
 
 impl Shared {
@@ -215,6 +218,8 @@ pub struct Host {
     copy: LocalCopy,
     /// Tells the peers how far the log is synced.
     telling: JoinHandle<()>,
+    /// Compares the replicas of the groups that are led here.
+    comparing: JoinHandle<()>,
 }
 
 impl Host {
@@ -237,6 +242,7 @@ impl Host {
             fatal,
             dead: Mutex::default(),
             pace: Arc::new(Pace::new(host.snapshot_bytes_per_second)),
+            comparisons: Comparisons::new(),
         });
         let witness = Self::witness(&folder, &shared).await?;
         let inner = Arc::new(Inner { shared, groups: RwLock::default() });
@@ -245,8 +251,21 @@ impl Host {
         let telling = host.peers.runtime().spawn(async move {
             supervise::restarted("the witness", || witness.clone().tell(told.clone())).await;
         });
+        let listener = compare::Listener { host: Arc::downgrade(&inner) };
+        host.peers.serve_raft(service::STATE_HASH, Arc::new(listener));
+        let compared = Arc::downgrade(&inner);
+        let comparing = host.peers.runtime().spawn(async move {
+            supervise::restarted("the comparison of replicas", || compare::run(compared.clone())).await;
+        });
         let (changing, writer) = (tokio::sync::Mutex::new(false), Mutex::new(Some(thread)));
-        Ok(Self { inner, changing, writer, folder, copy, telling })
+        Ok(Self { inner, changing, writer, folder, copy, telling, comparing })
+    }
+
+    /// Compares the replicas of a group that is led here now.
+    #[cfg(test)]
+    async fn compare(&self, id: GroupId) -> compare::Compared {
+        let core = self.inner.core(id).expect("the group is open");
+        compare::compare(&core, &self.inner.shared.comparisons).await
     }
 
     /// What ends the node when it cannot go on safely.
@@ -373,12 +392,14 @@ impl Host {
     pub async fn shutdown(&self) {
         let mut stopped = self.changing.lock().await;
         *stopped = true;
+        self.comparing.abort();
         let open: Vec<_> = self.inner.groups.read().keys().copied().collect();
         futures::future::join_all(open.into_iter().map(|id| self.close(id))).await;
         self.telling.abort();
         let shared = &self.inner.shared;
         services::unregister(&shared.peers);
         shared.peers.unserve(service::WITNESS);
+        shared.peers.unserve(service::STATE_HASH);
         let state = shared.state.clone();
         match shared.peers.runtime().spawn_blocking(move || state.sync()).await {
             Ok(Ok(())) => {}
@@ -413,6 +434,7 @@ impl Host {
 impl Drop for Host {
     fn drop(&mut self) {
         self.telling.abort();
+        self.comparing.abort();
         // Groups that were not closed end with the runtime, and the writer's thread with the last of them.
         for (_, open) in self.inner.groups.write().drain() {
             open.stop.cancel();

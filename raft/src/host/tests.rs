@@ -12,6 +12,7 @@ use bytes::Bytes;
 use model::format::Foreign;
 use tempfile::TempDir;
 
+use super::compare::Compared;
 use super::*;
 use crate::group::{ChangeError, ProposeError};
 use crate::machine::{Position, State, View};
@@ -421,5 +422,43 @@ async fn what_was_answered_survives_nodes_that_come_and_go_and_replicas_stay_equ
         hashes.insert(group.state_hash(soon()).await.unwrap().1);
     }
     assert_eq!(hashes.len(), 1);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replicas_with_another_state_are_found_also_while_commands_come() {
+    let cluster = Cluster::start(&[1, 2, 3], LogLimits::default()).await;
+    cluster.put("a", "1").await;
+    let leader = cluster.leader().await;
+    let victim = leader % 3 + 1;
+    let deadline = soon();
+    for (busy, damaged) in [(false, false), (true, false), (true, true), (false, true)] {
+        if damaged {
+            let disk = cluster.group(victim).state_disk();
+            let mut batch = rocksdb::WriteBatch::default();
+            batch.put_cf(disk.state(), crate::state::disk::state_key(GROUP, b"key/a"), b"2");
+            disk.write(batch).unwrap();
+        }
+        let expected = if damaged { Compared::Differ([victim].into()) } else { Compared::Equal };
+        // A replica that lags for a moment is not at the same index: that says nothing.
+        let mut found = Compared::Undecided;
+        while found == Compared::Undecided {
+            assert!(Instant::now() < deadline, "no replica was at the index of its leader");
+            let comparing = cluster.node(leader).host.compare(GROUP);
+            let writing = async {
+                while busy {
+                    let _ = cluster.group(leader).propose(Bytes::from_static(b"n=1"), soon()).await;
+                }
+                std::future::pending::<Compared>().await
+            };
+            found = tokio::select! {
+                found = comparing => found,
+                found = writing => found,
+            };
+        }
+        assert_eq!(found, expected, "busy: {busy}, damaged: {damaged}");
+        let facts = cluster.node(leader).host.facts().await;
+        assert_eq!(facts.groups[0].differing.contains(&victim), damaged);
+    }
     cluster.shutdown().await;
 }

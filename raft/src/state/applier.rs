@@ -159,6 +159,16 @@ impl Applier {
         Ok(())
     }
 
+    /// Keeps the state as it is now for who has asked for it at this index.
+    async fn keep_for(&self, index: u64) -> io::Result<()> {
+        if let Some(out) = self.log.cut().take(index) {
+            let taken = snapshot::Source::take(self.disk.clone(), self.group).await?;
+            // Who asked may have given up: then nothing is read of it.
+            let _ = out.send(taken);
+        }
+        Ok(())
+    }
+
     /// Notes what a batch was.
     fn applied(&mut self, started: Instant, entries: usize) {
         let now = Instant::now();
@@ -227,6 +237,12 @@ impl RaftStateMachine<TypeConfig> for Applier {
                 answers.push((responder, reply));
             }
             count += 1;
+            if self.log.cut().is_at(entry.log_id.index) {
+                self.commit(&mut answers)?;
+                self.applied(started, std::mem::take(&mut count));
+                self.keep_for(entry.log_id.index).await?;
+                continue;
+            }
             if count >= BATCH_ENTRIES || self.overlay.bytes() >= BATCH_BYTES {
                 self.commit(&mut answers)?;
                 self.applied(started, std::mem::take(&mut count));

@@ -352,8 +352,13 @@ impl Fnv {
     }
 
     pub(crate) fn add(&mut self, bytes: &[u8]) {
-        let length = (bytes.len() as u64).to_be_bytes();
-        for byte in length.iter().chain(bytes) {
+        self.add_bytes(&(bytes.len() as u64).to_be_bytes());
+        self.add_bytes(bytes);
+    }
+
+    /// Adds bytes that say themselves where each of them ends.
+    pub(crate) fn add_bytes(&mut self, bytes: &[u8]) {
+        for byte in bytes {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
         }
     }

@@ -5,6 +5,7 @@
 //! [`snapshot`] sends a group's state to a peer that is too far behind for the log, and installs one.
 
 pub(crate) mod applier;
+pub(crate) mod cut;
 pub(crate) mod disk;
 pub(crate) mod overlay;
 pub(crate) mod reader;

@@ -1,0 +1,249 @@
+//! Replicas of a group compare their states in the background: equal positions must have equal states (whatever one of them
+//! has lost or made differently would stay unseen otherwise, as each answers by its own).
+//!
+//! A group's leader names an index that is about to be applied. Each replica keeps a view of its state as it is at exactly
+//! that index, or, where nothing moves, as it is after a moment, and reads it at a pace that nobody feels.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use bytes::{Buf, Bytes};
+use futures::FutureExt;
+use futures::future::{BoxFuture, join_all};
+use model::id::NodeId;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use super::Inner;
+use crate::codec;
+use crate::group::Core;
+use crate::machine::GroupId;
+use crate::network::{addressed, service, status};
+use crate::pace::Pace;
+use crate::state::disk::Fnv;
+use crate::state::snapshot::Source;
+use crate::telemetry;
+use crate::transport::{Class, RaftService};
+
+/// Between two comparisons of a group, and between one that told nothing and the next.
+const EVERY: Duration = Duration::from_secs(600);
+const AGAIN: Duration = Duration::from_secs(120);
+/// From the beginning of a term to its first comparison; groups come one after the other.
+const FIRST: Duration = Duration::from_secs(60);
+const BETWEEN_GROUPS: Duration = Duration::from_secs(5);
+/// Between two looks at which groups this node leads.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// So many entries before the index that is named: more than are applied while the others hear of it.
+const AHEAD: u64 = 256;
+/// How long it is waited for.
+const REACHED_WITHIN: Duration = Duration::from_secs(2);
+/// How long reading a state may take in all.
+const PATIENCE: Duration = Duration::from_secs(1800);
+/// What a node reads of its states in a second, for all comparisons together.
+const BYTES_PER_SECOND: u64 = 8 << 20;
+
+/// A state at an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Hashed {
+    index: u64,
+    hash: u64,
+}
+
+/// What a comparison found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Compared {
+    /// All replicas that could be compared are equal, and there was at least one.
+    Equal,
+    /// These members have another state than the leader, at the same index.
+    Differ(BTreeSet<NodeId>),
+    /// No other replica was at the leader's index.
+    Undecided,
+}
+
+/// What a node has found, and how fast it may look.
+pub(crate) struct Comparisons {
+    pace: Pace,
+    differing: Mutex<BTreeMap<GroupId, BTreeSet<NodeId>>>,
+}
+
+impl Comparisons {
+    pub(super) fn new() -> Self {
+        Self { pace: Pace::new(BYTES_PER_SECOND), differing: Mutex::default() }
+    }
+
+    /// The members of a group that this node leads whose state differed when it was last compared.
+    pub(super) fn differing(&self, group: GroupId) -> BTreeSet<NodeId> {
+        self.differing.lock().get(&group).cloned().unwrap_or_default()
+    }
+
+    fn note(&self, group: GroupId, found: BTreeSet<NodeId>) {
+        let mut differing = self.differing.lock();
+        if found.is_empty() {
+            differing.remove(&group);
+        } else {
+            differing.insert(group, found);
+        }
+        telemetry::replicas_differ(differing.values().map(BTreeSet::len).sum());
+    }
+}
+
+/// Compares the replicas of the groups that this node leads, for as long as the host lives.
+pub(super) async fn run(host: Weak<Inner>) {
+    // When each group is next to be compared, in the term that it is led in.
+    let mut next: HashMap<GroupId, (u64, Instant)> = HashMap::new();
+    let mut ticks = tokio::time::interval(LOOK_EVERY);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let Some(inner) = host.upgrade() else { return };
+        let open: Vec<Arc<Core>> = inner.groups.read().values().map(|open| open.core.clone()).collect();
+        let comparisons = &inner.shared.comparisons;
+        for core in open {
+            let group = core.id();
+            let epoch = core.leadership.borrow().ready_epoch;
+            let Some(epoch) = epoch else {
+                // Whoever leads it now finds it, too.
+                next.remove(&group);
+                comparisons.note(group, BTreeSet::new());
+                continue;
+            };
+            let now = Instant::now();
+            let first = now + FIRST + BETWEEN_GROUPS * u32::from(group);
+            let due = next.get(&group).filter(|(of, _)| *of == epoch).map_or(first, |(_, due)| *due);
+            next.insert(group, (epoch, due));
+            if due <= now {
+                let found = compare(&core, comparisons).await;
+                let pause = if found == Compared::Undecided { AGAIN } else { EVERY };
+                next.insert(group, (epoch, Instant::now() + pause));
+            }
+        }
+    }
+}
+
+/// Compares the replicas of a group that this node leads, and says loudly when they differ.
+pub(crate) async fn compare(core: &Arc<Core>, comparisons: &Comparisons) -> Compared {
+    let group = core.id();
+    let Some(end) = core.running().and_then(|running| running.log.last()) else { return Compared::Undecided };
+    let wanted = end.index + AHEAD;
+    let members = core.members();
+    let others: Vec<NodeId> =
+        members.voters.union(&members.learners).copied().filter(|node| *node != core.node()).collect();
+    if others.is_empty() {
+        return Compared::Undecided;
+    }
+    let asked = others.into_iter().map(|node| async move { Some((node, ask(core, node, wanted).await?)) });
+    let (own, others) = futures::join!(hash_at(core, wanted, comparisons), join_all(asked));
+    let Some(own) = own.ok() else { return Compared::Undecided };
+    let said: BTreeMap<NodeId, Hashed> = others.into_iter().flatten().collect();
+    let found = judged(own, &said);
+    match &found {
+        Compared::Equal => comparisons.note(group, BTreeSet::new()),
+        Compared::Undecided => {}
+        Compared::Differ(nodes) => {
+            tracing::error!(
+                group,
+                index = own.index,
+                leader = core.node(),
+                ?nodes,
+                "REPLICAS DIFFER: these nodes have another state than the leader has at the same index; see which of them has \
+                 what was answered, take the others out of the cluster and join them again with empty data folders"
+            );
+            comparisons.note(group, nodes.clone());
+        }
+    }
+    found
+}
+
+/// Only states at the leader's own index say anything.
+fn judged(own: Hashed, said: &BTreeMap<NodeId, Hashed>) -> Compared {
+    let comparable = || said.iter().filter(|(_, theirs)| theirs.index == own.index);
+    let differ: BTreeSet<NodeId> =
+        comparable().filter(|(_, theirs)| theirs.hash != own.hash).map(|(node, _)| *node).collect();
+    if !differ.is_empty() {
+        Compared::Differ(differ)
+    } else if comparable().next().is_some() {
+        Compared::Equal
+    } else {
+        Compared::Undecided
+    }
+}
+
+/// `None` when it does not answer, is no replica, or of a release that does not compare.
+async fn ask(core: &Core, node: NodeId, wanted: u64) -> Option<Hashed> {
+    let body = addressed(core.id(), &codec::encode(&wanted));
+    let deadline = Instant::now() + PATIENCE;
+    let answer = core.peers().call(node, Class::Snapshot, service::STATE_HASH, body, deadline).await.ok()?;
+    let (first, rest) = (answer.first().copied()?, answer.slice(1..));
+    (first == status::OK).then(|| codec::decode(rest).ok()).flatten()
+}
+
+/// The hash of this node's state as it is when `wanted` is applied, or, when it is not for a while, as it is then.
+async fn hash_at(core: &Core, wanted: u64, comparisons: &Comparisons) -> io::Result<Hashed> {
+    let stopped = || io::Error::other("the group is stopped");
+    let (meta, source) = {
+        let log = core.running().ok_or_else(stopped)?.log;
+        let reached = log.cut().want(wanted);
+        match tokio::time::timeout(REACHED_WITHIN, reached).await {
+            Ok(Ok(taken)) => taken,
+            _ => Source::take(core.state_disk().clone(), core.id()).await?,
+        }
+    };
+    let index = meta.last_log_id.ok_or_else(stopped)?.index;
+    let mut chunks = source.read();
+    let mut hash = Fnv::default();
+    while let Some(chunk) = chunks.recv().await {
+        let chunk = chunk?;
+        tokio::time::sleep_until(comparisons.pace.turn(chunk.len(), Instant::now()).into()).await;
+        // A group that is closed is not to be held open by this.
+        core.running().ok_or_else(stopped)?;
+        let hashing = core.runtime().spawn_blocking(move || {
+            hash.add_bytes(&chunk);
+            hash
+        });
+        hash = hashing.await.map_err(io::Error::other)?;
+    }
+    Ok(Hashed { index, hash: hash.finish() })
+}
+
+/// Answers the leaders of groups.
+pub(super) struct Listener {
+    pub(super) host: Weak<Inner>,
+}
+
+impl RaftService for Listener {
+    fn handle(&self, _from: NodeId, mut body: Bytes) -> BoxFuture<'static, Bytes> {
+        let host = self.host.clone();
+        async move {
+            let refused = |status: u8| Bytes::copy_from_slice(&[status]);
+            if body.remaining() < 2 {
+                return refused(status::BAD);
+            }
+            let group = body.get_u16();
+            let Ok(wanted) = codec::decode::<u64>(body) else { return refused(status::BAD) };
+            let Some(inner) = host.upgrade() else { return refused(status::NO_GROUP) };
+            let Some(core) = inner.core(group) else { return refused(status::NO_GROUP) };
+            match hash_at(&core, wanted, &inner.shared.comparisons).await {
+                Ok(hashed) => [&[status::OK][..], &codec::encode(&hashed)].concat().into(),
+                Err(_) => refused(status::NO_GROUP),
+            }
+        }
+        .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_states_at_the_same_index_are_compared() {
+        let at = |index, hash| Hashed { index, hash };
+        let found = |said: &[(NodeId, Hashed)]| judged(at(7, 1), &said.iter().copied().collect());
+        assert_eq!(found(&[]), Compared::Undecided);
+        assert_eq!(found(&[(2, at(6, 2)), (3, at(8, 3))]), Compared::Undecided);
+        assert_eq!(found(&[(2, at(7, 1)), (3, at(8, 3))]), Compared::Equal);
+        assert_eq!(found(&[(2, at(7, 1)), (3, at(7, 3))]), Compared::Differ([3].into()));
+    }
+}
