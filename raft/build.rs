@@ -13,6 +13,9 @@ fn main() {
     let named = lock.split("name = \"librocksdb-sys\"\nversion = \"").nth(1).and_then(|rest| rest.split('"').next());
     let wanted = format!("librocksdb-sys-{}", named.unwrap_or_default());
     if compiled.trim() != wanted {
-        println!("cargo::error=RocksDB was compiled of {}, and Cargo.lock names {wanted}: run `make rocksdb`", compiled.trim());
+        println!(
+            "cargo::error=RocksDB was compiled of {}, and Cargo.lock names {wanted}: run `make rocksdb`",
+            compiled.trim()
+        );
     }
 }
