@@ -4,7 +4,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-PARTS=(ignored schemathesis prove hour simulation corpus fuzz)
+PARTS=(ignored schemathesis prove hour ownership simulation corpus fuzz)
 DESCRIBED=docs/testing.md
 LOGS=target/test-all
 mkdir -p "$LOGS"
@@ -24,6 +24,9 @@ schemathesis() { cargo test --package tests --test end_to_end -- --ignored opena
 prove() { target/debug/gateway-chaos prove ; }
 
 hour() { target/debug/gateway-chaos run --profile hour --report "$LOGS/hour-$(date -u +%Y%m%dT%H%M%S)" ; }
+
+# 10,000 channels, whose owners change again and again.
+ownership() { target/debug/gateway-chaos run --profile ownership --report "$LOGS/ownership-$(date -u +%Y%m%dT%H%M%S)" ; }
 
 simulation() { target/debug/gateway-sim run --seeds "${SEEDS:-0..10000}" ; }
 

@@ -28,6 +28,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
     after_help = "Examples:\n  \
         gateway-chaos run --seed 7                          three minutes of everything that heals quickly\n  \
         gateway-chaos run --profile hour                    an hour of everything, with a seed of its own\n  \
+        gateway-chaos run --profile ownership               half an hour of owners that change, of 10,000 channels\n  \
         gateway-chaos run --only isolate,bridge --seconds 120\n  \
         gateway-chaos run --seed 7 --report runs/7          keep history, logs, report and picture there\n  \
         gateway-chaos run --schedule runs/7/report.json     the same faults again, whatever seed 7 draws by now\n  \
@@ -114,6 +115,7 @@ fn bug(name: &str) -> Result<Bug, String> {
 enum Named {
     Quick,
     Hour,
+    Ownership,
 }
 
 impl DrawArgs {
@@ -122,6 +124,7 @@ impl DrawArgs {
             _ if !self.only.is_empty() => Profile::only(&self.only),
             Named::Quick => Profile::quick(),
             Named::Hour => Profile::hour(),
+            Named::Ownership => Profile::ownership(),
         };
         match self.seconds {
             Some(seconds) => profile.lasting(Duration::from_secs(seconds)),

@@ -42,20 +42,42 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
     streams(run, finding);
 }
 
+/// The event that tells of what came in.
+const RECEIVED: &str = "message.received";
+
+/// Ids under which several senders wrote: who wrote tells their messages apart, as a message is the same when chat, sender and
+/// id are (supplement 32.8).
+type Namesakes<'a> = HashSet<&'a str>;
+
+fn namesakes(run: &Collected) -> Namesakes<'_> {
+    let written = run.calls().filter_map(|call| match &call.op {
+        Op::InboundAs { id, .. } => Some(id.as_str()),
+        _ => None,
+    });
+    written.collect()
+}
+
+/// What tells an event from others of its name and message: the status, or who wrote.
+fn which<'a>(request: &'a Request, namesakes: &Namesakes<'_>) -> &'a str {
+    let is_namesake = || request.message.as_deref().is_some_and(|message| namesakes.contains(message));
+    let which = if request.event == RECEIVED && is_namesake() { &request.from } else { &request.status };
+    which.as_deref().unwrap_or_default()
+}
+
 /// What an event is about.
-fn about(request: &Request) -> Option<(&str, &str, &str)> {
-    let single = ["message.sent", "message.received", STATUS];
+fn about<'a>(request: &'a Request, namesakes: &Namesakes<'_>) -> Option<(&'a str, &'a str, &'a str)> {
+    let single = ["message.sent", RECEIVED, STATUS];
     let message = request.message.as_deref().filter(|_| single.contains(&request.event.as_str()))?;
-    Some((&request.event, message, request.status.as_deref().unwrap_or_default()))
+    Some((&request.event, message, which(request, namesakes)))
 }
 
 /// The same event always bears the same id, and the id is no other event's.
 fn one_id_each(run: &Collected, finding: &mut Finding) {
     let mut ids: BTreeMap<(&str, &str, &str), BTreeSet<&str>> = BTreeMap::new();
     let mut events: HashMap<&str, &Request> = HashMap::new();
-    let mut forged = 0;
+    let (mut forged, namesakes) = (0, namesakes(run));
     for request in run.webhooks() {
-        if let Some(about) = about(request) {
+        if let Some(about) = about(request, &namesakes) {
             ids.entry(about).or_default().insert(&request.event_id);
         }
         let first = events.entry(&request.event_id).or_insert(request);
@@ -132,12 +154,12 @@ fn somebody_hears(run: &Collected, happened: &Happened<'_>, finding: &mut Findin
 
 /// What the network took, gave and refused is told to every endpoint that wants it.
 fn everything_arrives(run: &Collected, happened: &Happened<'_>, finding: &mut Finding) {
-    let statuses = statuses(run);
+    let (namesakes, statuses) = (namesakes(run), statuses(run));
     let (mut due, mut arrived, mut waiting) = (0, 0, 0);
     for endpoint in run.evidence.stage.endpoints.iter().filter(|endpoint| endpoint.manner.takes_all()) {
         let mut heard: HashMap<(&str, &str, &str), bool> = HashMap::new();
         for request in run.webhooks().filter(|request| request.hook == endpoint.hook) {
-            if let Some(about) = about(request) {
+            if let Some(about) = about(request, &namesakes) {
                 *heard.entry(about).or_default() |= well(request);
             }
         }
@@ -203,10 +225,10 @@ fn waits(row: &Delivery) -> bool {
     matches!(row.state.as_str(), "pending" | "in_flight" | "retrying") && !row.overdue
 }
 
-/// The status that each event tells of, empty where it tells of none.
+/// The status that each event tells of, or who wrote; empty where neither is told.
 fn statuses(run: &Collected) -> HashMap<&str, &str> {
-    let told = run.webhooks();
-    told.map(|request| (request.event_id.as_str(), request.status.as_deref().unwrap_or_default())).collect()
+    let namesakes = namesakes(run);
+    run.webhooks().map(|request| (request.event_id.as_str(), which(request, &namesakes))).collect()
 }
 
 /// An endpoint's deliveries by event and message.
@@ -241,10 +263,12 @@ impl<'a> OnRecord<'a> {
 #[derive(Clone, Copy)]
 struct Told<'a> {
     event: &'static str,
-    /// Of `message.status`; else empty.
-    status: &'static str,
+    /// Of `message.status`, and who wrote under an id that another has used; else empty.
+    status: &'a str,
     channel: &'a str,
     message: &'a str,
+    /// When what it tells of began.
+    from: At,
 }
 
 impl std::fmt::Display for Told<'_> {
@@ -269,16 +293,21 @@ impl<'a> Happened<'a> {
         let (reached, failed) = (Reached::of(run), &run.evidence.failed);
         let mut told = Vec::new();
         let mut whose = whose(run);
+        let mut begun: HashMap<&str, At> = HashMap::new();
         for call in run.calls() {
             match (&call.op, call.taken(), call.made()) {
                 (Op::Send { channel, .. }, Some(message), _) => {
                     whose.insert(message, channel);
+                    begun.insert(message, call.begin);
                     // Where one copy was refused and another accepted, the gateway goes by what it heard first.
                     let channel = channels.get(channel.as_str()).copied().filter(|_| !failed.contains_key(message));
-                    told.extend(channel.into_iter().flat_map(|channel| reached.told(channel, message)));
+                    told.extend(channel.into_iter().flat_map(|channel| reached.told(channel, message, call.begin)));
                 }
                 (Op::Inbound { channel, .. }, _, Some(message)) => {
-                    told.push(Told { event: "message.received", status: "", channel, message });
+                    told.push(Told { event: RECEIVED, status: "", channel, message, from: call.begin });
+                }
+                (Op::InboundAs { channel, from, id }, ..) if call.is_done() => {
+                    told.push(Told { event: RECEIVED, status: from, channel, message: id, from: call.begin });
                 }
                 _ => {}
             }
@@ -286,7 +315,10 @@ impl<'a> Happened<'a> {
         let mut unheard = Vec::new();
         for message in failed.keys() {
             match whose.get(message.as_str()).copied() {
-                Some(channel) => told.push(Told { event: STATUS, status: "failed", channel, message }),
+                Some(channel) => {
+                    let from = begun.get(message.as_str()).copied().unwrap_or_default();
+                    told.push(Told { event: STATUS, status: "failed", channel, message, from });
+                }
                 None => unheard.push(message.as_str()),
             }
         }
@@ -297,7 +329,8 @@ impl<'a> Happened<'a> {
         self.told.iter().copied().filter(move |told| {
             let own = self.channels.get(told.channel).is_some_and(|channel| channel.tenant == endpoint.tenant);
             let hears = endpoint.channel.as_deref().is_none_or(|wanted| wanted == told.channel);
-            own && hears && endpoint.events.iter().any(|wanted| wanted == told.event)
+            let was_there = endpoint.since.is_none_or(|since| since <= told.from);
+            own && hears && was_there && endpoint.events.iter().any(|wanted| wanted == told.event)
         })
     }
 }
@@ -343,7 +376,7 @@ impl<'a> Reached<'a> {
     }
 
     /// What must be told of a send.
-    fn told(&self, channel: &'a Channel, message: &'a str) -> impl Iterator<Item = Told<'a>> {
+    fn told(&self, channel: &'a Channel, message: &'a str, from: At) -> impl Iterator<Item = Told<'a>> {
         let accepted = self.accepted.get(message).copied();
         let arrived = self.arrived.contains(&(channel.recipient.as_str(), message));
         let delivered = accepted.is_some_and(|at| arrived && at <= self.heard);
@@ -356,7 +389,7 @@ impl<'a> Reached<'a> {
             (STATUS, "read", read),
         ];
         let due = all.into_iter().filter(|(_, _, due)| *due);
-        due.map(move |(event, status, _)| Told { event, status, channel: channel.id.as_str(), message })
+        due.map(move |(event, status, _)| Told { event, status, channel: channel.id.as_str(), message, from })
     }
 }
 
@@ -401,8 +434,8 @@ fn no_repeats(run: &Collected, finding: &mut Finding) {
 
 /// Whether a fault strikes those who deliver: the messaging network has no part in it.
 fn forgets(kind: FaultKind) -> bool {
-    use FaultKind::{KeepRepeats, LoseAcceptances, LoseSends, Refuse, Slow};
-    !matches!(kind, KeepRepeats | LoseAcceptances | LoseSends | Refuse | Slow)
+    use FaultKind::{KeepRepeats, LoseAcceptances, LoseSends, Noise, Refuse, Slow, Use};
+    !matches!(kind, KeepRepeats | LoseAcceptances | LoseSends | Noise | Refuse | Slow | Use)
 }
 
 /// When any group was seen with a new leader.
@@ -431,9 +464,13 @@ fn streams(run: &Collected, finding: &mut Finding) {
     // What each stream showed from one gap to the next.
     let mut chains: BTreeMap<u32, Vec<Vec<&Frame>>> = BTreeMap::new();
     let (mut frames, mut gaps) = (0, 0);
+    let mut notices: BTreeMap<(u32, &str), BTreeSet<&str>> = BTreeMap::new();
     for record in &run.records {
         let Record::Frame(frame) = record else { continue };
         frames += 1;
+        if let (Some(notice), Some(id)) = (&frame.notice, &frame.event_id) {
+            notices.entry((frame.stream, notice)).or_default().insert(id);
+        }
         let chains = chains.entry(frame.stream).or_insert_with(|| vec![Vec::new()]);
         if frame.event == "stream.gap" {
             gaps += 1;
@@ -452,6 +489,7 @@ fn streams(run: &Collected, finding: &mut Finding) {
         }
     }
     finding.count(format!("{} frames of streams, {gaps} gaps", figure(frames)));
+    once_each(&notices, finding);
     let origins = origins(run);
     let (mut due, mut excused) = (0, 0);
     for (stream, chain) in chains.iter().flat_map(|(stream, chains)| chains.iter().map(move |chain| (stream, chain))) {
@@ -471,6 +509,18 @@ fn streams(run: &Collected, finding: &mut Finding) {
     finding.count(format!("{} due between others", figure(due)));
     if excused > 0 {
         finding.note(format!("{} left out of streams while a clock was wrong", figure(excused)));
+    }
+}
+
+/// What a phone does once is one event, also where the owner died that had told of it: the network tells the next owner again.
+fn once_each(notices: &BTreeMap<(u32, &str), BTreeSet<&str>>, finding: &mut Finding) {
+    for ((stream, notice), ids) in notices.iter().filter(|(_, ids)| ids.len() > 1) {
+        let ids = ids.iter().map(|id| (*id).to_owned());
+        finding.violated(format!("stream {stream} was told of {notice:?} under several ids"), ids);
+    }
+    finding.judged(notices.len());
+    if !notices.is_empty() {
+        finding.count(format!("{} notices shown", figure(notices.len())));
     }
 }
 

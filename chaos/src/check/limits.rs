@@ -110,8 +110,8 @@ impl<'a> Home<'a> {
                 let last = after.or(self.0.iter().map(|lead| lead.term).max());
                 let seen = last.zip(first).map_or(0, |(last, first)| last.saturating_sub(first));
                 let moving = |kind| {
-                    use FaultKind::{KeepRepeats, LoseAcceptances, LoseSends, Refuse, Slow};
-                    !matches!(kind, KeepRepeats | LoseAcceptances | LoseSends | Refuse | Slow)
+                    use FaultKind::{KeepRepeats, LoseAcceptances, LoseSends, Noise, Refuse, Slow, Use};
+                    !matches!(kind, KeepRepeats | LoseAcceptances | LoseSends | Noise | Refuse | Slow | Use)
                 };
                 let faults = run.faults().filter(|fault| moving(fault.kind));
                 // One when it begins, one when it ends and the lead comes back.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::number_of;
 use super::repeats::is_between;
+use super::stopped;
 use super::verdict::{Finding, figure};
 use crate::history::record::Channel;
 use crate::history::{Answer, At, Call, Collected, FaultKind, InboxRow, LedgerRow, Op};
@@ -24,6 +25,16 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
     let failures = failures(run);
     let (mut taken, mut kept, mut failed, mut unknown) = (0, 0, 0, 0);
     for call in run.calls() {
+        if let (Op::Sized { what, .. }, Some(message)) = (&call.op, call.taken()) {
+            taken += 1;
+            let (kept_it, failed_it) = (accepted.contains_key(message), run.evidence.failed.contains_key(message));
+            kept += usize::from(kept_it);
+            failed += usize::from(!kept_it && failed_it);
+            if !kept_it && !failed_it {
+                let told = format!("{message}, {what}, taken by node {} at {}", call.node, call.end);
+                finding.violated("a send was answered 202, and the network never got it", [told]);
+            }
+        }
         let Op::Send { channel: id, text } = &call.op else { continue };
         let Some(channel) = connected.get(id.as_str()) else { continue };
         let Some(message) = call.taken() else {
@@ -69,6 +80,7 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
     finding.judged(taken);
     finding.count(format!("{} sends answered 202, {} accounted for", figure(taken), figure(kept + failed)));
     finding.count(format!("{} of them failed, {} more with an unknown outcome", figure(failed), figure(unknown)));
+    stopped::judge(run, finding);
 }
 
 /// What reached phones, by phone and message.
@@ -88,7 +100,7 @@ impl<'a> Inboxes<'a> {
 }
 
 /// When receivers were first told that a message had failed: it had by then.
-fn failures(run: &Collected) -> HashMap<&str, At> {
+pub(super) fn failures(run: &Collected) -> HashMap<&str, At> {
     let mut failures: HashMap<&str, At> = HashMap::new();
     for request in run.webhooks().filter(|request| request.status.as_deref() == Some("failed")) {
         if let Some(message) = request.message.as_deref() {
@@ -101,7 +113,7 @@ fn failures(run: &Collected) -> HashMap<&str, At> {
 
 /// Whether the network refused sends at some moment between the beginning of a call and its failure. Of one that nobody was
 /// told of (which I5 finds) the time is not known.
-fn was_refused(run: &Collected, call: &Call, told: Option<At>) -> bool {
+pub(super) fn was_refused(run: &Collected, call: &Call, told: Option<At>) -> bool {
     let until = told.unwrap_or_else(|| call.begin.plus(QUEUED));
     run.faults().any(|fault| fault.kind == FaultKind::Refuse && fault.touches(call.begin, until, Duration::ZERO))
 }

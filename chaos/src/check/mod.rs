@@ -5,6 +5,7 @@
 
 pub mod verdict;
 
+mod bounds;
 mod damage;
 mod deliveries;
 mod directory;
@@ -13,10 +14,12 @@ mod limits;
 mod liveness;
 mod lost;
 mod order;
+mod progress;
 mod refused;
 mod repeats;
 mod replicas;
 mod sessions;
+mod stopped;
 mod tenancy;
 
 pub use verdict::{Finding, Invariant, Verdict, Violation};
@@ -46,6 +49,8 @@ pub fn judge_one(invariant: Invariant, collected: &Collected) -> Finding {
         Invariant::I10 => liveness::judge,
         Invariant::I11 => damage::judge,
         Invariant::I12 => tenancy::judge,
+        Invariant::I13 => progress::judge,
+        Invariant::I14 => bounds::judge,
     };
     judge(collected, &mut finding);
     finding

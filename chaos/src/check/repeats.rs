@@ -168,8 +168,8 @@ fn raw_copies(run: &Collected, lives: &HashMap<&str, Life>, numbers: &HashSet<&s
         sessions.sort_unstable();
         let again = sessions.len() - 2;
         let in_the_way = |kind| {
-            use FaultKind::{Crash, Damage, Failpoint, KeepRepeats, Membership, Refuse};
-            !matches!(kind, Crash | Damage | Failpoint | KeepRepeats | Membership | Refuse)
+            use FaultKind::{Crash, Damage, Failpoint, KeepRepeats, Membership, Noise, Refuse, Use};
+            !matches!(kind, Crash | Damage | Failpoint | KeepRepeats | Membership | Noise | Refuse | Use)
         };
         let mut stalled = run.faults().filter(|fault| in_the_way(fault.kind));
         let stalled = raw > 1 + again && stalled.any(|fault| fault.touches(begin, end, linger));

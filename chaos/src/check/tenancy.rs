@@ -77,7 +77,12 @@ fn events(run: &Collected, owners: &Owners, finding: &mut Finding) {
                     finding.violated(format!("a stream of {} showed another's channel", frame.tenant), [what]);
                 }
             }
-            Record::Call(_) | Record::Fault(_) | Record::Damage(_) | Record::Lead(_) => {}
+            Record::Call(_)
+            | Record::Fault(_)
+            | Record::Damage(_)
+            | Record::Lead(_)
+            | Record::Progress(_)
+            | Record::Ended(_) => {}
         }
     }
     finding.count(format!("{} webhooks and {} frames with their owner", figure(webhooks), figure(frames)));

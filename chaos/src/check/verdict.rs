@@ -19,10 +19,12 @@ pub enum Invariant {
     I10,
     I11,
     I12,
+    I13,
+    I14,
 }
 
 impl Invariant {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::I1,
         Self::I2,
         Self::I3,
@@ -35,6 +37,8 @@ impl Invariant {
         Self::I10,
         Self::I11,
         Self::I12,
+        Self::I13,
+        Self::I14,
     ];
 
     pub fn says(self) -> &'static str {
@@ -51,6 +55,8 @@ impl Invariant {
             Self::I10 => "after faults end the cluster heals by itself",
             Self::I11 => "damaged data on disk is refused, never served",
             Self::I12 => "no tenant sees or touches another's anything",
+            Self::I13 => "a group that can reach a quorum commits within 3 s, and every call ends in its time",
+            Self::I14 => "within its limits a tenant costs the others a fifth of their speed at most, and no node",
         }
     }
 }

@@ -38,6 +38,8 @@ const PAGE: usize = 100;
 pub async fn gather(shared: &Shared, cast: &Cast) -> anyhow::Result<Evidence> {
     let (mut stage, simulator) = (cast.stage.clone(), shared.simulator());
     stage.passing = cast.passing.lock().expect("no holder panics").clone();
+    stage.stopped = cast.stopped.lock().expect("no holder panics").clone();
+    stage.endpoints.extend(cast.late.lock().expect("no holder panics").iter().cloned());
     let mut ledger: Vec<LedgerRow> = rows(simulator.ledger().await)?;
     ledger.retain(|row| row.seq > cast.before.seq);
     let (mut logins, mut inboxes) = (BTreeMap::new(), BTreeMap::new());
@@ -48,7 +50,8 @@ pub async fn gather(shared: &Shared, cast: &Cast) -> anyhow::Result<Evidence> {
     }
     let (mut failed, mut deliveries, mut untold) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
     let node = answering(shared).await;
-    for tenant in [&cast.main, &cast.stranger] {
+    let loud = cast.neighbours.as_ref().map(|neighbours| &neighbours.loud);
+    for tenant in [&cast.main, &cast.stranger].into_iter().chain(loud) {
         let asked = "/v1/messages?direction=outbound&status=failed&deliveries=none";
         let rows = pages::<Value>(&node.customer(&shared.http, &tenant.key), asked).await;
         for row in rows.unwrap_or_else(|error| none(&mut untold, &error)) {

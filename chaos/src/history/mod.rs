@@ -13,5 +13,7 @@ pub mod record;
 pub mod recorder;
 
 pub use collected::{Collected, Delivery, Evidence, InboxRow, LedgerRow, Liveness, Login, Look, Meta, Replica, Stats};
-pub use record::{Answer, At, Call, Damage, Fault, FaultKind, Frame, Lead, Op, Outcome, Record, Request, Stage};
+pub use record::{
+    Answer, At, Call, Damage, Ended, Fault, FaultKind, Frame, Lead, Op, Outcome, Progress, Record, Request, Size, Stage,
+};
 pub use recorder::Recorder;

@@ -45,6 +45,8 @@ pub enum Record {
     Fault(Fault),
     Damage(Damage),
     Lead(Lead),
+    Progress(Progress),
+    Ended(Ended),
 }
 
 /// What one client asked and heard.
@@ -77,6 +79,17 @@ pub enum Op {
         channel: String,
         text: String,
     },
+    /// A phone writes to the channel's number under an id that it has chosen, and that another one may have used.
+    InboundAs {
+        channel: String,
+        from: String,
+        id: String,
+    },
+    /// A phone tells the channel of something that is like nothing else it tells of: a group's new subject.
+    Notice {
+        channel: String,
+        says: String,
+    },
     /// The phone reads what the channel has sent.
     OpenChat {
         channel: String,
@@ -99,6 +112,17 @@ pub enum Op {
         channel: String,
     },
     EnableChannel {
+        channel: String,
+    },
+    /// It stops, as its customer wants it, until it is connected again.
+    DisconnectChannel {
+        channel: String,
+    },
+    ConnectChannel {
+        channel: String,
+    },
+    /// The phone logs the channel out: it may not run until a phone has scanned its code.
+    UnlinkChannel {
         channel: String,
     },
     ListChannels,
@@ -139,6 +163,21 @@ pub enum Op {
     },
     /// A call that costs a token of the customer's bucket.
     Draw,
+    /// Something of the largest size that is allowed, or larger.
+    Sized {
+        what: String,
+        size: Size,
+    },
+}
+
+/// How large something is beside its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Size {
+    /// As large as it may be.
+    Within,
+    /// Larger.
+    Beyond,
 }
 
 /// What a caller knows of a call.
@@ -156,6 +195,9 @@ pub enum Outcome {
         why: String,
     },
 }
+
+/// What a client says of a call that waited longer than any may last.
+pub const UNANSWERED: &str = "no answer in time";
 
 /// What an answer said, as far as somebody judges it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -234,6 +276,9 @@ pub struct Request {
     pub message: Option<String>,
     /// `data.status` of `message.status`.
     pub status: Option<String>,
+    /// The number of who wrote a `message.received`.
+    #[serde(default)]
+    pub from: Option<String>,
     /// Whether the signature held; none where the receiver does not know the secret.
     pub signed: Option<bool>,
     /// What the receiver answers; none when it hangs or cuts.
@@ -254,6 +299,9 @@ pub struct Frame {
     pub event_id: Option<String>,
     pub channel: Option<String>,
     pub message: Option<String>,
+    /// What a [`Op::Notice`] has said.
+    #[serde(default)]
+    pub notice: Option<String>,
 }
 
 /// What kind of harm a fault does: what a judge has to allow for.
@@ -287,6 +335,10 @@ pub enum FaultKind {
     /// The network no longer drops repeated message ids.
     KeepRepeats,
     Failpoint,
+    /// A tenant does all that its limits allow, beside another that is measured.
+    Noise,
+    /// Tenants do what is special and hurts nobody.
+    Use,
 }
 
 /// A fault, from the moment before it begins to the moment after it ended.
@@ -332,6 +384,30 @@ pub struct Lead {
     pub term: u64,
 }
 
+/// How far a group was whose leader had entries that were not applied, when the harness looked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// As in [`Lead`].
+    pub asked: At,
+    pub at: At,
+    pub group: u16,
+    pub leader: u64,
+    pub term: u64,
+    /// The last entry that the leader has applied. There were more.
+    pub applied: u64,
+    /// How many more.
+    pub lag: u64,
+}
+
+/// A node's process that ended, and not because the harness ended it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    pub at: At,
+    pub node: u64,
+    /// Its exit code or signal, and what it said last.
+    pub how: String,
+}
+
 /// Who plays in a run: what judges must know beside what happened.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
@@ -345,6 +421,12 @@ pub struct Stage {
     pub endpoints: Vec<Endpoint>,
     /// Customers with a small bucket.
     pub limited: Vec<Limited>,
+    /// Channels that are stopped while they have much to send, and let on again. They stand among the passing ones, too.
+    #[serde(default)]
+    pub stopped: Vec<Channel>,
+    /// The customer that is measured while another makes noise.
+    #[serde(default)]
+    pub quiet: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -371,6 +453,9 @@ pub struct Endpoint {
     /// None when it hears of all channels of the customer.
     pub channel: Option<String>,
     pub manner: Manner,
+    /// When its making was answered, where that was amid the run: it hears of what began after that.
+    #[serde(default)]
+    pub since: Option<At>,
 }
 
 /// How a receiver behaves.

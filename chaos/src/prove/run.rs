@@ -26,7 +26,8 @@ const NODES: usize = 3;
 const SHORT_LOGS: [&str; 2] = ["--set=raft.keep_entries=20", "--set=raft.snapshot_every=20"];
 
 /// Enough that a fault shows within seconds, and little enough for two cores.
-const PACE: Pace = Pace { channels: 4, sends: 16.0, inbound: 8.0, lives: 2, streams: 0, draws: 12.0 };
+const PACE: Pace =
+    Pace { channels: 4, sends: 16.0, inbound: 8.0, lives: 2, streams: 0, draws: 12.0, neighbours: false };
 /// Much is under way at the moment at which an owner is left alone, which stops speaking for its channels soon after; and
 /// more than receivers are called at a time.
 const HURRY: Pace = Pace { sends: 60.0, inbound: 60.0, ..PACE };

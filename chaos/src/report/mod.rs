@@ -23,8 +23,8 @@ use crate::schedule::Schedule;
 const JSON: &str = "report.json";
 
 /// What each run's workload could have shown to be broken; the others take faults or refusals that not each run has.
-const ALWAYS_JUDGED: [Invariant; 6] =
-    [Invariant::I1, Invariant::I2, Invariant::I3, Invariant::I5, Invariant::I8, Invariant::I10];
+const ALWAYS_JUDGED: [Invariant; 7] =
+    [Invariant::I1, Invariant::I2, Invariant::I3, Invariant::I5, Invariant::I8, Invariant::I10, Invariant::I13];
 
 /// All that is to be said of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -196,7 +196,7 @@ mod tests {
             (report(0, 0, 0, &[]), "0 faults were done, 0 had no effect, and 0 could not be done"),
             (report(0, 5, 0, &[]), "0 faults were done, 5 had no effect, and 0 could not be done"),
             (report(2, 9, 1, &[]), "2 faults were done, 9 had no effect, and 1 could not be done"),
-            (report(9, 0, 0, &[I::I4, I::I6, I::I7, I::I9, I::I11, I::I12]), ""),
+            (report(9, 0, 0, &[I::I4, I::I6, I::I7, I::I9, I::I11, I::I12, I::I14]), ""),
             (report(9, 0, 0, &[I::I3, I::I7, I::I8]), "nothing in it could have broken I3, I8"),
             // Before it is judged.
             (Report { verdict: Verdict::default(), ..report(9, 0, 0, &[]) }, ""),

@@ -24,7 +24,8 @@ const AXIS: u32 = 64;
 const MARGIN: u32 = 10;
 
 /// Every lane, with its name and its colour, from above.
-const LANES: [(Lane, &str, RGBColor); 3] = [
+const LANES: [(Lane, &str, RGBColor); 4] = [
+    (Lane::Tenants, "tenants", CYAN),
     (Lane::Operator, "operator", RGBColor(214, 160, 0)),
     (Lane::Network, "network", BLUE),
     (Lane::Nodes, "nodes", RED),

@@ -46,12 +46,15 @@ fn write(report: &Report, page: &mut String) -> std::fmt::Result {
     }
     writeln!(page, "![Throughput and latency](timeline.svg)\n")?;
 
-    writeln!(page, "## Invariants\n\n| | | | Checked | Violations |\n|---|---|---|---|---:|")?;
+    writeln!(
+        page,
+        "## Invariants\n\n| | | | Could have broken it | Checked | Violations |\n|---|---|---|---:|---|---:|"
+    )?;
     for finding in &report.verdict.findings {
-        let Finding { invariant, counts, notes, violations, .. } = finding;
+        let Finding { invariant, counts, judged, notes, violations } = finding;
         let (says, state) = (invariant.says(), finding.state());
         let checked = counts.iter().chain(notes).map(String::as_str).collect::<Vec<_>>().join("; ");
-        writeln!(page, "| {invariant} | {says} | {state} | {checked} | {} |", violations.len())?;
+        writeln!(page, "| {invariant} | {says} | {state} | {judged} | {checked} | {} |", violations.len())?;
     }
     for Finding { invariant, violations, .. } in report.verdict.findings.iter().filter(|finding| !finding.holds()) {
         writeln!(page, "\n### {invariant}: {}\n", invariant.says())?;

@@ -16,13 +16,19 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 
 use super::injector::revive;
-use crate::schedule::fault::Damage;
+use crate::schedule::fault::{Damage, Foreign};
 use crate::world::World;
 use crate::world::asking::{get, until};
 use crate::world::founding::READY;
 
 /// How long it is looked at a node that may wait for others instead of refusing its files.
 const WAITS: Duration = Duration::from_secs(20);
+
+/// For how long nodes answer what another does not hear of.
+const UNHEARD: Duration = Duration::from_secs(3);
+
+/// How much later the last node starts at most.
+const LATER: Duration = Duration::from_secs(4);
 
 /// RocksDB writes records into its log in pieces that lie within a block. A piece begins with checksum (4 bytes), length (2),
 /// type (1) and the number of its file (4), which tells it from what a file that is used again held before.
@@ -61,10 +67,66 @@ pub async fn damage(world: &World, id: u64, how: Damage, seed: u64) -> anyhow::R
     let harmed = harm(&data, how, &mut StdRng::seed_from_u64(seed));
     world.launch(id)?;
     let Harmed { place, log } = harmed?;
+    // One whose whole folder is gone may know nobody any more who could tell it so: it waits, and serves nothing.
+    let refused = refusal(world, id, &data, how == Damage::Wiped).await?;
+    let harmless = refused.is_none() && log.is_some_and(|log| was_skipped(&data, log));
+    Ok(Damaged { node: id, place, refused, harmless })
+}
+
+/// Lets one node answer what another does not hear of, ends all, and gives the first of the two another folder: an empty one, or
+/// the one that it had before. Both start, and then the others. What only that node and those others know must outlast this.
+///
+/// # Errors
+/// When a node cannot be ended or started, or the folder not be exchanged.
+pub async fn exchange(world: &World, id: u64, away: u64, how: Foreign, seed: u64) -> anyhow::Result<Damaged> {
+    let (data, mut rng) = (world.data(id)?, StdRng::seed_from_u64(seed));
+    let older = world.folder().join(format!("older-{id}"));
+    if how == Foreign::Restored {
+        world.kill(&[id])?;
+        let copied = copy(&data, &older);
+        world.launch(id)?;
+        copied?;
+        world.wait_ready(id, READY).await?;
+    }
+    world.kill(&[away])?;
+    tokio::time::sleep(UNHEARD).await;
+    let all = world.node_ids();
+    world.kill(&all)?;
+    let exchanged = (|| {
+        let Harmed { place, .. } = harm(&data, Damage::Wiped, &mut rng)?;
+        if how == Foreign::Restored {
+            copy(&older, &data)?;
+            fs::remove_dir_all(&older)?;
+        }
+        anyhow::Ok(place)
+    })();
+    world.launch(id)?;
+    world.launch(away)?;
+    tokio::time::sleep(rng.random_range(Duration::ZERO..LATER)).await;
+    // Not this one again, which may have refused its files by now.
+    for other in all.into_iter().filter(|other| *other != id) {
+        world.launch(other)?;
+    }
+    let place = exchanged?;
+    let refused = refusal(world, id, &data, true).await?;
+    Ok(Damaged { node: id, place, refused, harmless: false })
+}
+
+/// Copies what a folder holds.
+fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (path, copied) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() { copy(&path, &copied)? } else { fs::copy(&path, &copied).map(drop)? }
+    }
+    Ok(())
+}
+
+/// Waits until a node has said what is wrong with its files, or serves. It is ended then.
+async fn refusal(world: &World, id: u64, data: &Path, may_wait: bool) -> anyhow::Result<Option<String>> {
     let what = format!("node {id} refuses its files");
     let operator = world.operator(id)?;
-    // One whose whole folder is gone may know nobody any more who could tell it so: it waits, and serves nothing.
-    let may_wait = how == Damage::Wiped;
     let ended = until(&what, if may_wait { WAITS } else { READY }, async || {
         if !world.is_running(id) {
             return Ok(true);
@@ -79,8 +141,7 @@ pub async fn damage(world: &World, id: u64, how: Damage, seed: u64) -> anyhow::R
         Err(_) => may_wait.then(|| "it found nobody who knows it, and was not ready".to_owned()),
     };
     world.kill(&[id])?;
-    let harmless = refused.is_none() && log.is_some_and(|log| was_skipped(&data, log));
-    Ok(Damaged { node: id, place, refused, harmless })
+    Ok(refused)
 }
 
 /// What was damaged.

@@ -1,19 +1,24 @@
 //! A schedule as it happens: each lane does its faults one after the other, late rather than two at once.
 
-use std::collections::BTreeMap;
-use std::time::Instant;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
 
 use super::damage::Damaged;
 use super::injector;
-use crate::history::{At, Damage, Record, Recorder};
+use crate::history::{At, Damage, Ended, Record, Recorder};
 use crate::schedule::fault::{Fault, Lane};
 use crate::schedule::{Schedule, Step};
+use crate::workload::acts::Acts;
 use crate::world::World;
+
+/// How often it is looked whether all processes are there.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// A fault that was done, or could not be.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -50,7 +55,13 @@ impl Done {
 }
 
 /// Does the whole schedule, whose time begins now.
-pub async fn play(world: &World, schedule: &Schedule, recorder: &Recorder, tell: impl Fn(&Done)) -> Vec<Done> {
+pub async fn play(
+    world: &World,
+    acts: &Acts,
+    schedule: &Schedule,
+    recorder: &Recorder,
+    tell: impl Fn(&Done),
+) -> Vec<Done> {
     let began = Instant::now();
     let mut lanes: BTreeMap<Lane, Vec<(Step, u64)>> = BTreeMap::new();
     // A schedule drawn from a seed stays the same, whatever else its faults have to have drawn.
@@ -63,29 +74,53 @@ pub async fn play(world: &World, schedule: &Schedule, recorder: &Recorder, tell:
         let mut done = Vec::new();
         for (step, seed) in steps {
             tokio::time::sleep_until((began + step.at).into()).await;
-            let fault = play_one(world, step, seed, recorder).await;
+            let fault = play_one(world, acts, step, seed, recorder).await;
             tell(&fault);
             done.push(fault);
         }
         done
     });
-    let mut done = join_all(playing).await.concat();
+    let over = CancellationToken::new();
+    let playing = async {
+        let done = join_all(playing).await.concat();
+        over.cancel();
+        done
+    };
+    let (mut done, ()) = futures::join!(playing, watch(world, recorder, &over));
     done.sort_by_key(|fault| fault.from);
     done
 }
 
-async fn play_one(world: &World, step: Step, seed: u64, recorder: &Recorder) -> Done {
+/// Notes which nodes end by themselves.
+async fn watch(world: &World, recorder: &Recorder, over: &CancellationToken) {
+    let mut known = BTreeSet::new();
+    loop {
+        for (node, process, how) in world.ended() {
+            if known.insert(process) {
+                let how = format!("{how}: {}", world.last_line(node));
+                recorder.write(&Record::Ended(Ended { at: recorder.now(), node, how }));
+            }
+        }
+        if over.is_cancelled() {
+            return;
+        }
+        over.run_until_cancelled(tokio::time::sleep(LOOK)).await;
+    }
+}
+
+async fn play_one(world: &World, acts: &Acts, step: Step, seed: u64, recorder: &Recorder) -> Done {
     let (from, fault) = (recorder.now(), step.fault);
-    let mut nodes = Vec::new();
+    let (mut nodes, mut besides) = (Vec::new(), None);
     let played = async {
-        let begun = injector::begin(world, fault, seed).await?;
+        let begun = injector::begin(world, acts, fault, seed).await?;
         nodes = begun.nodes;
+        besides = begun.besides;
         if let Some(Damaged { node, place, refused, harmless }) = begun.damage {
             let what = format!("{fault}: {place}");
             recorder.write(&Record::Damage(Damage { at: recorder.now(), node, what, refused, harmless }));
         }
         tokio::time::sleep(step.lasts).await;
-        injector::end(world, begun.undo).await
+        injector::end(world, acts, begun.undo).await
     };
     let (problem, note) = match played.await {
         Ok(note) => (None, note),
@@ -96,6 +131,9 @@ async fn play_one(world: &World, step: Step, seed: u64, recorder: &Recorder) -> 
         [] => fault.to_string(),
         nodes => format!("{fault} (nodes {nodes:?})"),
     };
+    if let Some(kind) = besides {
+        recorder.fault(from, kind, &[], what.clone());
+    }
     recorder.fault(from, fault.kind(), &nodes, what);
     Done { fault, lane: step.lane, from, to: recorder.now(), problem, note }
 }

@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use raft::failpoint::Point;
+use raft::failpoint::{Point, Wire};
 use serde_json::{Value, json};
 
 use super::damage::{self, Damaged};
 use super::faults::Note;
+use super::stopping::{self, Stopped};
 use crate::disk::{Faults, Files, Loss};
+use crate::history::FaultKind;
 use crate::schedule::fault::{DiskFault, Fault, NetworkFault, Rank, Who, slow_write};
+use crate::workload::acts::{Acting, Acts};
 use crate::world::World;
 use crate::world::asking::{get, until};
 use crate::world::founding::READY;
@@ -38,6 +41,11 @@ pub enum Undo {
         point: Point,
         dies: bool,
     },
+    /// Lets a node hear of the directory again.
+    Hear(u64),
+    /// Starts a node, and lets the channel on that was stopped when it died.
+    LetOn(Box<Stopped>),
+    Calm(Acting),
     Undrain(u64),
     Weigh(u64),
     Remove(u64),
@@ -48,9 +56,11 @@ impl Undo {
     /// The one node whose own state it is about.
     fn node(&self) -> Option<u64> {
         match self {
-            Self::Widen(id) | Self::LetGo(id) | Self::SetClock(id) | Self::MendDisk(id) => Some(*id),
+            Self::Widen(id) | Self::LetGo(id) | Self::SetClock(id) | Self::MendDisk(id) | Self::Hear(id) => Some(*id),
             Self::Disarm { node, .. } => Some(*node),
             Self::Nothing
+            | Self::LetOn(_)
+            | Self::Calm(_)
             | Self::Launch(_)
             | Self::Resume(_)
             | Self::Mend(_)
@@ -71,15 +81,17 @@ pub struct Begun {
     pub nodes: Vec<u64>,
     /// What became of a node whose files were damaged.
     pub damage: Option<Damaged>,
+    /// What else it does, beside the fault's own kind.
+    pub besides: Option<FaultKind>,
 }
 
 impl Begun {
-    fn at(node: u64, undo: Undo) -> Self {
+    pub(super) fn at(node: u64, undo: Undo) -> Self {
         Self::among(vec![node], undo)
     }
 
     fn among(nodes: Vec<u64>, undo: Undo) -> Self {
-        Self { undo, nodes, damage: None }
+        Self { undo, nodes, damage: None, besides: None }
     }
 }
 
@@ -87,7 +99,7 @@ impl Begun {
 ///
 /// # Errors
 /// When it cannot be done to the world as it is; what had begun of it is undone, or ends with the run's healing.
-pub async fn begin(world: &World, fault: Fault, seed: u64) -> anyhow::Result<Begun> {
+pub async fn begin(world: &World, acts: &Acts, fault: Fault, seed: u64) -> anyhow::Result<Begun> {
     let nodes = world.node_ids();
     let id = |rank: Rank| {
         let members = nodes.len().max(1);
@@ -159,8 +171,34 @@ pub async fn begin(world: &World, fault: Fault, seed: u64) -> anyhow::Result<Beg
         Fault::Failpoint { node, point, dies } => {
             let node = id(node)?;
             let point = Point::ALL.get(usize::from(point)).copied().context("there is no such failpoint")?;
-            world.arm(node, point, if dies { "1*return" } else { WAITS }).await?;
+            world.arm(node, point.name(), if dies { "1*return" } else { WAITS }).await?;
             Begun::at(node, Undo::Disarm { node, point, dies })
+        }
+        Fault::Panic { node, point } => {
+            let node = id(node)?;
+            let point = Point::ALL.get(usize::from(point)).copied().context("there is no such failpoint")?;
+            world.arm(node, point.name(), "1*panic").await?;
+            // A task that panicked may have been started again without the node's end.
+            Begun::at(node, Undo::Disarm { node, point, dies: false })
+        }
+        Fault::StaleDirectory(node) => {
+            let node = id(node)?;
+            let owned = world.owned(node).await?;
+            world.arm(node, Wire::Directory.name(), "return").await?;
+            let made = acts.endpoint_for(&owned, node).await;
+            if made.is_err() {
+                world.arm(node, Wire::Directory.name(), "off").await?;
+            }
+            made.map(|()| Begun::at(node, Undo::Hear(node)))?
+        }
+        Fault::Stop { how, after_ms } => {
+            stopping::stop(world, acts, how, Duration::from_millis(after_ms.into())).await?
+        }
+        Fault::Tenants(what) => Begun::among(Vec::new(), Undo::Calm(acts.begin(what).await?)),
+        Fault::Foreign { node, how } => {
+            let (node, away) = (id(node)?, id(node.wrapping_add(1))?);
+            let damaged = damage::exchange(world, node, away, how, seed).await?;
+            Begun { nodes, damage: Some(damaged), ..Begun::at(node, Undo::Replace(node)) }
         }
         Fault::Network(fault) => {
             let struck = if let NetworkFault::CutNode(node) = fault { vec![id(node)?] } else { Vec::new() };
@@ -197,16 +235,16 @@ pub async fn begin(world: &World, fault: Fault, seed: u64) -> anyhow::Result<Beg
 ///
 /// # Errors
 /// When the world does not take it.
-pub async fn end(world: &World, undo: Undo) -> anyhow::Result<Option<Note>> {
+pub async fn end(world: &World, acts: &Acts, undo: Undo) -> anyhow::Result<Option<Note>> {
     let note = match undo {
         // Many places are rarely passed. Whether somebody was held up there, nobody tells.
         Undo::Disarm { node, dies: true, .. } if world.is_running(node) => Some(Note::Unreached),
         _ => None,
     };
-    undone(world, undo).await.map(|()| note)
+    undone(world, acts, undo).await.map(|()| note)
 }
 
-async fn undone(world: &World, undo: Undo) -> anyhow::Result<()> {
+async fn undone(world: &World, acts: &Acts, undo: Undo) -> anyhow::Result<()> {
     // An operator may have removed a node meanwhile: with it goes whatever was wrong with it.
     let is_there = |id: &u64| world.node_ids().contains(id);
     if undo.node().is_some_and(|id| !is_there(&id)) {
@@ -227,9 +265,12 @@ async fn undone(world: &World, undo: Undo) -> anyhow::Result<()> {
         }
         Undo::Disarm { node, point, .. } => {
             // It may be gone by now, or die while it is asked.
-            let _ = world.arm(node, point, "off").await;
+            let _ = world.arm(node, point.name(), "off").await;
             revive(world, node).await
         }
+        Undo::Hear(id) => world.arm(id, Wire::Directory.name(), "off").await,
+        Undo::LetOn(stopped) => stopping::let_on(world, acts, *stopped).await,
+        Undo::Calm(acting) => acting.end().await,
         Undo::Undrain(id) => world.undrain(id).await,
         Undo::Weigh(id) => world.weigh(id, 1).await,
         Undo::Remove(id) => world.remove(id).await,

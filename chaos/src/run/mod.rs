@@ -1,17 +1,19 @@
 //! A run: a world, a workload, a schedule of faults, an end to all faults, and a judgement.
 //!
 //! - [`faults`]: a schedule as it happens. [`injector`]: one fault. [`damage`]: one that changes files.
+//! - [`stopping`]: a channel that is stopped amid many sends.
 //! - [`replicas`]: what the replicas hold when all is at rest.
 
 pub mod damage;
 pub mod faults;
 pub mod injector;
 pub mod replicas;
+pub mod stopping;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, ensure};
 use chrono::Utc;
@@ -24,9 +26,6 @@ use crate::schedule::profile::Profile;
 use crate::schedule::{Plan, Schedule};
 use crate::workload::{Pace, Workload};
 use crate::world::{Options, World};
-
-/// How long the cluster may take to heal after the last fault (I10).
-pub const HEALED: Duration = Duration::from_secs(30);
 
 /// What is left in the folder of a run that was interrupted.
 const INTERRUPTED: &str = "interrupted";
@@ -60,7 +59,7 @@ impl Setup {
     }
 
     fn of(schedule: Schedule, profile: Profile, arguments: String, folder: PathBuf) -> Self {
-        let pace = Pace { channels: profile.channels, ..Pace::default() };
+        let pace = Pace { channels: profile.channels, neighbours: schedule.needs_neighbours(), ..Pace::default() };
         Self { profile, schedule, pace, bugs: Vec::new(), folder, arguments }
     }
 
@@ -155,10 +154,10 @@ async fn play(
     let recorder = recorded.get_or_init(|| recorder);
     let workload = Workload::start(world.maps(), schedule.seed, recorder.clone(), *pace).await?;
     tell(&format!("the workload goes on after {}", recorder.now()));
-    let faults = faults::play(world, schedule, recorder, |done| tell(&done.to_string())).await;
+    let faults = faults::play(world, workload.acts(), schedule, recorder, |done| tell(&done.to_string())).await;
     injector::heal(world).await.context("all faults are to end")?;
     let since = recorder.now();
-    let liveness = workload.heal(since, HEALED).await;
+    let liveness = workload.heal(since, setup.profile.healed).await;
     tell(&format!("faults ended at {since}, looked at until {}", recorder.now()));
     let mut evidence = workload.stop(Some(liveness)).await?;
     match replicas::collect(world, recorder).await {

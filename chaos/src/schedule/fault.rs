@@ -71,6 +71,54 @@ pub enum Fault {
     RollingRestart,
     /// A node's files are damaged while it is stopped; it is removed and another put in its place.
     Damage { node: Rank, how: Damage },
+    /// While the next node is away, this one and the third answer; then all die, this one loses its folder or gets an older one,
+    /// and starts beside the one that was away, and the third later. It is removed and another put in its place.
+    Foreign { node: Rank, how: Foreign },
+    /// A channel is stopped in the midst of many sends, and its owner dies so many milliseconds after it was told to. The owner
+    /// is started again at the end, and the channel let on.
+    Stop { how: Stop, after_ms: u16 },
+    /// A node hears nothing of the directory, and a customer has another node make an endpoint for a channel that this one owns.
+    StaleDirectory(Rank),
+    /// A task of a node panics at one of the places of [`Point::ALL`]; where the node ends for it, it is started again at the end.
+    Panic { node: Rank, point: u8 },
+    /// Tenants do what is special.
+    Tenants(TenantFault),
+}
+
+/// What a node finds in the place of its folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Foreign {
+    /// Nothing.
+    Wiped,
+    /// What was there before it answered the last calls.
+    Restored,
+}
+
+/// What stops a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stop {
+    /// Its customer disconnects it.
+    Disconnect,
+    /// It is disabled.
+    Disable,
+    /// Its phone logs it out.
+    Unlink,
+}
+
+/// What tenants do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TenantFault {
+    /// One does all that its limits allow, while another one is measured.
+    Noise,
+    /// One sends what is as large as it may be, and what is larger.
+    Sizes,
+    /// Phones write to channels under ids that others have used.
+    Namesakes,
+    /// Phones change what their chats and groups are called.
+    Notices,
 }
 
 /// What the simulator does (simulator, section 2).
@@ -142,6 +190,8 @@ pub enum Lane {
     Network,
     /// The operator.
     Operator,
+    /// Customers and their phones.
+    Tenants,
 }
 
 /// A kind of fault, before it is known whom it meets and how hard.
@@ -172,6 +222,14 @@ pub enum Kind {
     Join,
     RollingRestart,
     Damage,
+    Foreign,
+    Stop,
+    StaleDirectory,
+    Panic,
+    Noise,
+    Sizes,
+    Namesakes,
+    Notices,
 }
 
 impl Kind {
@@ -185,6 +243,7 @@ impl Kind {
         match self {
             Self::Network => Lane::Network,
             Self::Drain | Self::Reweigh | Self::Join | Self::RollingRestart => Lane::Operator,
+            Self::Noise | Self::Sizes | Self::Namesakes | Self::Notices => Lane::Tenants,
             _ => Lane::Nodes,
         }
     }
@@ -213,8 +272,12 @@ impl Fault {
             | Self::Failpoint { .. }
             | Self::Network(NetworkFault::CutNode(_))
             | Self::RollingRestart
-            | Self::Damage { .. } => 1,
-            Self::Network(_) | Self::Drain(_) | Self::Reweigh { .. } | Self::Join => 0,
+            | Self::Damage { .. }
+            | Self::Stop { .. }
+            | Self::StaleDirectory(_)
+            | Self::Panic { .. } => 1,
+            Self::Foreign { .. } => nodes,
+            Self::Tenants(_) | Self::Network(_) | Self::Drain(_) | Self::Reweigh { .. } | Self::Join => 0,
         }
     }
 }
@@ -232,7 +295,14 @@ impl Fault {
     /// What judges have to allow for.
     pub fn kind(self) -> FaultKind {
         match self {
-            Self::Kill(_) | Self::PowerCut { .. } | Self::Boot { .. } => FaultKind::Crash,
+            Self::Kill(_)
+            | Self::PowerCut { .. }
+            | Self::Boot { .. }
+            | Self::Foreign { .. }
+            | Self::Stop { .. }
+            | Self::Panic { .. } => FaultKind::Crash,
+            Self::Tenants(TenantFault::Noise) => FaultKind::Noise,
+            Self::Tenants(_) => FaultKind::Use,
             Self::Pause(_) => FaultKind::Pause,
             Self::Isolate(_)
             | Self::Mute(_)
@@ -245,7 +315,7 @@ impl Fault {
             Self::Clock { .. } => FaultKind::Clock,
             Self::Disk { .. } => FaultKind::Disk,
             Self::Failpoint { dies: true, .. } => FaultKind::Crash,
-            Self::Failpoint { dies: false, .. } => FaultKind::Failpoint,
+            Self::Failpoint { dies: false, .. } | Self::StaleDirectory(_) => FaultKind::Failpoint,
             Self::Drain(_) | Self::Reweigh { .. } | Self::Join | Self::RollingRestart => FaultKind::Membership,
             Self::Damage { .. } => FaultKind::Damage,
             Self::Network(fault) => match fault {
@@ -289,8 +359,7 @@ impl std::fmt::Display for Fault {
             Self::PowerCut { who, torn: None } => write!(f, "power cut of {who}"),
             Self::PowerCut { who, torn: Some(_) } => write!(f, "power cut of {who}, amid writes"),
             Self::Failpoint { node, point, dies } => {
-                let name = Point::ALL.get(usize::from(point)).map_or("nowhere", |point| point.name());
-                write!(f, "node #{} {} at {name}", nth(node), if dies { "dies" } else { "waits" })
+                write!(f, "node #{} {} at {}", nth(node), if dies { "dies" } else { "waits" }, place(point))
             }
             Self::Network(fault) => write!(f, "network: {fault}"),
             Self::Drain(node) => write!(f, "drain of node #{}", nth(node)),
@@ -298,7 +367,49 @@ impl std::fmt::Display for Fault {
             Self::Join => f.write_str("one more node joins and leaves"),
             Self::RollingRestart => f.write_str("rolling restart"),
             Self::Damage { node, how } => write!(f, "files of node #{} {how}", nth(node)),
+            Self::Foreign { node, how } => write!(f, "all restart, files of node #{} {how}", nth(node)),
+            Self::Stop { how, after_ms } => {
+                write!(f, "a channel {how} amid many sends, kill -9 of its owner {after_ms} ms later")
+            }
+            Self::StaleDirectory(node) => write!(f, "node #{} hears nothing of the directory", nth(node)),
+            Self::Panic { node, point } => write!(f, "a task of node #{} panics at {}", nth(node), place(point)),
+            Self::Tenants(fault) => write!(f, "{fault}"),
         }
+    }
+}
+
+/// The name of one of [`Point::ALL`].
+fn place(point: u8) -> &'static str {
+    Point::ALL.get(usize::from(point)).map_or("nowhere", |point| point.name())
+}
+
+impl std::fmt::Display for Foreign {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Wiped => "wiped",
+            Self::Restored => "put back from an older copy",
+        })
+    }
+}
+
+impl std::fmt::Display for Stop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Disconnect => "disconnected",
+            Self::Disable => "disabled",
+            Self::Unlink => "logged out by its phone",
+        })
+    }
+}
+
+impl std::fmt::Display for TenantFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Noise => "a tenant does all that its limits allow",
+            Self::Sizes => "a tenant sends what is as large as it may be, and larger",
+            Self::Namesakes => "phones write under ids that others have used",
+            Self::Notices => "phones rename groups",
+        })
     }
 }
 

@@ -17,7 +17,7 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
 use serde::{Deserialize, Serialize};
 
-use self::fault::{Damage, DiskFault, Fault, Kind, Lane, NetworkFault, Rank, Who};
+use self::fault::{Damage, DiskFault, Fault, Foreign, Kind, Lane, NetworkFault, Rank, Stop, TenantFault, Who};
 use self::profile::Profile;
 
 /// Within this all faults of a schedule that is read end.
@@ -135,6 +135,11 @@ impl Schedule {
         self.has(|fault| matches!(fault, Fault::Clock { .. }))
     }
 
+    /// Whether a quiet tenant is to be measured beside a noisy one.
+    pub fn needs_neighbours(&self) -> bool {
+        self.has(|fault| matches!(fault, Fault::Tenants(TenantFault::Noise | TenantFault::Sizes)))
+    }
+
     /// Whether nodes need steady clocks of their own.
     pub fn needs_boots(&self) -> bool {
         self.has(|fault| matches!(fault, Fault::Boot { .. }))
@@ -206,6 +211,19 @@ fn draw(kind: Kind, nodes: u8, rng: &mut StdRng) -> Fault {
             let how = hows.choose(rng).copied();
             Fault::Damage { node, how: how.unwrap_or(Damage::Wiped) }
         }
+        Kind::Foreign => Fault::Foreign { node, how: if rng.random() { Foreign::Wiped } else { Foreign::Restored } },
+        Kind::Stop => {
+            let how = [Stop::Disconnect, Stop::Disable, Stop::Unlink].choose(rng).copied();
+            Fault::Stop { how: how.unwrap_or(Stop::Disconnect), after_ms: rng.random_range(0..=400) }
+        }
+        Kind::StaleDirectory => Fault::StaleDirectory(node),
+        Kind::Panic => {
+            Fault::Panic { node, point: rng.random_range(0..u8::try_from(Point::ALL.len()).unwrap_or(u8::MAX)) }
+        }
+        Kind::Noise => Fault::Tenants(TenantFault::Noise),
+        Kind::Sizes => Fault::Tenants(TenantFault::Sizes),
+        Kind::Namesakes => Fault::Tenants(TenantFault::Namesakes),
+        Kind::Notices => Fault::Tenants(TenantFault::Notices),
     }
 }
 
@@ -272,7 +290,7 @@ mod tests {
         #[test]
         fn in_each_lane_one_fault_ends_before_the_next_begins(seed: u64, profile in profiles()) {
             let schedule = Schedule::of(seed, &profile);
-            for lane in [Lane::Nodes, Lane::Network, Lane::Operator] {
+            for lane in [Lane::Nodes, Lane::Network, Lane::Operator, Lane::Tenants] {
                 let own: Vec<&Step> = schedule.steps.iter().filter(|step| step.lane == lane).collect();
                 prop_assert!(own.windows(2).all(|two| two[0].end() <= two[1].at), "{own:?}");
             }
@@ -293,7 +311,7 @@ mod tests {
             .map(|step| format!("{:?}", step.fault).split(['(', ' ']).next().unwrap_or_default().to_owned())
             .collect();
         // As many as `Fault` has.
-        assert_eq!(names.len(), 21, "{names:?}");
+        assert_eq!(names.len(), 26, "{names:?}");
         assert_ne!(hour.steps, Schedule::of(2, &Profile::hour()).steps);
         assert!(hour.steps.len() > 100, "{}", hour.steps.len());
     }
@@ -367,6 +385,8 @@ mod tests {
             let schedule = Schedule::of(1, &Profile::only(kinds));
             [schedule.needs_disks(), schedule.needs_relays(), schedule.needs_clocks(), schedule.needs_boots()]
         };
+        assert!(Schedule::of(1, &Profile::only(&[Kind::Noise])).needs_neighbours());
+        assert!(!Schedule::of(1, &Profile::only(&[Kind::Notices])).needs_neighbours());
         assert_eq!(needs(&[Kind::Kill, Kind::Isolate]), [false; 4]);
         assert_eq!(needs(&[Kind::Disk]), [true, false, false, false]);
         assert_eq!(needs(&[Kind::PowerCut]), [true, false, false, false]);

@@ -5,6 +5,13 @@ use std::time::Duration;
 
 use super::fault::{Kind, Lane};
 
+/// How long a cluster with channels of some customers may take to heal.
+const HEALED: Duration = Duration::from_secs(30);
+
+/// One with so many that to ask each of them takes longer than that.
+const MANY_HEALED: Duration = Duration::from_secs(180);
+const MANY: usize = 10_000;
+
 /// What a schedule is drawn from.
 #[derive(Clone, Debug)]
 pub struct Profile {
@@ -16,6 +23,8 @@ pub struct Profile {
     pub nodes: u8,
     /// Connected channels of the workload.
     pub channels: usize,
+    /// How long the cluster may take to heal after the last fault (I10).
+    pub healed: Duration,
     /// Nodes that may be out of work at the same time.
     pub most_broken: usize,
     /// Each kind is drawn once before one is drawn again; a kind that stands here twice comes twice as often.
@@ -41,6 +50,7 @@ impl Profile {
             length: Duration::from_secs(180),
             nodes: 3,
             channels: 8,
+            healed: HEALED,
             most_broken: 3,
             kinds: vec![
                 K::Kill,
@@ -65,6 +75,7 @@ impl Profile {
                 Lane::Nodes => Pace { lasts: 1_500..=5_000, pause: 1_500..=3_500 },
                 Lane::Network => Pace { lasts: 2_000..=6_000, pause: 3_000..=8_000 },
                 Lane::Operator => Pace { lasts: 3_000..=6_000, pause: 10_000..=20_000 },
+                Lane::Tenants => Pace { lasts: 5_000..=8_000, pause: 10_000..=12_000 },
             },
         }
     }
@@ -82,6 +93,34 @@ impl Profile {
                 Lane::Nodes => Pace { lasts: 1_000..=30_000, pause: 5_000..=20_000 },
                 Lane::Network => Pace { lasts: 5_000..=30_000, pause: 10_000..=60_000 },
                 Lane::Operator => Pace { lasts: 10_000..=40_000, pause: 30_000..=90_000 },
+                Lane::Tenants => Pace { lasts: 5_000..=10_000, pause: 10_000..=20_000 },
+            },
+            ..Self::quick()
+        }
+    }
+
+    /// As many channels as a node has, whose owners change again and again.
+    pub fn ownership() -> Self {
+        use Kind as K;
+        Self {
+            name: "ownership".to_owned(),
+            arguments: "--profile ownership".to_owned(),
+            length: Duration::from_secs(1_800),
+            channels: MANY,
+            healed: MANY_HEALED,
+            kinds: vec![
+                K::Kill,
+                K::KillOwner,
+                K::Pause,
+                K::Isolate,
+                K::Offline,
+                K::Drain,
+                K::Reweigh,
+                K::RollingRestart,
+            ],
+            pace: |lane| match lane {
+                Lane::Nodes => Pace { lasts: 2_000..=15_000, pause: 10_000..=40_000 },
+                _ => Pace { lasts: 10_000..=40_000, pause: 30_000..=90_000 },
             },
             ..Self::quick()
         }
@@ -107,7 +146,7 @@ impl Profile {
 
     /// Of a run that was named so, without what its schedule was drawn from.
     pub fn named(name: &str) -> Self {
-        let hour = Self::hour();
-        if name == hour.name { hour } else { Self { name: name.to_owned(), ..Self::quick() } }
+        let known = [Self::hour(), Self::ownership()].into_iter().find(|profile| profile.name == name);
+        known.unwrap_or_else(|| Self { name: name.to_owned(), ..Self::quick() })
     }
 }

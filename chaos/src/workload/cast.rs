@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tests::http::{Api, try_answer};
 use tests::simulator::Simulator;
 
+use super::Pace;
 use super::client::{Shared, Tenant, insist};
 use super::hooks::{Hooks, SECRET, hook};
 use crate::history::record::{Channel, Endpoint, Limited, Manner, Stage, Tenant as Named};
@@ -23,6 +24,9 @@ const CONNECT: Duration = Duration::from_secs(60);
 /// Longer than the gateway waits for a code.
 const ANSWER: Duration = Duration::from_secs(13);
 const PAIRING_AT_ONCE: usize = 4;
+/// Of more channels than this more are paired at once: nobody waits for the first of them.
+const MANY: usize = 100;
+const MANY_PAIRING_AT_ONCE: usize = 32;
 
 /// The small bucket: its burst, and what comes back in a second.
 const BURST: u32 = 15;
@@ -45,12 +49,30 @@ pub struct Cast {
     pub stage: Stage,
     /// Channels that were given phones since, to be connected for a while.
     pub passing: Mutex<Vec<Channel>>,
+    /// Those of them that are stopped and let on again.
+    pub stopped: Mutex<Vec<Channel>>,
+    /// Endpoints that were made amid the run, and stay.
+    pub late: Mutex<Vec<Endpoint>>,
+    /// Two more customers, where one of them is to be measured.
+    pub neighbours: Option<Neighbours>,
     /// A number that nobody has yet, nor the one after it.
     next_number: AtomicU64,
     /// Message ids that a 202 has promised, for whoever waits for them.
     pub promised: Mutex<HashSet<String>>,
     /// What the network had seen before, when the cluster is not new.
     pub before: Before,
+}
+
+/// The number of a phone.
+pub type Phone = String;
+
+/// A quiet customer and a loud one, with a channel each.
+#[derive(Clone, Debug)]
+pub struct Neighbours {
+    pub quiet: Tenant,
+    pub quiet_channel: Channel,
+    pub loud: Tenant,
+    pub loud_channel: Channel,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,7 +86,8 @@ impl Cast {
     ///
     /// # Errors
     /// When a step does not succeed in time.
-    pub async fn gather(shared: &Shared, hooks: &Hooks, channels: usize) -> anyhow::Result<Self> {
+    pub async fn gather(shared: &Shared, hooks: &Hooks, pace: Pace) -> anyhow::Result<Self> {
+        let Pace { channels, .. } = pace;
         let simulator = shared.simulator();
         let ledger: Vec<LedgerRow> = serde_json::from_value(Value::Array(simulator.ledger().await))?;
         let before = Before {
@@ -84,11 +107,13 @@ impl Cast {
             .map(|(index, tenant)| (tenant, first + 2 * index as u64))
             .collect();
         let next_number = AtomicU64::new(first + 2 * wanted.len() as u64);
+        let at_once = if channels > MANY { MANY_PAIRING_AT_ONCE } else { PAIRING_AT_ONCE };
         let channels: Vec<Channel> = stream::iter(wanted)
             .map(|(tenant, number)| async move { paired(shared, &tenant, number).await })
-            .buffered(PAIRING_AT_ONCE)
+            .buffered(at_once)
             .try_collect()
             .await?;
+        let neighbours = if pace.neighbours { Some(neighbours(shared, &next_number).await?) } else { None };
         let limited_home = Limited {
             tenant: limited.name.clone(),
             burst: f64::from(BURST),
@@ -97,7 +122,8 @@ impl Cast {
         };
         let main_home = home(shared, &main.customer).await?;
         let keys = insist(&api(shared, &main), Method::GET, "/v1/api-keys", &Value::Null).await?;
-        let stage = Stage { tenants, channels, limited: vec![limited_home], ..Stage::default() };
+        let quiet = neighbours.as_ref().map(|neighbours| neighbours.quiet.name.clone());
+        let stage = Stage { tenants, channels, limited: vec![limited_home], quiet, ..Stage::default() };
         let mut cast = Self {
             stage,
             main_key: text(&keys["data"][0], "id")?,
@@ -106,6 +132,9 @@ impl Cast {
             stranger,
             limited,
             passing: Mutex::default(),
+            stopped: Mutex::default(),
+            late: Mutex::default(),
+            neighbours,
             next_number,
             promised: Mutex::default(),
             before,
@@ -133,6 +162,16 @@ impl Cast {
         let channel = with_phones(shared, &self.main, id, number).await?;
         self.passing.lock().expect("no holder panics").push(channel.clone());
         Ok(channel)
+    }
+
+    /// A phone that is nobody's channel.
+    ///
+    /// # Errors
+    /// When the network does not take it.
+    pub async fn phone(&self, shared: &Shared) -> anyhow::Result<Phone> {
+        let number = self.next_number.fetch_add(2, Ordering::Relaxed).to_string();
+        insist(shared.simulator().api(), Method::POST, "/phones", &json!({ "number": number })).await?;
+        Ok(number)
     }
 
     /// Endpoints that take everything hear of everything; those that do not hear of one channel's sends, which is
@@ -164,7 +203,8 @@ impl Cast {
             let made = insist(&api, Method::POST, "/v1/webhook-endpoints", &body).await?;
             let id = text(&made, "id")?;
             let events = events.into_iter().map(str::to_owned).collect();
-            endpoints.push(Endpoint { id, tenant: tenant.name.clone(), hook, events, channel, manner });
+            let tenant = tenant.name.clone();
+            endpoints.push(Endpoint { id, tenant, hook, events, channel, manner, since: None });
         }
         Ok(endpoints)
     }
@@ -184,6 +224,15 @@ async fn customer(shared: &Shared, name: &str, burst: u32, per_second: u32) -> a
     let made =
         insist(&operator, Method::POST, "/v1/admin/customers", &json!({ "name": name, "limits": limits })).await?;
     Ok(Tenant { name: name.to_owned(), customer: text(&made, "id")?, key: text(&made["api_key"], "secret")? })
+}
+
+async fn neighbours(shared: &Shared, next_number: &AtomicU64) -> anyhow::Result<Neighbours> {
+    let number = || next_number.fetch_add(2, Ordering::Relaxed);
+    let quiet = customer(shared, "quiet", AMPLE, AMPLE).await?;
+    let loud = customer(shared, "loud", AMPLE, AMPLE).await?;
+    let quiet_channel = paired(shared, &quiet, number()).await?;
+    let loud_channel = paired(shared, &loud, number()).await?;
+    Ok(Neighbours { quiet, quiet_channel, loud, loud_channel })
 }
 
 fn named(tenant: &Tenant) -> Named {

@@ -9,11 +9,13 @@ use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use reqwest::Method;
+use reqwest::header::CONTENT_TYPE;
 use serde_json::Value;
 use tests::http::{self, Api, try_answer};
 use tests::simulator::Simulator;
 use tokio_util::sync::CancellationToken;
 
+use crate::history::record::UNANSWERED;
 use crate::history::{Answer, Call, Op, Outcome, Record, Recorder};
 use crate::world::map::{Map, Maps, Place};
 
@@ -78,7 +80,8 @@ pub struct Client {
 pub struct Asked {
     method: Method,
     path: String,
-    body: Option<Value>,
+    /// As JSON.
+    body: Option<String>,
 }
 
 impl Asked {
@@ -87,15 +90,25 @@ impl Asked {
     }
 
     pub fn post(path: impl Into<String>, body: Value) -> Self {
+        Self::as_written(path, body.to_string())
+    }
+
+    /// A POST whose JSON goes as it is written, with all its spaces.
+    pub fn as_written(path: impl Into<String>, body: String) -> Self {
         Self { method: Method::POST, path: path.into(), body: Some(body) }
     }
 
     pub fn patch(path: impl Into<String>, body: Value) -> Self {
-        Self { method: Method::PATCH, path: path.into(), body: Some(body) }
+        Self { method: Method::PATCH, path: path.into(), body: Some(body.to_string()) }
     }
 
     pub fn delete(path: impl Into<String>) -> Self {
         Self { method: Method::DELETE, path: path.into(), body: None }
+    }
+
+    /// The JSON of its body.
+    pub fn body(&self) -> &str {
+        self.body.as_deref().unwrap_or_default()
     }
 
     /// For people: `GET /v1/channels`.
@@ -161,8 +174,8 @@ impl Client {
     pub async fn call_with(&self, key: &str, node: &Place, op: Op, asked: Asked, read: Reading) -> (Outcome, Value) {
         let api = Api::new(self.shared.http.clone(), &node.api, Some(key));
         let mut request = api.request(asked.method, &asked.path).timeout(DEADLINE);
-        if let Some(body) = &asked.body {
-            request = request.json(body);
+        if let Some(body) = asked.body {
+            request = request.header(CONTENT_TYPE, "application/json").body(body);
         }
         let begin = self.shared.recorder.now();
         let (outcome, body) = judge_answer(try_answer(request).await, read);
@@ -172,8 +185,13 @@ impl Client {
 
     /// Lets a phone do something and records it as the network's.
     pub async fn phone(&self, op: Op, path: &str, body: Value, read: Reading) -> Outcome {
+        self.phone_with(Method::POST, op, path, body, read).await
+    }
+
+    /// The same by another method.
+    pub async fn phone_with(&self, method: Method, op: Op, path: &str, body: Value, read: Reading) -> Outcome {
         let simulator = self.shared.simulator();
-        let request = simulator.api().request(Method::POST, path).timeout(DEADLINE).json(&body);
+        let request = simulator.api().request(method, path).timeout(DEADLINE).json(&body);
         let begin = self.shared.recorder.now();
         let (outcome, _) = judge_answer(try_answer(request).await, read);
         self.record(0, begin, op, outcome.clone());
@@ -193,7 +211,7 @@ fn judge_answer(answer: Result<http::Answer, reqwest::Error>, read: Reading) -> 
         Err(error) if error.is_connect() => {
             (Outcome::Refused { status: 0, code: "no_connection".to_owned() }, Value::Null)
         }
-        Err(error) => unknown(if error.is_timeout() { "no answer in time".to_owned() } else { error.to_string() }),
+        Err(error) => unknown(if error.is_timeout() { UNANSWERED.to_owned() } else { error.to_string() }),
         Ok(answer) => {
             let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
             let code = body["error"]["code"].as_str().unwrap_or_default().to_owned();

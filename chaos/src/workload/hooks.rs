@@ -125,6 +125,7 @@ fn request(received: &Received, reply: &Reply, recorder: &Recorder) -> Request {
         channel: text(&body["channel_id"]).unwrap_or_default(),
         message: text(&body["data"]["message_id"]),
         status: text(&body["data"]["status"]),
+        from: body["data"]["from"].as_str().and_then(|from| from.split('@').next()).map(str::to_owned),
         signed: Some(signature::verify(SECRET, &signed, &received.body, at).is_ok()),
         answered: match reply {
             Reply::Status(status) | Reply::Header(status, ..) | Reply::Body(status, _) | Reply::Slow(_, status) => {

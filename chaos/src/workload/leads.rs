@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ::tests::http::try_answer;
 use reqwest::Method;
-use tests::http::try_answer;
+use serde_json::Value;
 use tokio::task::JoinSet;
 
 use super::cast::Cast;
 use super::client::{Client, Shared};
-use crate::history::{Lead, Record};
+use crate::history::{Lead, Progress, Record};
 
 const BETWEEN: Duration = Duration::from_secs(1);
 /// How long the last look may take until it sees who leads.
@@ -53,13 +54,43 @@ async fn look(client: &mut Client, cast: &Cast, known: &mut HashMap<u16, u64>) -
     for row in answer.json()["data"].as_array().into_iter().flatten() {
         let (Some(group), Some(term)) = (row["id"].as_u64(), row["term"].as_u64()) else { continue };
         let (group, leader) = (u16::try_from(group).unwrap_or_default(), row["leader"].as_u64());
+        let at = client.shared.recorder.now();
+        if let Some((leader, (applied, lag))) = leader.and_then(|leader| Some((leader, outstanding(row, leader)?))) {
+            let progress = Progress { asked, at, group, leader, term, applied, lag };
+            client.shared.recorder.write(&Record::Progress(progress));
+        }
         // Groups that count nothing are noted when they change.
         if known.insert(group, term) == Some(term) && !homes.contains(&group) {
             continue;
         }
         led += usize::from(homes.contains(&group) && leader.is_some());
-        let lead = Lead { asked, at: client.shared.recorder.now(), group, leader, term };
+        let lead = Lead { asked, at, group, leader, term };
         client.shared.recorder.write(&Record::Lead(lead));
     }
     led == homes.len()
+}
+
+/// The last entry that a group's leader has applied, and how many more it has, where it has any.
+fn outstanding(row: &Value, leader: u64) -> Option<(u64, u64)> {
+    let replica = row["replicas"].as_array()?.iter().find(|replica| replica["node_id"] == leader)?;
+    Some((replica["applied"].as_u64()?, replica["lag"].as_u64().filter(|lag| *lag > 0)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_the_leaders_own_lag_is_something_that_it_has_to_commit() {
+        let row = |own: u64, others: u64| {
+            let replicas =
+                json!([{ "node_id": 1, "applied": 40, "lag": others }, { "node_id": 2, "applied": 50, "lag": own }]);
+            json!({ "leader": 2, "replicas": replicas })
+        };
+        assert_eq!(outstanding(&row(3, 13), 2), Some((50, 3)));
+        assert_eq!(outstanding(&row(0, 10), 2), None);
+        assert_eq!(outstanding(&json!({ "leader": 2, "replicas": [] }), 2), None);
+    }
 }

@@ -3,12 +3,14 @@
 //! Everything is recorded as it is seen from outside. The pace is bounded so that three nodes on two cores have room
 //! left, and every call has a deadline.
 //!
+//! - [`acts`]: what customers and phones do when a schedule says so. `neighbours`, `sizes`: some of it.
 //! - [`cast`]: customers, connected channels and endpoints that are there from the beginning to the end.
 //! - [`client`]: one call at a time, recorded.
 //! - [`hooks`]: the receivers, good and bad.
 //! - `sends`, `keys`, `channels`, `endpoints`, `streams`, `strangers`, `limits`: what each kind of client does.
 //! - [`rest`]: waiting for the cluster to heal, and for what is under way to arrive.
 
+pub mod acts;
 pub mod cast;
 pub mod client;
 pub mod hooks;
@@ -19,7 +21,9 @@ mod endpoints;
 mod keys;
 mod leads;
 mod limits;
+mod neighbours;
 mod sends;
+mod sizes;
 mod strangers;
 mod streams;
 
@@ -31,6 +35,7 @@ use tokio::task::JoinSet;
 
 use crate::history::{At, Evidence, Liveness, Recorder};
 use crate::world::map::Maps;
+use acts::Acts;
 use cast::Cast;
 use client::Shared;
 use hooks::Hooks;
@@ -49,11 +54,13 @@ pub struct Pace {
     pub streams: usize,
     /// Calls a second against a small bucket.
     pub draws: f64,
+    /// Whether there are a quiet tenant, which is measured, and a loud one.
+    pub neighbours: bool,
 }
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { channels: 8, sends: 20.0, inbound: 3.0, lives: 1, streams: 2, draws: 10.0 }
+        Self { channels: 8, sends: 20.0, inbound: 3.0, lives: 1, streams: 2, draws: 10.0, neighbours: false }
     }
 }
 
@@ -61,6 +68,7 @@ impl Default for Pace {
 pub struct Workload {
     shared: Arc<Shared>,
     cast: Arc<Cast>,
+    acts: Acts,
     hooks: Hooks,
     clients: JoinSet<()>,
 }
@@ -73,7 +81,7 @@ impl Workload {
     pub async fn start(maps: Maps, seed: u64, recorder: Arc<Recorder>, pace: Pace) -> anyhow::Result<Self> {
         let shared = Arc::new(Shared::new(maps, recorder.clone(), seed));
         let hooks = Hooks::start(shared.map().receivers, recorder).await.context("webhook receivers")?;
-        let cast = Arc::new(Cast::gather(&shared, &hooks, pace.channels).await.context("setting the stage")?);
+        let cast = Arc::new(Cast::gather(&shared, &hooks, pace).await.context("setting the stage")?);
         let mut clients = JoinSet::new();
         sends::begin(&shared, &cast, pace, &mut clients);
         keys::begin(&shared, &cast, pace, &mut clients);
@@ -83,7 +91,14 @@ impl Workload {
         strangers::begin(&shared, &cast, &mut clients);
         limits::begin(&shared, &cast, pace, &mut clients);
         leads::begin(&shared, &cast, &mut clients);
-        Ok(Self { shared, cast, hooks, clients })
+        neighbours::begin(&shared, &cast, &mut clients);
+        let acts = Acts::new(shared.clone(), cast.clone(), hooks.url(""));
+        Ok(Self { shared, cast, acts, hooks, clients })
+    }
+
+    /// What customers and phones do when they are told to.
+    pub fn acts(&self) -> &Acts {
+        &self.acts
     }
 
     /// The group whose owner counts the main customer's calls: no other node takes one without it.

@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 use super::Pace;
 use super::cast::Cast;
 use super::client::{Client, Shared};
+use crate::history::record::UNANSWERED;
 use crate::history::{Answer, Frame, Op, Outcome, Record};
 
 /// How long a connection is kept, about.
@@ -37,7 +38,7 @@ async fn follow(mut client: Client, stream: u32) {
         let outcome = match &opened {
             Ok(Ok(_)) => Outcome::Done(Answer::Nothing),
             Ok(Err(why)) => Outcome::Unknown { why: why.clone() },
-            Err(_) => Outcome::Unknown { why: "no answer in time".to_owned() },
+            Err(_) => Outcome::Unknown { why: UNANSWERED.to_owned() },
         };
         client.record(node.id, begin, Op::OpenStream { stream }, outcome);
         let Ok(Ok(source)) = opened else {
@@ -64,6 +65,7 @@ async fn follow(mut client: Client, stream: u32) {
                 event_id: frame.id,
                 channel: text(&body["channel_id"]),
                 message: text(&body["data"]["message_id"]),
+                notice: text(&body["data"]["changes"]["subject"]),
             }));
         }
     }

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use nix::sys::signal::Signal;
-use raft::failpoint::Point;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -74,6 +73,16 @@ impl World {
     /// Whether a node's process is there.
     pub fn is_running(&self, id: u64) -> bool {
         self.with(id, |node| Ok(node.is_running())).unwrap_or(false)
+    }
+
+    /// Processes that have ended by themselves and with a failure, each with its node, and how it ended.
+    pub fn ended(&self) -> Vec<(u64, u32, String)> {
+        let mut nodes = self.nodes.lock();
+        let ended = nodes.iter_mut().filter_map(|(id, node)| {
+            let (process, status) = node.ended().filter(|(_, status)| !status.success())?;
+            Some((*id, process, status.to_string()))
+        });
+        ended.collect()
     }
 
     /// Where a node is in the network.
@@ -179,8 +188,8 @@ impl World {
     ///
     /// # Errors
     /// When the node does not take it.
-    pub async fn arm(&self, id: u64, point: Point, actions: &str) -> anyhow::Result<()> {
-        let path = format!("/v1/admin/failpoints/{}", point.name());
+    pub async fn arm(&self, id: u64, name: &str, actions: &str) -> anyhow::Result<()> {
+        let path = format!("/v1/admin/failpoints/{name}");
         ask(&self.operator(id)?, Method::PUT, &path, Some(json!({ "actions": actions }))).await.map(drop)
     }
 
@@ -218,6 +227,17 @@ impl World {
             node.home.uptime = Some(uptime);
             Ok(())
         })
+    }
+
+    /// The ids of channels that a node owns now.
+    ///
+    /// # Errors
+    /// When no node answers.
+    pub async fn owned(&self, id: u64) -> anyhow::Result<Vec<String>> {
+        let channels = self.of_any("/v1/admin/channels?limit=100").await?;
+        let rows = channels["data"].as_array().context("data is a list")?;
+        let owned = rows.iter().filter(|row| row["node_id"].as_u64() == Some(id));
+        Ok(owned.filter_map(|row| row["id"].as_str().map(str::to_owned)).collect())
     }
 
     /// The node that leads the shard with the most channels, as far as that is known now.

@@ -165,7 +165,7 @@ impl World {
         let text = std::fs::read(&node.home.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<&str> = text.lines().collect();
-        let ended = node.ended().map(|status| format!(" ({status})")).unwrap_or_default();
+        let ended = node.ended().map(|(_, status)| format!(" ({status})")).unwrap_or_default();
         let tail: String =
             lines[lines.len().saturating_sub(LINES)..].iter().map(|line| format!("\n  | {line}")).collect();
         format!("node {id}{ended} said last{tail}")

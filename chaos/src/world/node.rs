@@ -204,9 +204,10 @@ impl Node {
         self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
     }
 
-    /// How its process ended by itself, once it has.
-    pub fn ended(&mut self) -> Option<std::process::ExitStatus> {
-        self.child.as_mut().and_then(|child| child.try_wait().ok().flatten())
+    /// How its process ended by itself, once it has, and the process's id.
+    pub fn ended(&mut self) -> Option<(u32, std::process::ExitStatus)> {
+        let child = self.child.as_mut()?;
+        child.try_wait().ok().flatten().map(|status| (child.id(), status))
     }
 
     /// Its disk.

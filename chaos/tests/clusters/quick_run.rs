@@ -36,8 +36,9 @@ async fn a_cluster_that_is_broken_in_every_quick_way_keeps_all_its_promises() {
     // As long as it takes for every kind to strike the nodes: kills of one, of the owner, of a majority and of all, SIGSTOP,
     // partitions of all kinds, failpoints, slow wires. The network and an operator have their part in it meanwhile.
     let report = holds(7, Profile::quick().lasting(Duration::from_secs(120))).await;
-    // Nothing damages files in it.
-    let unjudged: Vec<_> = report.verdict.unjudged().filter(|invariant| *invariant != Invariant::I11).collect();
+    // Nothing damages files in it, and no tenant makes noise.
+    let elsewhere = [Invariant::I11, Invariant::I14];
+    let unjudged: Vec<_> = report.verdict.unjudged().filter(|invariant| !elsewhere.contains(invariant)).collect();
     assert!(unjudged.is_empty(), "nothing could have broken {unjudged:?}");
 }
 

@@ -1,11 +1,14 @@
 //! Each judge lets a history that holds pass, and finds each breach in it.
 
+mod bounds;
 mod directory;
 mod events;
 mod limits;
 mod play;
+mod progress;
 mod sends;
 mod states;
+mod stopped;
 
 use std::collections::BTreeSet;
 

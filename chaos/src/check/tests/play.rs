@@ -6,8 +6,8 @@ use model::time::Timestamp;
 
 use crate::history::record::{Channel, Endpoint, Limited, Manner, Tenant};
 use crate::history::{
-    Answer, At, Call, Collected, Delivery, Evidence, Fault, FaultKind, Frame, InboxRow, Lead, LedgerRow, Liveness,
-    Login, Meta, Op, Outcome, Record, Replica, Request, Stage,
+    Answer, At, Call, Collected, Delivery, Ended, Evidence, Fault, FaultKind, Frame, InboxRow, Lead, LedgerRow,
+    Liveness, Login, Meta, Op, Outcome, Progress, Record, Replica, Request, Size, Stage,
 };
 
 pub const MAIN: &str = "main";
@@ -53,6 +53,7 @@ impl Play {
             events: ["message.sent", "message.received", "message.status"].map(str::to_owned).to_vec(),
             channel: None,
             manner: Manner::Good,
+            since: None,
         };
         let limited = Limited { tenant: LIMITED.to_owned(), burst: BURST, per_second: PER_SECOND, home: HOME };
         let stage = Stage {
@@ -61,6 +62,7 @@ impl Play {
             passing: vec![channel(PASSING, MAIN, PASSING_NUMBER)],
             endpoints: vec![endpoint(MAIN, HOOK), endpoint(STRANGER, "/Good/stranger")],
             limited: vec![limited],
+            ..Stage::default()
         };
         let meta = Meta { seed: 1, started: Timestamp(1_000_000) };
         let evidence = Evidence { stage, ..Evidence::default() };
@@ -93,6 +95,8 @@ impl Play {
         let replica = |node| Replica { node, group: 1, applied: 70, hash: "abc".to_owned() };
         play.run.evidence.replicas = [1, 2, 3].map(replica).to_vec();
         play.damage(Some("raft/000012.log: checksum"));
+        play.sized(Size::Within, done());
+        play.sized(Size::Beyond, refused(400, "invalid_request"));
         let healed = Some(play.now.plus(Duration::from_secs(3)));
         play.run.evidence.liveness = Some(Liveness {
             since: play.now,
@@ -225,6 +229,7 @@ impl Play {
             channel: CHANNEL.to_owned(),
             message: Some(message.to_owned()),
             status: (event == "message.status").then(|| "delivered".to_owned()),
+            from: (event == "message.received").then(|| RECIPIENT.to_owned()),
             signed: Some(true),
             answered: Some(200),
         };
@@ -338,6 +343,7 @@ impl Play {
             event_id: Some(event_id.to_owned()),
             channel: Some(channel.to_owned()),
             message: None,
+            notice: None,
         };
         self.run.records.push(Record::Frame(frame));
     }
@@ -366,6 +372,30 @@ impl Play {
         let what = "raft/000012.log: a bit flipped".to_owned();
         let damage = crate::history::Damage { at, node: 2, what, refused: refused.map(str::to_owned), harmless: false };
         self.run.records.push(Record::Damage(damage));
+    }
+
+    /// Something of a size beside its limit.
+    pub fn sized(&mut self, size: Size, outcome: Outcome) {
+        self.call(MAIN, Op::Sized { what: "metadata".to_owned(), size }, outcome);
+    }
+
+    /// A look at the group's leader, at these seconds of the day, which has applied so many entries and has more.
+    pub fn progress(&mut self, seconds: u64, applied: u64) {
+        let at = At::seconds(seconds);
+        let progress = Progress { asked: at, at, group: HOME, leader: 1, term: 7, applied, lag: 3 };
+        self.run.records.push(Record::Progress(progress));
+    }
+
+    /// A node's process ends by itself.
+    pub fn end(&mut self, node: u64) {
+        let at = self.step();
+        self.run.records.push(Record::Ended(Ended { at, node, how: "signal: 6 (SIGABRT)".to_owned() }));
+    }
+
+    /// A fault at these nodes, from one second of the day to another.
+    pub fn strike(&mut self, kind: FaultKind, nodes: &[u64], from: u64, to: u64) {
+        self.fault_within(kind, At::seconds(from), At::seconds(to));
+        self.run.faults.last_mut().expect("it was just added").nodes = nodes.to_vec();
     }
 
     /// A fault that was in force all day.
@@ -406,7 +436,7 @@ pub fn refused(status: u16, code: &str) -> Outcome {
 }
 
 pub fn unknown() -> Outcome {
-    Outcome::Unknown { why: "no answer in time".to_owned() }
+    Outcome::Unknown { why: "503 worker_at_capacity".to_owned() }
 }
 
 fn passing(version: usize) -> String {

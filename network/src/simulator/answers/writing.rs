@@ -29,6 +29,8 @@ pub struct PhoneMessage {
     pub link_preview: Option<GivenPreview>,
     /// The id of an `undecryptable` message of this phone: it comes again under that id, now with this content.
     pub recovers: Option<MessageId>,
+    /// The id that the sender gives it, which may be one that another has used; minted unless given.
+    pub message_id: Option<MessageId>,
     #[serde(flatten)]
     pub body: PhoneBody,
 }

@@ -66,7 +66,7 @@ impl Engine {
         let to = self.chat_address(number, message);
         let target = self.key(number, message);
         let content = Content::Reaction { target, emoji: emoji.to_owned() };
-        let writing = Writing { to, content, around: Surroundings::default(), recovers: None };
+        let writing = Writing { to, content, around: Surroundings::default(), recovers: None, id: None };
         self.phone_send(now, number, &writing, 1).map(drop)
     }
 

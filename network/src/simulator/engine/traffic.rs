@@ -35,6 +35,8 @@ pub struct Writing {
     pub around: Surroundings,
     /// The id of a message that the recipient could not read, and that this one is.
     pub recovers: Option<MessageId>,
+    /// The id that the sender has chosen.
+    pub id: Option<MessageId>,
 }
 
 impl Engine {
@@ -154,9 +156,10 @@ impl Engine {
         }
         let mut ids = Vec::with_capacity(count as usize);
         for _ in 0..count {
-            let id = match &writing.recovers {
-                Some(id) => self.check_recovers(id, from)?,
-                None => MessageId::mint(self.rng.random()),
+            let id = match (&writing.recovers, &writing.id) {
+                (Some(id), _) => self.check_recovers(id, from)?,
+                (None, Some(id)) => self.check_unused(id, from)?,
+                (None, None) => MessageId::mint(self.rng.random()),
             };
             let draft = Draft {
                 id: id.as_str().into(),
@@ -171,6 +174,14 @@ impl Engine {
             ids.push(id);
         }
         Ok(ids)
+    }
+
+    /// An id that a sender has chosen: anybody else's may be the same, and none of its own.
+    fn check_unused(&self, id: &MessageId, from: Number) -> Result<MessageId, ControlError> {
+        if self.messages.named(id.as_str()).any(|message| message.from == from) {
+            return Err(ControlError::Invalid(format!("{from} has sent a message {id}")));
+        }
+        Ok(id.clone())
     }
 
     /// The id of a message that could not be read, and is sent once more so that it can.

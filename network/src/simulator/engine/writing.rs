@@ -39,7 +39,8 @@ impl Engine {
             (None, None) => return Err(ControlError::Invalid("to is missing".into())),
         };
         let around = self.around_of(from, message)?;
-        let writing = Writing { to, content, around, recovers: message.recovers.clone() };
+        let (recovers, id) = (message.recovers.clone(), message.message_id.clone());
+        let writing = Writing { to, content, around, recovers, id };
         self.phone_send(now, from, &writing, message.count)
     }
 

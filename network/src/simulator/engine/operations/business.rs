@@ -179,7 +179,7 @@ impl Engine {
             currency: currency.clone(),
         };
         let to = self.parse_address(&new.to)?;
-        let writing = Writing { to, content, around: Surroundings::default(), recovers: None };
+        let writing = Writing { to, content, around: Surroundings::default(), recovers: None, id: None };
         let sent = self.phone_send(now, buyer, &writing, 1)?;
         let message_id = sent.into_iter().next().ok_or(NOTHING_ORDERED)?;
         let order = Order {

@@ -69,6 +69,21 @@ fn channel() -> String {
 }
 
 #[test]
+fn a_phone_may_choose_an_id_that_another_has_used_and_none_of_its_own() {
+    let mut world = World::new();
+    let session = world.logged_in();
+    let other = "15550001009";
+    world.register(other, PhoneSettings::default());
+    let chosen = json!({ "to": CHANNEL, "type": "text", "text": "hi", "message_id": "3EB0CHOSEN" });
+    for phone in [FRIEND, other] {
+        assert_eq!(world.write(phone, chosen.clone()), "3EB0CHOSEN");
+    }
+    let ids: Vec<String> = messages(&world.take(session)).into_iter().map(|message| message.id.0).collect();
+    assert_eq!(ids, ["3EB0CHOSEN", "3EB0CHOSEN"]);
+    assert!(world.try_write(FRIEND, chosen).is_err());
+}
+
+#[test]
 fn a_phone_writes_every_type_and_the_channel_reads_it() {
     let mut world = World::new();
     let session = world.logged_in();

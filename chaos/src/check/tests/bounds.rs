@@ -1,0 +1,131 @@
+//! I14.
+
+use std::time::Duration;
+
+use super::play::{Play, done, made, refused, unknown};
+use super::{breaks, holds};
+use crate::check::Invariant::{I1, I14};
+use crate::check::judge_one;
+use crate::history::{Answer, At, Call, FaultKind, Op, Outcome, Record, Size};
+
+const QUIET: &str = "quiet";
+const NOISES: [u64; 3] = [100, 130, 160];
+const LASTS: u64 = 6;
+
+/// The quiet tenant sends without a pause, each send taking so many milliseconds, and others while there is noise.
+fn day(play: &mut Play, calm_ms: u64, loud_ms: u64) {
+    play.run.evidence.stage.quiet = Some(QUIET.to_owned());
+    for from in NOISES {
+        play.strike(FaultKind::Noise, &[], from, from + LASTS);
+    }
+    let mut at = At::seconds(90);
+    while at < At::seconds(180) {
+        let noisy = NOISES.iter().any(|from| At::seconds(*from) <= at && at < At::seconds(from + LASTS));
+        let end = at.plus(Duration::from_millis(if noisy { loud_ms } else { calm_ms }));
+        let op = Op::Send { channel: "quiet's".to_owned(), text: format!("quiet {}", at.0) };
+        let (tenant, outcome) = (QUIET.to_owned(), done());
+        play.run.records.push(Record::Call(Call { client: 7, tenant, node: 1, begin: at, end, op, outcome }));
+        at = end;
+    }
+}
+
+#[test]
+fn a_tenant_that_costs_another_more_than_a_fifth_of_its_speed_is_found() {
+    holds(|play| day(play, 40, 40));
+    holds(|play| day(play, 40, 49));
+    breaks(&[I14], |play| day(play, 40, 51));
+    breaks(&[I14], |play| day(play, 40, 200));
+    // That there are hardly any sends is no want of something to judge.
+    breaks(&[I14], |play| day(play, 40, 5_900));
+}
+
+#[test]
+fn one_noise_amid_something_else_does_not_decide_and_few_say_nothing() {
+    let judged = |noises: usize, amid: Option<(FaultKind, u64)>| {
+        let mut play = Play::empty();
+        day(&mut play, 40, 80);
+        play.run.faults.truncate(noises);
+        if let Some((kind, at)) = amid {
+            play.strike(kind, &[2], at, at + 1);
+        }
+        let finding = judge_one(I14, &play.run);
+        (finding.judged, finding.holds())
+    };
+    assert_eq!(judged(3, None), (3, false));
+    assert_eq!(judged(2, None), (0, true));
+    // Shortly before, within and shortly after what is measured.
+    for at in [90, 103, 113] {
+        assert_eq!(judged(3, Some((FaultKind::Crash, at))), (0, true), "{at}");
+    }
+    assert_eq!(judged(3, Some((FaultKind::Crash, 118))), (3, false));
+    assert_eq!(judged(3, Some((FaultKind::Use, 103))), (3, false));
+}
+
+#[test]
+fn sends_that_fail_are_no_speed() {
+    breaks(&[I14], |play| {
+        day(play, 40, 40);
+        let noisy = |call: &Call| {
+            NOISES.iter().any(|from| At::seconds(*from) <= call.begin && call.begin < At::seconds(from + LASTS))
+        };
+        for (n, call) in play.calls(|call| call.tenant == QUIET && noisy(call)).into_iter().enumerate() {
+            if n % 2 == 0 {
+                call.outcome = unknown();
+            }
+        }
+    });
+}
+
+#[test]
+fn what_is_within_a_limit_is_taken_and_what_is_beyond_is_refused_for_its_size() {
+    breaks(&[I14], |play| play.sized(Size::Within, refused(400, "invalid_request")));
+    breaks(&[I14], |play| play.sized(Size::Within, refused(413, "payload_too_large")));
+    breaks(&[I14], |play| play.sized(Size::Beyond, made("an endpoint")));
+    holds(|play| play.sized(Size::Beyond, refused(413, "payload_too_large")));
+    // These say nothing of sizes.
+    for size in [Size::Within, Size::Beyond] {
+        holds(|play| play.sized(size, unknown()));
+        for (status, code) in [(0, "no_connection"), (404, "channel_not_found"), (409, "no_op"), (429, "rate_limited")]
+        {
+            holds(|play| play.sized(size, refused(status, code)));
+        }
+    }
+}
+
+#[test]
+fn a_large_send_is_lost_as_any_other() {
+    let take = |play: &mut Play| {
+        let taken = Answer::Taken { message: "large".to_owned(), queued: false };
+        play.sized(Size::Within, Outcome::Done(taken));
+    };
+    breaks(&[I1], take);
+    holds(|play| {
+        take(play);
+        play.accept("large", "large");
+        // It is no channel's that is judged besides.
+        let row = play.run.evidence.ledger.last_mut().expect("it was accepted");
+        row.from = "499@s.example".to_owned();
+        play.run.evidence.inboxes.values_mut().for_each(|rows| rows.retain(|row| row.id != "large"));
+    });
+}
+
+#[test]
+fn a_node_that_ends_by_itself_is_found() {
+    breaks(&[I14], |play| play.end(2));
+    for kind in [FaultKind::Crash, FaultKind::Disk, FaultKind::Damage, FaultKind::Failpoint] {
+        holds(|play| {
+            play.end(2);
+            play.strike(kind, &[2], 0, 60);
+        });
+        breaks(&[I14], |play| {
+            play.end(2);
+            play.strike(kind, &[3], 0, 60);
+        });
+    }
+    for kind in [FaultKind::Noise, FaultKind::PeerCut, FaultKind::Slow, FaultKind::Pause] {
+        breaks(&[I14], |play| {
+            play.end(2);
+            play.strike(kind, &[2], 0, 60);
+        });
+    }
+}

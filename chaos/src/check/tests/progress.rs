@@ -1,0 +1,95 @@
+//! I13.
+
+use super::play::{CHANNEL, MAIN, Play};
+use super::{breaks, holds};
+use crate::check::Invariant::I13;
+use crate::check::judge_one;
+use crate::history::record::UNANSWERED;
+use crate::history::{FaultKind, Op, Outcome};
+
+/// Looks at a leader that stands at one entry, one a second.
+fn stand(play: &mut Play, from: u64, to: u64) {
+    (from..=to).for_each(|second| play.progress(second, 50));
+}
+
+#[test]
+fn a_leader_that_has_something_to_commit_and_commits_nothing_is_found() {
+    breaks(&[I13], |play| stand(play, 100, 105));
+    // It may take three seconds, and one to be seen.
+    holds(|play| stand(play, 100, 104));
+    holds(|play| (100..=120).for_each(|second| play.progress(second, second)));
+    // It went on between two looks, and stands again.
+    holds(|play| {
+        stand(play, 100, 103);
+        play.progress(104, 51);
+        (105..=108).for_each(|second| play.progress(second, 52));
+    });
+}
+
+#[test]
+fn a_leader_without_a_quorum_commits_nothing_and_one_that_lacks_a_single_node_does() {
+    let amid = |play: &mut Play, kind, nodes: &[u64]| {
+        stand(play, 100, 110);
+        play.strike(kind, nodes, 99, 111);
+    };
+    for kind in [FaultKind::PeerCut, FaultKind::Crash, FaultKind::Pause, FaultKind::Disk] {
+        holds(|play| amid(play, kind, &[1]));
+        holds(|play| amid(play, kind, &[2, 3]));
+        holds(|play| amid(play, kind, &[]));
+        breaks(&[I13], |play| amid(play, kind, &[2]));
+    }
+    // What tenants do, and the messaging network, is no reason.
+    for kind in [FaultKind::Noise, FaultKind::Use, FaultKind::Slow, FaultKind::LoseSends] {
+        breaks(&[I13], |play| amid(play, kind, &[]));
+    }
+    breaks(&[I13], |play| {
+        stand(play, 100, 110);
+        play.strike(FaultKind::PeerCut, &[1], 80, 94);
+    });
+}
+
+#[test]
+fn another_term_or_another_leader_begins_anew() {
+    let run = |change: &dyn Fn(&mut crate::history::Progress)| {
+        let mut play = Play::empty();
+        stand(&mut play, 100, 103);
+        stand(&mut play, 104, 107);
+        for record in &mut play.run.records {
+            if let crate::history::Record::Progress(progress) = record
+                && progress.at.0 >= 104_000_000_000
+            {
+                change(progress);
+            }
+        }
+        judge_one(I13, &play.run).holds()
+    };
+    assert!(!run(&|_| {}));
+    assert!(run(&|progress| progress.term += 1) && run(&|progress| progress.leader = 2));
+    // Groups do not commit for each other.
+    assert!(run(&|progress| progress.group += 1));
+}
+
+#[test]
+fn a_call_without_an_answer_is_found_unless_its_node_cannot_give_one() {
+    let ask = |play: &mut Play| {
+        let outcome = Outcome::Unknown { why: UNANSWERED.to_owned() };
+        play.call_at(2, MAIN, Op::ReadChannel { channel: CHANNEL.to_owned() }, outcome);
+    };
+    breaks(&[I13], ask);
+    let amid = |play: &mut Play, kind, nodes: &[u64]| {
+        ask(play);
+        play.strike(kind, nodes, 0, 60);
+    };
+    for kind in [FaultKind::Pause, FaultKind::Crash, FaultKind::Disk, FaultKind::Failpoint, FaultKind::NetworkCut] {
+        holds(|play| amid(play, kind, &[2]));
+        breaks(&[I13], |play| amid(play, kind, &[1, 3]));
+    }
+    // Whoever does not reach its peers says so.
+    breaks(&[I13], |play| amid(play, FaultKind::PeerCut, &[2]));
+    breaks(&[I13], |play| amid(play, FaultKind::Noise, &[]));
+    // A phone's call is the network's to answer.
+    holds(|play| {
+        let outcome = Outcome::Unknown { why: UNANSWERED.to_owned() };
+        play.call_at(0, MAIN, Op::OpenChat { channel: CHANNEL.to_owned() }, outcome);
+    });
+}

@@ -1,0 +1,282 @@
+//! What tenants and phones do when a schedule says so, beside what goes on all the time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use rand::RngExt;
+use reqwest::Method;
+use serde_json::json;
+use tokio::sync::Mutex;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::cast::{Cast, Phone, connect};
+use super::client::{Asked, Client, Shared, made, nothing};
+use super::hooks::{SECRET, hook};
+use super::keys::until_it_is_so;
+use super::neighbours::make_noise;
+use super::sends::taken;
+use super::sizes;
+use crate::history::record::{Channel, Endpoint, Manner};
+use crate::history::{Answer, Op, Outcome};
+use crate::schedule::fault::{Stop, TenantFault};
+
+/// Between two of what is tried one after the other.
+const BETWEEN: Duration = Duration::from_millis(300);
+
+/// Sends that are under way when their channel is stopped.
+const FLOOD: usize = 24;
+
+/// Who does it.
+pub struct Acts {
+    shared: Arc<Shared>,
+    cast: Arc<Cast>,
+    /// The receivers' base URL.
+    receiver: String,
+    /// The channel that is stopped again and again.
+    stopped: Mutex<Option<Channel>>,
+    /// A number for each thing that is made.
+    made: AtomicU64,
+}
+
+/// Something that goes on until it is ended.
+#[derive(Debug)]
+pub struct Acting {
+    ended: CancellationToken,
+    clients: JoinSet<()>,
+}
+
+impl Acting {
+    /// Ends it, once all that is under way has ended.
+    ///
+    /// # Errors
+    /// When a client panicked.
+    pub async fn end(mut self) -> anyhow::Result<()> {
+        self.ended.cancel();
+        while let Some(ended) = self.clients.join_next().await {
+            ended.context("a client panicked")?;
+        }
+        Ok(())
+    }
+}
+
+impl Acts {
+    pub(super) fn new(shared: Arc<Shared>, cast: Arc<Cast>, receiver: String) -> Self {
+        Self { shared, cast, receiver, stopped: Mutex::new(None), made: AtomicU64::new(0) }
+    }
+
+    fn number(&self) -> u64 {
+        self.made.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Begins what tenants are to do.
+    ///
+    /// # Errors
+    /// When they are not there, or what it takes cannot be made.
+    pub async fn begin(&self, what: TenantFault) -> anyhow::Result<Acting> {
+        let (ended, mut clients) = (CancellationToken::new(), JoinSet::new());
+        let neighbours = || self.cast.neighbours.clone().context("this run has no loud tenant");
+        match what {
+            TenantFault::Noise => {
+                clients.spawn(make_noise(self.shared.clone(), neighbours()?, ended.clone()));
+            }
+            TenantFault::Sizes => {
+                let neighbours = neighbours()?;
+                let client = self.shared.client(&neighbours.loud);
+                let cases = sizes::cases(&neighbours.loud_channel, &self.receiver);
+                clients.spawn(try_sizes(client, cases, ended.clone()));
+            }
+            TenantFault::Namesakes => {
+                let other = self.cast.phone(&self.shared).await?;
+                for channel in self.cast.channels_of(&self.cast.main) {
+                    let client = self.shared.client(&self.cast.main);
+                    clients.spawn(write_as_others(client, channel.clone(), other.clone(), ended.clone()));
+                }
+            }
+            TenantFault::Notices => {
+                for channel in self.cast.channels_of(&self.cast.main) {
+                    let (client, number) = (self.shared.client(&self.cast.main), self.number());
+                    clients.spawn(rename_group(client, channel.clone(), number, ended.clone()));
+                }
+            }
+        }
+        Ok(Acting { ended, clients })
+    }
+
+    /// A connected channel that nothing else is done to.
+    ///
+    /// # Errors
+    /// When it cannot be made, or does not come back from the last time.
+    pub async fn to_be_stopped(&self) -> anyhow::Result<Channel> {
+        let mut known = self.stopped.lock().await;
+        let mut client = self.shared.client(&self.cast.main);
+        if known.is_none() {
+            let name = "Stopped".to_owned();
+            let (asked, node) = (Asked::post("/v1/channels", json!({ "name": name })), client.any_node());
+            let outcome = client.call(&node, Op::CreateChannel { name }, asked, made).await;
+            let Outcome::Done(Answer::Made { id }) = outcome else {
+                anyhow::bail!("a channel cannot be made: {outcome:?}");
+            };
+            let channel = self.cast.phones(&self.shared, id).await?;
+            self.cast.stopped.lock().expect("no holder panics").push(channel.clone());
+            *known = Some(channel);
+        }
+        let channel = known.clone().expect("it is there by now");
+        self.let_on(&mut client, &channel).await?;
+        Ok(channel)
+    }
+
+    /// So many sends of a channel at once, each through some node.
+    pub fn flood(&self, channel: &Channel) -> JoinSet<()> {
+        let mut sends = JoinSet::new();
+        for _ in 0..FLOOD {
+            let mut client = self.shared.client(&self.cast.main);
+            let text = format!("before the stop {}", self.number());
+            let body = json!({ "type": "text", "to": channel.recipient, "text": text });
+            let asked = Asked::post(format!("/v1/channels/{}/messages", channel.id), body);
+            let op = Op::Send { channel: channel.id.clone(), text };
+            sends.spawn(async move {
+                let node = client.any_node();
+                client.call(&node, op, asked, taken).await;
+            });
+        }
+        sends
+    }
+
+    /// Stops a channel, however often that has to be asked for.
+    pub async fn stop(&self, channel: &Channel, how: Stop) {
+        let mut client = self.shared.client(&self.cast.main);
+        let (id, asked) = (channel.id.clone(), |action: &str| {
+            Asked::post(format!("/v1/channels/{}/{action}", channel.id), json!({}))
+        });
+        match how {
+            Stop::Disconnect => {
+                let op = Op::DisconnectChannel { channel: id };
+                until_it_is_so(&mut client, op, || asked("disconnect")).await;
+            }
+            Stop::Disable => {
+                until_it_is_so(&mut client, Op::DisableChannel { channel: id }, || asked("disable")).await;
+            }
+            Stop::Unlink => {
+                let path = format!("/phones/{}/unlink", channel.number);
+                client.phone(Op::UnlinkChannel { channel: id }, &path, json!({}), nothing).await;
+            }
+        }
+    }
+
+    /// Lets a stopped channel on again, and waits until it is connected.
+    ///
+    /// # Errors
+    /// When it is not in time.
+    pub async fn resume(&self, channel: &Channel, how: Stop) -> anyhow::Result<()> {
+        let mut client = self.shared.client(&self.cast.main);
+        let id = channel.id.clone();
+        let (action, op) = match how {
+            Stop::Disable => ("enable", Op::EnableChannel { channel: id }),
+            Stop::Disconnect | Stop::Unlink => ("connect", Op::ConnectChannel { channel: id }),
+        };
+        let asked = || Asked::post(format!("/v1/channels/{}/{action}", channel.id), json!({}));
+        until_it_is_so(&mut client, op, asked).await;
+        self.let_on(&mut client, channel).await
+    }
+
+    async fn let_on(&self, client: &mut Client, channel: &Channel) -> anyhow::Result<()> {
+        connect(&self.shared.simulator(), channel, || {
+            let node = client.any_node();
+            node.customer(&client.shared.http, &client.tenant.key)
+        })
+        .await
+    }
+
+    /// Makes an endpoint that hears of one of these channels, which a node owns that is not the one asked.
+    ///
+    /// # Errors
+    /// When none of them is the workload's, or the endpoint is not made.
+    pub async fn endpoint_for(&self, owned: &[String], owner: u64) -> anyhow::Result<()> {
+        let mut channels = self.cast.channels_of(&self.cast.main);
+        let channel = channels.find(|channel| owned.contains(&channel.id)).context("the node owns no channel")?.clone();
+        let client = self.shared.client(&self.cast.main);
+        let node = client.nodes().into_iter().find(|node| node.id != owner).context("there is no other node")?;
+        let hook = hook(Manner::Good, &format!("late/{}", self.number()));
+        let events = ["message.sent", "message.received", "message.status"].map(str::to_owned).to_vec();
+        let url = format!("{}{hook}", self.receiver);
+        let body = json!({ "url": url, "events": events, "channel_id": channel.id, "signing_secret": SECRET });
+        let asked = Asked::post("/v1/webhook-endpoints", body);
+        let outcome = client.call(&node, Op::CreateEndpoint { hook: hook.clone() }, asked, made).await;
+        let since = Some(self.shared.recorder.now());
+        let Outcome::Done(Answer::Made { id }) = outcome else {
+            anyhow::bail!("an endpoint cannot be made: {outcome:?}");
+        };
+        let (tenant, channel) = (self.cast.main.name.clone(), Some(channel.id));
+        let endpoint = Endpoint { id, tenant, hook, events, channel, manner: Manner::Good, since };
+        self.cast.late.lock().expect("no holder panics").push(endpoint);
+        Ok(())
+    }
+}
+
+/// One size after the other; what that makes is deleted.
+async fn try_sizes(mut client: Client, cases: Vec<sizes::Case>, ended: CancellationToken) {
+    let key = client.tenant.key.clone();
+    for sizes::Case { what, size, asked, read, is_endpoint } in cases {
+        if ended.is_cancelled() || client.is_stopped() {
+            return;
+        }
+        let node = client.any_node();
+        let (_, body) = client.call_with(&key, &node, Op::Sized { what, size }, asked, read).await;
+        if let Some(id) = body["id"].as_str().filter(|_| is_endpoint) {
+            let (op, node) = (Op::DeleteEndpoint { endpoint: id.to_owned() }, client.any_node());
+            client.call(&node, op, Asked::delete(format!("/v1/webhook-endpoints/{id}")), nothing).await;
+        }
+    }
+}
+
+/// Two phones write to a channel under one id, one after the other.
+async fn write_as_others(mut client: Client, channel: Channel, other: Phone, ended: CancellationToken) {
+    while !ended.is_cancelled() && !client.is_stopped() {
+        let id = format!("3EB0{:036X}", client.dice.random::<u128>());
+        let mut phones = [&other, &channel.recipient];
+        if client.dice.random() {
+            phones.reverse();
+        }
+        for phone in phones {
+            let op = Op::InboundAs { channel: channel.id.clone(), from: phone.clone(), id: id.clone() };
+            let body =
+                json!({ "type": "text", "to": channel.number, "text": format!("{phone} as {id}"), "message_id": id });
+            client.phone(op, &format!("/phones/{phone}/messages"), body, nothing).await;
+            client.pause(BETWEEN).await;
+        }
+        client.pause(4 * BETWEEN).await;
+    }
+}
+
+/// A phone makes a group with a channel and gives it one name after the other.
+async fn rename_group(mut client: Client, channel: Channel, number: u64, ended: CancellationToken) {
+    let phone = &channel.recipient;
+    let path = format!("/phones/{phone}/groups");
+    let body = json!({ "subject": format!("Group {number}"), "participants": [channel.number] });
+    let op = Op::Notice { channel: channel.id.clone(), says: format!("Group {number}") };
+    let Outcome::Done(Answer::Made { id }) = client.phone(op, &path, body, made).await else { return };
+    let path = format!("{path}/{}/subject", id.replace('@', "%40"));
+    for turn in 0_u64.. {
+        client.pause(BETWEEN).await;
+        if ended.is_cancelled() || client.is_stopped() {
+            return;
+        }
+        let says = format!("Group {number}, name {turn}");
+        let op = Op::Notice { channel: channel.id.clone(), says: says.clone() };
+        client.phone_with(Method::PUT, op, &path, json!({ "subject": says }), nothing).await;
+    }
+}
+
+/// Waits for sends that were under way.
+///
+/// # Errors
+/// When a client panicked.
+pub async fn all(mut sends: JoinSet<()>) -> anyhow::Result<()> {
+    while let Some(ended) = sends.join_next().await {
+        ensure!(ended.is_ok(), "a client panicked");
+    }
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! A quiet tenant, measured, and a loud one, which does all that its limits allow while it is told to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use reqwest::Method;
+use serde_json::json;
+use tests::http::try_answer;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::cast::{Cast, Neighbours};
+use super::client::{Asked, Client, Shared};
+use super::sends::taken;
+use super::sizes;
+use crate::history::record::Channel;
+use crate::history::{Op, Size};
+
+/// Between two sends of the quiet tenant: its speed is reckoned from the time for which it waits.
+const QUIET: Duration = Duration::from_millis(60);
+
+/// What an account's own bucket holds, and what comes back in a second (interface, section 8.1).
+const BURST: usize = 60;
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Messages that a phone writes to the loud tenant at once.
+const WRITTEN: usize = 64;
+/// Between two more messages that a phone writes to the loud tenant.
+const WRITES: Duration = Duration::from_millis(500);
+
+/// Lets the quiet tenant send one message after the other.
+pub fn begin(shared: &Arc<Shared>, cast: &Arc<Cast>, clients: &mut JoinSet<()>) {
+    if let Some(neighbours) = &cast.neighbours {
+        clients.spawn(keep_sending(shared.client(&neighbours.quiet), neighbours.quiet_channel.clone()));
+    }
+}
+
+async fn keep_sending(mut client: Client, channel: Channel) {
+    for number in 0_u64.. {
+        client.pause(QUIET).await;
+        if client.is_stopped() {
+            return;
+        }
+        let (node, text) = (client.any_node(), format!("quiet {number}"));
+        let body = json!({ "type": "text", "to": channel.recipient, "text": text });
+        let asked = Asked::post(format!("/v1/channels/{}/messages", channel.id), body);
+        client.call(&node, Op::Send { channel: channel.id.clone(), text }, asked, taken).await;
+    }
+}
+
+/// Until it is told to end: a bucket of the largest sends at once, one more whenever there is a token again, and a phone that
+/// writes as much.
+pub async fn make_noise(shared: Arc<Shared>, neighbours: Neighbours, ended: CancellationToken) {
+    let Neighbours { loud, loud_channel: channel, .. } = neighbours;
+    let mut dice = shared.client(&loud);
+    let burst = join_all((0..BURST).map(|_| {
+        let (client, node) = (shared.client(&loud), dice.any_node());
+        let channel = &channel;
+        async move { send_largest(&client, &node, channel).await }
+    }));
+    let refilled = async {
+        let mut client = shared.client(&loud);
+        while !ended.is_cancelled() {
+            let node = client.any_node();
+            send_largest(&client, &node, &channel).await;
+            ended.run_until_cancelled(tokio::time::sleep(AGAIN)).await;
+        }
+    };
+    let written = async {
+        let path = format!("/phones/{}/messages", channel.recipient);
+        let mut body = sizes::cards(&channel.number, 20, 6 << 10);
+        body["count"] = json!(WRITTEN);
+        while !ended.is_cancelled() {
+            let simulator = shared.simulator();
+            let request = simulator.api().request(Method::POST, &path).json(&body).timeout(AGAIN * 5);
+            // What the network does not take makes no noise.
+            let _ = try_answer(request).await;
+            body["count"] = json!(1);
+            ended.run_until_cancelled(tokio::time::sleep(WRITES)).await;
+        }
+    };
+    futures::join!(burst, refilled, written);
+}
+
+async fn send_largest(client: &Client, node: &crate::world::map::Place, channel: &Channel) {
+    let op = Op::Sized { what: "the largest contact cards".to_owned(), size: Size::Within };
+    client.call(node, op, sizes::largest(channel), taken).await;
+}
