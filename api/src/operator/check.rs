@@ -9,7 +9,7 @@ use model::time::Timestamp;
 use raft::room::Level as Room;
 use schemars::JsonSchema;
 use serde::Serialize;
-use shard::assessment::{DIRECTORY, GroupState, named};
+use shard::assessment::{GroupState, named};
 use shard::router::Vitals;
 
 use super::survey::ClusterView;
@@ -78,7 +78,7 @@ pub struct Finding {
     remedy: Option<&'static str>,
 }
 
-const CHECKS: [&str; 12] = [
+const CHECKS: [&str; 13] = [
     "nodes",
     "shards",
     "replicas",
