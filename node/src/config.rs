@@ -53,9 +53,10 @@ pub struct Config {
     pub webhooks: Webhooks,
     #[serde(default)]
     pub media: Media,
-    #[serde(default)]
+    // Release 0.2.0 does not know them, and may be given this node's configuration when it joins.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub disk: Disk,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub connections: Connections,
     #[serde(default)]
     pub limits: Limits,
@@ -200,6 +201,10 @@ impl Peer {
     pub const CERTIFICATE_LIFE: Duration = Duration::from_secs(90 * defaults::DAY);
 }
 
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 fn is_usual_life(life: &HumanDuration) -> bool {
     *life == defaults::certificate_life()
 }
@@ -340,7 +345,7 @@ impl Default for Webhooks {
 }
 
 /// `[disk]`: what is to stay free on the file systems of log, state and media.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Disk {
     /// With less, media and large bodies are refused.
@@ -511,17 +516,38 @@ pub struct History {
     pub store_bodies: bool,
     /// How long at least a message's id and addresses are kept, so that repeats are dropped and receipts find it.
     pub keep_ids: HumanDuration,
+    // Release 0.2.0 does not know the four that follow, and may be given this node's configuration when it joins.
     /// How long the row of a deleted channel stays in its shard, and how many of a shard's do.
+    #[serde(skip_serializing_if = "History::is_usual_deleted_life")]
     pub keep_deleted_channels: HumanDuration,
+    #[serde(skip_serializing_if = "History::is_usual_deleted_count")]
     pub most_deleted_channels: usize,
     /// How long a channel keeps the phone address behind a LID from when it first saw it, and how many it keeps.
+    #[serde(skip_serializing_if = "History::is_usual_lid_life")]
     pub keep_lids: HumanDuration,
+    #[serde(skip_serializing_if = "History::is_usual_lid_count")]
     pub most_lids: usize,
     /// Between two looks at what is to be deleted, here and of webhook deliveries.
     pub trim_every: HumanDuration,
 }
 
 impl History {
+    fn is_usual_deleted_life(life: &HumanDuration) -> bool {
+        life.0 == Self::default().keep_deleted_channels.0
+    }
+
+    fn is_usual_deleted_count(count: &usize) -> bool {
+        *count == Self::default().most_deleted_channels
+    }
+
+    fn is_usual_lid_life(life: &HumanDuration) -> bool {
+        life.0 == Self::default().keep_lids.0
+    }
+
+    fn is_usual_lid_count(count: &usize) -> bool {
+        *count == Self::default().most_lids
+    }
+
     pub fn retention(&self) -> Duration {
         self.retention.map_or(Duration::from_secs(u64::from(self.retention_days) * defaults::DAY), |exact| exact.0)
     }
