@@ -169,16 +169,19 @@ impl<'a> Query<'a> {
             let word = json!({ "type": "string", "enum": known });
             json!({ "type": "array", "items": word, "minItems": 1, "maxItems": known.len() })
         });
-        if self.value(name).is_some_and(|text| text.split(',').nth(known.len()).is_some()) {
-            self.refuse(name, IssueCode::TooMany, &format!("at most {} words", known.len()));
-            return Vec::new();
-        }
         let parsed: Option<Vec<T>> =
             self.value(name).map_or(Some(Vec::new()), |text| text.split(',').map(parse).collect());
-        parsed.unwrap_or_else(|| {
-            self.refuse(name, IssueCode::Enum, &format!("must be a comma list of {}", known.join(",")));
-            Vec::new()
-        })
+        match parsed {
+            Some(words) if words.len() > known.len() => {
+                self.refuse(name, IssueCode::TooMany, &format!("at most {} words", known.len()));
+                Vec::new()
+            }
+            Some(words) => words,
+            None => {
+                self.refuse(name, IssueCode::Enum, &format!("must be a comma list of {}", known.join(",")));
+                Vec::new()
+            }
+        }
     }
 
     /// One of a few words.

@@ -58,8 +58,9 @@ pub async fn required<T>(task: &'static str, fatal: &Fatal, work: impl Future<Ou
 }
 
 /// Runs a task to its end; `None` when it panicked, which is logged and counted.
-pub async fn noticed<T>(task: &'static str, work: impl Future<Output = T>) -> Option<T> {
-    AssertUnwindSafe(work).catch_unwind().await.inspect_err(|panic| note(task, &**panic)).ok()
+// Not an async function: that would keep room for the work twice, in each of a hundred thousand channels' tasks.
+pub fn noticed<T>(task: &'static str, work: impl Future<Output = T>) -> impl Future<Output = Option<T>> {
+    AssertUnwindSafe(work).catch_unwind().map(move |ended| ended.inspect_err(|panic| note(task, &**panic)).ok())
 }
 
 /// Does the work of a thread; `None` when it panicked, which is logged and counted.

@@ -22,6 +22,9 @@ pub fn of_path(path: &str, name: &str) -> Option<(Value, &'static str)> {
         "id" if path.starts_with("/v1/admin/nodes/") => {
             (json!({ "type": "integer", "minimum": 1, "maximum": u64::MAX }), "The node")
         }
+        "id" if path.starts_with("/v1/admin/keys/") => {
+            (text_of(LONGEST_UUID, "^[A-Za-z0-9_-]+$"), "The API key, by its id or by its prefix")
+        }
         "id" if path.starts_with("/v1/admin/customers/") => (uuid(), "The customer"),
         "id" if path.starts_with("/v1/webhook-endpoints/") => (uuid(), "The webhook endpoint"),
         "id" if path.starts_with("/v1/api-keys/") => (uuid(), "The API key"),

@@ -533,10 +533,12 @@ async fn replicas_with_another_state_are_found_also_while_commands_come() {
             assert!(Instant::now() < deadline, "no replica was at the index of its leader");
             let comparing = cluster.node(leader).host.compare(GROUP);
             let writing = async {
-                while busy {
+                if !busy {
+                    return std::future::pending::<Compared>().await;
+                }
+                loop {
                     let _ = cluster.group(leader).propose(Bytes::from_static(b"n=1"), soon()).await;
                 }
-                std::future::pending::<Compared>().await
             };
             found = tokio::select! {
                 found = comparing => found,

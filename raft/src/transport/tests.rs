@@ -334,7 +334,8 @@ async fn a_call_that_crosses_a_slow_link_for_longer_than_the_limit_of_silence_do
     let one = peers(&authority, 1, &addresses).await;
     let two = peers(&authority, 2, &addresses).await;
     two.serve(300, Arc::new(Echo));
-    addresses.lock().insert(2, slow_way(two.local_addr()).await.to_string());
+    let way = slow_way(two.local_addr()).await;
+    addresses.lock().insert(2, way.to_string());
     // Two seconds there and two back, where one second of silence ends a connection.
     let body = Bytes::from(vec![7; 1 << 20]);
     let deadline = Instant::now() + Duration::from_secs(60);

@@ -158,7 +158,7 @@ fn encode(
 ) -> Result<u64, VoiceError> {
     let too_long = || VoiceError::Unfit(Fault::new(IssueCode::TooLong, "the sound is longer than 15 minutes"));
     // The packets say how long they are; to find out by decoding them takes as long as to convert them.
-    if Sound::open(path)?.is_longer_than(longest / u64::from(RATE)) {
+    if Sound::open(path)?.exceeds(longest / u64::from(RATE)) {
         return Err(too_long());
     }
     let mut sound = Sound::open(path)?;

@@ -67,7 +67,7 @@ const TABLE: &[(ErrorCode, Provoked)] = &[
     (ErrorCode::PayloadTooLarge, By("a_request_that_is_wrong_as_a_whole_is_told_so")),
     (ErrorCode::UriTooLong, By("what_the_http_server_refuses_by_itself_bears_the_envelope")),
     (ErrorCode::HeadersTooLarge, By("what_the_http_server_refuses_by_itself_bears_the_envelope")),
-    (ErrorCode::OutcomeUnknown, NotYet("no send ends without its outcome being known")),
+    (ErrorCode::OutcomeUnknown, By("a_send_that_is_ended_fails_with_what_is_known_of_it")),
 ];
 
 #[test]

@@ -94,7 +94,7 @@ impl Sound {
 
     /// Whether its packets, none of which is decoded, take more than so many seconds. A file that is damaged is as long as what
     /// comes before that.
-    pub fn is_longer_than(mut self, seconds: u64) -> bool {
+    pub fn exceeds(mut self, seconds: u64) -> bool {
         let track = self.format.tracks().iter().find(|track| track.id == self.track);
         let Some(base) = track.and_then(|track| track.time_base) else { return false };
         let (unit, units) = (u128::from(base.numer.get()), u128::from(base.denom.get()));
