@@ -147,7 +147,7 @@ pub fn errors(route: &Route, doc: &Doc) -> Vec<ErrorCode> {
     if doc.body.is_some() {
         codes.extend([E::InvalidRequest, E::BadRequest, E::PayloadTooLarge]);
     }
-    if doc.query.is_some() {
+    if doc.query.is_some() || parameters::has_bounds(route.path) {
         codes.push(E::InvalidRequest);
     }
     codes.extend(&doc.errors);

@@ -71,15 +71,22 @@ pub fn of_path(path: &str, name: &str) -> Option<(Value, &'static str)> {
 /// Refuses what is longer than the document says. What is no uuid names nothing (supplement 31, row 36), and a link says
 /// by itself what is wrong with it.
 pub fn judge(path: &str, name: &str, text: &str) -> Result<(), Fault> {
-    if matches!(name, "id" | "token") {
-        return Ok(());
-    }
-    let Some((schema, _)) = of_path(path, name) else { return Ok(()) };
-    let longest = schema.get("maxLength").and_then(Value::as_u64).filter(|_| schema.get("format").is_none());
-    match longest {
+    match longest(path, name) {
         Some(longest) if text.chars().count() as u64 > longest => {
             Err(Fault::new(IssueCode::TooLong, format!("at most {longest} characters")))
         }
         _ => Ok(()),
     }
+}
+
+/// Whether a value in the path may be too long: each name is as [`judge`] takes it.
+pub fn has_bounds(path: &str) -> bool {
+    let mut names = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    names.any(|name| longest(path, name).is_some())
+}
+
+/// The most characters of a value that is judged by them.
+fn longest(path: &str, name: &str) -> Option<u64> {
+    let (schema, _) = of_path(path, name).filter(|_| !matches!(name, "id" | "token"))?;
+    schema.get("maxLength").and_then(Value::as_u64).filter(|_| schema.get("format").is_none())
 }

@@ -129,7 +129,7 @@ pub fn one_of<T>(words: &[&str], parse: impl Fn(&str) -> Option<T>) -> impl Fn(&
 }
 
 /// What [`address`] takes, as a regular expression.
-pub const ADDRESS_OR_DIGITS: &str = "^([0-9]{3,}|[A-Za-z0-9_-]+@[A-Za-z0-9_.-]+)$";
+pub const ADDRESS_OR_DIGITS: &str = "^([0-9]{3,15}|[A-Za-z0-9_-]+@[A-Za-z0-9_.-]+)$";
 
 /// An address, or the bare digits of a phone.
 pub fn address(suffixes: &Suffixes) -> impl Fn(&Value) -> Judged<Address> {

@@ -5,8 +5,9 @@ use model::message::Content;
 
 use crate::records::{MessageRow, encode};
 
-/// Bytes of a row at most. An event says it once more, in JSON, and names up to fifty long addresses of endpoints.
-const LARGEST_ROW: usize = 256 << 10;
+/// Bytes of a row at most: a text of 65,536 characters of four bytes fits. An event says it once more, in JSON, and names up to
+/// fifty long addresses of endpoints.
+const LARGEST_ROW: usize = 288 << 10;
 
 /// Bytes of contact cards at most, as of those that are sent; JSON may take several times as many.
 const LARGEST_CONTACTS: usize = 128 << 10;

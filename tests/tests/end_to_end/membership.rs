@@ -166,7 +166,7 @@ async fn nobody_gets_in_but_with_a_token_of_its_own() {
         std::fs::create_dir(grown.dir(third)).unwrap();
         std::fs::write(grown.dir(third).join("joining.json"), json!({ "storage_id": storage_id }).to_string()).unwrap();
         // The file goes before the flag.
-        grown.join_at(third, "gwj_none", 1, &["--token-file", token_file.to_str().unwrap()]).await
+        grown.join_at(third, "gwj_none", 1, &["--zone", "b", "--token-file", token_file.to_str().unwrap()]).await
     };
     assert!(repeat().await.succeeded().stdout.contains("node 2 of a cluster"));
     let refused = repeat().await;
