@@ -51,20 +51,24 @@ impl Room {
     }
 }
 
+/// Counts the bytes that are written to it, and keeps none.
+#[derive(Debug, Default)]
+pub struct ByteCount(pub usize);
+
+impl io::Write for ByteCount {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// How many bytes a value has as JSON. Nothing is kept of them.
 pub fn json_bytes<T: Serialize>(value: &T) -> usize {
-    struct Counted(usize);
-    impl io::Write for Counted {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut counted = Counted(0);
+    let mut counted = ByteCount::default();
     // What cannot be written is told where it is: here it is as if it had no end.
     if serde_json::to_writer(&mut counted, value).is_ok() { counted.0 } else { usize::MAX }
 }

@@ -1,9 +1,8 @@
 //! What a network may deliver: bounds that hold for every driver (supplement 32, row 9). What is beyond is cut where its
 //! sense survives that, and left out where it does not; nothing of any size gets behind them.
 
-use std::io;
-
 use model::address::Address;
+use model::page::ByteCount;
 use serde::Serialize;
 
 use crate::driver::{InboundItem, InboundKind, InboundMessage};
@@ -132,22 +131,9 @@ impl News {
 
 /// How large something is where it is stored. Nothing is kept of the bytes.
 fn stored_bytes(value: &impl Serialize) -> usize {
-    let mut counted = Counted(0);
+    let mut counted = ByteCount::default();
     // A sink that takes everything refuses nothing; what cannot be written at all has no place in a log.
     if rmp_serde::encode::write_named(&mut counted, value).is_ok() { counted.0 } else { usize::MAX }
-}
-
-struct Counted(usize);
-
-impl io::Write for Counted {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 += bytes.len();
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 #[cfg(test)]
