@@ -1,0 +1,67 @@
+//! A messaging network on loopback that an unmodified client library cannot tell from the real one in what tests need.
+//!
+//! It speaks the true wire protocol (WebSocket, Noise XX and IK, binary stanzas), routes ciphertext that it cannot read,
+//! and holds the *phones* (device 0 of every account), which have real Signal sessions and decrypt what reaches them. It
+//! knows no trust in anybody: [`check`] proves from the wire that no message key, prekey or message id is used twice.
+//!
+//! - [`wire`]: listening, the Noise responder, frames. [`login`]: log-ins and how they end. [`pairing`]: QR pairing.
+//! - [`state`]: accounts, devices and their queues, behind one lock that is never held over an await.
+//! - [`iq`]: the queries that clients send. [`route`]: messages, receipts and acknowledgements.
+//! - [`phone`]: device 0: sessions, inbox, what it does by itself and when it is told.
+//! - [`check`]: what the server proves. [`control`]: the control API over HTTP.
+//!
+//! # Starting it
+//!
+//! [`TestNet::start`] takes a [`Config`] of addresses (port 0 takes a free one) and returns once all of them listen;
+//! [`TestNet::shutdown`] closes all of it. A client dials `ws://ADDRESS/ws/chat` with any `Origin`. It must be built with
+//! wacore's feature `danger-skip-cert-chain-verify`, as no test server can sign the network's certificate chain (this
+//! crate turns it on for whoever links it). The headers `X-Gateway-Node` and `X-Gateway-Epoch` (decimal numbers) name the
+//! owner of a session in `/logins`, `/sessions` and `/accepted`; a client without them counts as node 0, epoch 0.
+//!
+//! # The control API
+//!
+//! That of the simulator (`simulator.md`), word for word, so that a test can drive either network; its shapes are those of
+//! `network::simulator::answers`. Addresses are the real ones: `N@s.whatsapp.net`, `L@lid`. What this network cannot do yet
+//! is answered with 501 and `{ "error": "..." }`; 400 and 404 as in the simulator.
+//!
+//! | Method and path | Remarks |
+//! |---|---|
+//! | `POST /phones`, `POST /phones/bulk` | registers phones; each gets an identity, prekeys and a LID of its own |
+//! | `GET`, `DELETE /phones/{n}` | `channel_session` of a device says which node and epoch is logged in |
+//! | `POST /phones/{n}/link` `{ raw }` | scans a QR text. 200 `{ device }` once the companion has *answered the pairing* (`pair-device-sign`), 400 where it did not within 10 s, refused it, or the text is unknown or expired |
+//! | `POST /phones/{n}/unlink` `{ device? }` | stream error 401 `device_removed`, later log-ins get 401 |
+//! | `POST /phones/{n}/ban` `{ until? }` | 402 with `until`, else 403 |
+//! | `POST /phones/{n}/invalidate` | later log-ins get 401 as the keys are forgotten; a live one gets stream error 401 |
+//! | `POST /phones/{n}/replace` `{ device? }` | a foreign client takes the device's place: stream error 409 `replaced` to the live session. The foreigner goes at once |
+//! | `POST /phones/{n}/messages` | type `text`, `to` a number or an address, `count`, `message_id`; encrypted to every device of both sides |
+//! | `GET`, `DELETE /phones/{n}/inbox` | what the phone *decrypted*; own messages of the account's other devices are not in it |
+//! | `POST /phones/{n}/open-chat` `{ with }` | read receipts for what it got from there |
+//! | `POST /phones/{n}/disclose` `{ to }` | ends `hide_number` towards `to` |
+//! | `GET /sessions`, `/logins`, `/stats`, `/accepted` | as in the simulator |
+//! | `GET`, `PUT`, `DELETE /faults` | see below |
+//! | `POST /reset`, `GET /healthz` | |
+//!
+//! Additions of this network:
+//!
+//! | Method and path | Answer |
+//! |---|---|
+//! | `GET /crypto` | what the server checked, [`check::Report`]: `{ key_reuse: [text], wire_repeats, undecryptable, undecryptable_rows: [text], retry_receipts, prekeys_given, prekeys_left_min, prekey_conflicts: [text], prekey_unknown, body_conflicts: [text], foreign_acks: [text], session_gaps_max, sender_key_gaps_max, two_live: [text], qr_pairings }`. All lists empty and `undecryptable` 0 = nothing found |
+//! | `GET /devices/{n}` | `{ data: [ { id, registration_id, signed_prekey_id, prekeys_left, highest_prekey_id, queue, connected, last_login_at, signal_sessions } ], total }` |
+//! | `GET /phones/{n}/receipts?id=` | `{ data: [ { id, from, type, at } ], total }`: receipts that reached the phone |
+//! | `POST /phones/{n}/forget-session` `{ with }` | the phone loses its Signal sessions with that number's devices, so that the next message cannot be decrypted and a retry receipt goes out |
+//! | `POST /phones/{n}/corrupt` `{ to, count? }` | the next `count` (1) messages of the phone to `to` are damaged on the wire, so that the channel cannot read them and must ask again |
+//! | `POST /devices/{n}/{device}/cut` | the device's connection is closed without a word |
+//! | `POST /devices/{n}/{device}/stream-error` `{ code }` | that stream error, then the end |
+//! | `POST /devices/{n}/{device}/failure` `{ reason, code?, expire_s? }`, `DELETE ...` | every log-in of the device is refused with `<failure reason>` until it is taken back |
+//!
+//! `PUT /faults` takes the fields of the simulator that make sense here (`accept_delay_ms`, `accept_jitter_ms`,
+//! `drop_before_accept_pct`, `drop_after_accept_pct`, `nack`, `refuse_logins`, `login_delay_ms`, `dedup`,
+//! `hold_inbound_acks`, `cut_node`, `qr_time_scale`) and:
+//!
+//! | Field | Effect |
+//! |---|---|
+//! | `ik: "accept" \| "reject"` | a resumed log-in is answered with the server's static key, so that the client falls back to XX |
+//! | `pairing: "ok" \| "hmac" \| "drop_sign"` | the pairing's HMAC is wrong; or the client's answer is thrown away and its connection cut: the phone shows a failed link and no device is registered |
+//! | `usync_empty: [number]` | queries for devices find none for these |
+//! | `prekeys_empty: [number]` | bundles of these come without a one-time prekey |
+//! | `offline_primer: bool` | whether the first few waiting stanzas come before the client asks for a batch |
