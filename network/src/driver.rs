@@ -105,7 +105,11 @@ pub trait Session: Send + Sync {
 /// A command of an old epoch is refused by the state machine, so that a late owner cannot overwrite a newer one's state.
 #[async_trait]
 pub trait AuthStore: Send + Sync {
-    async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, AuthError>;
+    /// Reads what is applied here. Ready at once: a driver's client library may rely on nothing else running meanwhile.
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, AuthError>;
+
+    /// The names that begin with `prefix`, in order, from the one behind `after` on; at most `limit` of them.
+    fn keys(&self, prefix: &str, after: Option<&str>, limit: usize) -> Vec<String>;
 
     /// Applies a batch at once or not at all; it may take about a MiB. `Ok` means committed on a quorum.
     async fn commit(&self, batch: Vec<AuthWrite>) -> Result<(), AuthError>;

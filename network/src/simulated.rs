@@ -132,7 +132,7 @@ impl Network for SimulatedNetwork {
         }
         let opening = match purpose {
             Purpose::Pair { device_name, full_history } => Opening::Pair { device_name, full_history, auth },
-            Purpose::Login => match auth.get(CREDENTIALS).await {
+            Purpose::Login => match auth.get(CREDENTIALS) {
                 Ok(Some(credentials)) => Opening::Login { credentials: credentials.into() },
                 Ok(None) => return Ok(stillborn(&events, "no credentials are stored".into())),
                 Err(AuthError::Unreadable(why)) => return Ok(stillborn(&events, why)),

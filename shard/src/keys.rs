@@ -87,6 +87,17 @@ pub fn auth_of(channel: ChannelId) -> Range {
     under(key(AUTH, &[channel.as_bytes()]))
 }
 
+/// The [`auth`] keys whose names begin with `prefix`, from the one behind the name `after` on.
+pub fn auth_under(channel: ChannelId, prefix: &str, after: Option<&str>) -> Range {
+    let (first, end) = under(auth(channel, prefix));
+    let behind = after.map(|after| {
+        let mut behind = auth(channel, after);
+        behind.push(0);
+        behind
+    });
+    (behind.filter(|behind| *behind > first).unwrap_or(first), end)
+}
+
 /// The name that an [`auth`] key was made of.
 pub fn name_of_auth(key: &[u8]) -> Option<String> {
     let name = key.get(1 + size_of::<ChannelId>()..)?;

@@ -38,8 +38,15 @@ struct MemoryStore {
 
 #[async_trait]
 impl AuthStore for MemoryStore {
-    async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, AuthError> {
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, AuthError> {
         Ok(self.values.lock().get(key).cloned())
+    }
+
+    fn keys(&self, prefix: &str, after: Option<&str>, limit: usize) -> Vec<String> {
+        let values = self.values.lock();
+        let mut names: Vec<String> = values.keys().filter(|name| name.starts_with(prefix)).cloned().collect();
+        names.sort();
+        names.into_iter().filter(|name| after.is_none_or(|after| name.as_str() > after)).take(limit).collect()
     }
 
     async fn commit(&self, batch: Vec<AuthWrite>) -> Result<(), AuthError> {

@@ -36,10 +36,16 @@ impl ReplicatedAuth {
 
 #[async_trait]
 impl AuthStore for ReplicatedAuth {
-    async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, AuthError> {
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, AuthError> {
         let Some(sealed) = self.owner.reader.get(&keys::auth(self.channel, key)) else { return Ok(None) };
         let opened = self.owner.node.secrets.open(&*self.customer()?, &self.purpose(key), &sealed);
         opened.map(Some).map_err(|error| AuthError::Unreadable(error.to_string()))
+    }
+
+    fn keys(&self, prefix: &str, after: Option<&str>, limit: usize) -> Vec<String> {
+        let (from, to) = keys::auth_under(self.channel, prefix, after);
+        let rows = self.owner.reader.scan(&from, &to, limit);
+        rows.iter().filter_map(|(key, _)| keys::name_of_auth(key)).collect()
     }
 
     async fn commit(&self, batch: Vec<AuthWrite>) -> Result<(), AuthError> {
