@@ -34,6 +34,17 @@ pub struct Media {
     pub handle: Option<MediaHandle>,
 }
 
+/// As what the bytes of a message are shown. A network may keep the same bytes once for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MediaKind {
+    Image,
+    Video,
+    Audio,
+    Document,
+    Sticker,
+}
+
 impl Media {
     pub fn of_type(mime_type: &str) -> Self {
         Self {

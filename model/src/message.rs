@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::address::Address;
 use crate::id::MessageId;
-use crate::media::Media;
+use crate::media::{Media, MediaKind};
 use crate::story::Story;
 
 /// Names an existing message (interface 2.2).
@@ -290,6 +290,19 @@ impl Content {
             | Self::Document { media, .. }
             | Self::Sticker { media, .. } => Some(media),
             Self::Story(story) => story.says.media(),
+            _ => None,
+        }
+    }
+
+    /// As what its bytes are shown.
+    pub fn media_kind(&self) -> Option<MediaKind> {
+        match self {
+            Self::Image { .. } => Some(MediaKind::Image),
+            Self::Video { .. } => Some(MediaKind::Video),
+            Self::Audio { .. } => Some(MediaKind::Audio),
+            Self::Document { .. } => Some(MediaKind::Document),
+            Self::Sticker { .. } => Some(MediaKind::Sticker),
+            Self::Story(story) => story.says.media_kind(),
             _ => None,
         }
     }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use model::address::Address;
 use model::id::{ChannelId, MessageId, NodeId};
-use model::media::MediaHandle;
+use model::media::{MediaHandle, MediaKind};
 use model::message::{Content, Surroundings};
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -77,8 +77,20 @@ pub trait Session: Send + Sync {
     /// the network can tell.
     async fn operate(&self, id: Uuid, operation: Operation) -> Result<(), SessionError>;
 
-    /// Stores bytes at the network, to be named in a message. Reads them as they come, never whole.
-    async fn upload(&self, mime_type: &str, size: u64, bytes: ByteStream) -> Result<Uploaded, MediaError>;
+    /// Stores bytes at the network, to be named in a message that shows them as `kind`. Reads them as they come, never whole.
+    async fn upload(
+        &self,
+        kind: MediaKind,
+        mime_type: &str,
+        size: u64,
+        bytes: ByteStream,
+    ) -> Result<Uploaded, MediaError>;
+
+    /// Whether a message may show as `kind` what the network keeps under this handle. A network that derives the keys of
+    /// media from its kind keeps the same bytes once a kind.
+    fn shows_as(&self, _handle: &MediaHandle, _kind: MediaKind) -> bool {
+        true
+    }
 
     /// Fetches bytes that came with a message. They arrive as they are read.
     async fn download(&self, handle: &MediaHandle) -> Result<ByteStream, MediaError>;

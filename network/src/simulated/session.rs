@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use model::media::MediaHandle;
+use model::business::{NOT_BUSINESS, NOT_BUSINESS_CODE};
+use model::media::{MediaHandle, MediaKind};
 use parking_lot::Mutex;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
@@ -412,7 +413,13 @@ impl Session for SessionHandle {
         self.session.write(NodeFrame::Operate { session: self.session.number, id, operation }).await
     }
 
-    async fn upload(&self, mime_type: &str, size: u64, bytes: ByteStream) -> Result<Uploaded, MediaError> {
+    async fn upload(
+        &self,
+        _kind: MediaKind,
+        mime_type: &str,
+        size: u64,
+        bytes: ByteStream,
+    ) -> Result<Uploaded, MediaError> {
         transfers::upload(&self.session, mime_type, size, bytes).await
     }
 
@@ -501,7 +508,13 @@ impl Session for DeadSession {
         Err(SessionError::Ended)
     }
 
-    async fn upload(&self, _mime_type: &str, _size: u64, _bytes: ByteStream) -> Result<Uploaded, MediaError> {
+    async fn upload(
+        &self,
+        _kind: MediaKind,
+        _mime_type: &str,
+        _size: u64,
+        _bytes: ByteStream,
+    ) -> Result<Uploaded, MediaError> {
         Err(SessionError::Ended.into())
     }
 

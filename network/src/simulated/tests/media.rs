@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use futures::{StreamExt, stream};
-use model::media::{LARGEST_MEDIA, MediaHandle};
+use model::media::{LARGEST_MEDIA, MediaHandle, MediaKind};
 
 use super::*;
 use crate::driver::{ByteStream, MEDIA_PIECE, MediaError, Uploaded};
@@ -21,7 +21,7 @@ fn source(bytes: &[u8], chunk: usize) -> ByteStream {
 }
 
 async fn upload(line: &Line, bytes: &[u8]) -> Result<Uploaded, MediaError> {
-    line.session.upload("image/png", bytes.len() as u64, source(bytes, 50_000)).await
+    line.session.upload(MediaKind::Image, "image/png", bytes.len() as u64, source(bytes, 50_000)).await
 }
 
 async fn download(line: &Line, handle: &MediaHandle) -> Result<Vec<u8>, MediaError> {
@@ -63,11 +63,11 @@ async fn messages_pass_while_uploads_and_downloads_run() {
     let head = pattern(3 * MEDIA_PIECE);
     let stuck = source(&head, MEDIA_PIECE).chain(stream::pending()).boxed();
     let session = Arc::clone(&line.session);
-    let stuck = tokio::spawn(async move { session.upload("image/png", LARGEST_MEDIA, stuck).await });
+    let stuck = tokio::spawn(async move { session.upload(MediaKind::Image, "image/png", LARGEST_MEDIA, stuck).await });
     let unread = line.session.download(&stored.handle).await.unwrap();
     let session = Arc::clone(&line.session);
     let running =
-        tokio::spawn(async move { session.upload("image/png", large.len() as u64, source(&large, 1 << 20)).await });
+        tokio::spawn(async move { session.upload(MediaKind::Image, "image/png", large.len() as u64, source(&large, 1 << 20)).await });
     for n in 0..200 {
         line.send(&format!("M{n}")).await.unwrap();
         loop {
@@ -93,7 +93,7 @@ async fn a_file_over_25_mb_is_refused_before_it_is_read() {
     let world = World::new().await;
     let network = world.network(1);
     let line = world.pair(&network, &fence(1)).await;
-    let refused = line.session.upload("video/mp4", LARGEST_MEDIA + 1, stream::pending().boxed()).await;
+    let refused = line.session.upload(MediaKind::Video, "video/mp4", LARGEST_MEDIA + 1, stream::pending().boxed()).await;
     assert!(matches!(refused, Err(MediaError::Refused { code: 413, .. })), "{refused:?}");
 }
 
@@ -104,7 +104,7 @@ async fn a_source_that_fails_or_lies_about_its_size_stores_nothing() {
     let line = world.pair(&network, &fence(1)).await;
     let failing = source(&pattern(100), 10).chain(stream::iter([Err(std::io::ErrorKind::BrokenPipe.into())])).boxed();
     for (size, bytes) in [(10, source(&pattern(11), 4)), (12, source(&pattern(11), 4)), (200, failing)] {
-        let lost = line.session.upload("image/png", size, bytes).await;
+        let lost = line.session.upload(MediaKind::Image, "image/png", size, bytes).await;
         assert!(matches!(lost, Err(MediaError::Source(_))), "{lost:?}");
     }
 }
@@ -142,7 +142,7 @@ async fn a_session_that_ends_takes_its_transfers_with_it_and_no_others() {
     let bytes = pattern(8 * MEDIA_PIECE);
     let stored = upload(&line, &bytes).await.unwrap();
     let first = Arc::clone(&line.session);
-    let waiting = tokio::spawn(async move { first.upload("image/png", 1_000, stream::pending().boxed()).await });
+    let waiting = tokio::spawn(async move { first.upload(MediaKind::Image, "image/png", 1_000, stream::pending().boxed()).await });
     let mut unread = line.session.download(&stored.handle).await.unwrap();
     assert!(unread.next().await.unwrap().is_ok());
     line.session.kill();

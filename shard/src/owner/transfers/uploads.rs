@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use model::id::MessageId;
-use model::media::{MediaState, Sha256Hex};
+use model::media::{MediaKind, MediaState, Sha256Hex};
 use model::time::Timestamp;
 use network::driver::{MediaError, Uploaded};
 use network::operation::Refused;
@@ -38,11 +38,12 @@ pub struct Uploads {
     running: Option<Upload>,
     failures: u32,
     retry_at: Option<Instant>,
-    known: VecDeque<(Sha256Hex, Uploaded)>,
+    known: VecDeque<(Sha256Hex, MediaKind, Uploaded)>,
 }
 
 struct Upload {
     message: MessageId,
+    kind: MediaKind,
     row: Option<MediaRow>,
     task: AbortOnDropHandle<Result<Uploaded, UploadError>>,
 }
@@ -50,6 +51,7 @@ struct Upload {
 /// An upload that has ended.
 pub struct UploadEnd {
     message: MessageId,
+    kind: MediaKind,
     row: Option<MediaRow>,
     result: Result<Uploaded, UploadError>,
 }
@@ -80,7 +82,7 @@ impl Uploads {
         };
         let result = result.unwrap_or_else(|error| Err(MediaError::Source(error.to_string()).into()));
         match self.running.take() {
-            Some(Upload { message, row, .. }) => UploadEnd { message, row, result },
+            Some(Upload { message, kind, row, .. }) => UploadEnd { message, kind, row, result },
             None => std::future::pending().await,
         }
     }
@@ -90,17 +92,17 @@ impl Uploads {
     }
 
     /// The handle of bytes that were uploaded before.
-    fn known(&self, row: &MediaRow, now: Timestamp) -> Option<&Uploaded> {
+    fn known(&self, row: &MediaRow, kind: MediaKind, now: Timestamp) -> Option<&Uploaded> {
         let sha256 = row.sha256.as_ref()?;
-        let known = self.known.iter().find(|(known, _)| known == sha256).map(|(_, uploaded)| uploaded);
+        let known = self.known.iter().find(|known| known.0 == *sha256 && known.1 == kind).map(|known| &known.2);
         known.filter(|uploaded| now.plus(LEFT_TO_LIVE) < uploaded.expires_at)
     }
 
-    fn remember(&mut self, row: &MediaRow, uploaded: &Uploaded) {
+    fn remember(&mut self, row: &MediaRow, kind: MediaKind, uploaded: &Uploaded) {
         let Some(sha256) = &row.sha256 else { return };
-        self.known.retain(|(known, _)| known != sha256);
+        self.known.retain(|known| known.0 != *sha256 || known.1 != kind);
         self.known.truncate(KNOWN - 1);
-        self.known.push_front((sha256.clone(), uploaded.clone()));
+        self.known.push_front((sha256.clone(), kind, uploaded.clone()));
     }
 }
 
@@ -116,10 +118,11 @@ impl Channel {
             return false;
         }
         let message = entry.message.id.clone();
+        let Some(kind) = entry.message.content.media_kind() else { return false };
         let row = entry.message.content.media().and_then(|media| media.id).and_then(|id| self.media_row(id));
         let at_network = row.as_ref().and_then(|row| match row.live_handle(now) {
-            Some(handle) => Some((handle.clone(), row.handle_expires_at)),
-            None => uploads.known(row, now).map(|known| (known.handle.clone(), Some(known.expires_at))),
+            Some(handle) if running.session.shows_as(handle, kind) => Some((handle.clone(), row.handle_expires_at)),
+            _ => uploads.known(row, kind, now).map(|known| (known.handle.clone(), Some(known.expires_at))),
         });
         if let Some((handle, until)) = at_network {
             self.outbox.has_bytes(&message, handle, until);
@@ -130,14 +133,14 @@ impl Channel {
         let task = tokio::spawn(async move {
             let row = uploading.filter(|row| row.state == MediaState::Ready).ok_or(UploadError::Gone)?;
             let bytes = media.open(&row, None).await?;
-            Ok(session.upload(&row.mime_type, row.size.unwrap_or_default(), bytes).await?)
+            Ok(session.upload(kind, &row.mime_type, row.size.unwrap_or_default(), bytes).await?)
         });
-        self.transfers.uploads.running = Some(Upload { message, row, task: AbortOnDropHandle::new(task) });
+        self.transfers.uploads.running = Some(Upload { message, kind, row, task: AbortOnDropHandle::new(task) });
         false
     }
 
     pub(super) async fn upload_ended(&mut self, end: UploadEnd) -> Result<(), Lost> {
-        let UploadEnd { message, row, result } = end;
+        let UploadEnd { message, kind, row, result } = end;
         let logged_in = self.is_logged_in();
         let uploads = &mut self.transfers.uploads;
         uploads.retry_at = None;
@@ -145,7 +148,7 @@ impl Channel {
             Ok(uploaded) => {
                 uploads.failures = 0;
                 if let Some(row) = row {
-                    uploads.remember(&row, &uploaded);
+                    uploads.remember(&row, kind, &uploaded);
                     self.note_handle(&row, &uploaded).await?;
                 }
                 self.outbox.has_bytes(&message, uploaded.handle, Some(uploaded.expires_at));
@@ -212,13 +215,14 @@ mod tests {
         let mut uploads = Uploads::default();
         let until = Timestamp(100_000);
         for n in 0..=KNOWN {
-            uploads.remember(&row(n), &Uploaded { handle: MediaHandle(n.to_string()), expires_at: until });
+            uploads.remember(&row(n), MediaKind::Image, &Uploaded { handle: MediaHandle(n.to_string()), expires_at: until });
         }
-        assert!(uploads.known(&row(0), Timestamp(0)).is_none());
-        assert_eq!(uploads.known(&row(1), Timestamp(0)).map(|known| known.handle.0.as_str()), Some("1"));
-        assert!(uploads.known(&row(1), Timestamp(40_000)).is_none());
-        uploads.remember(&row(1), &Uploaded { handle: MediaHandle("again".into()), expires_at: until });
-        assert_eq!(uploads.known(&row(1), Timestamp(0)).map(|known| known.handle.0.as_str()), Some("again"));
+        assert!(uploads.known(&row(0), MediaKind::Image, Timestamp(0)).is_none());
+        assert_eq!(uploads.known(&row(1), MediaKind::Image, Timestamp(0)).map(|known| known.handle.0.as_str()), Some("1"));
+        assert!(uploads.known(&row(1), MediaKind::Image, Timestamp(40_000)).is_none());
+        uploads.remember(&row(1), MediaKind::Image, &Uploaded { handle: MediaHandle("again".into()), expires_at: until });
+        assert_eq!(uploads.known(&row(1), MediaKind::Image, Timestamp(0)).map(|known| known.handle.0.as_str()), Some("again"));
+        assert!(uploads.known(&row(1), MediaKind::Document, Timestamp(0)).is_none(), "other keys, other bytes");
         assert_eq!(uploads.known.len(), KNOWN);
     }
 }
