@@ -2,7 +2,7 @@
 //!
 //! Shaped so that a real driver fits behind it: credentials live in a store that the gateway replicates, inbound items
 //! are acknowledged after the gateway's commit only, the gateway mints message ids and may send one again, a send
-//! returns when it is written and its acceptance comes as an event, `kill` stops all bytes at once.
+//! returns when it is taken and its acceptance comes as an event, `kill` stops all bytes at once.
 
 use std::sync::Arc;
 
@@ -68,8 +68,9 @@ pub enum Purpose {
 /// A live, or opening, connection of one channel.
 #[async_trait]
 pub trait Session: Send + Sync {
-    /// Writes a message under an id that the gateway minted. `Ok` means written; acceptance is an event.
-    /// The same id may be sent again after a doubt; the network drops repeats.
+    /// Takes a message under an id that the gateway minted. `Ok` means taken, behind all that were taken before: the driver
+    /// writes it as soon as it can, and for its caller it may be out from here on. Acceptance is an event. The same id may be
+    /// sent again after a doubt; the network drops repeats.
     async fn send(&self, message: Outbound) -> Result<(), SessionError>;
 
     /// Writes a question. `Ok` means written; the answer is an event that bears the id and comes after the notices of what
