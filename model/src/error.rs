@@ -398,6 +398,12 @@ impl ApiError {
             .with_details(json!({ "feature": feature }))
     }
 
+    /// What the network that the channels are on, or the driver for it, cannot do.
+    pub fn not_on_this_network(feature: &str) -> Self {
+        Self::new(ErrorCode::NotImplemented, format!("{feature} is not available on the network of this cluster"))
+            .with_details(json!({ "feature": feature, "network": "whatsapp" }))
+    }
+
     /// `limit_bytes` is what the route takes.
     pub fn payload_too_large_over(limit_bytes: u64) -> Self {
         Self::new(ErrorCode::PayloadTooLarge, format!("the body may have at most {limit_bytes} bytes"))

@@ -71,6 +71,42 @@ pub enum Answer {
 pub struct Refused {
     pub code: u16,
     pub text: String,
+    /// What the driver makes of it: codes mean different things on different networks.
+    #[serde(default, skip_serializing_if = "RefusedKind::is_other")]
+    pub kind: RefusedKind,
+}
+
+/// What a refusal is about, where it is about something that the gateway has a word for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefusedKind {
+    /// There is nobody at that address.
+    Recipient,
+    /// What was to be changed is so already, or was changed elsewhere in the same moment.
+    Conflict,
+    /// The driver cannot ask the network for it; the text names the feature.
+    Unsupported,
+    /// The account is no business account.
+    NotBusiness,
+    #[default]
+    Other,
+}
+
+impl RefusedKind {
+    fn is_other(&self) -> bool {
+        *self == Self::Other
+    }
+}
+
+impl Refused {
+    pub fn new(code: u16, text: impl Into<String>) -> Self {
+        Self { code, text: text.into(), kind: RefusedKind::Other }
+    }
+
+    #[must_use]
+    pub fn of(self, kind: RefusedKind) -> Self {
+        Self { kind, ..self }
+    }
 }
 
 /// The questions of one area, and what answers them.

@@ -26,7 +26,7 @@ use crate::driver::{
     PairCodeError, Session, SessionError, SessionEvent, Uploaded,
 };
 use crate::fence::Fence;
-use crate::operation::{self, Operation};
+use crate::operation::{self, Operation, RefusedKind};
 use crate::wire::{NodeFrame, SessionFrame, SessionNumber, encode};
 
 /// How long the network may take to answer a request of a session.
@@ -169,10 +169,10 @@ impl SimulatedSession {
                 self.report(SessionEvent::Accepted { id, at, recipients });
             }
             SessionFrame::Refused { id, code, text } => {
-                self.report(SessionEvent::Refused { id, refused: Box::new(operation::Refused { code, text }) });
+                self.report(SessionEvent::Refused { id, refused: Box::new(understood(operation::Refused::new(code, text))) });
             }
             SessionFrame::Operated { id, result } => {
-                self.report(SessionEvent::Operated { id, result: Box::new(result) });
+                self.report(SessionEvent::Operated { id, result: Box::new(result.map_err(understood)) });
             }
             SessionFrame::Inbound(item) => self.report(SessionEvent::Inbound(item)),
             SessionFrame::Ended(reason) => self.end(reason),
@@ -383,6 +383,17 @@ impl SimulatedSession {
         state.on_end.push(sender);
         Some(ended)
     }
+}
+
+/// A refusal with what this network means by its code.
+fn understood(refused: operation::Refused) -> operation::Refused {
+    let kind = match refused.code {
+        479 => RefusedKind::Recipient,
+        409 => RefusedKind::Conflict,
+        NOT_BUSINESS_CODE if refused.text == NOT_BUSINESS => RefusedKind::NotBusiness,
+        _ => RefusedKind::Other,
+    };
+    refused.of(kind)
 }
 
 /// The owner's hold on a session: dropped, the session is killed.

@@ -10,7 +10,7 @@ use model::payload::{
 };
 use model::status::{OnSend, Status};
 use model::time::Timestamp;
-use network::operation::Refused;
+use network::operation::{Refused, RefusedKind};
 use raft::failpoint::{self, Point};
 use raft::machine::View;
 use tokio::sync::oneshot;
@@ -33,11 +33,11 @@ use crate::trace::{self, Kind, Place};
 /// The code of a message that failed because of its recipient.
 const UNDELIVERABLE: &str = "undeliverable_recipient";
 
+/// The code of a message that the driver cannot send.
+const NOT_IMPLEMENTED: &str = "not_implemented";
+
 /// How much is kept of what the network says why it refuses, in characters.
 const LONGEST_REASON: usize = 1024;
-
-/// The network's code for a recipient that it does not know.
-const CODE_BAD_RECIPIENT: u16 = 479;
 
 impl Channel {
     /// Adds a send to the turn, or answers at once when it cannot be taken.
@@ -280,10 +280,16 @@ impl Channel {
 
     /// The network refused a message for good.
     pub fn settle_refused(&mut self, turn: &mut Turn, id: &MessageId, refused: Refused) {
-        let code = if refused.code == CODE_BAD_RECIPIENT { UNDELIVERABLE } else { "other" };
+        let code = match refused.kind {
+            RefusedKind::Recipient => UNDELIVERABLE,
+            RefusedKind::Unsupported => NOT_IMPLEMENTED,
+            _ => "other",
+        };
         let text: String = refused.text.chars().take(LONGEST_REASON).collect();
         let message = format!("the network refused: {} {text}", refused.code);
-        let failure = Failure { refused: Some(refused.clone()), ..Failure::new(code, &message) };
+        // The code says of which kind it is, in rows that older releases read too.
+        let stored = refused.clone().of(RefusedKind::Other);
+        let failure = Failure { refused: Some(stored), ..Failure::new(code, &message) };
         let Some(failed) = self.failed(id, &failure) else { return };
         turn.commands.push(failed);
         if let Some(caller) = self.outbox.take(id).and_then(Entry::into_caller) {
@@ -321,18 +327,24 @@ impl Channel {
 
 /// What the caller of a send that failed is told.
 fn refusal_of(to: &Address, failure: &Failure) -> ApiError {
-    match &failure.refused {
-        Some(refused) => refusal(to, refused),
+    let kind = match failure.code.as_str() {
+        UNDELIVERABLE => RefusedKind::Recipient,
+        NOT_IMPLEMENTED => RefusedKind::Unsupported,
+        _ => RefusedKind::Other,
+    };
+    match failure.refused.clone() {
+        Some(refused) => refusal(to, &refused.of(kind)),
         None => ApiError::upstream_refused(0, &failure.message),
     }
 }
 
 /// What the caller of a send that the network refused is told.
 pub fn refusal(to: &Address, refused: &Refused) -> ApiError {
-    if refused.code == CODE_BAD_RECIPIENT {
-        return ApiError::undeliverable_recipient(to.as_str(), Undeliverable::NotRegistered);
+    match refused.kind {
+        RefusedKind::Recipient => ApiError::undeliverable_recipient(to.as_str(), Undeliverable::NotRegistered),
+        RefusedKind::Unsupported => ApiError::not_on_this_network(&refused.text),
+        _ => ApiError::upstream_refused(u32::from(refused.code), &refused.text),
     }
-    ApiError::upstream_refused(u32::from(refused.code), &refused.text)
 }
 
 /// What an event about a stored message refers to.
@@ -386,16 +398,19 @@ mod tests {
     #[test]
     fn who_repeats_a_refused_send_is_told_what_the_first_caller_was() {
         let to = Suffixes::simulated().phone_address("15551230000");
-        let told = |refused: Option<(u16, &str)>| {
-            let refused = refused.map(|(code, text)| Refused { code, text: text.to_owned() });
-            let error = refusal_of(&to, &Failure { refused, ..Failure::new("other", "gone") });
+        let told = |refused: Option<(u16, &str)>, code: &str| {
+            let refused = refused.map(|(code, text)| Refused::new(code, text));
+            let error = refusal_of(&to, &Failure { refused, ..Failure::new(code, "gone") });
             (error.code, error.details.unwrap_or_default())
         };
         let not_registered = json!({ "to": to, "reason": "not_registered" });
-        assert_eq!(told(Some((479, "bad"))), (ErrorCode::UndeliverableRecipient, not_registered));
+        assert_eq!(told(Some((479, "bad")), UNDELIVERABLE), (ErrorCode::UndeliverableRecipient, not_registered));
         let refused = json!({ "upstream_code": 403, "upstream_text": "only admins" });
-        assert_eq!(told(Some((403, "only admins"))), (ErrorCode::Other, refused));
+        assert_eq!(told(Some((403, "only admins")), "other"), (ErrorCode::Other, refused));
         let given_up = json!({ "upstream_code": 0, "upstream_text": "gone" });
-        assert_eq!(told(None), (ErrorCode::Other, given_up));
+        let unsupported = json!({ "feature": "messages.catalog", "network": "whatsapp" });
+        let told_so = told(Some((0, "messages.catalog")), NOT_IMPLEMENTED);
+        assert_eq!(told_so, (ErrorCode::NotImplemented, unsupported));
+        assert_eq!(told(None, "other"), (ErrorCode::Other, given_up));
     }
 }

@@ -5,7 +5,7 @@ use model::blacklist::Blocked;
 use model::error::ApiError;
 use model::privacy::Privacy;
 use model::profile::ChannelProfile;
-use network::operation::Refused;
+use network::operation::{Refused, RefusedKind};
 use network::operation::account::{
     BlacklistAnswer, BlacklistOperation, PrivacyAnswer, PrivacyOperation, ProfileAnswer, ProfileOperation,
 };
@@ -17,8 +17,6 @@ pub const PROFILE: &str = "profile";
 pub const PRIVACY: &str = "privacy";
 
 /// The network's codes that have a meaning here.
-const CONFLICT: u16 = 409;
-const BAD_RECIPIENT: u16 = 479;
 
 /// The id of a row of which a channel has one.
 pub const OWN: &str = "own";
@@ -81,7 +79,7 @@ pub fn check_privacy(operation: &PrivacyOperation, rows: &Rows<'_>) -> Result<()
 pub fn blacklist_refusal(operation: &BlacklistOperation, refused: &Refused) -> Option<ApiError> {
     match operation {
         BlacklistOperation::Block { contact } | BlacklistOperation::Unblock { contact }
-            if refused.code == BAD_RECIPIENT =>
+            if refused.kind == RefusedKind::Recipient =>
         {
             Some(ApiError::undeliverable_recipient(contact.as_str(), Undeliverable::NotRegistered))
         }
@@ -91,7 +89,7 @@ pub fn blacklist_refusal(operation: &BlacklistOperation, refused: &Refused) -> O
 
 pub fn profile_refusal(operation: &ProfileOperation, refused: &Refused) -> Option<ApiError> {
     let removes = matches!(operation, ProfileOperation::SetPicture { picture: None });
-    (removes && refused.code == CONFLICT).then(|| ApiError::no_op("the profile has no picture"))
+    (removes && refused.kind == RefusedKind::Conflict).then(|| ApiError::no_op("the profile has no picture"))
 }
 
 pub fn absorb_blacklist(answer: &BlacklistAnswer, rows: &mut Rows<'_>, context: &Context<'_>) {

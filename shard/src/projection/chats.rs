@@ -13,7 +13,7 @@ use model::id::MessageId;
 use model::payload::{ChatArchived, ChatField, ChatPinned, ChatUpdated, Payload};
 use model::time::Timestamp;
 use network::notice::ChatNews;
-use network::operation::Refused;
+use network::operation::{Refused, RefusedKind};
 use network::operation::chats::{ChatAnswer, ChatOperation};
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +24,6 @@ pub const AREA: &str = "chats";
 
 /// The network's codes that have a meaning here.
 const NOT_FOUND: u16 = 404;
-const CONFLICT: u16 = 409;
 
 /// What the account keeps of a chat.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -200,7 +199,7 @@ fn received_at(
 
 /// Whether the account's state was changed elsewhere in the same moment, so that the patch is to be made anew.
 pub fn is_overtaken(operation: &ChatOperation, refused: &Refused) -> bool {
-    matches!(operation, ChatOperation::Change { .. }) && refused.code == CONFLICT
+    matches!(operation, ChatOperation::Change { .. }) && refused.kind == RefusedKind::Conflict
 }
 
 pub fn refusal(operation: &ChatOperation, refused: &Refused) -> Option<ApiError> {

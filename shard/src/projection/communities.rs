@@ -5,10 +5,10 @@ use model::address::Address;
 use model::community::KnownCommunity;
 use model::error::ApiError;
 use model::group::Group;
-use network::operation::Refused;
+use network::operation::{Refused, RefusedKind};
 use network::operation::communities::{CommunityAnswer, CommunityOperation};
 
-use super::{CONFLICT, Context, Entity, Kind, NOT_FOUND, Rows, Synced};
+use super::{Context, Entity, Kind, NOT_FOUND, Rows, Synced};
 
 pub const AREA: &str = "communities";
 
@@ -61,7 +61,7 @@ fn not_found(id: &Address) -> ApiError {
 pub fn refusal(operation: &CommunityOperation, refused: &Refused) -> Option<ApiError> {
     match (operation, refused.code) {
         (CommunityOperation::Show { community }, NOT_FOUND) => Some(not_found(community)),
-        (CommunityOperation::JoinGroup { .. }, CONFLICT) => {
+        (CommunityOperation::JoinGroup { .. }, _) if refused.kind == RefusedKind::Conflict => {
             Some(ApiError::no_op("the channel is in the group already"))
         }
         _ => None,

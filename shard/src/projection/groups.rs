@@ -5,10 +5,10 @@ use model::error::ApiError;
 use model::group::{Group, GroupParticipant, Rank};
 use model::payload::{GroupCreated, GroupMembers, GroupUpdated, MembersReason, Payload};
 use network::notice::GroupNews;
-use network::operation::Refused;
+use network::operation::{Refused, RefusedKind};
 use network::operation::groups::{GroupAnswer, GroupOperation};
 
-use super::{CONFLICT, Context, Entity, Kind, NOT_FOUND, Rows, Synced, Told, chats, contacts};
+use super::{Context, Entity, Kind, NOT_FOUND, Rows, Synced, Told, chats, contacts};
 
 pub const AREA: &str = "groups";
 
@@ -55,15 +55,16 @@ fn not_found(id: &Address) -> ApiError {
 }
 
 pub fn refusal(operation: &GroupOperation, refused: &Refused) -> Option<ApiError> {
+    let conflict = refused.kind == RefusedKind::Conflict;
     match (operation, refused.code) {
         (GroupOperation::Show { group }, NOT_FOUND) => Some(not_found(group)),
         (GroupOperation::Preview { invite_code } | GroupOperation::Join { invite_code }, NOT_FOUND) => {
             Some(ApiError::not_found("group_invite", invite_code))
         }
-        (GroupOperation::SetPicture { picture: None, .. }, CONFLICT) => {
+        (GroupOperation::SetPicture { picture: None, .. }, _) if conflict => {
             Some(ApiError::no_op("the group has no picture"))
         }
-        (GroupOperation::Join { .. }, CONFLICT) => Some(ApiError::no_op("the channel is in the group already")),
+        (GroupOperation::Join { .. }, _) if conflict => Some(ApiError::no_op("the channel is in the group already")),
         _ => None,
     }
 }

@@ -40,7 +40,7 @@ use network::operation::contacts::{ContactAnswer, ContactOperation};
 use network::operation::groups::GroupOperation;
 use network::operation::labels::LabelOperation;
 use network::operation::newsletters::NewsletterOperation;
-use network::operation::{Answer, Operation, Refused};
+use network::operation::{Answer, Operation, Refused, RefusedKind};
 use serde::{Deserialize, Serialize};
 
 use crate::history::Direction;
@@ -88,7 +88,6 @@ pub enum Kind {
 
 /// The network's codes that have a meaning in several areas.
 const NOT_FOUND: u16 = 404;
-const CONFLICT: u16 = 409;
 
 /// What the functions of an area know of the channel.
 pub struct Context<'a> {
@@ -278,7 +277,10 @@ pub fn refusal(operation: &Operation, refused: &Refused) -> ApiError {
         Operation::Privacy(_) => None,
         Operation::Labels(operation) => labels::refusal(operation, refused),
     };
-    narrower.unwrap_or_else(|| ApiError::upstream_refused(u32::from(refused.code), &refused.text))
+    narrower.unwrap_or_else(|| match refused.kind {
+        RefusedKind::Unsupported => ApiError::not_on_this_network(&refused.text),
+        _ => ApiError::upstream_refused(u32::from(refused.code), &refused.text),
+    })
 }
 
 /// Takes in a notice, and says which events follow.

@@ -4,10 +4,10 @@ use model::address::Address;
 use model::error::ApiError;
 use model::field::Change;
 use model::newsletter::{Newsletter, NewsletterRole};
-use network::operation::Refused;
+use network::operation::{Refused, RefusedKind};
 use network::operation::newsletters::{NewsletterAnswer, NewsletterOperation};
 
-use super::{CONFLICT, Entity, Kind, NOT_FOUND, Rows, Synced};
+use super::{Entity, Kind, NOT_FOUND, Rows, Synced};
 
 pub const AREA: &str = "newsletters";
 
@@ -66,6 +66,7 @@ fn not_found(id: &Address) -> ApiError {
 }
 
 pub fn refusal(operation: &NewsletterOperation, refused: &Refused) -> Option<ApiError> {
+    let conflict = refused.kind == RefusedKind::Conflict;
     match (operation, refused.code) {
         (
             NewsletterOperation::Show { newsletter }
@@ -79,9 +80,9 @@ pub fn refusal(operation: &NewsletterOperation, refused: &Refused) -> Option<Api
         (NewsletterOperation::React { server_id, .. }, NOT_FOUND) => {
             Some(ApiError::message_not_found(&server_id.to_string()))
         }
-        (NewsletterOperation::Subscribe { .. }, CONFLICT) => Some(ApiError::no_op("the channel is subscribed already")),
-        (NewsletterOperation::InviteAdmin { .. }, CONFLICT) => Some(ApiError::no_op("the contact is an admin already")),
-        (NewsletterOperation::RemoveAdmin { .. }, CONFLICT) => {
+        (NewsletterOperation::Subscribe { .. }, _) if conflict => Some(ApiError::no_op("the channel is subscribed already")),
+        (NewsletterOperation::InviteAdmin { .. }, _) if conflict => Some(ApiError::no_op("the contact is an admin already")),
+        (NewsletterOperation::RemoveAdmin { .. }, _) if conflict => {
             Some(ApiError::no_op("the contact is neither an admin nor asked to be one"))
         }
         _ => None,

@@ -9,7 +9,7 @@ use model::payload::{Payload, PresenceUpdated};
 use model::presence::{PresenceState, PresentMember, Seen};
 use model::time::Timestamp;
 use network::notice::PresenceNews;
-use network::operation::Refused;
+use network::operation::{Refused, RefusedKind};
 use network::operation::presence::{PresenceAnswer, PresenceOperation};
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +28,6 @@ const FRESH: Duration = Duration::from_secs(3600);
 const PASSING: Duration = Duration::from_secs(25);
 
 /// The network's code for somebody who does not exist.
-const BAD_RECIPIENT: u16 = 479;
 
 /// Somebody whose presence the channel wants to know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -82,7 +81,7 @@ pub fn check(operation: &PresenceOperation, rows: &Rows<'_>, context: &Context<'
 
 pub fn refusal(operation: &PresenceOperation, refused: &Refused) -> Option<ApiError> {
     match operation {
-        PresenceOperation::Show { to: Some(to), .. } if refused.code == BAD_RECIPIENT => {
+        PresenceOperation::Show { to: Some(to), .. } if refused.kind == RefusedKind::Recipient => {
             Some(ApiError::undeliverable_recipient(to.as_str(), Undeliverable::NotRegistered))
         }
         _ => None,

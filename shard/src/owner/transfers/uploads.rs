@@ -156,7 +156,7 @@ impl Channel {
             Err(UploadError::Network(MediaError::Refused { code, text })) => {
                 uploads.failures = 0;
                 let mut turn = Turn::default();
-                self.settle_refused(&mut turn, &message, Refused { code, text });
+                self.settle_refused(&mut turn, &message, Refused::new(code, text));
                 self.finish(turn).await?;
             }
             Err(UploadError::Gone) => {

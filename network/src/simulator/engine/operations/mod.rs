@@ -125,6 +125,6 @@ impl Engine {
 
 impl From<Refusal> for Refused {
     fn from(refusal: Refusal) -> Self {
-        Self { code: refusal.code, text: refusal.text.to_owned() }
+        Self::new(refusal.code, refusal.text)
     }
 }
