@@ -124,7 +124,7 @@ pub trait AuthStore: Send + Sync {
     /// The names that begin with `prefix`, in order, from the one behind `after` on; at most `limit` of them.
     fn keys(&self, prefix: &str, after: Option<&str>, limit: usize) -> Vec<String>;
 
-    /// Applies a batch at once or not at all; it may take about a MiB. `Ok` means committed on a quorum.
+    /// Applies a batch at once or not at all; its names and values may take 256 KiB. `Ok` means committed on a quorum.
     async fn commit(&self, batch: Vec<AuthWrite>) -> Result<(), AuthError>;
 }
 

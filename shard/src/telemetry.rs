@@ -7,6 +7,7 @@ use model::webhook::Outcome;
 /// Gives every metric its help text.
 pub fn describe() {
     describe_gauge!("gateway_channels", "Channels of the shards that this node owns, by status.");
+    describe_gauge!("gateway_auth_bytes", Unit::Bytes, "Protocol state of the channels whose sessions wrote any here.");
     describe_gauge!("gateway_shards_owned", "Shards that this node owns.");
     describe_gauge!("gateway_shards_leaderless", "Shards placed on this node that have no leader that it knows.");
     describe_gauge!("gateway_ready", "Whether this node takes requests (1), as /readyz says.");

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use metrics::gauge;
 use model::id::{ChannelId, CustomerId};
 use network::driver::{AuthError, AuthStore, AuthWrite};
+use parking_lot::Mutex;
 use raft::directory::records::CustomerRecord;
 use raft::machine::View;
 
@@ -12,15 +14,26 @@ use super::Owner;
 use crate::command::{Command, Reply};
 use crate::keys;
 
+/// Bytes of one batch at most, names and values: a driver cuts what it stores.
+const LARGEST_BATCH: usize = 256 << 10;
+
+/// Bytes of a channel's whole state at most, as it is stored.
+const LARGEST_STATE: u64 = 32 << 20;
+
+/// How many rows are counted at a time.
+const COUNTED_AT_ONCE: usize = 500;
+
 pub(super) struct ReplicatedAuth {
     owner: Arc<Owner>,
     channel: ChannelId,
     customer: CustomerId,
+    /// What the state takes; counted at the first commit, and kept from there on, as nobody else writes it meanwhile.
+    size: Mutex<Option<Size>>,
 }
 
 impl ReplicatedAuth {
     pub fn new(owner: Arc<Owner>, channel: ChannelId, customer: CustomerId) -> Self {
-        Self { owner, channel, customer }
+        Self { owner, channel, customer, size: Mutex::new(None) }
     }
 
     fn customer(&self) -> Result<Arc<CustomerRecord>, AuthError> {
@@ -31,6 +44,40 @@ impl ReplicatedAuth {
     /// What a value is sealed for: its place, so that a value moved elsewhere does not open.
     fn purpose(&self, key: &str) -> String {
         format!("auth/{}/{key}", self.channel)
+    }
+
+    /// How many bytes the state takes now.
+    fn count(&self) -> u64 {
+        let (mut from, to) = keys::auth_of(self.channel);
+        let mut bytes = 0;
+        loop {
+            let rows = self.owner.reader.scan(&from, &to, COUNTED_AT_ONCE);
+            bytes += rows.iter().map(|(key, value)| row_bytes(keys::name_of_auth(key), value)).sum::<u64>();
+            match rows.last() {
+                Some((last, _)) if rows.len() == COUNTED_AT_ONCE => {
+                    from.clone_from(last);
+                    from.push(0);
+                }
+                _ => return bytes,
+            }
+        }
+    }
+
+    /// By how much the state grows with these writes, and shrinks.
+    fn change(&self, writes: &[AuthWrite]) -> (u64, u64) {
+        writes.iter().fold((0, 0), |(more, less), write| {
+            let row = |value: &[u8]| (write.key.len() + value.len()) as u64;
+            let old = self.owner.reader.get(&keys::auth(self.channel, &write.key));
+            (more + write.value.as_deref().map_or(0, row), less + old.as_deref().map_or(0, row))
+        })
+    }
+
+    /// Takes the room that a batch needs; gives what it comes to.
+    fn take_room(&self, writes: &[AuthWrite]) -> Result<(u64, u64), AuthError> {
+        let change = self.change(writes);
+        let mut size = self.size.lock();
+        size.get_or_insert_with(|| Size::new(self.count())).change(change)?;
+        Ok(change)
     }
 }
 
@@ -49,6 +96,11 @@ impl AuthStore for ReplicatedAuth {
     }
 
     async fn commit(&self, batch: Vec<AuthWrite>) -> Result<(), AuthError> {
+        let bytes = batch_bytes(&batch);
+        if bytes > LARGEST_BATCH {
+            let why = format!("a batch of {bytes} bytes is larger than {LARGEST_BATCH}");
+            return Err(AuthError::Unavailable(why));
+        }
         let customer = self.customer()?;
         let seal = |write: AuthWrite| {
             let sealed = write
@@ -59,12 +111,82 @@ impl AuthStore for ReplicatedAuth {
             Ok(AuthWrite { key: write.key, value: sealed })
         };
         let writes = batch.into_iter().map(seal).collect::<Result<Vec<_>, AuthError>>()?;
+        let change = self.take_room(&writes)?;
         let command = Command::Auth { channel: self.channel, customer: self.customer, writes };
-        match self.owner.committer.commit_one(command).await {
+        let committed = self.owner.committer.commit_one(command).await;
+        if !matches!(committed, Ok(Reply::Done))
+            && let Some(size) = &mut *self.size.lock()
+        {
+            size.undo(change);
+        }
+        match committed {
             Ok(Reply::Done) => Ok(()),
             // A batch is all or nothing: cutting it is the driver's to do, who knows what may stand alone.
             Ok(Reply::TooLarge) => Err(AuthError::Unavailable("the batch is too large for one log entry".into())),
             Ok(_) | Err(_) => Err(AuthError::Fenced),
         }
+    }
+}
+
+fn batch_bytes(batch: &[AuthWrite]) -> usize {
+    batch.iter().map(|write| write.key.len() + write.value.as_ref().map_or(0, Vec::len)).sum()
+}
+
+fn row_bytes(name: Option<String>, value: &[u8]) -> u64 {
+    (name.map_or(0, |name| name.len()) + value.len()) as u64
+}
+
+/// The bytes of one channel's state, as the gauge counts them beside those of the others.
+struct Size(u64);
+
+impl Size {
+    fn new(bytes: u64) -> Self {
+        gauge!("gateway_auth_bytes").increment(bytes as f64);
+        Self(bytes)
+    }
+
+    /// Grows and shrinks, unless the state would have more than it may. One that has already may shrink.
+    fn change(&mut self, (more, less): (u64, u64)) -> Result<(), AuthError> {
+        let to = (self.0 + more).saturating_sub(less);
+        if to > LARGEST_STATE && to > self.0 {
+            return Err(AuthError::Unavailable(format!("state is full: {to} bytes, and {LARGEST_STATE} are the most")));
+        }
+        self.set(to);
+        Ok(())
+    }
+
+    /// A change that was not committed.
+    fn undo(&mut self, (more, less): (u64, u64)) {
+        self.set((self.0 + less).saturating_sub(more));
+    }
+
+    fn set(&mut self, to: u64) {
+        gauge!("gateway_auth_bytes").increment(to as f64 - self.0 as f64);
+        self.0 = to;
+    }
+}
+
+impl Drop for Size {
+    fn drop(&mut self) {
+        gauge!("gateway_auth_bytes").decrement(self.0 as f64);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_state_takes_no_byte_more_and_lets_itself_be_thinned() {
+        let mut size = Size::new(LARGEST_STATE - 10);
+        size.change((10, 0)).unwrap();
+        assert!(matches!(size.change((1, 0)), Err(AuthError::Unavailable(why)) if why.starts_with("state is full")));
+        size.change((5, 5)).unwrap();
+        size.undo((5, 6));
+        assert!(size.change((0, 0)).is_ok(), "one that is beyond, by another release's doing, goes on");
+        size.change((0, 100)).unwrap();
+        size.change((99, 0)).unwrap();
+        assert_eq!(size.0, LARGEST_STATE);
     }
 }
