@@ -130,6 +130,11 @@ pub trait AuthStore: Send + Sync {
 
 /// One change of a channel's stored state; `None` deletes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+/// The name under which something stands in a restored channel's state: it is older than what the network has seen of the
+/// channel since. A driver whose keys must not be used twice begins its sessions anew and deletes the mark. The value is empty,
+/// and not to be read.
+pub const RESTORED: &str = "w/restored";
+
 pub struct AuthWrite {
     pub key: String,
     pub value: Option<Vec<u8>>,

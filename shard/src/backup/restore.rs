@@ -5,6 +5,7 @@ use model::id::NodeId;
 use model::media::Sha256Hex;
 use model::status::{Reason, Status};
 use model::time::Timestamp;
+use network::driver::RESTORED;
 use raft::machine::Pairs;
 use raft::record::read;
 
@@ -41,8 +42,9 @@ impl Restorer {
         }
         let row: ChannelRow = read(&value)?;
         let goes_on = row.status.runs() || row.status == Status::Disconnected;
+        let mark = (row.credentials && !row.forgotten).then(|| (keys::auth(row.id, RESTORED), Vec::new()));
         if row.forgotten || !goes_on {
-            return Ok(vec![(key, value)]);
+            return Ok(mark.into_iter().chain([(key, value)]).collect());
         }
         let to = if row.credentials { Status::StoppedByUser } else { Status::Pending };
         match to {
@@ -64,7 +66,8 @@ impl Restorer {
             moved_by: None,
             ..row
         };
-        Ok(vec![(keys::status_change(row.id, at, version), encode(&change)), (key, encode(&row))])
+        let changed = [(keys::status_change(row.id, at, version), encode(&change)), (key, encode(&row))];
+        Ok(mark.into_iter().chain(changed).collect())
     }
 }
 
@@ -102,8 +105,11 @@ mod tests {
                 if restored != row {
                     let wanted = if credentials { Status::StoppedByUser } else { Status::Pending };
                     assert_eq!((restored.status, restored.reason, restored.version), (wanted, Reason::Restored, 8));
-                    assert_eq!(pairs.len(), 2, "its history tells of it");
+                    let rows = if credentials { 3 } else { 2 };
+                    assert_eq!(pairs.len(), rows, "its history tells of it");
                 }
+                let mark = keys::auth(row.id, RESTORED);
+                assert_eq!(pairs.iter().any(|(key, _)| *key == mark), credentials, "its driver learns that its state is old");
             }
         }
         assert_eq!((restorer.stopped, restorer.unpaired), (5, 5));
