@@ -128,8 +128,6 @@ pub trait AuthStore: Send + Sync {
     async fn commit(&self, batch: Vec<AuthWrite>) -> Result<(), AuthError>;
 }
 
-/// One change of a channel's stored state; `None` deletes.
-#[derive(Clone, Debug, Serialize, Deserialize)]
 /// The name under which something stands in a restored channel's state: it is older than what the network has seen of the
 /// channel since. A driver whose keys must not be used twice begins its sessions anew and deletes the mark. The value is empty,
 /// and not to be read.
@@ -137,6 +135,8 @@ pub const RESTORED: &str = "w/restored";
 
 pub struct AuthWrite {
     pub key: String,
+/// One change of a channel's stored state; `None` deletes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
     pub value: Option<Vec<u8>>,
 }
 
@@ -274,6 +274,8 @@ pub enum SessionEvent {
     },
     LoggedIn(Box<Identity>),
     /// The network took a message.
+    /// The network wants more than a scan before it links this device.
+    Passkey(PasskeyStep),
     Accepted {
         id: MessageId,
         at: Timestamp,
@@ -300,6 +302,15 @@ const _: () = assert!(size_of::<SessionEvent>() <= 40, "a hundred thousand idle 
 
 /// Why a session ended, or could not log in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What a pairing waits for, where the account is protected by a passkey.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PasskeyStep {
+    /// The account's owner is to sign with the passkey.
+    Required,
+    /// The phone's owner is to confirm.
+    Confirmation,
+}
+
 pub enum EndReason {
     /// The transport failed, or the network closed without a verdict.
     Transport(String),

@@ -422,6 +422,9 @@ impl Channel {
                 tracing::info!(channel = %self.row.id, code, text, "the network refused the pairing");
                 self.go_on(Trigger::PairingRefused).await?;
             }
+            SessionEvent::Passkey(step) => {
+                tracing::info!(channel = %self.row.id, ?step, "the network asks for a passkey");
+            }
             SessionEvent::LoggedIn(identity) => {
                 if let Some(running) = &mut self.running {
                     running.logged_in = true;
