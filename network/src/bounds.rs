@@ -5,7 +5,7 @@ use model::address::Address;
 use model::page::ByteCount;
 use serde::Serialize;
 
-use crate::driver::{InboundItem, InboundKind, InboundMessage};
+use crate::driver::{InboundItem, InboundKind, InboundMessage, MOST_SYNCED, SyncedPart};
 use crate::notice::{CallNews, GroupNews, News, Notice, PresenceNews, StoryNews};
 
 /// The largest notice, as it would be stored. A group of the network's largest, with all its members, has half of it.
@@ -41,6 +41,7 @@ impl InboundItem {
                 beyond_if(any_too_long([Some(&*lid), Some(&*phone)]), "address")
             }
             InboundKind::Notice(notice) => notice.fit(),
+            InboundKind::Synced(part) => part.fit(),
         }
     }
 }
@@ -68,6 +69,19 @@ impl InboundMessage {
             cut = true;
         }
         if cut { Fit::Cut } else { Fit::Whole }
+    }
+}
+
+impl SyncedPart {
+    /// Who cannot be named is left out; what is beyond the number or the size is not a part.
+    fn fit(&mut self) -> Fit {
+        if self.chats.len() + self.people.len() > MOST_SYNCED || stored_bytes(self) > LARGEST_NOTICE {
+            return Fit::Beyond("size");
+        }
+        let before = self.chats.len() + self.people.len();
+        self.chats.retain(|chat| !chat.id.is_too_long());
+        self.people.retain(|person| !any_too_long([Some(&person.id), person.lid.as_ref()]));
+        if self.chats.len() + self.people.len() < before { Fit::Cut } else { Fit::Whole }
     }
 }
 
@@ -146,6 +160,7 @@ mod tests {
 
     use super::*;
     use crate::driver::{ItemId, Receipt, ReceiptStatus};
+    use model::chat::{ChatFlags, SyncedChat};
 
     fn address(bytes: usize) -> Address {
         serde_json::from_value(format!("{}@x", "1".repeat(bytes - 2)).into()).unwrap()
@@ -192,6 +207,18 @@ mod tests {
         let disclosed = |lid, phone| item(InboundKind::LidDisclosed { lid: address(lid), phone: address(phone) }).fit();
         assert_eq!(disclosed(128, 128), Fit::Whole);
         assert_eq!((disclosed(129, 9), disclosed(9, 129)), (Fit::Beyond("address"), Fit::Beyond("address")));
+    }
+
+    #[test]
+    fn a_part_of_what_was_before_has_a_number_and_names_that_can_be_kept() {
+        let chats = |count: usize, bytes| {
+            let chat = SyncedChat { id: address(bytes), flags: ChatFlags::default(), last_message_at: None, unread: false };
+            item(InboundKind::Synced(Box::new(SyncedPart { chats: vec![chat; count], people: Vec::new() })))
+        };
+        assert_eq!((chats(MOST_SYNCED, 128).fit(), chats(MOST_SYNCED + 1, 9).fit()), (Fit::Whole, Fit::Beyond("size")));
+        let mut unnamed = chats(2, 129);
+        assert_eq!(unnamed.fit(), Fit::Cut);
+        assert_eq!(unnamed, chats(0, 9));
     }
 
     #[test]

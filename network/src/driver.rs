@@ -10,6 +10,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use model::address::Address;
+use model::chat::SyncedChat;
+use model::contact::Person;
 use model::id::{ChannelId, MessageId, NodeId};
 use model::media::{MediaHandle, MediaKind};
 use model::message::{Content, Surroundings};
@@ -133,10 +135,10 @@ pub trait AuthStore: Send + Sync {
 /// and not to be read.
 pub const RESTORED: &str = "w/restored";
 
-pub struct AuthWrite {
-    pub key: String,
 /// One change of a channel's stored state; `None` deletes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AuthWrite {
+    pub key: String,
     pub value: Option<Vec<u8>>,
 }
 
@@ -272,10 +274,10 @@ pub enum SessionEvent {
         code: u16,
         text: String,
     },
-    LoggedIn(Box<Identity>),
-    /// The network took a message.
     /// The network wants more than a scan before it links this device.
     Passkey(PasskeyStep),
+    LoggedIn(Box<Identity>),
+    /// The network took a message.
     Accepted {
         id: MessageId,
         at: Timestamp,
@@ -300,8 +302,6 @@ pub enum SessionEvent {
 
 const _: () = assert!(size_of::<SessionEvent>() <= 40, "a hundred thousand idle sessions hold 32 of them each");
 
-/// Why a session ended, or could not log in.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 /// What a pairing waits for, where the account is protected by a passkey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PasskeyStep {
@@ -311,6 +311,8 @@ pub enum PasskeyStep {
     Confirmation,
 }
 
+/// Why a session ended, or could not log in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EndReason {
     /// The transport failed, or the network closed without a verdict.
     Transport(String),
@@ -356,7 +358,22 @@ pub enum InboundKind {
         phone: Address,
     },
     Notice(Box<Notice>),
+    /// A part of what the account has had from before.
+    Synced(Box<SyncedPart>),
 }
+
+/// Chats and people of the account, at most [`MOST_SYNCED`] of both together: what the answers to
+/// [`ChatOperation::List`](crate::operation::chats::ChatOperation::List) and
+/// [`ContactOperation::List`](crate::operation::contacts::ContactOperation::List) bring, from a network that tells it by
+/// itself. It makes no events.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SyncedPart {
+    pub chats: Vec<SyncedChat>,
+    pub people: Vec<Person>,
+}
+
+/// How many chats and people one part brings at most.
+pub const MOST_SYNCED: usize = 100;
 
 /// A message for a channel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -41,6 +41,9 @@ impl Channel {
             InboundKind::Receipt(receipt) => self.take_receipt(turn, receipt, at),
             InboundKind::LidDisclosed { lid, phone } => self.learn_lid(turn, lid, phone, at),
             InboundKind::Notice(notice) => self.take_notice(turn, &id, *notice, at),
+            InboundKind::Synced(part) => {
+                self.project_in(turn, at, |rows, context| projection::take_synced(&part, rows, context));
+            }
         }
         turn.after.push(After::Acknowledge(id));
     }

@@ -221,7 +221,7 @@ pub fn absorb(operation: &ChatOperation, answer: &ChatAnswer, rows: &mut Rows<'_
     }
 }
 
-fn synced(chat: &SyncedChat, rows: &mut Rows<'_>, context: &Context<'_>) {
+pub fn synced(chat: &SyncedChat, rows: &mut Rows<'_>, context: &Context<'_>) {
     let id = context.best(&chat.id);
     let mut known = Known::find(&id, rows).unwrap_or_else(|| Known::new(id));
     known.row.flags = chat.flags.clone();

@@ -105,7 +105,7 @@ pub fn absorb(operation: &ContactOperation, answer: &ContactAnswer, rows: &mut R
     }
 }
 
-fn learn(person: &Person, rows: &mut Rows<'_>, context: &Context<'_>) {
+pub fn learn(person: &Person, rows: &mut Rows<'_>, context: &Context<'_>) {
     let id = context.best(&person.id);
     let mut row = ContactRow::of(&id, rows, context);
     row.saved_name.clone_from(&person.saved_name);

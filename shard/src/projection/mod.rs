@@ -31,6 +31,7 @@ use model::error::ApiError;
 use model::id::MessageId;
 use model::payload::{Payload, Sender};
 use model::time::Timestamp;
+use network::driver::SyncedPart;
 use network::notice::{News, Notice};
 use network::operation::account::{BlacklistOperation, PrivacyOperation, ProfileOperation};
 use network::operation::business::BusinessOperation;
@@ -281,6 +282,12 @@ pub fn refusal(operation: &Operation, refused: &Refused) -> ApiError {
         RefusedKind::Unsupported => ApiError::not_on_this_network(&refused.text),
         _ => ApiError::upstream_refused(u32::from(refused.code), &refused.text),
     })
+}
+
+/// Takes in what the account has had from before.
+pub fn take_synced(part: &SyncedPart, rows: &mut Rows<'_>, context: &Context<'_>) {
+    part.chats.iter().for_each(|chat| chats::synced(chat, rows, context));
+    part.people.iter().for_each(|person| contacts::learn(person, rows, context));
 }
 
 /// Takes in a notice, and says which events follow.

@@ -185,7 +185,7 @@ impl Channel {
 
 /// Receipts and notices have no media, and tell of something else than what they stand behind.
 fn waits_for_nothing(kind: &InboundKind) -> bool {
-    matches!(kind, InboundKind::Receipt(_) | InboundKind::Notice(_))
+    matches!(kind, InboundKind::Receipt(_) | InboundKind::Notice(_) | InboundKind::Synced(_))
 }
 
 /// Tells whether an item is another one come again.
@@ -210,7 +210,10 @@ impl Again for InboundItem {
         match &mut self.kind {
             InboundKind::Message(message) => Some((message, Direction::Inbound)),
             InboundKind::OwnMessage(message) => Some((message, Direction::Outbound)),
-            InboundKind::Receipt(_) | InboundKind::LidDisclosed { .. } | InboundKind::Notice(_) => None,
+            InboundKind::Receipt(_)
+            | InboundKind::LidDisclosed { .. }
+            | InboundKind::Notice(_)
+            | InboundKind::Synced(_) => None,
         }
     }
 }
