@@ -10,9 +10,9 @@
 pub mod answers;
 mod bytes;
 mod control;
-mod engine;
+pub mod engine;
 pub mod faults;
-mod number;
+pub mod number;
 mod server;
 pub mod store;
 mod transfers;
