@@ -212,7 +212,8 @@ mod tests {
     #[test]
     fn a_part_of_what_was_before_has_a_number_and_names_that_can_be_kept() {
         let chats = |count: usize, bytes| {
-            let chat = SyncedChat { id: address(bytes), flags: ChatFlags::default(), last_message_at: None, unread: false };
+            let chat =
+                SyncedChat { id: address(bytes), flags: ChatFlags::default(), last_message_at: None, unread: false };
             item(InboundKind::Synced(Box::new(SyncedPart { chats: vec![chat; count], people: Vec::new() })))
         };
         assert_eq!((chats(MOST_SYNCED, 128).fit(), chats(MOST_SYNCED + 1, 9).fit()), (Fit::Whole, Fit::Beyond("size")));

@@ -169,7 +169,10 @@ impl SimulatedSession {
                 self.report(SessionEvent::Accepted { id, at, recipients });
             }
             SessionFrame::Refused { id, code, text } => {
-                self.report(SessionEvent::Refused { id, refused: Box::new(understood(operation::Refused::new(code, text))) });
+                self.report(SessionEvent::Refused {
+                    id,
+                    refused: Box::new(understood(operation::Refused::new(code, text))),
+                });
             }
             SessionFrame::Operated { id, result } => {
                 self.report(SessionEvent::Operated { id, result: Box::new(result.map_err(understood)) });

@@ -109,7 +109,11 @@ mod tests {
                     assert_eq!(pairs.len(), rows, "its history tells of it");
                 }
                 let mark = keys::auth(row.id, RESTORED);
-                assert_eq!(pairs.iter().any(|(key, _)| *key == mark), credentials, "its driver learns that its state is old");
+                assert_eq!(
+                    pairs.iter().any(|(key, _)| *key == mark),
+                    credentials,
+                    "its driver learns that its state is old"
+                );
             }
         }
         assert_eq!((restorer.stopped, restorer.unpaired), (5, 5));

@@ -58,9 +58,10 @@ impl Channel {
     pub fn ignores(&self, item: &InboundKind) -> bool {
         match item {
             InboundKind::Message(message) | InboundKind::OwnMessage(message) => self.ignores_chat(&message.chat),
-            InboundKind::Receipt(_) | InboundKind::LidDisclosed { .. } | InboundKind::Notice(_) | InboundKind::Synced(_) => {
-                false
-            }
+            InboundKind::Receipt(_)
+            | InboundKind::LidDisclosed { .. }
+            | InboundKind::Notice(_)
+            | InboundKind::Synced(_) => false,
         }
     }
 

@@ -13,8 +13,8 @@ use model::id::MessageId;
 use model::payload::{ChatArchived, ChatField, ChatPinned, ChatUpdated, Payload};
 use model::time::Timestamp;
 use network::notice::ChatNews;
-use network::operation::{Refused, RefusedKind};
 use network::operation::chats::{ChatAnswer, ChatOperation};
+use network::operation::{Refused, RefusedKind};
 use serde::{Deserialize, Serialize};
 
 use super::{Context, Entity, Kind, Rows, Synced, Told, labels};

@@ -5,8 +5,8 @@ use model::address::Address;
 use model::community::KnownCommunity;
 use model::error::ApiError;
 use model::group::Group;
-use network::operation::{Refused, RefusedKind};
 use network::operation::communities::{CommunityAnswer, CommunityOperation};
+use network::operation::{Refused, RefusedKind};
 
 use super::{Context, Entity, Kind, NOT_FOUND, Rows, Synced};
 

@@ -5,8 +5,8 @@ use model::error::ApiError;
 use model::group::{Group, GroupParticipant, Rank};
 use model::payload::{GroupCreated, GroupMembers, GroupUpdated, MembersReason, Payload};
 use network::notice::GroupNews;
-use network::operation::{Refused, RefusedKind};
 use network::operation::groups::{GroupAnswer, GroupOperation};
+use network::operation::{Refused, RefusedKind};
 
 use super::{Context, Entity, Kind, NOT_FOUND, Rows, Synced, Told, chats, contacts};
 

@@ -4,8 +4,8 @@ use model::address::Address;
 use model::error::ApiError;
 use model::field::Change;
 use model::newsletter::{Newsletter, NewsletterRole};
-use network::operation::{Refused, RefusedKind};
 use network::operation::newsletters::{NewsletterAnswer, NewsletterOperation};
+use network::operation::{Refused, RefusedKind};
 
 use super::{Entity, Kind, NOT_FOUND, Rows, Synced};
 
@@ -80,8 +80,12 @@ pub fn refusal(operation: &NewsletterOperation, refused: &Refused) -> Option<Api
         (NewsletterOperation::React { server_id, .. }, NOT_FOUND) => {
             Some(ApiError::message_not_found(&server_id.to_string()))
         }
-        (NewsletterOperation::Subscribe { .. }, _) if conflict => Some(ApiError::no_op("the channel is subscribed already")),
-        (NewsletterOperation::InviteAdmin { .. }, _) if conflict => Some(ApiError::no_op("the contact is an admin already")),
+        (NewsletterOperation::Subscribe { .. }, _) if conflict => {
+            Some(ApiError::no_op("the channel is subscribed already"))
+        }
+        (NewsletterOperation::InviteAdmin { .. }, _) if conflict => {
+            Some(ApiError::no_op("the contact is an admin already"))
+        }
         (NewsletterOperation::RemoveAdmin { .. }, _) if conflict => {
             Some(ApiError::no_op("the contact is neither an admin nor asked to be one"))
         }

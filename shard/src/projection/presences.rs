@@ -9,8 +9,8 @@ use model::payload::{Payload, PresenceUpdated};
 use model::presence::{PresenceState, PresentMember, Seen};
 use model::time::Timestamp;
 use network::notice::PresenceNews;
-use network::operation::{Refused, RefusedKind};
 use network::operation::presence::{PresenceAnswer, PresenceOperation};
+use network::operation::{Refused, RefusedKind};
 use serde::{Deserialize, Serialize};
 
 use super::contacts::ContactRow;

@@ -66,8 +66,9 @@ async fn messages_pass_while_uploads_and_downloads_run() {
     let stuck = tokio::spawn(async move { session.upload(MediaKind::Image, "image/png", LARGEST_MEDIA, stuck).await });
     let unread = line.session.download(&stored.handle).await.unwrap();
     let session = Arc::clone(&line.session);
-    let running =
-        tokio::spawn(async move { session.upload(MediaKind::Image, "image/png", large.len() as u64, source(&large, 1 << 20)).await });
+    let running = tokio::spawn(async move {
+        session.upload(MediaKind::Image, "image/png", large.len() as u64, source(&large, 1 << 20)).await
+    });
     for n in 0..200 {
         line.send(&format!("M{n}")).await.unwrap();
         loop {
@@ -93,7 +94,8 @@ async fn a_file_over_25_mb_is_refused_before_it_is_read() {
     let world = World::new().await;
     let network = world.network(1);
     let line = world.pair(&network, &fence(1)).await;
-    let refused = line.session.upload(MediaKind::Video, "video/mp4", LARGEST_MEDIA + 1, stream::pending().boxed()).await;
+    let refused =
+        line.session.upload(MediaKind::Video, "video/mp4", LARGEST_MEDIA + 1, stream::pending().boxed()).await;
     assert!(matches!(refused, Err(MediaError::Refused { code: 413, .. })), "{refused:?}");
 }
 
@@ -142,7 +144,10 @@ async fn a_session_that_ends_takes_its_transfers_with_it_and_no_others() {
     let bytes = pattern(8 * MEDIA_PIECE);
     let stored = upload(&line, &bytes).await.unwrap();
     let first = Arc::clone(&line.session);
-    let waiting = tokio::spawn(async move { first.upload(MediaKind::Image, "image/png", 1_000, stream::pending().boxed()).await });
+    let waiting =
+        tokio::spawn(
+            async move { first.upload(MediaKind::Image, "image/png", 1_000, stream::pending().boxed()).await },
+        );
     let mut unread = line.session.download(&stored.handle).await.unwrap();
     assert!(unread.next().await.unwrap().is_ok());
     line.session.kill();

@@ -215,13 +215,27 @@ mod tests {
         let mut uploads = Uploads::default();
         let until = Timestamp(100_000);
         for n in 0..=KNOWN {
-            uploads.remember(&row(n), MediaKind::Image, &Uploaded { handle: MediaHandle(n.to_string()), expires_at: until });
+            uploads.remember(
+                &row(n),
+                MediaKind::Image,
+                &Uploaded { handle: MediaHandle(n.to_string()), expires_at: until },
+            );
         }
         assert!(uploads.known(&row(0), MediaKind::Image, Timestamp(0)).is_none());
-        assert_eq!(uploads.known(&row(1), MediaKind::Image, Timestamp(0)).map(|known| known.handle.0.as_str()), Some("1"));
+        assert_eq!(
+            uploads.known(&row(1), MediaKind::Image, Timestamp(0)).map(|known| known.handle.0.as_str()),
+            Some("1")
+        );
         assert!(uploads.known(&row(1), MediaKind::Image, Timestamp(40_000)).is_none());
-        uploads.remember(&row(1), MediaKind::Image, &Uploaded { handle: MediaHandle("again".into()), expires_at: until });
-        assert_eq!(uploads.known(&row(1), MediaKind::Image, Timestamp(0)).map(|known| known.handle.0.as_str()), Some("again"));
+        uploads.remember(
+            &row(1),
+            MediaKind::Image,
+            &Uploaded { handle: MediaHandle("again".into()), expires_at: until },
+        );
+        assert_eq!(
+            uploads.known(&row(1), MediaKind::Image, Timestamp(0)).map(|known| known.handle.0.as_str()),
+            Some("again")
+        );
         assert!(uploads.known(&row(1), MediaKind::Document, Timestamp(0)).is_none(), "other keys, other bytes");
         assert_eq!(uploads.known.len(), KNOWN);
     }
