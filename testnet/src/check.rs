@@ -1,0 +1,275 @@
+//! What the server proves from what passes through it. Each finding is a line of the [`Report`].
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use wacore::libsignal::protocol::{PreKeySignalMessage, SenderKeyMessage, SignalMessage};
+
+use crate::number::{DeviceAddress, Number};
+use crate::phone::EncType;
+
+/// How many lines a list of findings holds; what comes beyond is counted in the last one's place.
+const MAX_LINES: usize = 1_000;
+
+/// How many message keys, bodies and chains are remembered; a run that needs more must ask before.
+const MAX_REMEMBERED: usize = 5_000_000;
+
+/// `GET /crypto`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// A message key that sealed two different ciphertexts.
+    pub key_reuse: Vec<String>,
+    /// Ciphertexts that came twice, byte for byte.
+    pub wire_repeats: u64,
+    /// Ciphertexts that a phone could not open, but for those that it was made to forget or that were damaged by order.
+    pub undecryptable: u64,
+    pub undecryptable_rows: Vec<String>,
+    /// Retry receipts that companions sent.
+    pub retry_receipts: u64,
+    pub prekeys_given: u64,
+    /// The fewest one-time prekeys that a companion had left when one was asked for.
+    pub prekeys_left_min: Option<usize>,
+    /// A prekey id that was offered with two keys, or a signed prekey with a wrong signature.
+    pub prekey_conflicts: Vec<String>,
+    /// Retry receipts that say that a given prekey is unknown to its device.
+    pub prekey_unknown: u64,
+    /// Message ids that had two different bodies.
+    pub body_conflicts: Vec<String>,
+    /// Acknowledgements of what was never sent to that device.
+    pub foreign_acks: Vec<String>,
+    pub session_gaps_max: u32,
+    pub sender_key_gaps_max: u32,
+    /// A device that logged in under a lower epoch after a higher one.
+    pub two_live: Vec<String>,
+    pub qr_pairings: u64,
+    /// Whether something was too much to be remembered: then the above proves less.
+    pub overflow: bool,
+}
+
+#[derive(Default)]
+pub struct Check {
+    report: Report,
+    /// What each message key sealed.
+    keys: HashMap<[u8; 16], [u8; 16]>,
+    /// The highest counter of a chain.
+    chains: HashMap<[u8; 16], u32>,
+    /// What each message id said.
+    bodies: HashMap<(Number, String), [u8; 16]>,
+}
+
+/// A short name of bytes that nobody here forges.
+fn digest(parts: &[&[u8]]) -> [u8; 16] {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update((part.len() as u64).to_be_bytes());
+        hasher.update(part);
+    }
+    let mut short = [0; 16];
+    short.copy_from_slice(&hasher.finalize()[..16]);
+    short
+}
+
+fn line(lines: &mut Vec<String>, text: String) {
+    tracing::warn!(finding = %text, "a check failed");
+    if lines.len() < MAX_LINES {
+        lines.push(text);
+    } else if let Some(last) = lines.last_mut() {
+        *last = "and more".into();
+    }
+}
+
+impl Check {
+    pub fn report(&self) -> Report {
+        self.report.clone()
+    }
+
+    /// The clear head of a ciphertext from one device to another; `false` where it has none.
+    pub fn ciphertext(&mut self, from: DeviceAddress, to: DeviceAddress, kind: EncType, bytes: &[u8]) -> bool {
+        let (inner, plain);
+        let message = match kind {
+            EncType::PreKey => {
+                inner = PreKeySignalMessage::try_from(bytes);
+                inner.as_ref().ok().map(PreKeySignalMessage::message)
+            }
+            EncType::Message => {
+                plain = SignalMessage::try_from(bytes);
+                plain.as_ref().ok()
+            }
+            EncType::SenderKey => None,
+        };
+        let Some(message) = message else { return false };
+        let ratchet = message.sender_ratchet_key().public_key_bytes().to_vec();
+        let chain = format!("{from} to {to}: ratchet {}", hex::encode(ratchet));
+        // What is sealed, not what is around it: a first message repeats its prekey part with each copy.
+        self.message_key(&chain, message.counter(), message.serialized());
+        let gap = self.gap(&chain, message.counter());
+        self.report.session_gaps_max = self.report.session_gaps_max.max(gap);
+        true
+    }
+
+    /// The clear head of a ciphertext from one device to a group.
+    pub fn group_ciphertext(&mut self, from: DeviceAddress, group: &str, bytes: &[u8]) -> bool {
+        let Ok(message) = SenderKeyMessage::try_from(bytes) else { return false };
+        let chain = format!("{from} to {group}: key {}", message.chain_id());
+        self.message_key(&chain, message.iteration(), message.serialized());
+        let gap = self.gap(&chain, message.iteration());
+        self.report.sender_key_gaps_max = self.report.sender_key_gaps_max.max(gap);
+        true
+    }
+
+    fn message_key(&mut self, chain: &str, counter: u32, sealed: &[u8]) {
+        let key = digest(&[chain.as_bytes(), &counter.to_be_bytes()]);
+        let sealed = digest(&[sealed]);
+        match self.keys.get(&key) {
+            Some(before) if *before == sealed => self.report.wire_repeats += 1,
+            Some(_) => line(&mut self.report.key_reuse, format!("{chain}: counter {counter} sealed two messages")),
+            None if self.keys.len() < MAX_REMEMBERED => {
+                self.keys.insert(key, sealed);
+            }
+            None => self.report.overflow = true,
+        }
+    }
+
+    /// How many counters of a chain were skipped.
+    fn gap(&mut self, chain: &str, counter: u32) -> u32 {
+        let chain = digest(&[chain.as_bytes()]);
+        let has_room = self.chains.len() < MAX_REMEMBERED;
+        match self.chains.get_mut(&chain) {
+            Some(highest) if counter > *highest => {
+                let gap = counter - *highest - 1;
+                *highest = counter;
+                return gap;
+            }
+            Some(_) => {}
+            None if has_room => {
+                self.chains.insert(chain, counter);
+            }
+            None => self.report.overflow = true,
+        }
+        0
+    }
+
+    /// What a message said, as one of its readers found it.
+    pub fn body(&mut self, from: Number, id: &str, body: &[u8]) {
+        let body = digest(&[body]);
+        match self.bodies.get(&(from, id.to_owned())) {
+            Some(before) if *before != body => {
+                line(&mut self.report.body_conflicts, format!("{from}: message {id} had two bodies"));
+            }
+            Some(_) => {}
+            None if self.bodies.len() < MAX_REMEMBERED => {
+                self.bodies.insert((from, id.to_owned()), body);
+            }
+            None => self.report.overflow = true,
+        }
+    }
+
+    pub fn undecryptable(&mut self, from: DeviceAddress, to: DeviceAddress, id: &str, why: &str) {
+        self.report.undecryptable += 1;
+        line(&mut self.report.undecryptable_rows, format!("{from} to {to}: message {id}: {why}"));
+    }
+
+    pub fn retry(&mut self, says_prekey_unknown: bool) {
+        self.report.retry_receipts += 1;
+        self.report.prekey_unknown += u64::from(says_prekey_unknown);
+    }
+
+    pub fn prekey_given(&mut self, left: usize) {
+        self.report.prekeys_given += 1;
+        self.report.prekeys_left_min = Some(self.report.prekeys_left_min.map_or(left, |least| least.min(left)));
+    }
+
+    pub fn prekey_conflict(&mut self, device: DeviceAddress, what: &str) {
+        line(&mut self.report.prekey_conflicts, format!("{device}: {what}"));
+    }
+
+    pub fn foreign_acknowledgement(&mut self, device: DeviceAddress, class: &str, id: &str) {
+        line(&mut self.report.foreign_acks, format!("{device}: {class} {id} was never sent to it"));
+    }
+
+    pub fn lower_epoch(&mut self, device: DeviceAddress, epoch: u64, after: u64) {
+        line(&mut self.report.two_live, format!("{device}: a log-in of epoch {epoch} after one of epoch {after}"));
+    }
+
+    pub fn paired(&mut self) {
+        self.report.qr_pairings += 1;
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use crate::phone::signal::Signal;
+
+    fn device(digits: &str) -> DeviceAddress {
+        Number::parse(digits).unwrap().device(0)
+    }
+
+    fn sealed(texts: &[&str]) -> Vec<(EncType, Vec<u8>)> {
+        let (mut anna, mut bert) = (Signal::generate(), Signal::generate());
+        anna.begin(device("2222"), &bert.bundle(true)).unwrap();
+        texts.iter().map(|text| anna.encrypt(device("2222"), text.as_bytes()).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_repeated_ciphertext_is_a_repeat_and_no_reuse() {
+        let mut check = Check::default();
+        for (kind, bytes) in sealed(&["a", "b"]) {
+            for _ in 0..2 {
+                assert!(check.ciphertext(device("1111"), device("2222"), kind, &bytes));
+            }
+        }
+        assert_eq!(check.report(), Report { wire_repeats: 2, ..Report::default() });
+    }
+
+    #[test]
+    fn one_message_key_for_two_ciphertexts_is_found() {
+        let (mut anna, mut bert) = (Signal::generate(), Signal::generate());
+        anna.begin(device("2222"), &bert.bundle(true)).unwrap();
+        let (_, first) = anna.encrypt(device("2222"), b"one").unwrap();
+        // The same chain and counter around another body: what a ratchet that went back writes.
+        let message = PreKeySignalMessage::try_from(first.as_slice()).unwrap();
+        let inner = message.message();
+        let mut forged = inner.serialized().to_vec();
+        let body = inner.body().unwrap().to_vec();
+        let place = forged.windows(body.len()).position(|window| window == body).unwrap();
+        forged[place] ^= 1;
+        let mut check = Check::default();
+        assert!(check.ciphertext(device("1111"), device("2222"), EncType::PreKey, &first));
+        assert!(check.ciphertext(device("1111"), device("2222"), EncType::Message, &forged));
+        assert_eq!(check.report().key_reuse.len(), 1);
+    }
+
+    #[test]
+    fn skipped_counters_are_a_gap() {
+        let mut check = Check::default();
+        let messages = sealed(&["a", "b", "c", "d"]);
+        for (kind, bytes) in [&messages[0], &messages[3]] {
+            check.ciphertext(device("1111"), device("2222"), *kind, bytes);
+        }
+        assert_eq!(check.report().session_gaps_max, 2);
+    }
+
+    #[test]
+    fn one_id_with_two_bodies_is_found() {
+        let mut check = Check::default();
+        let number = Number::parse("1111").unwrap();
+        check.body(number, "A", b"hello");
+        check.body(number, "A", b"hello");
+        assert!(check.report().body_conflicts.is_empty());
+        check.body(number, "A", b"bye");
+        assert_eq!(check.report().body_conflicts.len(), 1);
+    }
+
+    #[test]
+    fn a_list_of_findings_is_bounded() {
+        let mut check = Check::default();
+        for id in 0..=MAX_LINES {
+            check.foreign_acknowledgement(device("1111"), "message", &id.to_string());
+        }
+        let lines = check.report().foreign_acks;
+        assert_eq!((lines.len(), lines[MAX_LINES - 1].as_str()), (MAX_LINES, "and more"));
+    }
+}

@@ -1,0 +1,63 @@
+//! HTTP on loopback: how the control API and the media port are reached.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+use crate::Shared;
+
+/// How many connections a port takes at once; more wait to be accepted.
+const MAX_CONNECTIONS: usize = 512;
+
+/// How long a client may take to send a request's head.
+const HEAD_WITHIN: Duration = Duration::from_secs(30);
+
+/// Serves until the network stops.
+pub async fn listen<F, A>(listener: TcpListener, shared: Arc<Shared>, answer: F)
+where
+    F: Fn(Request<Incoming>, Arc<Shared>) -> A + Copy + Send + 'static,
+    A: Future<Output = Response<Full<Bytes>>> + Send + 'static,
+{
+    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        let accepted = tokio::select! {
+            accepted = async {
+                let slot = Arc::clone(&slots).acquire_owned().await.expect("the semaphore is never closed");
+                (listener.accept().await, slot)
+            } => accepted,
+            () = shared.stop.cancelled() => return,
+        };
+        let (Ok((stream, _)), slot) = accepted else {
+            // Too many open files, mostly: the next connection may have better luck.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let (serving, stop) = (Arc::clone(&shared), shared.stop.clone());
+        shared.tasks.spawn(async move {
+            let service = service_fn(move |request| {
+                let answering = answer(request, Arc::clone(&serving));
+                async move { Ok::<_, Infallible>(answering.await) }
+            });
+            let connection = hyper::server::conn::http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD_WITHIN)
+                .serve_connection(TokioIo::new(stream), service);
+            tokio::select! {
+                served = connection => if let Err(error) = served {
+                    tracing::debug!(%error, "an HTTP connection ended");
+                },
+                () = stop.cancelled() => {}
+            }
+            drop(slot);
+        });
+    }
+}

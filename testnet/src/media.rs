@@ -1,0 +1,123 @@
+//! The media port: encrypted files, kept in memory, under the names that their hash gives them.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use crate::Shared;
+
+/// The largest file, encryption included.
+const MAX_FILE: usize = 26 * 1024 * 1024;
+
+/// How much all files may take; the oldest go first.
+const MAX_BYTES: usize = 1024 * 1024 * 1024;
+
+/// What was uploaded.
+#[derive(Default)]
+pub struct Files {
+    by_path: HashMap<String, Bytes>,
+    order: VecDeque<String>,
+    bytes: usize,
+    pub uploads: u64,
+    pub downloads: u64,
+}
+
+impl Files {
+    /// Keeps a file; returns the path under which it is found.
+    pub fn keep(&mut self, file: Bytes) -> String {
+        let path = format!("/v/{}", BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(&file)));
+        self.uploads += 1;
+        let size = file.len();
+        if self.by_path.insert(path.clone(), file).is_none() {
+            self.order.push_back(path.clone());
+            self.bytes += size;
+        }
+        while self.bytes > MAX_BYTES
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.bytes -= self.by_path.remove(&oldest).map_or(0, |file| file.len());
+        }
+        path
+    }
+
+    pub fn file(&self, path: &str) -> Option<Bytes> {
+        self.by_path.get(path).cloned()
+    }
+
+    /// Forgets all files, as the network does it after some weeks.
+    pub fn forget(&mut self) {
+        *self = Self { uploads: self.uploads, downloads: self.downloads, ..Self::default() };
+    }
+}
+
+/// Answers a request of the media port.
+pub async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Full<Bytes>> {
+    let refused = shared.with(|state| state.faults.media).and_then(|media| StatusCode::from_u16(media.status).ok());
+    if let Some(status) = refused {
+        return respond(status, Bytes::new());
+    }
+    let (head, body) = request.into_parts();
+    let path = head.uri.path().to_owned();
+    let query = head.uri.query().unwrap_or_default();
+    match head.method {
+        Method::GET => {
+            let file = shared.with(|state| {
+                state.files.downloads += 1;
+                state.files.file(&path)
+            });
+            file.map_or_else(|| respond(StatusCode::NOT_FOUND, Bytes::new()), |file| respond(StatusCode::OK, file))
+        }
+        // Whether an upload can go on: it begins anew.
+        Method::POST if query.split('&').any(|pair| pair == "resume=1") => {
+            respond(StatusCode::OK, Bytes::from(json!({ "resume": "0" }).to_string()))
+        }
+        Method::POST => match Limited::new(body, MAX_FILE).collect().await {
+            Ok(file) => store(&shared, query, file.to_bytes()),
+            Err(_) => respond(StatusCode::PAYLOAD_TOO_LARGE, Bytes::new()),
+        },
+        _ => respond(StatusCode::METHOD_NOT_ALLOWED, Bytes::new()),
+    }
+}
+
+fn store(shared: &Shared, query: &str, file: Bytes) -> Response<Full<Bytes>> {
+    let named = query.split('&').find_map(|pair| pair.strip_prefix("token=")).unwrap_or_default();
+    let hash = BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(&file));
+    if named.trim_end_matches('=').trim_end_matches("%3D") != hash {
+        return respond(StatusCode::BAD_REQUEST, Bytes::from_static(b"the token is not the file's hash"));
+    }
+    let (path, host) = shared.with(|state| (state.files.keep(file), state.media_host.clone()));
+    let answer = json!({ "url": format!("https://{host}{path}"), "direct_path": path, "handle": hash });
+    respond(StatusCode::OK, Bytes::from(answer.to_string()))
+}
+
+fn respond(status: StatusCode, body: Bytes) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_found_by_their_hash_and_the_oldest_go_when_there_are_too_many() {
+        let mut files = Files::default();
+        let first = files.keep(Bytes::from_static(b"first"));
+        assert_eq!(files.file(&first).as_deref(), Some(b"first".as_slice()));
+        files.bytes = MAX_BYTES - 1;
+        let second = files.keep(Bytes::from_static(b"second"));
+        assert_eq!(files.file(&first), None);
+        assert!(files.file(&second).is_some());
+    }
+}
