@@ -145,7 +145,7 @@ impl State {
         let success = element("success")
             .attr("t", now.unix_seconds())
             .attr("props", 27)
-            .attr("companion_enc_static", "")
+            .attr("companion_enc_static", "testnet")
             .attr("location", "testnet")
             .attr("lid", at.jid(Naming::Lid))
             .build();

@@ -279,6 +279,7 @@ impl State {
         if let Phase::Registering(mut registration) = phase {
             registration.settle(Ok(u32::from(device_id)));
         }
+        self.phone_greets(number.device(device_id));
         self.tell_of_devices(number.device(device_id));
     }
 }

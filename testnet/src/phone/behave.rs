@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use buffa::{Message as _, MessageField};
 use network::simulator::answers::ControlError;
-use wacore::libsignal::protocol::SignalProtocolError;
+use wacore::libsignal::protocol::{PreKeySignalMessage, SignalProtocolError};
 use wacore::messages::{MessageUtils, decode_plaintext, unwrap_device_sent, wrap_device_sent};
 use wacore::send::{media_type_from_message, stanza_type_from_message};
 use wacore_binary::{Jid, NodeRef};
@@ -201,7 +201,7 @@ impl State {
         id: &str,
         message: wa::Message,
     ) -> Result<(), ControlError> {
-        let sent = Sent { to: to.clone(), message };
+        let sent = Sent { to: to.clone(), message, peer: false };
         let everybody: Vec<Number> = match to {
             Chat::With(to) => {
                 self.account(*to)?;
@@ -249,6 +249,51 @@ impl State {
         Ok(())
     }
 
+    /// The phone tells a device that was just linked the key under which chats, contacts and settings are kept.
+    pub fn phone_greets(&mut self, device: DeviceAddress) {
+        use wa::message::protocol_message::Type;
+        use wa::message::{
+            AppStateSyncKey, AppStateSyncKeyData, AppStateSyncKeyFingerprint, AppStateSyncKeyId, AppStateSyncKeyShare,
+            ProtocolMessage,
+        };
+        let (number, now) = (device.number, self.now());
+        let Some(account) = self.accounts.get_mut(&number) else { return };
+        let (id, key) = account.phone.app_state_key();
+        let fingerprint = AppStateSyncKeyFingerprint {
+            raw_id: Some(1),
+            current_index: Some(1),
+            device_indexes: vec![0, 1],
+            ..Default::default()
+        };
+        let data = AppStateSyncKeyData {
+            key_data: Some(key.to_vec()),
+            fingerprint: MessageField::some(fingerprint),
+            timestamp: Some(now.0),
+            ..Default::default()
+        };
+        let key = AppStateSyncKey {
+            key_id: MessageField::some(AppStateSyncKeyId { key_id: Some(id.to_vec()), ..Default::default() }),
+            key_data: MessageField::some(data),
+            ..Default::default()
+        };
+        let protocol = ProtocolMessage {
+            r#type: Some(Type::APP_STATE_SYNC_KEY_SHARE),
+            app_state_sync_key_share: MessageField::some(AppStateSyncKeyShare {
+                keys: vec![key],
+                ..Default::default()
+            }),
+            ..Default::default()
+        };
+        let message = wa::Message { protocol_message: MessageField::some(protocol), ..Default::default() };
+        let id = mint_id();
+        let sent = Sent { to: Chat::With(number), message, peer: true };
+        account.phone.keep_sent(&id, sent.clone());
+        let plain = MessageUtils::encode_and_pad(&sent.message);
+        if let Some(sealed) = self.seal(number, device, &plain, true) {
+            self.hand_over(number, device, &id, &sent, vec![sealed], None);
+        }
+    }
+
     /// Seals for one device, in a session that is begun where there is none.
     fn seal(&mut self, number: Number, to: DeviceAddress, plain: &[u8], again: bool) -> Option<(EncType, Vec<u8>)> {
         let has_session = self.accounts.get_mut(&number)?.phone.signal().has_session(to);
@@ -268,9 +313,7 @@ impl State {
             }
         };
         if !again && let Some(left) = phone.damage.get_mut(&to.number).filter(|left| **left > 0) {
-            // In the ciphertext's authentication tag: the head stays readable.
-            let place = sealed.len() - 4;
-            sealed[place] ^= 0xFF;
+            damage(kind, &mut sealed);
             *left -= 1;
         }
         self.check.ciphertext(number.device(0), to, kind, &sealed);
@@ -316,7 +359,9 @@ impl State {
         if let Some(edit) = edit_of(&sent.message) {
             message = message.attr("edit", edit);
         }
-        if let Chat::With(with) = sent.to
+        if sent.peer {
+            message = message.attr("category", "peer");
+        } else if let Chat::With(with) = sent.to
             && from.number == to.number
         {
             message = message.attr("recipient", with.pn());
@@ -401,6 +446,23 @@ fn told_key(
     }
 }
 
+/// Spoils the last byte of a ciphertext's authentication code: its head stays readable.
+fn damage(kind: EncType, sealed: &mut [u8]) {
+    let inner = match kind {
+        EncType::PreKey => {
+            PreKeySignalMessage::try_from(&*sealed).ok().map(|outer| outer.message().serialized().to_vec())
+        }
+        _ => None,
+    };
+    let end = match inner {
+        Some(inner) => sealed.windows(inner.len()).position(|window| window == inner).map(|start| start + inner.len()),
+        None => Some(sealed.len()),
+    };
+    if let Some(last) = end.and_then(|end| sealed.get_mut(end - 1)) {
+        *last ^= 0xFF;
+    }
+}
+
 /// How a stanza says that a message changes another.
 fn edit_of(message: &wa::Message) -> Option<&'static str> {
     use wa::message::protocol_message::Type;
@@ -408,5 +470,22 @@ fn edit_of(message: &wa::Message) -> Option<&'static str> {
         Some(Type::MESSAGE_EDIT) => Some("1"),
         Some(Type::REVOKE) => Some("7"),
         _ => message.pin_in_chat_message.is_set().then_some("2"),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_ciphertext_keeps_its_head_and_cannot_be_opened() {
+        let device = |digits: &str| Number::parse(digits).unwrap().device(0);
+        let (mut anna, mut bert) = (Signal::generate(), Signal::generate());
+        anna.begin(device("2222"), &bert.bundle(true)).unwrap();
+        let (kind, mut sealed) = anna.encrypt(device("2222"), b"hello").unwrap();
+        damage(kind, &mut sealed);
+        assert!(PreKeySignalMessage::try_from(sealed.as_slice()).is_ok());
+        assert!(bert.decrypt(device("1111"), kind, &sealed).is_err());
     }
 }

@@ -66,6 +66,8 @@ impl Chat {
 pub struct Sent {
     pub to: Chat,
     pub message: wa::Message,
+    /// For an own device alone, as keys are.
+    pub peer: bool,
 }
 
 /// A receipt that reached a phone.
@@ -87,6 +89,10 @@ pub struct Phone {
     sent: HashMap<String, Sent>,
     sent_order: VecDeque<String>,
     receipts: VecDeque<ReceiptRow>,
+    /// Several devices of one reader send the same receipt: it is shown once.
+    known_receipts: HashSet<(String, String, String)>,
+    /// Under which its devices keep chats, contacts and settings in step: an id and the key.
+    app_state_key: Option<([u8; 6], [u8; 32])>,
     /// How often it asked for what it could not read.
     asked: HashMap<(DeviceAddress, String), u8>,
     away: VecDeque<Arrival>,
@@ -99,6 +105,14 @@ pub struct Phone {
 impl Phone {
     pub fn signal(&mut self) -> &mut Signal {
         self.signal.get_or_insert_with(|| Box::new(Signal::generate()))
+    }
+
+    fn app_state_key(&mut self) -> ([u8; 6], [u8; 32]) {
+        *self.app_state_key.get_or_insert_with(|| {
+            // As the network has them: the number of the device that made it, and which of its keys it is.
+            let [a, b, c, d] = rand::random::<[u8; 4]>();
+            ([0, 0, a, b, c, d], rand::random())
+        })
     }
 
     pub fn session_count(&self) -> usize {
@@ -127,8 +141,14 @@ impl Phone {
     }
 
     pub fn take_receipt(&mut self, row: ReceiptRow) {
-        if self.receipts.len() == MAX_RECEIPTS {
-            self.receipts.pop_front();
+        let key = |row: &ReceiptRow| (row.id.clone(), row.from.clone(), row.kind.clone());
+        if !self.known_receipts.insert(key(&row)) {
+            return;
+        }
+        if self.receipts.len() == MAX_RECEIPTS
+            && let Some(oldest) = self.receipts.pop_front()
+        {
+            self.known_receipts.remove(&key(&oldest));
         }
         self.receipts.push_back(row);
     }

@@ -154,8 +154,10 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) -> Result<(), WireError> 
         Ok::<(), WireError>(())
     };
     let read = tokio::select! {
-        read = read => read,
+        // A cut ends the writer as well: it must be seen first, or the client would be left with half a connection.
+        biased;
         () = cut.cancelled() => Ok(()),
+        read = read => read,
         // The stream was ended: what a client writes that does not know it yet is counted for a while.
         _ = writing => {
             let _ = tokio::time::timeout(LINGER, async {

@@ -39,6 +39,8 @@ struct Dialer {
     address: std::net::SocketAddr,
     owner: Option<(u64, u64)>,
     dials: AtomicU32,
+    /// So that a test can break what a dead process would.
+    sockets: Mutex<Vec<std::net::TcpStream>>,
 }
 
 struct Wire(tokio::sync::Mutex<SplitSink<Socket, Message>>);
@@ -58,7 +60,10 @@ impl Transport for Wire {
 impl TransportFactory for Dialer {
     async fn create_transport(&self) -> anyhow::Result<(Arc<dyn Transport>, async_channel::Receiver<TransportEvent>)> {
         self.dials.fetch_add(1, Ordering::Relaxed);
-        let stream = TcpStream::connect(self.address).await?;
+        let stream = std::net::TcpStream::connect(self.address)?;
+        stream.set_nonblocking(true)?;
+        self.sockets.lock().push(stream.try_clone()?);
+        let stream = TcpStream::from_std(stream)?;
         let mut builder = ClientBuilder::from_uri(format!("ws://{}/ws/chat", self.address).parse()?);
         if let Some((node, epoch)) = self.owner {
             builder = builder
@@ -135,7 +140,7 @@ impl TestClient {
     /// A new client on what another one stored.
     pub async fn on(address: std::net::SocketAddr, store: Arc<InMemoryBackend>, owner: Option<(u64, u64)>) -> Self {
         let manager = Arc::new(PersistenceManager::new(store.clone()).await.unwrap());
-        let dialer = Arc::new(Dialer { address, owner, dials: AtomicU32::new(0) });
+        let dialer = Arc::new(Dialer { address, owner, dials: AtomicU32::new(0), sockets: Mutex::default() });
         let build = Client::builder()
             .with_runtime(whatsapp_rust::runtime_impl::TokioRuntime)
             .with_persistence_manager(manager)
@@ -194,7 +199,11 @@ impl TestClient {
     }
 
     /// As if the process died: nothing is flushed, nothing said.
-    pub async fn die(mut self) -> Arc<InMemoryBackend> {
+    pub fn die(mut self) -> Arc<InMemoryBackend> {
+        for socket in self.dialer.sockets.lock().drain(..) {
+            // One that is closed already is as good.
+            let _ = socket.shutdown(std::net::Shutdown::Both);
+        }
         self.client.signal_shutdown_sync();
         if let Some(running) = self.running.take() {
             running.abort();

@@ -110,7 +110,7 @@ async fn what_a_client_cannot_read_it_asks_for_and_gets_again() {
 #[tokio::test]
 async fn a_thousand_messages_wait_for_a_client_and_come_once_each() {
     let (net, control, client) = paired().await;
-    let store = client.die().await;
+    let store = client.die();
     control.until("nobody is logged in", "/sessions", |sessions| sessions["total"] == 0).await;
     let ids = control.write(PEER, CHANNEL, "while you were out", 1_000).await;
     let mut next = TestClient::on(net.chat_address(), store, None).await;
@@ -134,7 +134,7 @@ async fn what_is_not_acknowledged_comes_again_at_the_next_login() {
     control.faults(json!({ "hold_inbound_acks": true })).await;
     let ids = control.write(PEER, CHANNEL, "hello", 1).await;
     client.message(&ids[0]).await;
-    let store = client.die().await;
+    let store = client.die();
     control.until("nobody is logged in", "/sessions", |sessions| sessions["total"] == 0).await;
     control.faults(json!({ "hold_inbound_acks": false })).await;
     let mut next = TestClient::on(net.chat_address(), store, None).await;

@@ -31,7 +31,7 @@ async fn a_new_client_on_the_stored_state_resumes_without_a_new_qr() {
             devices["data"][0]["prekeys_left"] == 32
         })
         .await;
-    let store = client.die().await;
+    let store = client.die();
     let mut next = TestClient::on(net.chat_address(), store, Some((2, 7))).await;
     next.log_in().await;
     assert_eq!(next.dials(), 1);
@@ -46,7 +46,7 @@ async fn a_new_client_on_the_stored_state_resumes_without_a_new_qr() {
 #[tokio::test]
 async fn a_resumption_that_is_refused_falls_back_to_xx() {
     let (net, control, client) = paired().await;
-    let store = client.die().await;
+    let store = client.die();
     control.faults(json!({ "ik": "reject" })).await;
     let mut next = TestClient::on(net.chat_address(), store, None).await;
     next.log_in().await;
@@ -92,8 +92,12 @@ async fn a_text_that_no_device_shows_or_that_has_expired_is_refused() {
     client.run();
     let code = client.qr().await;
     let link = format!("/phones/{CHANNEL}/link");
-    tokio::time::sleep(std::time::Duration::from_millis(70)).await;
-    for raw in [code.as_str(), "2@AAAA,a,b,c,1", "no QR text"] {
+    // It lives 60 ms, from before it came here.
+    let alive = std::time::Instant::now() + std::time::Duration::from_millis(60);
+    tokio::time::sleep_until(alive.into()).await;
+    let (status, refused) = control.post(&link, json!({ "raw": code })).await;
+    assert_eq!((status, &refused["error"]), (400, &json!("the text has expired")));
+    for raw in ["2@AAAA,a,b,c,1", "no QR text"] {
         let (status, _) = control.post(&link, json!({ "raw": raw })).await;
         assert_eq!(status, 400, "{raw}");
     }
