@@ -82,7 +82,7 @@ impl State {
                 Err(Refusal::Cut) => self.connections[&id].outlet.cut(),
                 Err(Refusal::Failure(failure)) => {
                     let outlet = &self.connections[&id].outlet;
-                    outlet.send(failure);
+                    outlet.send(*failure);
                     outlet.close();
                 }
             }
@@ -105,13 +105,13 @@ impl State {
             let left = ban.until.map(|until| until.since(self.now()).as_secs());
             return Err(match left {
                 Some(0) | None => Refusal::reason(403),
-                Some(left) => Refusal::Failure(failure(402, Some(101), Some(left))),
+                Some(left) => Refusal::failure(402, Some(101), Some(left)),
             });
         }
         let known = account.devices.get(&id).filter(|device| device.wire_key == key);
         let device = known.ok_or_else(|| Refusal::reason(401))?;
         if let Some(refused) = device.failure {
-            return Err(Refusal::Failure(failure(refused.reason, refused.code, refused.expire_seconds)));
+            return Err(Refusal::failure(refused.reason, refused.code, refused.expire_seconds));
         }
         Ok(number.device(id))
     }
@@ -288,24 +288,24 @@ impl State {
 enum Refusal {
     /// The connection is closed without a word.
     Cut,
-    Failure(Node),
+    Failure(Box<Node>),
 }
 
 impl Refusal {
     fn reason(reason: u16) -> Self {
-        Self::Failure(failure(reason, None, None))
+        Self::failure(reason, None, None)
     }
-}
 
-fn failure(reason: u16, code: Option<u16>, expire_seconds: Option<u64>) -> Node {
-    let mut failure = element("failure").attr("reason", reason).attr("location", "testnet");
-    if let Some(code) = code {
-        failure = failure.attr("code", code);
+    fn failure(reason: u16, code: Option<u16>, expire_seconds: Option<u64>) -> Self {
+        let mut failure = element("failure").attr("reason", reason).attr("location", "testnet");
+        if let Some(code) = code {
+            failure = failure.attr("code", code);
+        }
+        if let Some(seconds) = expire_seconds {
+            failure = failure.attr("expire", seconds);
+        }
+        Self::Failure(Box::new(failure.build()))
     }
-    if let Some(seconds) = expire_seconds {
-        failure = failure.attr("expire", seconds);
-    }
-    failure.build()
 }
 
 fn information(child: Node) -> Node {

@@ -127,7 +127,6 @@ impl State {
             account_signature: Some(signal.sign(&[&LIST_SIGNATURE, &details])),
             account_signature_key: Some(signal.identity().to_vec()),
             details: Some(details),
-            ..Default::default()
         };
         Some(signed.encode_to_vec())
     }

@@ -259,29 +259,20 @@ impl State {
         let (number, now) = (device.number, self.now());
         let Some(account) = self.accounts.get_mut(&number) else { return };
         let (id, key) = account.phone.app_state_key();
-        let fingerprint = AppStateSyncKeyFingerprint {
-            raw_id: Some(1),
-            current_index: Some(1),
-            device_indexes: vec![0, 1],
-            ..Default::default()
-        };
+        let fingerprint =
+            AppStateSyncKeyFingerprint { raw_id: Some(1), current_index: Some(1), device_indexes: vec![0, 1] };
         let data = AppStateSyncKeyData {
             key_data: Some(key.to_vec()),
             fingerprint: MessageField::some(fingerprint),
             timestamp: Some(now.0),
-            ..Default::default()
         };
         let key = AppStateSyncKey {
-            key_id: MessageField::some(AppStateSyncKeyId { key_id: Some(id.to_vec()), ..Default::default() }),
+            key_id: MessageField::some(AppStateSyncKeyId { key_id: Some(id.to_vec()) }),
             key_data: MessageField::some(data),
-            ..Default::default()
         };
         let protocol = ProtocolMessage {
             r#type: Some(Type::APP_STATE_SYNC_KEY_SHARE),
-            app_state_sync_key_share: MessageField::some(AppStateSyncKeyShare {
-                keys: vec![key],
-                ..Default::default()
-            }),
+            app_state_sync_key_share: MessageField::some(AppStateSyncKeyShare { keys: vec![key] }),
             ..Default::default()
         };
         let message = wa::Message { protocol_message: MessageField::some(protocol), ..Default::default() };
@@ -437,7 +428,6 @@ fn told_key(
         Ok(distribution) => MessageField::some(wa::message::SenderKeyDistributionMessage {
             group_id: Some(group.to_owned()),
             axolotl_sender_key_distribution_message: Some(distribution),
-            ..Default::default()
         }),
         Err(error) => {
             tracing::warn!(group, %error, "a phone has no sender key");

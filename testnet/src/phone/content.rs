@@ -240,7 +240,6 @@ pub(crate) fn compose(
                     display_name: Some(format!("{} contacts", contacts.len())),
                     contacts: contacts.iter().map(card).collect(),
                     context_info: context,
-                    ..Default::default()
                 });
             }
         },
@@ -268,7 +267,6 @@ pub(crate) fn compose(
                 key: MessageField::some(target()?),
                 r#type: Some(if unpins { Type::UNPIN_FOR_ALL } else { Type::PIN_FOR_ALL }),
                 sender_timestamp_ms: Some(model::time::Timestamp::now().0),
-                ..Default::default()
             });
         }
         other => return Err(Refused::Unsupported(format!("messages like {other:?}"))),
@@ -314,7 +312,6 @@ pub(crate) fn target_key(phone: &Phone, chat: &Chat, key: &GivenKey) -> Result<w
         from_me: Some(author.is_none()),
         id: Some(id.clone()),
         participant: author.filter(|_| in_group).map(|author| author.pn().to_string()),
-        ..Default::default()
     })
 }
 

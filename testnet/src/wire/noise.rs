@@ -73,7 +73,7 @@ pub struct Established {
 /// The handshake after the client's hello.
 pub enum Responder {
     Resumed(Box<Established>, HandshakeMessage),
-    Fresh(Fresh),
+    Fresh(Box<Fresh>),
 }
 
 /// Waits for the client's key and payload.
@@ -109,7 +109,8 @@ impl Responder {
     /// What the client is told.
     pub fn hello(&self) -> &HandshakeMessage {
         match self {
-            Self::Resumed(_, hello) | Self::Fresh(Fresh { hello, .. }) => hello,
+            Self::Resumed(_, hello) => hello,
+            Self::Fresh(fresh) => &fresh.hello,
         }
     }
 
@@ -142,7 +143,7 @@ impl Responder {
         noise.mix_shared_secret(keys.pair.private_key.serialize(), theirs).map_err(failed)?;
         let chain = noise.encrypt(&keys.chain).map_err(failed)?;
         let hello = server_hello(&ephemeral, Some(ours), chain);
-        Ok(Self::Fresh(Fresh { noise, ephemeral, hello }))
+        Ok(Self::Fresh(Box::new(Fresh { noise, ephemeral, hello })))
     }
 }
 
