@@ -1,0 +1,163 @@
+//! The library's events. Called inside its processing and before the acknowledgement is queued: a row that is appended here is
+//! durable before the network can be told that it came.
+
+use std::sync::{Arc, Weak};
+
+use model::address::Address;
+use model::id::MessageId;
+use model::message::UndecryptableReason;
+use model::time::Timestamp;
+use network::driver::{InboundKind, PasskeyStep, Receipt, ReceiptStatus, SessionEvent};
+use parking_lot::Mutex;
+use wacore::types::events::{
+    self as told, DecryptFailMode, Event, EventHandler, UnavailableType, UndecryptableMessage,
+};
+use wacore::types::presence::ReceiptType;
+use wacore_binary::{Jid, JidExt};
+use whatsapp_rust::Client;
+
+use super::message::{self, Own};
+use crate::line::Line;
+use crate::outbound::Outgoing;
+use crate::state::backend::Backend;
+use crate::verdict;
+
+/// What nobody sends again: the network keeps messages no longer.
+const NETWORK_KEEPS: std::time::Duration = std::time::Duration::from_secs(14 * 86_400);
+
+pub struct Events {
+    pub line: Arc<Line>,
+    pub backend: Arc<Backend>,
+    pub outgoing: Arc<Outgoing>,
+    pub pairing: Pairing,
+    pub client: Weak<Client>,
+}
+
+/// How far a pairing has come.
+#[derive(Default)]
+pub struct Pairing {
+    shown: Mutex<u8>,
+    succeeded: Mutex<bool>,
+}
+
+impl Pairing {
+    pub fn has_succeeded(&self) -> bool {
+        *self.succeeded.lock()
+    }
+}
+
+impl EventHandler for Events {
+    fn handle_event(&self, event: Arc<Event>) {
+        match &*event {
+            Event::PairingQrCode(qr) => {
+                let sequence = {
+                    let mut shown = self.pairing.shown.lock();
+                    *shown += 1;
+                    *shown
+                };
+                let expires_at = Timestamp::now().plus(qr.timeout);
+                self.line.report(SessionEvent::Qr { raw: qr.code.as_str().into(), expires_at, sequence });
+            }
+            Event::PairingQrCodesExhausted(_) => self.line.note_last(SessionEvent::QrTimeout),
+            Event::PairSuccess(_) => *self.pairing.succeeded.lock() = true,
+            Event::PairError(error) => {
+                self.line.note_last(SessionEvent::PairingRefused { code: 0, text: error.error.clone() });
+                self.stop();
+            }
+            Event::PairPasskeyRequest(_) => {
+                self.line.report(SessionEvent::Passkey(PasskeyStep::Required));
+                let text = "the network asks for a passkey, which this release cannot give".to_owned();
+                self.line.note_last(SessionEvent::PairingRefused { code: 0, text });
+                self.stop();
+            }
+            Event::QrScannedWithoutMultidevice(_) => {
+                tracing::info!("the QR was scanned by a phone that links no devices");
+            }
+            Event::Connected(_) => {
+                if let Err(error) = self.backend.note_bootstrap() {
+                    tracing::debug!(%error, "the first sync could not be noted");
+                }
+            }
+            Event::ServerAck(ack) if ack.class.as_deref() == Some("message") => self.outgoing.acknowledged(ack),
+            Event::Receipt(receipt) => self.receipt(receipt),
+            Event::UndecryptableMessage(message) => self.undecryptable(message),
+            // What the hook committed is there; what bypasses it has no other way.
+            Event::Messages(batch) if !batch.hook_committed => {
+                let own = self.own();
+                for item in batch.iter() {
+                    if let Some(kind) = message::kind(&item.message, &item.info, &own) {
+                        self.line.keep(None, message::time(item.info.timestamp), kind);
+                    }
+                }
+            }
+            Event::Disconnected(gone) => {
+                self.line.note_end(network::driver::EndReason::Transport(gone.reason.to_string()));
+            }
+            event => {
+                if let Some(reason) = verdict::of(event) {
+                    tracing::debug!(?reason, "the network ends the session");
+                    self.line.note_end(reason);
+                    self.stop();
+                }
+            }
+        }
+    }
+}
+
+impl Events {
+    fn own(&self) -> Own {
+        self.client.upgrade().map(|client| Own::of(&client)).unwrap_or_default()
+    }
+
+    /// Ends the library's run; what it has to say at the end it says.
+    fn stop(&self) {
+        if let Some(client) = self.client.upgrade() {
+            client.signal_shutdown_sync();
+        }
+    }
+
+    fn receipt(&self, receipt: &told::Receipt) {
+        let status = match receipt.r#type {
+            ReceiptType::Delivered | ReceiptType::Inactive => ReceiptStatus::Delivered,
+            ReceiptType::Read => ReceiptStatus::Read,
+            ReceiptType::Played => ReceiptStatus::Played,
+            _ => return,
+        };
+        let source = &receipt.source;
+        if source.is_from_me {
+            return;
+        }
+        let is_group = source.is_group || source.chat.is_group();
+        let sender = best(&source.sender, source.sender_alt.as_ref());
+        let chat = if is_group { message::address(&source.chat) } else { sender.clone() };
+        let Some(chat) = chat else { return };
+        for id in &receipt.message_ids {
+            let told = Receipt {
+                message_id: MessageId(id.to_string()),
+                chat: chat.clone(),
+                participant: sender.clone().filter(|_| is_group),
+                status,
+            };
+            self.line.keep(None, message::time(receipt.timestamp), InboundKind::Receipt(told));
+        }
+    }
+
+    fn undecryptable(&self, told: &UndecryptableMessage) {
+        metrics::counter!("gateway_whatsapp_undecryptable_total").increment(1);
+        if told.decrypt_fail_mode == DecryptFailMode::Hide {
+            return;
+        }
+        let at = message::time(told.info.timestamp);
+        let is_once = told.is_unavailable && told.unavailable_type == UnavailableType::ViewOnce;
+        let is_old = at.plus(NETWORK_KEEPS) < Timestamp::now();
+        let reason = if is_once || is_old { UndecryptableReason::Expired } else { UndecryptableReason::Waiting };
+        if let Some(kind) = message::undecryptable(&told.info, &self.own(), reason) {
+            self.line.keep(None, at, kind);
+        }
+    }
+}
+
+/// The phone address, where there is one.
+fn best(jid: &Jid, alternative: Option<&Jid>) -> Option<Address> {
+    message::address(alternative.filter(|alternative| alternative.is_pn()).unwrap_or(jid))
+}

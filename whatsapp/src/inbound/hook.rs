@@ -1,0 +1,46 @@
+//! The durability hook: a message's receipt leaves once the owner has committed it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use async_trait::async_trait;
+use futures::future::try_join_all;
+use network::driver::{InboundItem, ItemId};
+use wacore::types::events::InboundMessage;
+use whatsapp_rust::{Client, InboundDurabilityHook};
+
+use super::message;
+use crate::line::Line;
+
+/// How long the owner may take. After that the network keeps the messages, and sends them again.
+const TAKEN_WITHIN: Duration = Duration::from_secs(20);
+
+pub struct Hook {
+    pub line: Arc<Line>,
+}
+
+#[async_trait]
+impl InboundDurabilityHook for Hook {
+    async fn on_messages(&self, client: Arc<Client>, batch: &[InboundMessage]) -> anyhow::Result<()> {
+        let own = message::Own::of(&client);
+        let mut taken = Vec::new();
+        for inbound in batch {
+            let info = &inbound.info;
+            let Some(kind) = message::kind(&inbound.message, info, &own) else { continue };
+            let source = &info.source;
+            let id = ItemId(format!("m/{}/{}/{}", source.chat, source.sender.to_non_ad(), info.id));
+            let item = InboundItem { id, at: message::time(info.timestamp), kind };
+            taken.push(self.line.inbox().pass_on(item));
+        }
+        let all = tokio::select! {
+            all = tokio::time::timeout(TAKEN_WITHIN, try_join_all(taken)) => all,
+            () = self.line.stopped().cancelled() => return Err(anyhow!("the session has ended")),
+        };
+        match all {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(_)) => Err(anyhow!("the session has ended")),
+            Err(_) => Err(anyhow!("the messages were not committed within {} s", TAKEN_WITHIN.as_secs())),
+        }
+    }
+}

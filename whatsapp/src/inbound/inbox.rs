@@ -1,0 +1,159 @@
+//! Items on their way to the owner, in order; at most [`EVENT_WINDOW`] of them unacknowledged.
+//!
+//! An item is kept in one of two ways: as a row (`x/`), which is durable before the network's acknowledgement can leave and goes
+//! when the owner has acknowledged it; or by the network itself, while the durability hook waits for the owner.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::time::Timestamp;
+use network::driver::{AuthError, EVENT_WINDOW, InboundItem, InboundKind, ItemId, SessionEvent};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+
+use crate::line::Line;
+use crate::state::keys;
+use crate::state::log::{Class, StateLog, Write};
+use crate::state::rows::{pack, unpack};
+
+/// Items that may wait for the owner before the session stops reading.
+const MOST_WAITING: usize = 512;
+
+/// How long it then waits.
+const ROOM_WITHIN: Duration = Duration::from_secs(60);
+
+pub struct Inbox {
+    log: Arc<StateLog>,
+    window: Arc<Semaphore>,
+    items: Mutex<Items>,
+    more: Notify,
+    less: Notify,
+    /// The owner takes items from the log-in on.
+    open: Notify,
+}
+
+#[derive(Default)]
+struct Items {
+    next_row: u64,
+    waiting: VecDeque<Item>,
+    out: HashMap<ItemId, Out>,
+}
+
+struct Item {
+    item: InboundItem,
+    kept: Kept,
+}
+
+enum Kept {
+    Row(u64),
+    /// By the network; told when the owner has it.
+    Network(oneshot::Sender<()>),
+}
+
+struct Out {
+    kept: Kept,
+    _room: OwnedSemaphorePermit,
+}
+
+impl Inbox {
+    pub fn new(log: Arc<StateLog>) -> Self {
+        let window = Arc::new(Semaphore::new(EVENT_WINDOW));
+        Self { log, window, items: Mutex::default(), more: Notify::new(), less: Notify::new(), open: Notify::new() }
+    }
+
+    /// Takes up what an earlier session left.
+    ///
+    /// # Errors
+    /// A row cannot be read.
+    pub fn take_up(&self) -> Result<(), AuthError> {
+        for name in self.log.names(keys::INBOX) {
+            let Some(row) = self.log.get(&name)? else { continue };
+            let Some(number) = keys::number_of(&name) else { continue };
+            let item = unpack(&row).map_err(|error| AuthError::Unreadable(error.to_string()))?;
+            let mut items = self.items.lock();
+            items.next_row = items.next_row.max(number + 1);
+            items.waiting.push_back(Item { item, kept: Kept::Row(number) });
+        }
+        self.more.notify_one();
+        Ok(())
+    }
+
+    /// Keeps an item as a row; one without an id is named by its row.
+    ///
+    /// # Errors
+    /// The log is poisoned.
+    pub fn keep(&self, id: Option<ItemId>, at: Timestamp, kind: InboundKind) -> Result<(), AuthError> {
+        let mut items = self.items.lock();
+        let number = items.next_row;
+        let item = InboundItem { id: id.unwrap_or_else(|| ItemId(keys::inbox(number))), at, kind };
+        let row = pack(&item).map_err(|error| AuthError::Unreadable(error.to_string()))?;
+        self.log.append(Class::Wire, [Write::put(keys::inbox(number), row)])?;
+        items.next_row += 1;
+        items.waiting.push_back(Item { item, kept: Kept::Row(number) });
+        self.more.notify_one();
+        Ok(())
+    }
+
+    /// Hands on an item that the network keeps. Resolves when the owner has it, or with an error when that will not be.
+    pub fn pass_on(&self, item: InboundItem) -> oneshot::Receiver<()> {
+        let (done, taken) = oneshot::channel();
+        self.items.lock().waiting.push_back(Item { item, kept: Kept::Network(done) });
+        self.more.notify_one();
+        taken
+    }
+
+    /// The owner has it. One that this session did not report is nothing.
+    ///
+    /// # Errors
+    /// The log is poisoned: the row stays, and the item is reported again.
+    pub fn acknowledge(&self, id: &ItemId) -> Result<(), AuthError> {
+        let out = self.items.lock().out.remove(id);
+        match out.map(|out| out.kept) {
+            Some(Kept::Row(number)) => self.log.append(Class::Lazy, [Write::delete(keys::inbox(number))]),
+            Some(Kept::Network(done)) => {
+                // The hook may have given up waiting.
+                let _ = done.send(());
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until there is room; false when there is none for long.
+    pub async fn has_room(&self) -> bool {
+        let room = async {
+            loop {
+                let less = self.less.notified();
+                if self.items.lock().waiting.len() < MOST_WAITING {
+                    return;
+                }
+                less.await;
+            }
+        };
+        tokio::time::timeout(ROOM_WITHIN, room).await.is_ok()
+    }
+
+    pub fn open(&self) {
+        self.open.notify_one();
+    }
+
+    /// Reports what waits, one after the other, from the log-in on.
+    pub async fn pump(&self, line: &Line) {
+        self.open.notified().await;
+        loop {
+            let Ok(room) = Arc::clone(&self.window).acquire_owned().await else { return };
+            let item = loop {
+                let more = self.more.notified();
+                if let Some(item) = self.items.lock().waiting.pop_front() {
+                    break item;
+                }
+                more.await;
+            };
+            self.less.notify_one();
+            let Item { item, kept } = item;
+            self.items.lock().out.insert(item.id.clone(), Out { kept, _room: room });
+            line.report(SessionEvent::Inbound(Box::new(item)));
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The driver `whatsapp`: sessions with the real network, through the client library `whatsapp-rust`.
+//!
+//! What holds: no byte goes to the network before everything that was stored before it is on a quorum; a client and all of its
+//! session live on one thread; the library never reconnects by itself.
+//!
+//! - [`session`]: what the owner calls. [`life`]: opening, pairing, login, the end. [`line`]: what both share.
+//! - [`threads`]: session threads. [`watchdog`]: cuts sessions whose fence has passed.
+//! - [`state`]: the state log and the library's store over it. [`wire`]: connections, and the gate before them.
+//! - [`inbound`], [`outbound`]: messages and what is said of them. [`verdict`]: why the network ends a session.
+//!
+//! Nothing of the library's types leaves the crate.
+
+mod inbound;
+mod life;
+mod line;
+mod outbound;
+mod session;
+mod state;
+mod threads;
+mod verdict;
+mod watchdog;
+mod wire;
+
+use std::io;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use network::driver::{EndReason, Network, OpenError, OpenSession, Session, SessionEvent};
+use tokio::sync::watch;
+
+use self::life::Birth;
+use self::line::Line;
+use self::outbound::Outgoing;
+use self::session::Handle;
+use self::state::log::StateLog;
+use self::threads::Threads;
+use self::watchdog::Watchdog;
+pub use self::wire::dial::{Endpoint, EndpointError};
+
+/// The version of the network's own client that this release says it is.
+pub const VERSION: ClientVersion = ClientVersion(2, 3_000, 1_042_742_319);
+
+/// A version of the network's client: it refuses old ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientVersion(u32, u32, u32);
+
+impl ClientVersion {
+    /// Reads `2.3000.N`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split('.').map(|part| part.parse().ok());
+        match (parts.next()??, parts.next()??, parts.next()??, parts.next()) {
+            (first, second, third, None) => Some(Self(first, second, third)),
+            _ => None,
+        }
+    }
+}
+
+/// How a node speaks to the network.
+pub struct Settings {
+    /// Session threads; 0 takes half the cores.
+    pub threads: usize,
+    pub version: ClientVersion,
+    pub endpoint: Endpoint,
+    /// Sessions of this node at most.
+    pub sessions_max: usize,
+}
+
+/// The real network. Clones share its threads.
+#[derive(Clone)]
+pub struct WhatsappNetwork {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    threads: Threads,
+    watchdog: Watchdog,
+    version: ClientVersion,
+    endpoint: Endpoint,
+    sessions_max: usize,
+}
+
+impl WhatsappNetwork {
+    /// # Errors
+    /// No threads could be started.
+    pub fn start(settings: Settings) -> io::Result<Self> {
+        let Settings { threads, version, endpoint, sessions_max } = settings;
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let threads = Threads::start(if threads == 0 { cores.div_ceil(2) } else { threads })?;
+        let watchdog = Watchdog::start()?;
+        Ok(Self { shared: Arc::new(Shared { threads, watchdog, version, endpoint, sessions_max }) })
+    }
+}
+
+#[async_trait]
+impl Network for WhatsappNetwork {
+    async fn open(&self, open: OpenSession) -> Result<Arc<dyn Session>, OpenError> {
+        let OpenSession { node, fence, purpose, proxy, auth, events, .. } = open;
+        if !fence.is_live() {
+            return Err(OpenError::Fenced);
+        }
+        if proxy.is_some() {
+            // Never past it.
+            return Err(OpenError::Unreachable("proxies are not available on this network yet".into()));
+        }
+        let shared = &self.shared;
+        let place = shared.threads.place();
+        let log = StateLog::new(auth);
+        let (line, waiting) = Line::new(fence, log);
+        if !shared.watchdog.watch(&line, shared.sessions_max) {
+            let why = format!("this node has its {} sessions", shared.sessions_max);
+            return Err(OpenError::Unreachable(why));
+        }
+        let (outgoing, messages) = Outgoing::new(Arc::clone(&line));
+        let (clients, client) = watch::channel(None);
+        let (over, ended) = watch::channel(false);
+        let ClientVersion(first, second, third) = shared.version;
+        let birth = Birth {
+            line: Arc::clone(&line),
+            node,
+            purpose,
+            endpoint: shared.endpoint.clone(),
+            version: (first, second, third),
+            runtime: place.runtime(),
+            outgoing: Arc::clone(&outgoing),
+            messages,
+            clients,
+        };
+        let carried = Arc::clone(&line);
+        place.spawn(async move { carried.carry(waiting, events).await });
+        let mourned = Arc::clone(&line);
+        let life = place.spawn(life::live(birth));
+        place.spawn(async move {
+            if life.await.is_err_and(|error| error.is_panic()) {
+                tracing::error!("a session panicked");
+                mourned.note_last(SessionEvent::Ended(EndReason::Transport("the session panicked".into())));
+                mourned.cut(EndReason::Transport("the session panicked".into()));
+                mourned.close_events();
+            }
+            let _ = over.send(true);
+        });
+        Ok(Arc::new(Handle { line, outgoing, place, clients: client, ended }))
+    }
+}

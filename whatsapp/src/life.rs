@@ -1,0 +1,259 @@
+//! A session's life on its thread: opening, pairing, logging in, live, ended.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use hyper::header::{HeaderName, HeaderValue};
+use model::id::NodeId;
+use network::driver::{EndReason, Identity, InboundKind, Outbound, Purpose, RESTORED, SessionEvent};
+use tokio::sync::mpsc;
+use wacore::store::DevicePropsOverride;
+use wacore::store::commands::DeviceCommand;
+use wacore::store::traits::LidPnMappingEntry;
+use waproto::whatsapp::device_props::PlatformType;
+use whatsapp_rust::cache_config::{CacheConfig, CacheEntryConfig};
+use whatsapp_rust::store::persistence_manager::PersistenceManager;
+use whatsapp_rust::{Client, NodeFilter};
+
+use crate::inbound::events::{Events, Pairing};
+use crate::inbound::hook::Hook;
+use crate::inbound::message;
+use crate::line::{Line, end_of};
+use crate::outbound::Outgoing;
+use crate::state::backend::Backend;
+use crate::state::keys;
+use crate::threads::SessionRuntime;
+use crate::wire::dial::Endpoint;
+use crate::wire::http::Http;
+use crate::wire::transport::Dialler;
+
+/// How often the library's saver looks for a device that changed; bytes to the network store it before.
+const SAVE_EVERY: Duration = Duration::from_secs(30);
+
+/// How often a live session looks after itself.
+const LOOK_EVERY: Duration = Duration::from_secs(30);
+
+/// How far both watermarks of prekeys rise after a restore: ids that were uploaded after the backup must never get another key.
+const PREKEYS_AHEAD: u32 = 20_000;
+const HIGHEST_PREKEY: u32 = 16_777_215;
+
+/// A refusal so soon after the pairing says that the network never got its end.
+const FRESH: Duration = Duration::from_secs(60);
+
+/// What a session is made of.
+pub struct Birth {
+    pub line: Arc<Line>,
+    pub node: NodeId,
+    pub purpose: Purpose,
+    pub endpoint: Endpoint,
+    pub version: (u32, u32, u32),
+    pub runtime: SessionRuntime,
+    pub outgoing: Arc<Outgoing>,
+    pub messages: mpsc::Receiver<Outbound>,
+    /// The client, for what the owner calls.
+    pub clients: tokio::sync::watch::Sender<Option<Arc<Client>>>,
+}
+
+/// Lives a session to its end. Its log and its line are closed then.
+pub async fn live(birth: Birth) {
+    let line = Arc::clone(&birth.line);
+    line.log().live_here();
+    let writer = tokio::spawn(Arc::clone(line.log()).write());
+    let clients = birth.clients.clone();
+    let lived = tokio::select! {
+        lived = run(birth) => lived,
+        () = line.stopped().cancelled() => Ok(()),
+        error = line.log().poisoned() => Err(end_of(error)),
+    };
+    line.cut(lived.err().unwrap_or_else(|| EndReason::Transport("the connection ended".into())));
+    line.close_events();
+    // The owner's hold on the session must not keep the client.
+    if let Some(client) = clients.send_replace(None) {
+        client.signal_shutdown_sync();
+    }
+    // It ends with the log.
+    let _ = writer.await;
+}
+
+async fn run(birth: Birth) -> Result<(), EndReason> {
+    let Birth { line, node, purpose, endpoint, version, runtime, outgoing, messages, clients } = birth;
+    let pairs = matches!(purpose, Purpose::Pair { .. });
+    let backend = Arc::new(backend(&line));
+    let is_restored = line.log().has(RESTORED);
+    if is_restored {
+        backend.begin_anew().map_err(unreadable)?;
+    }
+    line.inbox().take_up().map_err(end_of)?;
+    if !pairs && !line.log().has(keys::DEVICE) {
+        return Err(EndReason::AuthState("no credentials are stored".into()));
+    }
+    let devices = Arc::new(PersistenceManager::new(backend.clone()).await.map_err(unreadable)?);
+    let dialler = Arc::new(Dialler {
+        line: Arc::clone(&line),
+        backend: Arc::clone(&backend),
+        devices: Arc::clone(&devices),
+        endpoint,
+        headers: headers(node, line.epoch()),
+        dials: AtomicU32::new(if pairs { 2 } else { 1 }),
+    });
+    let http = Http::new().map_err(|error| EndReason::Transport(error.to_string()))?;
+    let built = Client::builder()
+        .with_runtime(runtime)
+        .with_persistence_manager(Arc::clone(&devices))
+        .with_transport_factory_arc(dialler)
+        .with_http_client(http)
+        .with_version_override(version)
+        .with_cache_config(caches())
+        .with_skip_history_sync(true)
+        .with_background_saver_interval(SAVE_EVERY)
+        .with_inbound_durability_hook(Hook { line: Arc::clone(&line) })
+        .build()
+        .await
+        .map_err(|error| EndReason::AuthState(error.to_string()))?;
+    let client = built.into_client();
+    client.enable_auto_reconnect.store(false, Ordering::Relaxed);
+    let events = Arc::new(Events {
+        line: Arc::clone(&line),
+        backend: Arc::clone(&backend),
+        outgoing: Arc::clone(&outgoing),
+        pairing: Pairing::default(),
+        client: Arc::downgrade(&client),
+    });
+    client.subscribe_handler(events).detach();
+    if let Purpose::Pair { device_name, full_history } = purpose {
+        let props = DevicePropsOverride::new().with_os(device_name).with_platform_type(PlatformType::CHROME);
+        client.set_device_props(DevicePropsOverride { require_full_sync: Some(full_history), ..props }).await;
+    } else if is_restored {
+        raise_prekeys(&devices).await;
+    }
+    clients.send_replace(Some(Arc::clone(&client)));
+    let _beside = Beside::start(&line, &client, &backend, &outgoing, messages, &devices);
+
+    if pairs && !line.log().has(keys::DEVICE) {
+        client.run().await;
+        if !line.log().has(keys::DEVICE) {
+            return Ok(());
+        }
+        // What is stored can log in, whether the network heard so or not.
+        line.log().barrier().await.map_err(end_of)?;
+        line.report(SessionEvent::Paired(Box::new(identity(&client))));
+    }
+    let paired_at = pairs.then(Instant::now);
+    let greeting = client.wait_for_node(NodeFilter::tag("success"));
+    let greeted = async {
+        if greeting.await.is_ok() {
+            line.logged_in();
+            line.report(SessionEvent::LoggedIn(Box::new(identity(&client))));
+            line.inbox().open();
+            outgoing.open();
+            if is_restored && let Err(error) = client.refresh_pre_keys().await {
+                tracing::warn!(%error, "the prekeys of a restored channel could not be declared");
+            }
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = client.run() => {}
+        () = greeted => {}
+    }
+    if paired_at.is_some_and(|at| at.elapsed() < FRESH) && !line.is_logged_in() {
+        line.soften_unlinked();
+    }
+    Ok(())
+}
+
+fn unreadable(error: impl std::fmt::Display) -> EndReason {
+    EndReason::AuthState(error.to_string())
+}
+
+/// The store, which tells of each pair of a LID and a number that it did not know.
+fn backend(line: &Arc<Line>) -> Backend {
+    let told: Weak<Line> = Arc::downgrade(line);
+    let on_pair = move |pair: &LidPnMappingEntry| {
+        let lid = message::address(&wacore_binary::Jid::lid(pair.lid.as_str()));
+        let phone = message::address(&wacore_binary::Jid::pn(pair.phone_number.as_str()));
+        if let (Some(line), Some(lid), Some(phone)) = (told.upgrade(), lid, phone) {
+            line.keep(None, model::time::Timestamp::now(), InboundKind::LidDisclosed { lid, phone });
+        }
+    };
+    Backend::new(Arc::clone(line.log()), Box::new(on_pair))
+}
+
+fn identity(client: &Client) -> Identity {
+    Identity {
+        phone_number: client.pn().map(|pn| pn.user.to_string()).unwrap_or_default(),
+        lid: client.lid().and_then(|lid| message::address(&lid)),
+        push_name: Some(client.push_name()).filter(|name| !name.is_empty()),
+    }
+}
+
+async fn raise_prekeys(devices: &PersistenceManager) {
+    let next = devices.get_device_snapshot().next_pre_key_id;
+    let ahead = (next + PREKEYS_AHEAD) % HIGHEST_PREKEY + 1;
+    let command = DeviceCommand::SetPreKeyWatermarks { next_pre_key_id: ahead, first_unupload_pre_key_id: ahead };
+    devices.process_command(command).await;
+}
+
+/// Who owns the session, for a test network's ledger; the real one is told nothing.
+fn headers(node: NodeId, epoch: u64) -> Vec<(HeaderName, HeaderValue)> {
+    if cfg!(feature = "testnet") {
+        return vec![
+            (HeaderName::from_static("x-gateway-node"), HeaderValue::from(node)),
+            (HeaderName::from_static("x-gateway-epoch"), HeaderValue::from(epoch)),
+        ];
+    }
+    Vec::new()
+}
+
+/// The library's caches, for a thousand sessions in a process.
+fn caches() -> CacheConfig {
+    const HOUR: Option<Duration> = Some(Duration::from_secs(3_600));
+    CacheConfig {
+        group_cache: CacheEntryConfig::new(HOUR, 64),
+        device_registry_cache: CacheEntryConfig::new(HOUR, 512),
+        recent_messages: CacheEntryConfig::new(HOUR, 0),
+        sender_key_devices_cache: CacheEntryConfig::new(HOUR, 64),
+        session_locks_capacity: 2_000,
+        chat_lanes_capacity: 512,
+        resend_rate_limiter_capacity: 256,
+        sent_message_ttl_secs: 7 * 86_400,
+        seed_msg_secrets_from_history: false,
+        ..CacheConfig::default()
+    }
+}
+
+/// Tasks that live as long as the session does.
+struct Beside(Vec<tokio::task::JoinHandle<()>>);
+
+impl Beside {
+    fn start(
+        line: &Arc<Line>,
+        client: &Arc<Client>,
+        backend: &Arc<Backend>,
+        outgoing: &Arc<Outgoing>,
+        messages: mpsc::Receiver<Outbound>,
+        devices: &Arc<PersistenceManager>,
+    ) -> Self {
+        let pumped = Arc::clone(line);
+        let pump = tokio::spawn(async move { pumped.inbox().pump(&pumped).await });
+        let (outgoing, client, backend) = (Arc::clone(outgoing), Arc::clone(client), Arc::clone(backend));
+        let write = tokio::spawn(async move { outgoing.write(&client, &backend, messages).await });
+        let (line, devices) = (Arc::clone(line), Arc::clone(devices));
+        let look = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(LOOK_EVERY).await;
+                if devices.is_saver_halted() {
+                    line.cut(EndReason::AuthState("the device could not be stored".into()));
+                }
+            }
+        });
+        Self(vec![pump, write, look])
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        self.0.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+}

@@ -1,0 +1,236 @@
+//! What a session's parts share: the right to speak, the way to the owner, and the end.
+//!
+//! [`Line::kill`] and [`Line::cut`] may be called from any thread and wait for none: they silence the session, poison its state
+//! log and reset its socket before they return.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use model::time::Timestamp;
+use network::driver::{AuthError, EndReason, InboundKind, ItemId, SessionEvent};
+use network::fence::Fence;
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::inbound::inbox::Inbox;
+use crate::state::log::StateLog;
+use crate::wire::dial;
+
+/// Events that wait for room at the owner. One that never reads loses its session.
+const MOST_EVENTS: usize = 4_096;
+
+pub struct Line {
+    fence: Fence,
+    log: Arc<StateLog>,
+    inbox: Inbox,
+    /// The session is over, or to be ended now.
+    stopped: CancellationToken,
+    /// Its owner wants to hear nothing more.
+    killed: CancellationToken,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    socket: Option<OwnedFd>,
+    events: Option<mpsc::Sender<SessionEvent>>,
+    /// What is reported at last; the first reason counts.
+    last: Option<SessionEvent>,
+    logged_in: bool,
+    muted: bool,
+}
+
+/// The session may not speak any more.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+pub enum Silent {
+    #[error("the fence has passed")]
+    Fenced,
+    #[error("the session has ended")]
+    Ended,
+}
+
+impl Line {
+    /// A session's line, and the events that wait to be carried to its owner.
+    pub fn new(fence: Fence, log: Arc<StateLog>) -> (Arc<Self>, mpsc::Receiver<SessionEvent>) {
+        let (events, waiting) = mpsc::channel(MOST_EVENTS);
+        let state = State { events: Some(events), ..State::default() };
+        let (stopped, killed) = (CancellationToken::new(), CancellationToken::new());
+        let inbox = Inbox::new(Arc::clone(&log));
+        (Arc::new(Self { fence, log, inbox, stopped, killed, state: Mutex::new(state) }), waiting)
+    }
+
+    pub fn inbox(&self) -> &Inbox {
+        &self.inbox
+    }
+
+    pub fn log(&self) -> &Arc<StateLog> {
+        &self.log
+    }
+
+    pub fn epoch(&self) -> u64 {
+        self.fence.epoch()
+    }
+
+    pub fn stopped(&self) -> &CancellationToken {
+        &self.stopped
+    }
+
+    /// Whether a byte may leave now. Once refused, none ever may again, even when the fence moves on.
+    ///
+    /// # Errors
+    /// It may not.
+    pub fn may_speak(&self) -> Result<(), Silent> {
+        if self.stopped.is_cancelled() {
+            return Err(Silent::Ended);
+        }
+        if !self.fence.is_live() {
+            self.cut(EndReason::Fenced);
+            return Err(Silent::Fenced);
+        }
+        Ok(())
+    }
+
+    pub fn is_overdue(&self) -> bool {
+        !self.stopped.is_cancelled() && !self.fence.is_live()
+    }
+
+    /// Keeps a hold on the socket, to reset it by.
+    ///
+    /// # Errors
+    /// The session has ended meanwhile: the socket is reset.
+    pub fn hold_socket(&self, socket: OwnedFd) -> Result<(), Silent> {
+        {
+            let mut state = self.state.lock();
+            if !self.stopped.is_cancelled() {
+                state.socket = Some(socket);
+                return Ok(());
+            }
+        }
+        dial::reset(&socket);
+        Err(Silent::Ended)
+    }
+
+    /// Notes why the session ends, unless that is known already.
+    pub fn note_end(&self, reason: EndReason) {
+        self.note_last(SessionEvent::Ended(reason));
+    }
+
+    pub fn note_last(&self, event: SessionEvent) {
+        self.state.lock().last.get_or_insert(event);
+    }
+
+    /// A device that was never known is not one that was unlinked.
+    pub fn soften_unlinked(&self) {
+        let mut state = self.state.lock();
+        if matches!(state.last, Some(SessionEvent::Ended(EndReason::Unlinked))) {
+            state.last = Some(SessionEvent::Ended(EndReason::Invalidated));
+        }
+    }
+
+    /// Ends the session at once.
+    pub fn cut(&self, reason: EndReason) {
+        self.note_end(reason);
+        self.stop();
+    }
+
+    /// Ends it, and reports nothing of that nor of what waits.
+    pub fn kill(&self) {
+        {
+            let mut state = self.state.lock();
+            state.muted = true;
+            state.events = None;
+        }
+        self.killed.cancel();
+        self.stop();
+    }
+
+    fn stop(&self) {
+        let socket = {
+            let mut state = self.state.lock();
+            self.stopped.cancel();
+            state.socket.take()
+        };
+        self.log.poison(AuthError::Unavailable("the session has ended".into()));
+        if let Some(socket) = socket {
+            dial::reset(&socket);
+        }
+    }
+
+    pub fn is_logged_in(&self) -> bool {
+        self.state.lock().logged_in
+    }
+
+    pub fn logged_in(&self) {
+        self.state.lock().logged_in = true;
+    }
+
+    /// Tells the owner, behind what was told before.
+    pub fn report(&self, event: SessionEvent) {
+        let events = self.state.lock().events.clone();
+        if let Some(events) = events
+            && let Err(mpsc::error::TrySendError::Full(_)) = events.try_send(event)
+        {
+            self.cut(EndReason::Transport("the owner does not read what the session reports".into()));
+        }
+    }
+
+    /// Reports an item that has its row before the network can be told that it came.
+    pub fn keep(&self, id: Option<ItemId>, at: Timestamp, kind: InboundKind) {
+        if let Err(error) = self.inbox.keep(id, at, kind) {
+            self.cut(end_of(error));
+        }
+    }
+
+    /// Waits until what came in before is not too much for the owner.
+    ///
+    /// # Errors
+    /// The session has ended, by this or otherwise.
+    pub async fn room_for_more(&self) -> Result<(), Silent> {
+        if !self.inbox.has_room().await {
+            self.cut(EndReason::Transport("what came in is not taken in time".into()));
+        }
+        if self.stopped.is_cancelled() { Err(Silent::Ended) } else { Ok(()) }
+    }
+
+    /// No event follows but the last one.
+    pub fn close_events(&self) {
+        self.state.lock().events = None;
+    }
+
+    /// Carries events to the owner, and at last how the session ended.
+    pub async fn carry(&self, mut waiting: mpsc::Receiver<SessionEvent>, owner: mpsc::Sender<SessionEvent>) {
+        while let Some(event) = waiting.recv().await {
+            if !self.hand_over(&owner, event).await {
+                return;
+            }
+        }
+        let last = self.state.lock().last.take();
+        let last = last.unwrap_or_else(|| SessionEvent::Ended(EndReason::Transport("the connection ended".into())));
+        self.hand_over(&owner, last).await;
+    }
+
+    async fn hand_over(&self, owner: &mpsc::Sender<SessionEvent>, event: SessionEvent) -> bool {
+        let room = tokio::select! {
+            room = owner.reserve() => room,
+            () = self.killed.cancelled() => return false,
+        };
+        let state = self.state.lock();
+        match room {
+            Ok(room) if !state.muted => {
+                room.send(event);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// What a failure of the store means for the session.
+pub fn end_of(error: AuthError) -> EndReason {
+    match error {
+        AuthError::Fenced => EndReason::Fenced,
+        AuthError::Unavailable(why) => EndReason::Transport(why),
+        AuthError::Unreadable(why) => EndReason::AuthState(why),
+    }
+}

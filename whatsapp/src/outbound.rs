@@ -1,0 +1,216 @@
+//! What goes out: messages, one after the other in the order in which they were taken, and what the network says of them.
+
+mod message;
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::id::MessageId;
+use model::message::Content;
+use model::time::Timestamp;
+use network::driver::{Outbound, SessionError, SessionEvent};
+use network::operation::{Refused, RefusedKind};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, mpsc};
+use wacore::types::events::ServerAck;
+use wacore_binary::Jid;
+use whatsapp_rust::{Client, SendOptions};
+
+use crate::inbound::message::time;
+use crate::line::Line;
+use crate::state::backend::Backend;
+
+/// Messages that may wait to be written.
+const MOST_WAITING: usize = 1_024;
+
+/// How long one message may take until it is written. Its outbox gives it again.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(18);
+
+/// Written messages whose acceptance is looked for. The outbox of a channel holds fewer.
+const MOST_WRITTEN: usize = 4_096;
+
+pub struct Outgoing {
+    line: Arc<Line>,
+    waiting: mpsc::Sender<Outbound>,
+    state: Mutex<State>,
+    /// The session has logged in: messages may go out.
+    open: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    queued: HashSet<MessageId>,
+    written: HashSet<MessageId>,
+    order: VecDeque<MessageId>,
+}
+
+impl Outgoing {
+    pub fn new(line: Arc<Line>) -> (Arc<Self>, mpsc::Receiver<Outbound>) {
+        let (waiting, messages) = mpsc::channel(MOST_WAITING);
+        (Arc::new(Self { line, waiting, state: Mutex::default(), open: Notify::new() }), messages)
+    }
+
+    /// Takes a message. One that waits already waits once.
+    ///
+    /// # Errors
+    /// The session may not write, or cannot for long.
+    pub async fn take(&self, message: Outbound) -> Result<(), SessionError> {
+        if !self.state.lock().queued.insert(message.id.clone()) {
+            return Ok(());
+        }
+        let id = message.id.clone();
+        let taken = self.waiting.send(message).await;
+        taken.map_err(|_| {
+            self.state.lock().queued.remove(&id);
+            SessionError::Ended
+        })
+    }
+
+    pub fn open(&self) {
+        self.open.notify_one();
+    }
+
+    /// Writes what is taken, while the session lives.
+    pub async fn write(&self, client: &Arc<Client>, backend: &Backend, mut messages: mpsc::Receiver<Outbound>) {
+        self.open.notified().await;
+        while let Some(message) = messages.recv().await {
+            self.state.lock().queued.remove(&message.id);
+            let id = message.id.clone();
+            match tokio::time::timeout(WRITTEN_WITHIN, self.write_one(client, backend, message)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(Unsent::Refused(refused))) => {
+                    self.line.report(SessionEvent::Refused { id, refused: Box::new(refused) });
+                }
+                Ok(Err(Unsent::Later(why))) => tracing::debug!(%id, why, "a message was not written, and comes again"),
+                Err(_) => tracing::debug!(%id, "a message was not written in time, and comes again"),
+            }
+        }
+    }
+
+    async fn write_one(&self, client: &Arc<Client>, backend: &Backend, outbound: Outbound) -> Result<(), Unsent> {
+        let Outbound { id, to, content, around } = outbound;
+        let secret = backend.own_secret(id.as_str()).ok_or_else(|| Unsent::Later("it is not logged in".into()))?;
+        let message = message::build(&content, &around, secret).map_err(Unsent::unsupported)?;
+        let to: Jid = to.as_str().parse().map_err(|_| Unsent::recipient("this is no address of the network"))?;
+        if !to.is_pn() && !to.is_lid() {
+            return Err(Unsent::unsupported(format!("messages.{}.to_groups", content.type_name())));
+        }
+        self.check_reach(client, &to).await?;
+        self.note_written(id.clone());
+        let options = SendOptions::default().with_message_id(id.as_str());
+        let options = match around.ephemeral_expiration {
+            Some(seconds) => options.with_ephemeral_expiration(seconds),
+            None => options,
+        };
+        let sent = client.send_message_with_options(to, message, options).await;
+        sent.map(drop).map_err(|error| Unsent::Later(error.to_string()))
+    }
+
+    /// The library would encrypt a message that no device of its recipient can read for the channel's own devices, and call
+    /// that a success. For a known peer this asks nobody.
+    async fn check_reach(&self, client: &Client, to: &Jid) -> Result<(), Unsent> {
+        let later = |error: &dyn std::fmt::Display| Unsent::Later(error.to_string());
+        let signal = client.signal();
+        let devices = signal.get_user_devices(std::slice::from_ref(to)).await.map_err(|error| later(&error))?;
+        if devices.is_empty() {
+            let known =
+                client.contacts().is_on_whatsapp(std::slice::from_ref(to)).await.map_err(|error| later(&error))?;
+            return Err(if known.iter().any(|known| known.is_registered) {
+                Unsent::Later("the recipient has no device now".into())
+            } else {
+                Unsent::recipient("the recipient is not registered")
+            });
+        }
+        signal.assert_sessions(&devices).await.map_err(|error| later(&error))?;
+        for device in &devices {
+            if signal.session_info(device).await.map_err(|error| later(&error))?.is_some() {
+                return Ok(());
+            }
+        }
+        Err(Unsent::Later("there is a session with no device of the recipient".into()))
+    }
+
+    fn note_written(&self, id: MessageId) {
+        let mut state = self.state.lock();
+        if state.written.insert(id.clone()) {
+            state.order.push_back(id);
+        }
+        while state.order.len() > MOST_WRITTEN {
+            if let Some(oldest) = state.order.pop_front() {
+                state.written.remove(&oldest);
+            }
+        }
+    }
+
+    /// What the network says of a stanza.
+    pub fn acknowledged(&self, ack: &ServerAck) {
+        let id = MessageId(ack.id.clone());
+        if !self.state.lock().written.contains(&id) {
+            return;
+        }
+        let Some(code) = ack.error.as_deref() else {
+            let at = ack.timestamp.map_or_else(Timestamp::now, time);
+            return self.line.report(SessionEvent::Accepted { id, at, recipients: None });
+        };
+        // What is no number of the network's has one label.
+        let label = code.parse::<u16>().ok().filter(|code| (400..600).contains(code)).unwrap_or_default();
+        metrics::counter!("gateway_whatsapp_refused_total", "code" => label.to_string()).increment(1);
+        if let Some(refused) = refusal(code) {
+            self.line.report(SessionEvent::Refused { id, refused: Box::new(refused) });
+        }
+    }
+}
+
+/// What a code of the network means for a message; `None` when it is to be tried again.
+fn refusal(code: &str) -> Option<Refused> {
+    let number = code.parse().unwrap_or(0);
+    let (text, kind) = match number {
+        // The group's members have changed, which concerns groups; and what passes.
+        421 | 429 | 500 | 503 => return None,
+        404 | 406 => ("the recipient is not known", RefusedKind::Recipient),
+        463 => ("reachout_timelock", RefusedKind::Other),
+        475 => ("new_chats_capped", RefusedKind::Other),
+        _ => ("the network refuses the message", RefusedKind::Other),
+    };
+    Some(Refused::new(number, text).of(kind))
+}
+
+/// Why a message was not written.
+enum Unsent {
+    /// For good.
+    Refused(Refused),
+    Later(String),
+}
+
+impl Unsent {
+    fn unsupported(feature: String) -> Self {
+        Self::Refused(Refused::new(0, feature).of(RefusedKind::Unsupported))
+    }
+
+    fn recipient(text: &str) -> Self {
+        Self::Refused(Refused::new(404, text).of(RefusedKind::Recipient))
+    }
+}
+
+/// How a content is named where it is not supported.
+fn feature(content: &Content) -> String {
+    format!("messages.{}", content.type_name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_whether_the_recipient_is_to_blame_and_what_passes_is_none() {
+        let kind = |code| refusal(code).map(|refused| refused.kind);
+        for passes in ["421", "429", "500", "503"] {
+            assert_eq!(kind(passes), None);
+        }
+        assert_eq!((kind("404"), kind("406")), (Some(RefusedKind::Recipient), Some(RefusedKind::Recipient)));
+        for ours in ["400", "463", "475", "479", "487", "495", "never"] {
+            assert_eq!(kind(ours), Some(RefusedKind::Other), "{ours}");
+        }
+    }
+}

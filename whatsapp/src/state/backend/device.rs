@@ -1,0 +1,94 @@
+//! The device: identity, registration, account. With its row the channel can log in.
+
+use async_trait::async_trait;
+use rand::RngExt;
+use wacore::stats::StorageResourceReport;
+use wacore::store::Device;
+use wacore::store::error::Result;
+use wacore::store::traits::DeviceStore;
+
+use super::Backend;
+use crate::state::keys;
+use crate::state::log::{Class, Write};
+use crate::state::rows::{pack, unpack};
+
+/// The library numbers devices of one store; a channel has one.
+const ONLY_DEVICE: i32 = 1;
+
+impl Backend {
+    /// Stores the device if it is paired and differs from what is stored. An unpaired one is worth nothing.
+    ///
+    /// # Errors
+    /// The log is poisoned.
+    pub fn save_device(&self, device: &Device) -> Result<()> {
+        if device.pn.is_none() || device.account.is_none() {
+            return Ok(());
+        }
+        self.know_own(device)?;
+        let row = pack(device)?;
+        if self.get(keys::DEVICE)?.as_ref() == Some(&row) {
+            return Ok(());
+        }
+        self.put(Class::Wire, keys::DEVICE.to_owned(), row)
+    }
+
+    /// Notes who the channel is, and makes its seed when it has none.
+    fn know_own(&self, device: &Device) -> Result<()> {
+        let users = [&device.pn, &device.lid].into_iter().flatten().map(|jid| jid.user.to_string()).collect();
+        let stored = self.get(keys::SEED)?.and_then(|seed| seed.try_into().ok());
+        let seed = match stored {
+            Some(seed) => seed,
+            None => {
+                let seed: [u8; 32] = rand::rng().random();
+                self.append(Class::Wire, [Write::put(keys::SEED, seed)])?;
+                seed
+            }
+        };
+        *self.own.lock() = super::Own { users, seed: Some(seed) };
+        Ok(())
+    }
+
+    /// Notes that the account's state was synced once.
+    ///
+    /// # Errors
+    /// The log is poisoned.
+    pub fn note_bootstrap(&self) -> Result<()> {
+        if self.log.has(keys::BOOTSTRAP) { Ok(()) } else { self.put(Class::Wire, keys::BOOTSTRAP.to_owned(), [1_u8]) }
+    }
+}
+
+#[async_trait]
+impl DeviceStore for Backend {
+    async fn save(&self, device: &Device) -> Result<()> {
+        self.save_device(device)
+    }
+
+    /// Until the account's state was synced once the name is given out empty, so that the library syncs it again.
+    async fn load(&self) -> Result<Option<Device>> {
+        let Some(row) = self.get(keys::DEVICE)? else { return Ok(None) };
+        let mut device: Device = unpack(&row)?;
+        self.know_own(&device)?;
+        if !self.log.has(keys::BOOTSTRAP) {
+            device.push_name.clear();
+        }
+        Ok(Some(device))
+    }
+
+    async fn exists(&self) -> Result<bool> {
+        self.check();
+        Ok(self.log.has(keys::DEVICE))
+    }
+
+    async fn create(&self) -> Result<i32> {
+        Ok(ONLY_DEVICE)
+    }
+
+    /// The state is in the cluster's backups; there is no file of its own to copy.
+    async fn snapshot_db(&self, _name: &str, _extra_content: Option<&[u8]>) -> Result<()> {
+        Ok(())
+    }
+
+    async fn resource_report(&self) -> StorageResourceReport {
+        StorageResourceReport { memory_bytes: Some(self.log.waiting_bytes() as u64), ..Default::default() }
+    }
+}

@@ -1,0 +1,347 @@
+//! What the protocol remembers beside keys: who has which sender's key, LIDs, devices, groups, tokens, messages to send again
+//! and messages to report again.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use wacore::store::error::Result;
+use wacore::store::traits::{
+    DeviceListRecord, LidPnMappingEntry, PendingInboundKey, PendingInboundRow, ProtocolStore, TcTokenEntry,
+};
+use wacore::types::jid::JidExt;
+use wacore_binary::Jid;
+
+use super::{Backend, dated, now, undated};
+use crate::state::keys;
+use crate::state::log::{Class, Write};
+
+/// A group's metadata of more bytes is asked for anew each time.
+const LARGEST_GROUP: usize = 32 << 10;
+
+/// Messages that are kept to be sent again: each of so many bytes, so many of them, and so long.
+const LARGEST_SENT: usize = 64 << 10;
+const MOST_SENT: usize = 1_024;
+const MOST_SENT_BYTES: usize = 1 << 20;
+const SENT_KEPT: i64 = 7 * 86_400;
+
+/// How long a message waits to be reported again: the library's seven days are less than a channel may be away.
+const PENDING_KEPT: i64 = 30 * 86_400;
+
+/// How a LID came to be known that is durable at once, as its session's address hangs on it.
+const BY_PAIRING: &str = "pairing";
+
+/// Devices of a group, some of them: which have the sender's key.
+#[derive(Default, Serialize, Deserialize)]
+struct GroupDevices {
+    all: u32,
+    group: u32,
+    devices: BTreeMap<String, bool>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Token {
+    jid: String,
+    entry: TcTokenEntry,
+}
+
+impl Backend {
+    fn generations(&self, group: &str) -> Result<(u32, u32)> {
+        let all = self.read(keys::ALL_GROUPS)?.unwrap_or_default();
+        Ok((all, self.read(&keys::group_generation(group))?.unwrap_or_default()))
+    }
+
+    /// A row of a group's devices; an older generation's is nothing.
+    fn group_row(&self, name: &str, (all, group): (u32, u32)) -> Result<GroupDevices> {
+        let row = self.read::<GroupDevices>(name)?.filter(|row| (row.all, row.group) == (all, group));
+        Ok(row.unwrap_or(GroupDevices { all, group, devices: BTreeMap::new() }))
+    }
+
+    /// The library names a session by the device's JID, with a number behind it that is always 0.
+    fn has_session_with(&self, device: &str) -> bool {
+        let Ok(jid) = device.parse::<Jid>() else { return false };
+        self.log.has(&keys::session(&jid.to_protocol_address_string()))
+    }
+
+    fn tokens(&self) -> Result<Vec<Token>> {
+        let names = self.log.names(keys::TOKENS);
+        names.iter().filter_map(|name| self.read(name).transpose()).collect()
+    }
+
+    fn put_token(&self, class: Class, jid: &str, entry: TcTokenEntry) -> Result<()> {
+        self.write(class, keys::token(jid), &Token { jid: jid.to_owned(), entry })
+    }
+
+    fn token(&self, jid: &str) -> Result<Option<TcTokenEntry>> {
+        Ok(self.read::<Token>(&keys::token(jid))?.map(|token| token.entry))
+    }
+
+    /// Deletes the rows under a prefix that were written before a time.
+    fn delete_older(&self, prefix: &str, cutoff: i64) -> Result<u32> {
+        let mut old = Vec::new();
+        for name in self.log.names(prefix) {
+            if let Some(row) = self.get(&name)?
+                && undated(&row)?.0 < cutoff
+            {
+                old.push(name);
+            }
+        }
+        self.delete_all(Class::Lazy, old)
+    }
+
+    /// Deletes the oldest of the messages that are kept to be sent again, where they are too many or too large.
+    fn bound_sent(&self) -> Result<u32> {
+        let mut rows = Vec::new();
+        for name in self.log.names(keys::SENT) {
+            if let Some(row) = self.get(&name)? {
+                rows.push((undated(&row)?.0, row.len(), name));
+            }
+        }
+        rows.sort_by_key(|(at, _, _)| std::cmp::Reverse(*at));
+        let mut bytes = 0;
+        let goes = rows.into_iter().enumerate().filter(|(place, (_, size, _))| {
+            bytes += size;
+            *place >= MOST_SENT || bytes > MOST_SENT_BYTES
+        });
+        self.delete_all(Class::Lazy, goes.map(|(_, (_, _, name))| name).collect())
+    }
+}
+
+#[async_trait]
+impl ProtocolStore for Backend {
+    async fn get_sender_key_devices(&self, group_jid: &str) -> Result<Vec<(String, bool)>> {
+        let generations = self.generations(group_jid)?;
+        let mut devices = Vec::new();
+        for name in self.log.names(&format!("{}/", keys::group_generation(group_jid))) {
+            devices.extend(self.group_row(&name, generations)?.devices);
+        }
+        Ok(devices)
+    }
+
+    /// A device without a session cannot have got the key, whatever the library thinks: it is not marked as if it had.
+    async fn set_sender_key_status(&self, group_jid: &str, entries: &[(&str, bool)]) -> Result<()> {
+        let generations = self.generations(group_jid)?;
+        let mut rows: BTreeMap<String, (GroupDevices, Class)> = BTreeMap::new();
+        for &(device, has_key) in entries {
+            if has_key && !self.has_session_with(device) {
+                continue;
+            }
+            let name = keys::group_devices(group_jid, device);
+            if !rows.contains_key(&name) {
+                rows.insert(name.clone(), (self.group_row(&name, generations)?, Class::Lazy));
+            }
+            if let Some((row, class)) = rows.get_mut(&name) {
+                row.devices.insert(device.to_owned(), has_key);
+                *class = (*class).max(if has_key { Class::Lazy } else { Class::Wire });
+            }
+        }
+        for (name, (row, class)) in rows {
+            self.write(class, name, &row)?;
+        }
+        Ok(())
+    }
+
+    async fn clear_sender_key_devices(&self, group_jid: &str) -> Result<()> {
+        let (_, group) = self.generations(group_jid)?;
+        self.write(Class::Wire, keys::group_generation(group_jid), &(group + 1))
+    }
+
+    async fn delete_sender_key_device_rows(&self, device_jids: &[&str]) -> Result<()> {
+        for name in self.log.names(keys::GROUP_DEVICES) {
+            // A row of devices has a group and a number in its name; the one with the generation has the group alone.
+            if name[keys::GROUP_DEVICES.len()..].contains('/')
+                && let Some(mut row) = self.read::<GroupDevices>(&name)?
+            {
+                let before = row.devices.len();
+                row.devices.retain(|device, _| !device_jids.contains(&device.as_str()));
+                if row.devices.len() < before {
+                    self.write(Class::Wire, name, &row)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn clear_all_sender_key_devices(&self) -> Result<()> {
+        let all: u32 = self.read(keys::ALL_GROUPS)?.unwrap_or_default();
+        self.write(Class::Wire, keys::ALL_GROUPS.to_owned(), &(all + 1))
+    }
+
+    async fn get_lid_mapping(&self, lid: &str) -> Result<Option<LidPnMappingEntry>> {
+        self.read(&keys::lid(lid))
+    }
+
+    async fn get_pn_mapping(&self, phone: &str) -> Result<Option<LidPnMappingEntry>> {
+        self.read(&keys::phone(phone))
+    }
+
+    async fn put_lid_mapping(&self, entry: &LidPnMappingEntry) -> Result<()> {
+        let known: Option<LidPnMappingEntry> = self.read(&keys::lid(&entry.lid))?;
+        let class = if entry.learning_source == BY_PAIRING { Class::Wire } else { Class::Lazy };
+        self.write(class, keys::lid(&entry.lid), entry)?;
+        self.write(class, keys::phone(&entry.phone_number), entry)?;
+        let is_new = known.is_none_or(|known| known.phone_number != entry.phone_number);
+        if is_new && !self.is_own(&entry.lid) {
+            (self.on_pair)(entry);
+        }
+        Ok(())
+    }
+
+    async fn put_lid_mappings(&self, entries: &[LidPnMappingEntry]) -> Result<()> {
+        for entry in entries {
+            self.put_lid_mapping(entry).await?;
+        }
+        Ok(())
+    }
+
+    async fn get_all_lid_mappings(&self) -> Result<Vec<LidPnMappingEntry>> {
+        self.check();
+        self.log.names(keys::LIDS).iter().filter_map(|name| self.read(name).transpose()).collect()
+    }
+
+    async fn save_base_key(&self, address: &str, message_id: &str, base_key: &[u8]) -> Result<()> {
+        self.put(Class::Lazy, keys::base_key(address, message_id), base_key)
+    }
+
+    async fn has_same_base_key(&self, address: &str, message_id: &str, current_base_key: &[u8]) -> Result<bool> {
+        let saved = self.get(&keys::base_key(address, message_id))?;
+        Ok(saved.is_some_and(|saved| saved == current_base_key))
+    }
+
+    async fn delete_base_key(&self, address: &str, message_id: &str) -> Result<()> {
+        self.delete(Class::Lazy, keys::base_key(address, message_id))
+    }
+
+    async fn update_device_list(&self, record: DeviceListRecord) -> Result<()> {
+        self.write(Class::Lazy, keys::devices(&record.user), &record)
+    }
+
+    async fn update_device_lists(&self, records: Vec<DeviceListRecord>) -> Result<()> {
+        records.iter().try_for_each(|record| self.write(Class::Lazy, keys::devices(&record.user), record))
+    }
+
+    async fn get_devices(&self, user: &str) -> Result<Option<DeviceListRecord>> {
+        self.read(&keys::devices(user))
+    }
+
+    /// It follows a change of an identity.
+    async fn delete_devices(&self, user: &str) -> Result<()> {
+        self.delete(Class::Wire, keys::devices(user))
+    }
+
+    async fn get_group_metadata(&self, group_jid: &str) -> Result<Option<Vec<u8>>> {
+        self.get(&keys::group(group_jid))
+    }
+
+    async fn put_group_metadata(&self, group_jid: &str, blob: &[u8]) -> Result<()> {
+        if blob.len() > LARGEST_GROUP {
+            // What stands there is of another time.
+            return self.delete(Class::Lazy, keys::group(group_jid));
+        }
+        self.put(Class::Lazy, keys::group(group_jid), blob)
+    }
+
+    async fn delete_group_metadata(&self, group_jid: &str) -> Result<()> {
+        self.delete(Class::Wire, keys::group(group_jid))
+    }
+
+    async fn get_tc_token(&self, jid: &str) -> Result<Option<TcTokenEntry>> {
+        self.token(jid)
+    }
+
+    async fn put_tc_token(&self, jid: &str, entry: &TcTokenEntry) -> Result<()> {
+        self.put_token(Class::Lazy, jid, entry.clone())
+    }
+
+    async fn delete_tc_token(&self, jid: &str) -> Result<()> {
+        self.delete(Class::Lazy, keys::token(jid))
+    }
+
+    async fn get_all_tc_token_jids(&self) -> Result<Vec<String>> {
+        self.check();
+        Ok(self.tokens()?.into_iter().map(|token| token.jid).collect())
+    }
+
+    async fn delete_expired_tc_tokens(&self, token_cutoff: i64, sender_cutoff: i64) -> Result<u32> {
+        let is_over = |entry: &TcTokenEntry| {
+            (entry.token.is_empty() || entry.token_timestamp < token_cutoff)
+                && entry.sender_timestamp.is_none_or(|at| at < sender_cutoff)
+        };
+        let over = self.tokens()?.into_iter().filter(|token| is_over(&token.entry));
+        self.delete_all(Class::Lazy, over.map(|token| keys::token(&token.jid)).collect())
+    }
+
+    async fn touch_tc_token_sender_timestamp(&self, jid: &str, sender_timestamp: i64) -> Result<()> {
+        let entry = match self.token(jid)? {
+            Some(known) => {
+                let latest = known.sender_timestamp.map_or(sender_timestamp, |at| at.max(sender_timestamp));
+                TcTokenEntry { sender_timestamp: Some(latest), ..known }
+            }
+            None => TcTokenEntry {
+                token: Vec::new(),
+                token_timestamp: sender_timestamp,
+                sender_timestamp: Some(sender_timestamp),
+            },
+        };
+        self.put_token(Class::Lazy, jid, entry)
+    }
+
+    async fn store_received_tc_token(&self, jid: &str, token: &[u8], token_timestamp: i64) -> Result<()> {
+        let known = self.token(jid)?;
+        let is_stale = |known: &TcTokenEntry| !known.token.is_empty() && token_timestamp < known.token_timestamp;
+        if known.as_ref().is_some_and(is_stale) {
+            return Ok(());
+        }
+        let sender_timestamp = known.and_then(|known| known.sender_timestamp);
+        let entry = TcTokenEntry { token: token.to_vec(), token_timestamp, sender_timestamp };
+        self.put_token(Class::Wire, jid, entry)
+    }
+
+    async fn store_sent_message(&self, chat_jid: &str, message_id: &str, payload: &[u8]) -> Result<()> {
+        if payload.len() > LARGEST_SENT {
+            return Ok(());
+        }
+        self.put(Class::Lazy, keys::sent(chat_jid, message_id), dated(now(), payload))
+    }
+
+    /// It stays: two devices may ask for it, and a crash before it is sent again must not lose it.
+    async fn take_sent_message(&self, chat_jid: &str, message_id: &str) -> Result<Option<Vec<u8>>> {
+        let row = self.get(&keys::sent(chat_jid, message_id))?;
+        row.map(|row| undated(&row).map(|(_, payload)| payload.to_vec())).transpose()
+    }
+
+    async fn delete_expired_sent_messages(&self, cutoff_timestamp: i64) -> Result<u32> {
+        let old = self.delete_older(keys::SENT, cutoff_timestamp.min(now() - SENT_KEPT))?;
+        Ok(old + self.bound_sent()?)
+    }
+
+    async fn store_pending_inbound(&self, chat: &str, sender: &str, id: &str, message: &[u8]) -> Result<()> {
+        self.put(Class::Wire, keys::pending(chat, sender, id), dated(now(), message))
+    }
+
+    async fn get_pending_inbound(&self, chat: &str, sender: &str, id: &str) -> Result<Option<Vec<u8>>> {
+        let row = self.get(&keys::pending(chat, sender, id))?;
+        row.map(|row| undated(&row).map(|(_, message)| message.to_vec())).transpose()
+    }
+
+    async fn delete_pending_inbound(&self, chat: &str, sender: &str, id: &str) -> Result<()> {
+        self.delete(Class::Wire, keys::pending(chat, sender, id))
+    }
+
+    async fn delete_expired_pending_inbound(&self, cutoff_timestamp: i64) -> Result<u32> {
+        self.delete_older(keys::PENDING, cutoff_timestamp.min(now() - PENDING_KEPT))
+    }
+
+    async fn store_pending_inbound_batch(&self, rows: &[PendingInboundRow<'_>]) -> Result<()> {
+        let at = now();
+        let write = |row: &PendingInboundRow<'_>| {
+            Write::put(keys::pending(row.chat, row.sender, row.id), dated(at, row.message))
+        };
+        self.append(Class::Wire, rows.iter().map(write))
+    }
+
+    async fn delete_pending_inbound_batch(&self, keys: &[PendingInboundKey<'_>]) -> Result<()> {
+        let row = |key: &PendingInboundKey<'_>| keys::pending(key.chat, key.sender, key.id);
+        self.append(Class::Wire, keys.iter().map(|key| Write::delete(row(key))))
+    }
+}

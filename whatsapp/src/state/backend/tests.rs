@@ -1,0 +1,348 @@
+//! The store's contract, each method of it, against the plainest model there is; and what departs from the library's own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use wacore::appstate::hash::HashState;
+use wacore::appstate::processor::AppStateMutationMAC;
+use wacore::store::Device;
+use wacore::store::traits::{
+    AppStateSyncKey, AppSyncStore, DeviceInfo, DeviceListRecord, DeviceStore, MsgSecretEntry, MsgSecretStore,
+    PendingInboundKey, PendingInboundRow, ProtocolStore, SignalStore, TcTokenEntry,
+};
+use waproto::whatsapp as wa;
+
+use super::*;
+use crate::state::log::tests::Store;
+
+/// What a call gives that is ready when it is first polled: no store call may yield.
+fn now<T>(call: impl Future<Output = Result<T>>) -> T {
+    let call = std::pin::pin!(call);
+    match call.poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => answer.unwrap(),
+        Poll::Pending => panic!("a store call yielded"),
+    }
+}
+
+struct World {
+    backend: Backend,
+    pairs: Arc<Mutex<Vec<String>>>,
+}
+
+fn world() -> World {
+    world_on(&Store::free())
+}
+
+fn world_on(store: &Arc<Store>) -> World {
+    let pairs: Arc<Mutex<Vec<String>>> = Arc::default();
+    let told = Arc::clone(&pairs);
+    let on_pair = move |pair: &LidPnMappingEntry| told.lock().push(pair.lid.clone());
+    let log = StateLog::new(Arc::clone(store) as Arc<dyn network::driver::AuthStore>);
+    World { backend: Backend::new(log, Box::new(on_pair)), pairs }
+}
+
+fn paired() -> Device {
+    let mut device = Device::new();
+    device.pn = Some("15550000001:3@s.whatsapp.net".parse().unwrap());
+    device.lid = Some("100000000000001:3@lid".parse().unwrap());
+    device.account = Some(Arc::new(wa::ADVSignedDeviceIdentity { details: Some(vec![1]), ..Default::default() }));
+    device.push_name = "Shop".into();
+    device
+}
+
+#[test]
+fn sessions_identities_and_senders_keys_are_kept_under_their_addresses() {
+    let World { backend, .. } = world();
+    let (one, other) = ("100@lid.0", "100:3@lid.0");
+    now(backend.put_session(one, b"a"));
+    now(backend.put_sessions_batch(&[(other.into(), Bytes::from_static(b"b"))]));
+    assert_eq!(now(backend.get_session(one)).unwrap(), "a");
+    assert!(now(backend.has_session(other)));
+    now(backend.delete_session(other));
+    assert!(!now(backend.has_session(other)) && now(backend.get_session(other)).is_none());
+    now(backend.put_identity(one, [1; 32]));
+    now(backend.put_identities_batch(&[(other.into(), [2; 32])]));
+    now(backend.delete_identity(one));
+    assert_eq!((now(backend.load_identity(one)), now(backend.load_identity(other))), (None, Some([2; 32])));
+    assert!(now(backend.has_signal_state_for_user("100")));
+    assert!(!now(backend.has_signal_state_for_user("10")), "a beginning of a number is another's");
+    assert!(!now(backend.has_signal_state_for_user("1000")));
+    now(backend.put_sender_key("g::u", b"k"));
+    now(backend.put_sender_keys_batch(&[("h::u".into(), Bytes::from_static(b"l"))]));
+    now(backend.delete_sender_key("g::u"));
+    assert_eq!((now(backend.get_sender_key("g::u")), now(backend.get_sender_key("h::u"))), (None, Some(b"l".to_vec())));
+}
+
+#[test]
+fn a_prekey_that_was_consumed_stays_away_and_the_highest_id_stays_known() {
+    let World { backend, .. } = world();
+    assert_eq!(now(backend.get_max_prekey_id()), 0);
+    now(backend.store_prekey(7, b"seven", false));
+    now(backend.store_prekeys_batch(&[(8, Bytes::from_static(b"eight")), (9, Bytes::from_static(b"nine"))], false));
+    now(backend.remove_prekey(9));
+    now(backend.mark_prekeys_uploaded(&[7, 8, 9]));
+    assert!(now(backend.load_prekey(9)).is_none());
+    assert_eq!(now(backend.load_prekey(7)).unwrap(), "seven");
+    let found: Vec<u32> = now(backend.load_prekeys_batch(&[7, 8, 9])).into_iter().map(|(id, _)| id).collect();
+    assert_eq!(found, [7, 8]);
+    assert_eq!(now(backend.get_max_prekey_id()), 9);
+}
+
+#[test]
+fn the_newest_twelve_signed_prekeys_stay_whatever_the_library_removes() {
+    let World { backend, .. } = world();
+    for id in 1..=14 {
+        now(backend.store_signed_prekey(id, &[u8::try_from(id).unwrap()]));
+    }
+    for id in 1..=14 {
+        now(backend.remove_signed_prekey(id));
+    }
+    let left: Vec<u32> = now(backend.load_all_signed_prekeys()).into_iter().map(|(id, _)| id).collect();
+    assert_eq!(left, (3..=14).collect::<Vec<_>>());
+    assert_eq!((now(backend.load_signed_prekey(2)), now(backend.load_signed_prekey(3))), (None, Some(vec![3])));
+}
+
+#[test]
+fn macs_of_a_collection_that_was_cleared_count_no_more() {
+    let World { backend, .. } = world();
+    now(backend.set_sync_key(b"k1", AppStateSyncKey { key_data: vec![1], ..Default::default() }));
+    now(backend.set_sync_key(b"k2", AppStateSyncKey::default()));
+    assert_eq!(now(backend.get_sync_key(b"k1")).unwrap().key_data, [1]);
+    assert_eq!(now(backend.get_latest_sync_key_id()).unwrap(), b"k2");
+    assert_eq!(now(backend.get_version("regular")).version, 0);
+    now(backend.set_version("regular", HashState { version: 5, ..Default::default() }));
+    let macs: Vec<_> =
+        (0..3).map(|n| AppStateMutationMAC { index_mac: vec![n; 32], value_mac: vec![n + 10] }).collect();
+    now(backend.put_mutation_macs("regular", 5, &macs));
+    now(backend.delete_mutation_macs("regular", &[vec![1; 32]]));
+    assert_eq!(now(backend.get_mutation_mac("regular", &[0; 32])), Some(vec![10]));
+    let found = now(backend.get_mutation_macs("regular", &[[0; 32], [1; 32], [2; 32]]));
+    assert_eq!(found.keys().copied().collect::<BTreeSet<_>>(), BTreeSet::from([[0; 32], [2; 32]]));
+    now(backend.clear_mutation_macs("regular"));
+    assert_eq!(now(backend.get_mutation_mac("regular", &[0; 32])), None);
+    assert_eq!(now(backend.get_version("regular")).version, 5);
+    now(backend.put_mutation_macs("regular", 6, &macs[..1]));
+    assert_eq!(now(backend.get_mutation_mac("regular", &[0; 32])), Some(vec![10]));
+}
+
+#[test]
+fn no_device_without_a_session_is_said_to_have_a_group_s_key() {
+    let World { backend, .. } = world();
+    let group = "1203@g.us";
+    now(backend.put_session("100@lid.0", b"s"));
+    now(backend.put_session("100:2@lid.0", b"s"));
+    now(backend.set_sender_key_status(group, &[("100@lid", true), ("100:2@lid", true), ("200@lid", true)]));
+    now(backend.set_sender_key_status("other@g.us", &[("100@lid", true)]));
+    let has = |group| now(backend.get_sender_key_devices(group)).into_iter().collect::<BTreeMap<_, _>>();
+    assert_eq!(has(group), BTreeMap::from([("100@lid".into(), true), ("100:2@lid".into(), true)]));
+    now(backend.set_sender_key_status(group, &[("200@lid", false)]));
+    assert_eq!(has(group).get("200@lid"), Some(&false));
+    now(backend.delete_sender_key_device_rows(&["100@lid"]));
+    assert!(!has(group).contains_key("100@lid") && has("other@g.us").is_empty());
+    now(backend.clear_sender_key_devices(group));
+    assert!(has(group).is_empty());
+    now(backend.set_sender_key_status(group, &[("100@lid", true)]));
+    now(backend.clear_all_sender_key_devices());
+    assert!(has(group).is_empty());
+}
+
+fn pair(lid: &str, phone: &str, source: &str) -> LidPnMappingEntry {
+    LidPnMappingEntry {
+        lid: lid.into(),
+        phone_number: phone.into(),
+        created_at: 1,
+        updated_at: 2,
+        learning_source: source.into(),
+    }
+}
+
+#[test]
+fn a_lid_is_found_by_either_side_and_told_once() {
+    let World { backend, pairs } = world();
+    now(backend.put_lid_mapping(&pair("1", "11", "usync")));
+    now(backend.put_lid_mappings(&[pair("1", "11", "pairing"), pair("2", "22", "usync")]));
+    assert_eq!(now(backend.get_lid_mapping("1")).unwrap().phone_number, "11");
+    assert_eq!(now(backend.get_pn_mapping("22")).unwrap().lid, "2");
+    assert_eq!(now(backend.get_all_lid_mappings()).len(), 2);
+    assert_eq!(*pairs.lock(), ["1", "2"]);
+}
+
+#[test]
+fn devices_groups_and_base_keys_are_kept_and_a_group_that_is_too_large_is_not() {
+    let World { backend, .. } = world();
+    let record = |user: &str| DeviceListRecord {
+        user: user.into(),
+        devices: vec![DeviceInfo::new(0, None), DeviceInfo::new(4, Some(1))],
+        timestamp: 9,
+        phash: None,
+        raw_id: Some(3),
+    };
+    now(backend.update_device_list(record("1")));
+    now(backend.update_device_lists(vec![record("2"), record("3")]));
+    now(backend.delete_devices("2"));
+    assert_eq!(now(backend.get_devices("1")).unwrap().devices.len(), 2);
+    assert!(now(backend.get_devices("2")).is_none() && now(backend.get_devices("3")).is_some());
+    now(backend.put_group_metadata("g", &[1; 32 << 10]));
+    assert_eq!(now(backend.get_group_metadata("g")).unwrap().len(), 32 << 10);
+    now(backend.put_group_metadata("g", &[1; (32 << 10) + 1]));
+    assert!(now(backend.get_group_metadata("g")).is_none(), "what stood there is of another time");
+    now(backend.put_group_metadata("g", b"x"));
+    now(backend.delete_group_metadata("g"));
+    assert!(now(backend.get_group_metadata("g")).is_none());
+    now(backend.save_base_key("a", "m", b"k"));
+    assert!(now(backend.has_same_base_key("a", "m", b"k")) && !now(backend.has_same_base_key("a", "m", b"l")));
+    now(backend.delete_base_key("a", "m"));
+    assert!(!now(backend.has_same_base_key("a", "m", b"k")));
+}
+
+#[test]
+fn a_newer_token_wins_and_neither_side_loses_the_other_s_time() {
+    let World { backend, .. } = world();
+    now(backend.touch_tc_token_sender_timestamp("j", 50));
+    now(backend.store_received_tc_token("j", b"old", 10));
+    now(backend.store_received_tc_token("j", b"new", 20));
+    now(backend.store_received_tc_token("j", b"stale", 15));
+    now(backend.touch_tc_token_sender_timestamp("j", 40));
+    let entry = now(backend.get_tc_token("j")).unwrap();
+    assert_eq!((entry.token.as_slice(), entry.token_timestamp, entry.sender_timestamp), (&b"new"[..], 20, Some(50)));
+    now(backend.put_tc_token("k", &TcTokenEntry { token: vec![1], token_timestamp: 5, sender_timestamp: None }));
+    assert_eq!(now(backend.get_all_tc_token_jids()), ["j", "k"]);
+    assert_eq!(now(backend.delete_expired_tc_tokens(30, 30)), 1);
+    assert!(now(backend.get_tc_token("j")).is_some() && now(backend.get_tc_token("k")).is_none());
+    now(backend.delete_tc_token("j"));
+    assert!(now(backend.get_tc_token("j")).is_none());
+}
+
+#[test]
+fn a_sent_message_can_be_asked_for_twice_and_goes_by_age_number_and_size() {
+    let World { backend, .. } = world();
+    now(backend.store_sent_message("c", "1", b"hello"));
+    for _ in 0..2 {
+        assert_eq!(now(backend.take_sent_message("c", "1")).unwrap(), b"hello");
+    }
+    now(backend.store_sent_message("c", "large", &[0; (64 << 10) + 1]));
+    assert!(now(backend.take_sent_message("c", "large")).is_none());
+    let week_old = chrono::Utc::now().timestamp() - 7 * 86_400 - 1;
+    backend.put(Class::Lazy, keys::sent("c", "old"), dated(week_old, b"x")).unwrap();
+    assert_eq!(now(backend.delete_expired_sent_messages(i64::MAX)), 1, "not what is younger than seven days");
+    for n in 0..1_024 {
+        now(backend.store_sent_message("d", &n.to_string(), b"x"));
+    }
+    assert_eq!(now(backend.delete_expired_sent_messages(0)), 1, "1,024 are kept");
+}
+
+#[test]
+fn pending_messages_are_told_apart_by_chat_sender_and_id() {
+    let World { backend, .. } = world();
+    now(backend.store_pending_inbound("c", "s", "1", b"one"));
+    let row = |id, message| PendingInboundRow { chat: "c", sender: "t", id, message };
+    now(backend.store_pending_inbound_batch(&[row("1", b"two"), row("2", b"three")]));
+    assert_eq!(now(backend.get_pending_inbound("c", "s", "1")).unwrap(), b"one");
+    assert_eq!(now(backend.get_pending_inbound("c", "t", "1")).unwrap(), b"two");
+    now(backend.delete_pending_inbound("c", "s", "1"));
+    now(backend.delete_pending_inbound_batch(&[PendingInboundKey { chat: "c", sender: "t", id: "2" }]));
+    assert!(now(backend.get_pending_inbound("c", "s", "1")).is_none());
+    assert!(now(backend.get_pending_inbound("c", "t", "2")).is_none());
+    assert_eq!(now(backend.delete_expired_pending_inbound(i64::MAX)), 0, "thirty days, and not the library's seven");
+    assert!(now(backend.get_pending_inbound("c", "t", "1")).is_some());
+}
+
+#[test]
+fn a_secret_s_time_only_grows_and_the_channel_s_own_are_the_same_whoever_sends() {
+    let World { backend, .. } = world();
+    let entry = |id: &str, sender: &str, expires_at, message_ts| MsgSecretEntry {
+        chat: "c".into(),
+        sender: sender.into(),
+        msg_id: id.into(),
+        secret: [3; 32],
+        expires_at,
+        message_ts,
+    };
+    now(backend.put_msg_secrets(vec![entry("1", "s@lid", 100, 7)]));
+    now(backend.put_msg_secrets(vec![entry("1", "s@lid", 50, 0)]));
+    assert_eq!(now(backend.get_msg_secret_with_ts("c", "s@lid", "1")), Some((vec![3; 32], 7)));
+    now(backend.put_msg_secret("c", "s@lid", "for ever", &[4; 32]));
+    assert_eq!(now(backend.delete_expired_msg_secrets(99)), 0);
+    assert_eq!(now(backend.delete_expired_msg_secrets(100)), 1);
+    assert_eq!(now(backend.get_msg_secret("c", "s@lid", "for ever")), Some(vec![4; 32]));
+    now(backend.save(&paired()));
+    let own = backend.own_secret("m").unwrap();
+    assert_eq!(now(backend.get_msg_secret("c", "15550000001@s.whatsapp.net", "m")), Some(own.to_vec()));
+    assert_eq!(now(backend.get_msg_secret("c", "100000000000001@lid", "m")), Some(own.to_vec()));
+    assert_ne!(backend.own_secret("n"), Some(own));
+}
+
+#[test]
+fn a_device_is_stored_once_it_is_paired_and_comes_back_as_it_was() {
+    let World { backend, .. } = world();
+    assert!(!now(backend.exists()));
+    assert_eq!(now(backend.create()), 1);
+    now(backend.save(&Device::new()));
+    assert!(!now(backend.exists()) && now(backend.load()).is_none(), "one that is not paired is worth nothing");
+    let device = paired();
+    now(backend.save(&device));
+    assert!(now(backend.exists()));
+    let loaded = now(backend.load()).unwrap();
+    assert_eq!((loaded.pn.clone(), loaded.registration_id), (device.pn.clone(), device.registration_id));
+    assert_eq!(loaded.account, device.account);
+    assert_eq!(loaded.identity_key.public_key, device.identity_key.public_key);
+    assert!(loaded.push_name.is_empty(), "so that the first sync is made again");
+    backend.note_bootstrap().unwrap();
+    assert_eq!(now(backend.load()).unwrap().push_name, "Shop");
+    now(backend.snapshot_db("x", None));
+    let report = now(async { Ok(backend.resource_report().await) });
+    assert!(report.memory_bytes.is_some());
+}
+
+#[test]
+fn a_restored_channel_keeps_its_identity_and_begins_its_sessions_anew() {
+    let World { backend, .. } = world();
+    now(backend.save(&paired()));
+    now(backend.store_prekey(1, b"p", true));
+    now(backend.put_session("1@lid.0", b"s"));
+    now(backend.put_sender_key("g::u", b"k"));
+    backend.put(Class::Wire, network::driver::RESTORED.to_owned(), Vec::new()).unwrap();
+    backend.begin_anew().unwrap();
+    assert!(now(backend.get_session("1@lid.0")).is_none() && now(backend.get_sender_key("g::u")).is_none());
+    assert!(now(backend.exists()) && now(backend.load_prekey(1)).is_some());
+    assert!(!backend.log.has(network::driver::RESTORED));
+}
+
+proptest! {
+    /// Sessions written and deleted in any order read as a map would, while some of them are stored and some are not.
+    #[test]
+    fn the_store_is_a_map_whatever_of_it_is_stored(steps in prop::collection::vec((0..5u8, prop::option::of(any::<u8>()), any::<bool>()), 1..40)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let World { backend, .. } = world();
+            tokio::spawn(Arc::clone(backend.log()).write());
+            let mut model = BTreeMap::new();
+            for (who, value, settles) in steps {
+                let address = format!("{who}@lid.0");
+                match value {
+                    Some(value) => {
+                        now(backend.put_session(&address, &[value]));
+                        model.insert(address, value);
+                    }
+                    None => {
+                        now(backend.delete_session(&address));
+                        model.remove(&address);
+                    }
+                }
+                if settles {
+                    backend.log().flush().await.unwrap();
+                }
+                for who in 0..5 {
+                    let address = format!("{who}@lid.0");
+                    let read = now(backend.get_session(&address)).map(|bytes| bytes[0]);
+                    assert_eq!(read, model.get(&address).copied());
+                    assert_eq!(now(backend.has_session(&address)), model.contains_key(&address));
+                }
+                assert_eq!(backend.log().names(keys::SESSIONS).len(), model.len());
+            }
+        });
+    }
+}

@@ -1,0 +1,164 @@
+//! The names of a channel's rows. Parts that somebody else chooses cannot leave their place in a name.
+
+use std::borrow::Cow;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sha2::{Digest, Sha256};
+
+/// The name that the gateway's state machine watches: with it, a channel can log in.
+pub const DEVICE: &str = "credentials";
+
+/// 32 bytes from which the secrets of this channel's own messages are derived.
+pub const SEED: &str = "w/seed";
+
+/// Stands once the account's state was synced for the first time.
+pub const BOOTSTRAP: &str = "w/bootstrap";
+
+/// The highest id that a one-time prekey ever had.
+pub const HIGHEST_PREKEY: &str = "pm";
+
+pub const LATEST_SYNC_KEY: &str = "ak!";
+
+/// The generation of all groups' senders' keys.
+pub const ALL_GROUPS: &str = "gd!";
+
+pub const SESSIONS: &str = "s/";
+pub const IDENTITIES: &str = "i/";
+pub const PREKEYS: &str = "p/";
+pub const SIGNED_PREKEYS: &str = "sp/";
+pub const SENDER_KEYS: &str = "k/";
+pub const GROUP_DEVICES: &str = "gd/";
+pub const LIDS: &str = "l/";
+pub const BASE_KEYS: &str = "bk/";
+pub const TOKENS: &str = "t/";
+pub const SENT: &str = "m/";
+pub const SECRETS: &str = "b/";
+pub const PENDING: &str = "q/";
+pub const MACS: &str = "am/";
+pub const INBOX: &str = "x/";
+
+/// Bytes of a part that stands as it is.
+const LONGEST_PART: usize = 160;
+
+/// A part of a name. One that is long, or has a slash or percent sign in it, is named by its hash.
+pub fn part(text: &str) -> Cow<'_, str> {
+    let is_plain = text.len() <= LONGEST_PART && !text.is_empty() && !text.contains(['/', '%']);
+    if is_plain {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(format!("%{}", URL_SAFE_NO_PAD.encode(Sha256::digest(text))))
+}
+
+pub fn bytes(bytes: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+fn name(prefix: &str, parts: &[&str]) -> String {
+    let parts: Vec<_> = parts.iter().map(|text| part(text)).collect();
+    format!("{prefix}{}", parts.join("/"))
+}
+
+pub fn session(address: &str) -> String {
+    name(SESSIONS, &[address])
+}
+
+pub fn identity(address: &str) -> String {
+    name(IDENTITIES, &[address])
+}
+
+pub fn prekey(id: u32) -> String {
+    format!("{PREKEYS}{id:08x}")
+}
+
+pub fn signed_prekey(id: u32) -> String {
+    format!("{SIGNED_PREKEYS}{id:08x}")
+}
+
+/// The number at the end of a name in hexadecimal.
+pub fn number_of(name: &str) -> Option<u64> {
+    u64::from_str_radix(name.rsplit('/').next()?, 16).ok()
+}
+
+pub fn sender_key(address: &str) -> String {
+    name(SENDER_KEYS, &[address])
+}
+
+pub fn sync_key(id: &[u8]) -> String {
+    format!("ak/{}", bytes(id))
+}
+
+pub fn collection(of: &str) -> String {
+    name("av/", &[of])
+}
+
+/// The MACs of a collection; those of an older generation are nothing any more.
+pub fn macs(of: &str, generation: u32) -> String {
+    format!("{MACS}{}/{generation:08x}/", part(of))
+}
+
+pub fn group_generation(group: &str) -> String {
+    name(GROUP_DEVICES, &[group])
+}
+
+/// Devices of a group stand in sixteen rows, by a hash.
+pub fn group_devices(group: &str, device: &str) -> String {
+    let bucket = Sha256::digest(device)[0] & 0xf;
+    format!("{GROUP_DEVICES}{}/{bucket:x}", part(group))
+}
+
+pub fn lid(user: &str) -> String {
+    name(LIDS, &[user])
+}
+
+pub fn phone(user: &str) -> String {
+    name("ln/", &[user])
+}
+
+pub fn base_key(address: &str, message: &str) -> String {
+    name(BASE_KEYS, &[address, message])
+}
+
+pub fn devices(user: &str) -> String {
+    name("d/", &[user])
+}
+
+pub fn group(jid: &str) -> String {
+    name("g/", &[jid])
+}
+
+pub fn token(jid: &str) -> String {
+    name(TOKENS, &[jid])
+}
+
+pub fn sent(chat: &str, id: &str) -> String {
+    name(SENT, &[chat, id])
+}
+
+pub fn secret(chat: &str, sender: &str, id: &str) -> String {
+    name(SECRETS, &[chat, sender, id])
+}
+
+pub fn pending(chat: &str, sender: &str, id: &str) -> String {
+    name(PENDING, &[chat, sender, id])
+}
+
+pub fn inbox(number: u64) -> String {
+    format!("{INBOX}{number:016x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_part_that_a_stranger_chooses_leaves_its_place() {
+        assert_ne!(pending("a", "b/c", "d"), pending("a", "b", "c/d"));
+        assert_ne!(pending("a", "", "d"), pending("a", "d", ""));
+        assert_ne!(part("%abc"), "%abc");
+        let long = "x".repeat(LONGEST_PART);
+        assert_eq!(part(&long), long);
+        assert_eq!(part(&format!("{long}x")).len(), 44);
+        assert_eq!(number_of(&prekey(0xabc)), Some(0xabc));
+    }
+}

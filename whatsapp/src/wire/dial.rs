@@ -1,0 +1,136 @@
+//! Makes a connection: TCP, TLS, the upgrade to a WebSocket.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::header::{HeaderName, HeaderValue, ORIGIN};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use rustls_platform_verifier::BuilderVerifierExt;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_websockets::{ClientBuilder, Limits, WebSocketStream};
+use url::Url;
+use wacore::net::{WHATSAPP_WEB_ORIGIN, WHATSAPP_WEB_WS_URL};
+
+/// How long a connection may take until it can carry frames.
+const CONNECT_WITHIN: Duration = Duration::from_secs(20);
+
+/// The largest frame of the protocol, with its head.
+const LARGEST_MESSAGE: usize = (16 << 20) + 16;
+
+pub type Stream = WebSocketStream<Box<dyn Io>>;
+
+pub trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
+
+/// Where the network is.
+#[derive(Clone)]
+pub struct Endpoint {
+    url: Url,
+    tls: Arc<ClientConfig>,
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum DialError {
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("no answer within {} s", CONNECT_WITHIN.as_secs())]
+    Timeout,
+    #[error("the upgrade to a WebSocket failed: {0}")]
+    Upgrade(#[from] tokio_websockets::Error),
+    #[error("{0}")]
+    Endpoint(String),
+}
+
+/// Why an endpoint cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum EndpointError {
+    #[error("is no ws:// URL of a loopback address: a build with the test network speaks to nothing else")]
+    NotLoopback,
+    #[error("certificates cannot be checked on this machine: {0}")]
+    Tls(#[from] rustls::Error),
+}
+
+impl Endpoint {
+    /// The network's own.
+    ///
+    /// # Errors
+    /// The machine has no certificates to check the network's by.
+    pub fn network() -> Result<Self, EndpointError> {
+        Ok(Self { url: WHATSAPP_WEB_WS_URL.parse().expect("the library's own URL"), tls: tls()? })
+    }
+
+    /// A test network's, on loopback.
+    ///
+    /// # Errors
+    /// Another address.
+    #[cfg(feature = "testnet")]
+    pub fn test(url: &str) -> Result<Self, EndpointError> {
+        let url: Url = url.parse().map_err(|_| EndpointError::NotLoopback)?;
+        let host = url.host_str().unwrap_or_default();
+        let is_loopback = host == "localhost"
+            || host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+        if url.scheme() != "ws" || !is_loopback {
+            return Err(EndpointError::NotLoopback);
+        }
+        Ok(Self { url, tls: tls()? })
+    }
+}
+
+fn tls() -> Result<Arc<ClientConfig>, rustls::Error> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_platform_verifier()?
+        .with_no_client_auth();
+    Ok(Arc::new(config))
+}
+
+/// A connection, and a second hold on its socket, by which it can be reset from any thread.
+pub async fn dial(
+    endpoint: &Endpoint,
+    headers: Vec<(HeaderName, HeaderValue)>,
+) -> Result<(Stream, OwnedFd), DialError> {
+    let made = tokio::time::timeout(CONNECT_WITHIN, connect(endpoint, headers)).await;
+    made.unwrap_or(Err(DialError::Timeout))
+}
+
+async fn connect(endpoint: &Endpoint, headers: Vec<(HeaderName, HeaderValue)>) -> Result<(Stream, OwnedFd), DialError> {
+    let url = &endpoint.url;
+    let invalid = || DialError::Endpoint(format!("{url} cannot be dialled"));
+    let host = url.host_str().ok_or_else(invalid)?.trim_matches(['[', ']']).to_owned();
+    let port = url.port_or_known_default().ok_or_else(invalid)?;
+    let stream = TcpStream::connect((host.as_str(), port)).await?;
+    stream.set_nodelay(true)?;
+    // With the socket, however it is closed, go the bytes that the kernel has not brought yet: no login of a node that is gone
+    // may come after its successor's.
+    stream.set_zero_linger()?;
+    let hold = stream.as_fd().try_clone_to_owned()?;
+    let stream: Box<dyn Io> = if url.scheme() == "wss" {
+        let name = ServerName::try_from(host).map_err(|_| invalid())?;
+        Box::new(TlsConnector::from(Arc::clone(&endpoint.tls)).connect(name, stream).await?)
+    } else {
+        Box::new(stream)
+    };
+    let uri = url.as_str().parse().map_err(|_| invalid())?;
+    let limits = Limits::default().max_payload_len(Some(LARGEST_MESSAGE));
+    let mut builder = ClientBuilder::from_uri(uri)
+        .limits(limits)
+        .add_header(ORIGIN, HeaderValue::from_static(WHATSAPP_WEB_ORIGIN))?;
+    for (name, value) in headers {
+        builder = builder.add_header(name, value)?;
+    }
+    let (stream, _) = builder.connect_on(stream).await?;
+    Ok((stream, hold))
+}
+
+/// Ends a connection at once: what the kernel has not brought is gone, and the other side is told by a reset.
+pub fn reset(hold: &OwnedFd) {
+    // An error is a connection that has ended already.
+    let _ = rustix::net::connect_unspec(hold);
+}

@@ -1,0 +1,167 @@
+//! Bytes to the network. None leaves before what was stored before it is durable, and none while the owner's right has passed.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use async_channel::{Receiver, Sender};
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::{SplitSink, SplitStream};
+use futures::{SinkExt, StreamExt};
+use hyper::header::{HeaderName, HeaderValue};
+use network::driver::EndReason;
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+use tokio_websockets::Message;
+use wacore::net::{DisconnectReason, Transport, TransportEvent, TransportFactory};
+use wacore::store::traits::DeviceStore;
+use whatsapp_rust::store::Device;
+use whatsapp_rust::store::persistence_manager::PersistenceManager;
+
+use super::dial::{self, Endpoint, Stream};
+use crate::line::Line;
+use crate::state::backend::Backend;
+
+/// How long bytes wait for a quorum, and for the socket, until the session is cut.
+const DURABLE_WITHIN: Duration = Duration::from_secs(5);
+const WRITTEN_WITHIN: Duration = Duration::from_secs(20);
+
+/// Frames that may wait for the library.
+const READ_AHEAD: usize = 64;
+
+/// Makes the connections of one session, as many as it may have.
+pub struct Dialler {
+    pub line: Arc<Line>,
+    pub backend: Arc<Backend>,
+    pub devices: Arc<PersistenceManager>,
+    pub endpoint: Endpoint,
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// How many are left: one a login.
+    pub dials: AtomicU32,
+}
+
+#[async_trait]
+impl TransportFactory for Dialler {
+    async fn create_transport(&self) -> anyhow::Result<(Arc<dyn Transport>, Receiver<TransportEvent>)> {
+        self.line.may_speak()?;
+        let left = self.dials.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1));
+        anyhow::ensure!(left.is_ok(), "this session has had its connections");
+        let (stream, hold) = dial::dial(&self.endpoint, self.headers.clone()).await.inspect_err(|error| {
+            self.line.note_end(EndReason::Transport(error.to_string()));
+        })?;
+        self.line.hold_socket(hold)?;
+        let (sink, source) = stream.split();
+        let (events, received) = async_channel::bounded(READ_AHEAD);
+        let closed = self.line.stopped().child_token();
+        let transport = Gate {
+            line: Arc::clone(&self.line),
+            backend: Arc::clone(&self.backend),
+            devices: Arc::clone(&self.devices),
+            seen: Mutex::new(Weak::new()),
+            sink: tokio::sync::Mutex::new(Some(sink)),
+            closed: closed.clone(),
+        };
+        events.try_send(TransportEvent::Connected)?;
+        tokio::spawn(read(source, events, closed, Arc::clone(&self.line)));
+        Ok((Arc::new(transport), received))
+    }
+}
+
+async fn read(
+    mut source: SplitStream<Stream>,
+    events: Sender<TransportEvent>,
+    closed: CancellationToken,
+    line: Arc<Line>,
+) {
+    let reason = loop {
+        let next = tokio::select! {
+            next = source.next() => next,
+            () = closed.cancelled() => break DisconnectReason::Unknown,
+        };
+        match next {
+            None => break DisconnectReason::StreamEnded,
+            Some(Err(error)) => break DisconnectReason::ReadError(error.to_string()),
+            Some(Ok(message)) if message.is_binary() => {
+                // What the library's store calls put in line is to leave it before more comes.
+                if line.room_for_more().await.is_err() {
+                    break DisconnectReason::Unknown;
+                }
+                let bytes = Bytes::from(message.into_payload());
+                if events.send(TransportEvent::DataReceived(bytes)).await.is_err() {
+                    return;
+                }
+            }
+            Some(Ok(message)) => {
+                if let Some((code, reason)) = message.as_close() {
+                    break DisconnectReason::ServerClose { code: Some(code.into()), reason: reason.to_owned() };
+                }
+            }
+        }
+    };
+    // Nobody may listen any more.
+    let _ = events.send(TransportEvent::Disconnected(reason)).await;
+}
+
+/// One connection's way out.
+struct Gate {
+    line: Arc<Line>,
+    backend: Arc<Backend>,
+    devices: Arc<PersistenceManager>,
+    /// The device as it was at the last bytes: another one is to be stored first.
+    seen: Mutex<Weak<Device>>,
+    sink: tokio::sync::Mutex<Option<SplitSink<Stream, Message>>>,
+    closed: CancellationToken,
+}
+
+impl Gate {
+    /// Stores the device if it is another than at the last bytes. The library saves it in a task of its own, at some time.
+    async fn store_device(&self) -> anyhow::Result<()> {
+        let now = self.devices.get_device_snapshot();
+        if Weak::as_ptr(&self.seen.lock()) == Arc::as_ptr(&now) {
+            return Ok(());
+        }
+        self.backend.save(&now.to_serializable()).await?;
+        *self.seen.lock() = Arc::downgrade(&now);
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Transport for Gate {
+    async fn send(&self, data: Bytes) -> anyhow::Result<()> {
+        self.line.may_speak()?;
+        self.store_device().await?;
+        match tokio::time::timeout(DURABLE_WITHIN, self.backend.log().barrier()).await {
+            Ok(durable) => durable?,
+            Err(_) => {
+                self.line.cut(EndReason::Transport("the session's state could not be stored in time".into()));
+                anyhow::bail!("the session's state could not be stored in time");
+            }
+        }
+        let mut sink = self.sink.lock().await;
+        self.line.may_speak()?;
+        let sink = sink.as_mut().ok_or_else(|| anyhow::anyhow!("the connection is closed"))?;
+        let written = tokio::select! {
+            written = tokio::time::timeout(WRITTEN_WITHIN, sink.send(Message::binary(data))) => written,
+            () = self.closed.cancelled() => anyhow::bail!("the connection is closed"),
+        };
+        match written {
+            Ok(written) => Ok(written?),
+            Err(_) => {
+                self.line.cut(EndReason::Transport("the network takes no bytes".into()));
+                anyhow::bail!("the network takes no bytes")
+            }
+        }
+    }
+
+    async fn disconnect(&self) {
+        if let Some(mut sink) = self.sink.lock().await.take()
+            && self.line.may_speak().is_ok()
+        {
+            // Gone already, or gone now.
+            let _ = tokio::time::timeout(Duration::from_secs(1), sink.close()).await;
+        }
+        self.closed.cancel();
+    }
+}
