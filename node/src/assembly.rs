@@ -11,7 +11,6 @@ use api::{
     SupportConfig,
 };
 use metrics_exporter_prometheus::PrometheusHandle;
-use model::address::Suffixes;
 use model::id::NodeId;
 use model::limit::BucketRule;
 use model::target::TargetPolicy;
@@ -152,9 +151,9 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
             secrets: Secrets::new(keyring),
             certificates: certificates(shown.clone(), &[&certificate, &operators_certificate]),
             ports: vec![peer_port, api_port.clone(), ops_port.clone()],
-            network: driver(&config),
-            suffixes: suffixes(&config),
-            session_starts_per_second: config.network.session_starts_per_second,
+            network: driver(&config)?,
+            suffixes: config.network.suffixes(),
+            session_starts_per_second: config.network.session_starts(),
             drain_wait: config.drain.initial_wait.0,
             balance_leads: config.cluster.balance_leads,
             attempter: Attempter::new(attempts, SystemResolver).context("webhooks.ca_file")?,
@@ -392,18 +391,47 @@ fn membership(config: &Config, own: Identity) -> MembershipConfig {
     }
 }
 
-fn driver(config: &Config) -> Arc<dyn Network> {
+fn driver(config: &Config) -> anyhow::Result<Arc<dyn Network>> {
     match config.network.driver {
-        Driver::Simulated => Arc::new(SimulatedNetwork::new(config.network.address.to_string(), config.node.id)),
+        Driver::Simulated => {
+            let address = config.network.address.as_ref().context("network.address is missing")?;
+            Ok(Arc::new(SimulatedNetwork::new(address.to_string(), config.node.id)))
+        }
+        #[cfg(feature = "whatsapp")]
+        Driver::Whatsapp => real_network(&config.network.whatsapp.clone().unwrap_or_default()),
+        #[cfg(not(feature = "whatsapp"))]
+        Driver::Whatsapp => anyhow::bail!("this build has no driver whatsapp"),
     }
 }
 
-fn suffixes(config: &Config) -> Suffixes {
-    Suffixes {
-        phone: config.network.phone_suffix.clone(),
-        group: config.network.group_suffix.clone(),
-        newsletter: config.network.newsletter_suffix.clone(),
+/// The real network, or, in builds for tests, one on this machine.
+#[cfg(feature = "whatsapp")]
+fn real_network(settings: &crate::config::Whatsapp) -> anyhow::Result<Arc<dyn Network>> {
+    use whatsapp::{ClientVersion, Endpoint, Settings, VERSION, WhatsappNetwork};
+
+    #[cfg(feature = "testnet")]
+    let endpoint = match &settings.endpoint {
+        Some(url) => Endpoint::test(url).map_err(|error| {
+            Refusal::new("network.whatsapp.endpoint", error.to_string(), "name the test network's port")
+        })?,
+        None => {
+            let remedy = "name the test network's port: this build speaks to no other network";
+            return Err(Refusal::new("network.whatsapp.endpoint", "is missing", remedy).into());
+        }
+    };
+    #[cfg(not(feature = "testnet"))]
+    let endpoint = Endpoint::network()?;
+    let version = ClientVersion::parse(&settings.version).unwrap_or(VERSION);
+    tracing::warn!(
+        "the driver whatsapp speaks the protocol of WhatsApp Web as an unofficial client. It is not made, endorsed or supported \
+         by WhatsApp or Meta, whose terms of service do not allow unofficial or automated clients; numbers that use it can be \
+         limited or banned, temporarily or for good, and the protocol can change any day"
+    );
+    if cfg!(feature = "testnet") {
+        tracing::warn!("this build speaks to a test network alone: it is for tests, and must not serve customers");
     }
+    let (threads, sessions_max) = (settings.threads, settings.sessions_max);
+    Ok(Arc::new(WhatsappNetwork::start(Settings { threads, version, endpoint, sessions_max })?))
 }
 
 fn delivery_rules(config: &Config) -> DeliveryRules {

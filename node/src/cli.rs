@@ -17,10 +17,18 @@ use self::joining::{InitArgs, JoinArgs};
 use self::operator::OperatorCommand;
 
 /// What `gateway --version` says; `-V` says the number alone.
-const LONG_VERSION: &str = if raft::failpoint::COMPILED {
-    concat!(env!("CARGO_PKG_VERSION"), "\nwith failpoints: a build for tests, not for customers")
-} else {
-    env!("CARGO_PKG_VERSION")
+const LONG_VERSION: &str = match (raft::failpoint::COMPILED, cfg!(feature = "whatsapp"), cfg!(feature = "testnet")) {
+    (false, false, _) => env!("CARGO_PKG_VERSION"),
+    (true, false, _) => concat!(env!("CARGO_PKG_VERSION"), "\nwith failpoints: a build for tests, not for customers"),
+    (false, true, false) => concat!(env!("CARGO_PKG_VERSION"), "\nlicense: AGPL-3.0-only as a whole (driver whatsapp)"),
+    (false, true, true) => concat!(
+        env!("CARGO_PKG_VERSION"),
+        "\nlicense: AGPL-3.0-only as a whole (driver whatsapp)\ntest network: a build for tests, not for customers"
+    ),
+    (true, true, _) => concat!(
+        env!("CARGO_PKG_VERSION"),
+        "\nlicense: AGPL-3.0-only as a whole (driver whatsapp)\nwith failpoints: a build for tests, not for customers"
+    ),
 };
 
 #[derive(Debug, Parser)]

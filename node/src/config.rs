@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use model::address::Suffixes;
 use model::id::NodeId;
 use model::time::Timestamp;
 use raft::directory::members::NodeState;
@@ -271,22 +272,93 @@ pub struct Secrets {
 pub struct Network {
     #[serde(default)]
     pub driver: Driver,
-    /// The simulator's network port.
-    pub address: HostPort,
-    #[serde(default = "defaults::phone_suffix")]
-    pub phone_suffix: String,
-    #[serde(default = "defaults::group_suffix")]
-    pub group_suffix: String,
-    #[serde(default = "defaults::newsletter_suffix")]
-    pub newsletter_suffix: String,
+    /// The simulator's network port. The real network needs none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<HostPort>,
+    /// The suffixes of addresses; those of the driver's network where they are not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phone_suffix: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group_suffix: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub newsletter_suffix: Option<String>,
     /// How fast a node that takes over channels logs them in.
-    #[serde(default = "defaults::session_starts_per_second")]
-    pub session_starts_per_second: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_starts_per_second: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whatsapp: Option<Whatsapp>,
 }
 
 impl Network {
     /// Two nodes have a thousand sessions of a third back within two seconds of taking them over.
     pub const SESSION_STARTS_PER_SECOND: u32 = 400;
+
+    /// More log-ins from one address may look like an attack to the real network.
+    pub const REAL_STARTS_PER_SECOND: u32 = 50;
+
+    /// With what the driver's network is by itself, where nothing else is given.
+    pub fn settled(self) -> Self {
+        let Suffixes { phone, group, newsletter } = self.suffixes();
+        Self {
+            phone_suffix: Some(phone),
+            group_suffix: Some(group),
+            newsletter_suffix: Some(newsletter),
+            session_starts_per_second: Some(self.session_starts()),
+            ..self
+        }
+    }
+
+    pub fn session_starts(&self) -> u32 {
+        self.session_starts_per_second.unwrap_or(match self.driver {
+            Driver::Simulated => Self::SESSION_STARTS_PER_SECOND,
+            Driver::Whatsapp => Self::REAL_STARTS_PER_SECOND,
+        })
+    }
+
+    /// The suffixes of the driver's network, and where others are given, those.
+    pub fn suffixes(&self) -> Suffixes {
+        let usual = self.driver.suffixes();
+        let given = |given: &Option<String>, usual| given.clone().unwrap_or(usual);
+        Suffixes {
+            phone: given(&self.phone_suffix, usual.phone),
+            group: given(&self.group_suffix, usual.group),
+            newsletter: given(&self.newsletter_suffix, usual.newsletter),
+        }
+    }
+}
+
+/// `[network.whatsapp]`: how a node speaks to the real network.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Whatsapp {
+    /// Threads that carry sessions; 0 takes half the cores.
+    pub threads: usize,
+    /// The version of the network's own client that this one says it is, as `2.3000.N`; empty takes that of the release.
+    pub version: String,
+    /// Sessions of this node at most.
+    pub sessions_max: usize,
+    /// The test network's chat port, `ws://` on loopback.
+    #[cfg(feature = "testnet")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+    /// The test network's media port, likewise.
+    #[cfg(feature = "testnet")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub media_endpoint: Option<String>,
+}
+
+impl Default for Whatsapp {
+    fn default() -> Self {
+        Self {
+            threads: 0,
+            version: String::new(),
+            sessions_max: 2_000,
+            #[cfg(feature = "testnet")]
+            endpoint: None,
+            #[cfg(feature = "testnet")]
+            media_endpoint: None,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -294,6 +366,22 @@ impl Network {
 pub enum Driver {
     #[default]
     Simulated,
+    /// The real network. In builds with the feature `whatsapp` alone.
+    Whatsapp,
+}
+
+impl Driver {
+    /// The suffixes of its network's addresses.
+    pub fn suffixes(self) -> Suffixes {
+        match self {
+            Self::Simulated => Suffixes::simulated(),
+            Self::Whatsapp => Suffixes {
+                phone: "s.whatsapp.net".to_owned(),
+                group: "g.us".to_owned(),
+                newsletter: "newsletter".to_owned(),
+            },
+        }
+    }
 }
 
 /// `[webhooks]`: what deliveries may reach, and when they are tried again.
@@ -667,17 +755,5 @@ mod defaults {
 
     pub fn moves_mib_per_second() -> u32 {
         super::Cluster::MOVES_MIB_PER_SECOND
-    }
-    pub fn phone_suffix() -> String {
-        "s.example".to_owned()
-    }
-    pub fn group_suffix() -> String {
-        "g.example".to_owned()
-    }
-    pub fn newsletter_suffix() -> String {
-        "n.example".to_owned()
-    }
-    pub fn session_starts_per_second() -> u32 {
-        super::Network::SESSION_STARTS_PER_SECOND
     }
 }

@@ -117,7 +117,7 @@ fn assemble(base: Table, overrides: &[Override], file: Option<&Path>) -> Result<
             insert(&mut table, item, *plain)?;
         }
         let error = match serde_path_to_error::deserialize::<_, Config>(Value::Table(table)) {
-            Ok(config) => return Ok(config),
+            Ok(config) => return Ok(Config { network: config.network.settled(), ..config }),
             Err(error) => error,
         };
         let key = error.path().to_string();

@@ -83,6 +83,33 @@ fn the_environment_wins_over_the_file_and_flags_over_both() {
 }
 
 #[test]
+fn the_real_network_is_refused_where_the_build_cannot_reach_it_or_is_told_of_another() {
+    let address = "address = \"127.0.0.1:8091\"";
+    let judged = |with: &str| judge(address, &format!("driver = \"whatsapp\"\n{with}"), &[], &[]);
+    if !cfg!(feature = "whatsapp") {
+        let refusal = judged("").unwrap_err().to_string();
+        assert!(refusal.contains("network.driver") && refusal.contains("--features whatsapp"), "{refusal}");
+        return;
+    }
+    let config = judged("").unwrap();
+    assert_eq!((config.network.session_starts(), config.network.suffixes().group.as_str()), (50, "g.us"));
+    for (with, key) in [
+        ("phone_suffix = \"s.example\"", "network.phone_suffix"),
+        (address, "network.address"),
+        ("whatsapp = { sessions_max = 0 }", "network.whatsapp.sessions_max"),
+        ("whatsapp = { version = \"2.3000\" }", "network.whatsapp.version"),
+        ("whatsapp = { endpint = \"\" }", "network.whatsapp.endpint"),
+    ] {
+        let refusal = judged(with).unwrap_err().to_string();
+        assert!(refusal.contains(key), "{refusal}");
+    }
+    if !cfg!(feature = "testnet") {
+        let refusal = judged("whatsapp = { endpoint = \"ws://127.0.0.1:1\" }").unwrap_err().to_string();
+        assert!(refusal.contains("network.whatsapp.endpoint"), "{refusal}");
+    }
+}
+
+#[test]
 fn a_text_that_looks_like_a_number_is_a_text_where_one_belongs() {
     let config = judge("", "", &[("GATEWAY__NODE__ZONE", "3")], &[]).unwrap();
     assert_eq!(config.node.zone, "3");
@@ -148,6 +175,8 @@ fn what_is_wrong_is_named_in_one_line_with_what_to_do() {
             &["secrets.previous_master_key", "openssl rand"],
         ),
         ("[network]", "[network]\ndriver = \"pigeon\"", &["network.driver", "simulated"]),
+        ("address = \"127.0.0.1:8091\"", "", &["network.address", "missing"]),
+        ("[network]", "[network]\nwhatsapp = {}", &["network.whatsapp", "driver"]),
         ("[network]", "[network]\nphone_suffix = \"@s\"", &["network.phone_suffix"]),
         ("[network]", "[network]\ngroup_suffix = \"lid\"", &["network.group_suffix"]),
         ("[network]", "[network]\nsession_starts_per_second = 0", &["network.session_starts_per_second"]),

@@ -4,13 +4,14 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use model::address::Suffixes;
 use model::seal::MasterKey;
 use shard::media::token::LONGEST_LIFE;
 use url::Url;
 
 use super::{
-    ANY_ORIGIN, Bucket, Config, Connections, Disk, HostPort, Media, MediaBucket, MediaStore, Node, Peer, Raft, Timing,
-    auth, support,
+    ANY_ORIGIN, Bucket, Config, Connections, Disk, Driver, HostPort, Media, MediaBucket, MediaStore, Network, Node,
+    Peer, Raft, Timing, auth, support,
 };
 use crate::refusal::Refusal;
 
@@ -284,10 +285,19 @@ pub fn master_key(subject: &str, text: &str) -> Result<MasterKey, Refusal> {
 
 fn network(config: &Config) -> Result<(), Refusal> {
     let network = &config.network;
+    match network.driver {
+        Driver::Simulated => {
+            ensure(network.address.is_some(), "network.address", "is missing", "name the simulator's network port")?;
+            let idle = network.whatsapp.is_some();
+            ensure(!idle, "network.whatsapp", "is for the driver whatsapp", "remove it or set network.driver to it")?;
+        }
+        Driver::Whatsapp => real_network(network)?,
+    }
+    let Suffixes { phone, group, newsletter } = network.suffixes();
     let suffixes = [
-        ("network.phone_suffix", &network.phone_suffix),
-        ("network.group_suffix", &network.group_suffix),
-        ("network.newsletter_suffix", &network.newsletter_suffix),
+        ("network.phone_suffix", &phone),
+        ("network.group_suffix", &group),
+        ("network.newsletter_suffix", &newsletter),
     ];
     let mut seen = HashSet::from(["lid"]);
     for (key, suffix) in suffixes {
@@ -297,11 +307,40 @@ fn network(config: &Config) -> Result<(), Refusal> {
         ensure(seen.insert(suffix), key, "is taken by another kind of address", "give each kind its own suffix")?;
     }
     ensure(
-        network.session_starts_per_second > 0,
+        network.session_starts() > 0,
         "network.session_starts_per_second",
         "is 0",
         "give at least 1; 200 fits most networks",
     )
+}
+
+/// What the driver of the real network can be told.
+fn real_network(network: &Network) -> Result<(), Refusal> {
+    let has_driver = cfg!(feature = "whatsapp");
+    let remedy = "build it with --features whatsapp, which makes the binary AGPL-3.0 as a whole, or use simulated";
+    ensure(has_driver, "network.driver", "is whatsapp, and this build has no such driver", remedy)?;
+    let given = network.suffixes();
+    let own = network.driver.suffixes();
+    let suffixes = [
+        ("network.phone_suffix", given.phone == own.phone),
+        ("network.group_suffix", given.group == own.group),
+        ("network.newsletter_suffix", given.newsletter == own.newsletter),
+    ];
+    for (key, is_own) in suffixes {
+        ensure(is_own, key, "is not that of the real network", "leave it out")?;
+    }
+    ensure(
+        network.address.is_none(),
+        "network.address",
+        "is the simulator's",
+        "leave it out: the driver knows the network",
+    )?;
+    let whatsapp = network.whatsapp.clone().unwrap_or_default();
+    ensure(whatsapp.sessions_max > 0, "network.whatsapp.sessions_max", "is 0", "2000 is usual")?;
+    ensure(whatsapp.threads <= 64, "network.whatsapp.threads", "is over 64", "0 takes half the cores")?;
+    let parts: Vec<_> = whatsapp.version.split('.').map(str::parse::<u32>).collect();
+    let is_version = whatsapp.version.is_empty() || (parts.len() == 3 && parts.iter().all(Result::is_ok));
+    ensure(is_version, "network.whatsapp.version", "is no version", "write it as 2.3000.N, or leave it out")
 }
 
 fn webhooks(config: &Config) -> Result<(), Refusal> {
