@@ -129,9 +129,22 @@ impl Exchange {
     /// Changes the directory; returns when no node acts on what was before.
     ///
     /// # Errors
-    /// The code of the interface for the rejection, or 503 while no leader answers.
+    /// The code of the interface for the rejection, or 503 while no leader answers or the disks have no room.
     pub async fn change(&self, command: Command, audit: Vec<AuditEntry>) -> Result<Updated, ApiError> {
+        self.has_room_for(&command)?;
         self.try_change(command, audit).await.map_err(failure::of_update)
+    }
+
+    /// Whether the directory may grow by this.
+    ///
+    /// # Errors
+    /// `storage_full` while a quorum of its voters has no room.
+    pub fn has_room_for(&self, command: &Command) -> Result<(), ApiError> {
+        if command.adds() && self.cluster().directory_lacks_room() {
+            metrics::counter!("gateway_refused_for_room_total", "what" => "directory").increment(1);
+            return Err(ApiError::storage_full());
+        }
+        Ok(())
     }
 
     /// As [`Exchange::change`], for callers that have their own answer to a rejection.

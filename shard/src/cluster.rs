@@ -245,7 +245,7 @@ impl Cluster {
         });
         keep("the survey of room on disks", |cluster, _, _| {
             let rooms = cluster.context.rooms.clone();
-            rooms.keep(cluster.router.clone(), cluster.owners.clone(), cluster.stop.clone()).boxed()
+            rooms.keep(cluster.router.clone(), cluster.directory.clone(), cluster.stop.clone()).boxed()
         });
         keep("the node's own record", |cluster, _, _| {
             place::follow_own_record(cluster.clone(), cluster.stop.clone()).boxed()
@@ -309,6 +309,11 @@ impl Cluster {
     /// The disk under this node's data folder.
     pub(crate) async fn disk(&self) -> Option<DiskFacts> {
         self.host.disk().await
+    }
+
+    /// Whether a quorum of the directory's voters lacks room for more of what customers make.
+    pub fn directory_lacks_room(&self) -> bool {
+        self.context.rooms.quorum_is_full(&self.directory.group().members().voters)
     }
 
     /// How much room this node's disks have.

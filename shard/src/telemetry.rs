@@ -48,7 +48,7 @@ pub fn describe() {
     describe_counter!("gateway_webhook_attempts_total", "Attempts at webhook deliveries, by outcome.");
     describe_counter!(
         "gateway_refused_for_room_total",
-        "What was refused, or held back, because there is no room on the disks: media, bodies, sends, inbound items."
+        "What was refused, or held back, because there is no room on the disks: media, bodies, sends, inbound items, keys and what else customers make."
     );
     describe_counter!("gateway_lease_lost_total", "Ownerships of shards that ended without a hand-over.");
     describe_counter!(
@@ -77,7 +77,7 @@ pub fn describe() {
     for outcome in Outcome::ALL {
         counter!("gateway_webhook_attempts_total", "outcome" => outcome.as_str()).increment(0);
     }
-    for what in ["media", "body", "send", "inbound"] {
+    for what in ["media", "body", "send", "inbound", "directory"] {
         counter!("gateway_refused_for_room_total", "what" => what).increment(0);
     }
     counter!("gateway_lease_lost_total").increment(0);

@@ -168,6 +168,20 @@ pub enum Command {
 }
 
 impl Command {
+    /// Whether it keeps something more for a customer, which takes room on the disks. A session is none of it: who signs in
+    /// may want to delete.
+    pub fn adds(&self) -> bool {
+        matches!(
+            self,
+            Self::CreateCustomer { .. }
+                | Self::CreateKey(_)
+                | Self::CreateChannel { .. }
+                | Self::CreateEndpoint(_)
+                | Self::Tickets(TicketCommand::Open { .. } | TicketCommand::Say { .. })
+                | Self::Users(UserCommand::SignUp { .. } | UserCommand::Create(_))
+        )
+    }
+
     /// The format that a cluster must have before this is proposed to it.
     pub fn format(&self) -> Format {
         match self {
