@@ -71,12 +71,14 @@ deny: rust target-dir
 	fi
 	@.ci/deny $(DENY)
 
-tools: $(OPENAPI_TOOLS)/installed
-
-$(OPENAPI_TOOLS)/installed: tests/openapi/requirements.txt | to-test target-dir
-	python3 -m venv --clear $(OPENAPI_TOOLS)
-	$(OPENAPI_TOOLS)/bin/pip install -q --disable-pip-version-check -r $<
-	@touch $@
+# The programs of an environment name its folder: one that was made elsewhere does not run.
+tools: to-test target-dir
+	@if ! cmp -s tests/openapi/requirements.txt $(OPENAPI_TOOLS)/installed || ! $(OPENAPI_TOOLS)/bin/schemathesis --version >/dev/null 2>&1; then \
+	  echo "make: installing what judges the OpenAPI document"; \
+	  python3 -m venv --clear $(OPENAPI_TOOLS); \
+	  $(OPENAPI_TOOLS)/bin/pip install -q --disable-pip-version-check -r tests/openapi/requirements.txt; \
+	  cp tests/openapi/requirements.txt $(OPENAPI_TOOLS)/installed; \
+	fi
 
 to-build to-test to-bench: rust
 
