@@ -55,8 +55,11 @@ async fn a_node_without_room_refuses_sends_holds_what_comes_in_and_does_all_else
     let key = api.post("/v1/api-keys", json!({ "name": "old", "scopes": ["messages.read"] })).await.expect(201);
     cluster.kill(1);
     let config = cluster.data().join("node-1.toml");
-    let marks = std::fs::read_to_string(&config).unwrap().replace("[disk.low]", "[disk.full]");
-    std::fs::write(&config, marks).unwrap();
+    let low = std::fs::read_to_string(&config).unwrap();
+    let (before, full) = low.split_once("[disk.full]").unwrap();
+    let full = full.replacen("percent = ", "percent = 100 # ", 1);
+    let full = full.replacen("most_bytes = ", "most_bytes = 1000000000000000 # ", 1);
+    std::fs::write(&config, format!("{before}[disk.full]{full}")).unwrap();
     cluster.restart(&[1]).await;
     wait_status(&api, &channel.id, "connected", PATIENCE).await;
 
@@ -68,7 +71,7 @@ async fn a_node_without_room_refuses_sends_holds_what_comes_in_and_does_all_else
     for (path, body) in [
         ("/v1/api-keys", json!({ "name": "new", "scopes": ["messages.read"] })),
         ("/v1/channels", json!({ "name": "new" })),
-        ("/v1/webhook-endpoints", json!({ "url": "http://127.0.0.1:9/", "events": ["message.sent"] })),
+        ("/v1/webhook-endpoints", json!({ "url": "http://127.0.0.1:8080/", "events": ["message.sent"] })),
     ] {
         api.post(path, body).await.expect_error(503, "storage_full");
     }
