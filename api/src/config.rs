@@ -72,7 +72,12 @@ pub struct DefaultLimits {
 
 impl Default for DefaultLimits {
     fn default() -> Self {
-        Self { ip: BucketRule::PER_IP, customer: BucketRule::PER_CUSTOMER, channel: BucketRule::PER_CHANNEL, session: BucketRule::PER_SESSION }
+        Self {
+            ip: BucketRule::PER_IP,
+            customer: BucketRule::PER_CUSTOMER,
+            channel: BucketRule::PER_CHANNEL,
+            session: BucketRule::PER_SESSION,
+        }
     }
 }
 

@@ -294,9 +294,7 @@ pub fn router_with_console(app: &Arc<App>, routes: Vec<Route>, again: Vec<Route>
     let of_accounts = |route: &Route| matches!(route.action, Action::Account(_) | Action::Channel(_));
     let again = again.into_iter().filter(of_accounts).collect();
     // Before the pages of the console, whose paths have parameters.
-    Router::new()
-        .push(Router::with_path(CONSOLE_API).push(tree(app, again, Entry::Console)))
-        .push(router(app, routes))
+    Router::new().push(Router::with_path(CONSOLE_API).push(tree(app, again, Entry::Console))).push(router(app, routes))
 }
 
 /// A tree by segments, so that finding a route costs its depth and not the number of routes.

@@ -25,6 +25,22 @@ export async function launch() {
   });
 }
 
+/** Pages and files of this folder instead of those in the binary, for whoever works on them. */
+const FROM = process.env.GATEWAY_CONSOLE_FROM;
+
+async function fromFiles(route) {
+  const url = new URL(route.request().url());
+  const isPage = route.request().resourceType() === "document";
+  if (isPage) {
+    const response = await route.fetch();
+    const door = (await response.text()).includes("operators") ? "operators" : "members";
+    const { "content-encoding": _, "content-length": __, ...headers } = response.headers();
+    return route.fulfill({ status: 200, headers, body: readFileSync(join(FROM, `${door}.html`), "utf8") });
+  }
+  if (!url.pathname.startsWith("/console/assets/")) return route.fallback();
+  return route.fulfill({ path: join(FROM, url.pathname.split("/").at(-1)) });
+}
+
 /** A person's browser: what it asked for and what it complained of is judged at the end. */
 export async function person(browser, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
@@ -42,6 +58,7 @@ export async function person(browser, options = {}) {
     if (message.type() === "error" && !message.text().startsWith("Failed to load resource")) complaints.push(message.text());
   });
   context.on("weberror", (error) => complaints.push(String(error.error())));
+  if (FROM) await context.route(/\/console(\/|$|\?)/, fromFiles);
   const page = await context.newPage();
   return {
     context,
@@ -114,13 +131,18 @@ export async function paired(name, number) {
   return id;
 }
 
+/** Waits until a page shows what it has loaded. */
+export async function settled(page) {
+  await page.waitForFunction(() => document.querySelector("main h1, main") && !document.querySelector("[aria-busy=true]"));
+}
+
 /** Whether everybody can use the page as it is, by axe; and a picture of it. */
 export async function judge(page, name) {
   for (const width of [1280, 360]) {
     await page.setViewportSize({ width, height: 800 });
     for (const theme of ["light", "dark"]) {
       await page.emulateMedia({ colorScheme: theme });
-      await page.waitForTimeout(200);
+      await page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))));
       await page.screenshot({ path: join(SHOTS, `${name}-${theme}-${width}.png`), fullPage: false });
       // In a world of its own, which the page's content policy does not reach.
       const client = await page.context().newCDPSession(page);

@@ -18,10 +18,8 @@ const HTML: &str = "text/html; charset=utf-8";
 /// Of the public port. They belong to the console alone and are not part of the interface.
 pub fn routes_for_members() -> Vec<Route> {
     use ErrorCode as E;
-    let mut routes = pages(
-        Route::get("/console").public(files::members),
-        Route::get("/console/{page}").public(files::members),
-    );
+    let mut routes =
+        pages(Route::get("/console").public(files::members), Route::get("/console/{page}").public(files::members));
     routes.extend([
         Route::post("/console/session").public(session::log_in).doc(
             Doc::new("open_console_session", "Log in to the console")
@@ -33,9 +31,9 @@ pub fn routes_for_members() -> Vec<Route> {
                 .ok::<SessionView>()
                 .errors(&[E::BadRequest, E::AuthMissing, E::AuthInvalid, E::AuthExpired, E::AuthRevoked]),
         ),
-        Route::delete("/console/session").public(session::log_out).doc(
-            Doc::new("close_console_session", "Log out of the console").no_content().errors(&[E::BadRequest]),
-        ),
+        Route::delete("/console/session")
+            .public(session::log_out)
+            .doc(Doc::new("close_console_session", "Log out of the console").no_content().errors(&[E::BadRequest])),
     ]);
     routes
 }

@@ -102,5 +102,7 @@ fn cookie(exchange: &Exchange) -> Option<String> {
     let headers = exchange.http.headers().get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     let wanted = cookie_name(is_https(exchange));
     let mut cookies = headers.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    cookies.find(|(name, value)| *name == wanted && (1..=LONGEST_TOKEN).contains(&value.len())).map(|found| found.1.to_owned())
+    cookies
+        .find(|(name, value)| *name == wanted && (1..=LONGEST_TOKEN).contains(&value.len()))
+        .map(|found| found.1.to_owned())
 }

@@ -184,7 +184,7 @@ export function Tick({ row }: { row: Message }) {
   if (row.direction === "inbound") return null;
   return (
     <span class={`ticks is-${row.status}`} title={about}>
-      <span aria-hidden="true">{sign}</span> {row.status}
+      <span aria-hidden="true">{sign}</span> <span>{row.status}</span>
     </span>
   );
 }

@@ -10,7 +10,7 @@ use tests::member::{Member, PASSWORD};
 use tests::tenant::{Tenant, number};
 
 /// For one file of tests, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(420);
+const PATIENCE: Duration = Duration::from_secs(900);
 
 const CHROMIUM: &str = "/usr/bin/chromium";
 
