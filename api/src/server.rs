@@ -73,7 +73,13 @@ pub async fn serve(config: ApiConfig, cluster: Arc<Cluster>, stop: CancellationT
     crate::telemetry::describe();
     let app = App::public(config, cluster, stop.clone());
     let background = app.clone().start_background();
-    let router = route::router(&app, crate::resources::routes());
+    let mut routes = crate::resources::routes();
+    let router = if app.config.console.customers {
+        routes.extend(crate::console::routes_for_members());
+        route::router_with_console(&app, routes, crate::resources::routes())
+    } else {
+        route::router(&app, routes)
+    };
     let afterwards = async move {
         app.event_streams.ended().await;
         background.finish().await;
@@ -100,6 +106,9 @@ pub async fn serve_operator(
     let mut routes = crate::operator::routes();
     if failpoint::COMPILED {
         routes.extend(crate::operator::failpoints::routes());
+    }
+    if app.config.console.operators {
+        routes.extend(crate::console::routes_for_operators());
     }
     let router = route::router(&app, routes);
     let afterwards = async move {

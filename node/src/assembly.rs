@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use api::{
-    ApiConfig, AuthConfig, Backups, CorsOrigins, DefaultLimits, EventStreamConfig, OperatorTokens, ServeError,
-    SupportConfig,
+    ApiConfig, AuthConfig, Backups, ConsolePorts, CorsOrigins, DefaultLimits, EventStreamConfig, OperatorTokens,
+    ServeError, SupportConfig,
 };
 use metrics_exporter_prometheus::PrometheusHandle;
 use model::address::Suffixes;
@@ -492,7 +492,9 @@ fn http(
             ip: rule(config.limits.ip),
             customer: rule(config.limits.customer),
             channel: rule(config.limits.channel),
+            session: rule(config.limits.console),
         },
+        console: ConsolePorts { customers: config.api.console, operators: config.ops.console },
         auth,
         support,
         events: EventStreamConfig { heartbeat: config.events.heartbeat.0, max_age: config.events.max_age.0 },

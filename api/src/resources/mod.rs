@@ -32,7 +32,7 @@ mod webhook_probe;
 
 pub use account::{AccountView, audit_log};
 pub use api_keys::{ApiKeyView, IssuedKey, NewKey, delete_with_keys};
-pub use auth::{email, new_password};
+pub use auth::{email, end_session, exchange_token, log_in, new_password};
 pub use channels::{ChannelView, parse_disable_reason};
 pub use events::{EventStreams, PATH as EVENTS_PATH, ticket};
 pub use health::StatusSummary;

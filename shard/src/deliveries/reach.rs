@@ -77,13 +77,26 @@ impl Cluster {
         }
     }
 
+    /// How many of an endpoint's deliveries a sweep would be about.
+    ///
+    /// # Errors
+    /// As [`Cluster::deliveries`].
+    pub async fn count_sweep(&self, sweep: Sweep, context: &CallContext) -> Result<u64, ApiError> {
+        self.matched(DeliveryAsk::CountSweep(sweep.clone()), sweep.customer, context).await
+    }
+
     /// Begins work on many of an endpoint's deliveries and says how many they are.
     ///
     /// # Errors
     /// As [`Cluster::deliveries`]; shards that have answered go on with it all the same.
     pub async fn sweep(&self, sweep: Sweep, context: &CallContext) -> Result<u64, ApiError> {
-        let shards = self.shards_of_customer(sweep.customer);
-        let matched = self.ask_each(shards, DeliveryAsk::Sweep(sweep), context).await?;
+        let customer = sweep.customer;
+        self.matched(DeliveryAsk::Sweep(sweep), customer, context).await
+    }
+
+    async fn matched(&self, ask: DeliveryAsk, customer: CustomerId, context: &CallContext) -> Result<u64, ApiError> {
+        let shards = self.shards_of_customer(customer);
+        let matched = self.ask_each(shards, ask, context).await?;
         let counts = matched.into_iter().map(|done| match done {
             DeliveryDone::Matched(matched) => matched,
             _ => 0,

@@ -94,13 +94,18 @@ impl Sweep {
     }
 }
 
-/// Begins a sweep and says how many deliveries it is about. `None`: the owner's right has ended.
-pub async fn begin(owner: &Arc<Owner>, sweep: Sweep) -> Option<u64> {
+/// How many deliveries a sweep would be about. `None`: they could not be counted.
+pub async fn count(owner: &Owner, sweep: Sweep) -> Option<u64> {
     if owner.reader.get(&keys::customer_endpoint(sweep.customer, sweep.endpoint)).is_none() {
         return Some(0);
     }
-    let (reader, running, counted) = (owner.reader.clone(), owner.node.deliveries.running().clone(), sweep.clone());
-    let matched = tokio::task::spawn_blocking(move || counted.matched(&reader, &running)).await.ok()?;
+    let (reader, running) = (owner.reader.clone(), owner.node.deliveries.running().clone());
+    tokio::task::spawn_blocking(move || sweep.matched(&reader, &running)).await.ok()
+}
+
+/// Begins a sweep and says how many deliveries it is about. `None`: the owner's right has ended.
+pub async fn begin(owner: &Arc<Owner>, sweep: Sweep) -> Option<u64> {
+    let matched = count(owner, sweep.clone()).await?;
     if matched == 0 {
         return Some(0);
     }

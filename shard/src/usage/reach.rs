@@ -52,6 +52,26 @@ impl Cluster {
         Ok((all.len() <= most).then_some(all))
     }
 
+    /// What a customer used in the hours of `[from, to)`, deleted channels included. Hours without use are left out.
+    ///
+    /// # Errors
+    /// As [`Cluster::usage`].
+    pub async fn usage_by_hour(
+        &self,
+        customer: CustomerId,
+        (from, to): (Hour, Hour),
+        context: &CallContext,
+    ) -> Result<BTreeMap<Hour, Counts>, ApiError> {
+        let asks = self.shards_of_customer(customer).into_iter();
+        let asks = asks.map(|shard| self.ask_usage(shard, UsageAsk::Hours { customer, from, to }, context));
+        let mut hours: BTreeMap<Hour, Counts> = BTreeMap::new();
+        for part in try_join_all(asks).await? {
+            let UsageDone::Hours(part) = part else { return Err(ApiError::internal_error()) };
+            part.iter().for_each(|(hour, counts)| hours.entry(*hour).or_default().add(counts));
+        }
+        Ok(hours)
+    }
+
     /// What a customer used from an hour on, and what of it waits now: of one channel, or of all. `live` are its
     /// channels, or the one.
     ///

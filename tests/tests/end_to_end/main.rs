@@ -13,6 +13,7 @@ mod business;
 mod calls;
 mod chats;
 mod communities;
+mod console;
 mod contacts;
 mod cors;
 mod damage;
