@@ -70,6 +70,7 @@ fn of_rejection(rejection: Rejection) -> ApiError {
         | Rejection::TokenExpired(_)
         | Rejection::NotFormed
         | Rejection::CustomerLives
+        | Rejection::NotDeleted
         | Rejection::EndpointDisabled
         | Rejection::ForeignStorage { .. }
         | Rejection::UnknownVersion(_)

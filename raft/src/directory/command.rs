@@ -3,7 +3,7 @@
 use model::customer::{Limits, Plan, Quota};
 use model::field::Change;
 use model::format::{Foreign, Format};
-use model::id::{ChannelId, CustomerId, EndpointId, KeyId, NodeId, ShardId};
+use model::id::{ChannelId, CustomerId, EndpointId, KeyId, NodeId, SessionId, ShardId};
 use model::payload::ChatTypeFilter;
 use model::seal::MasterKeyId;
 use model::time::Timestamp;
@@ -11,6 +11,7 @@ use model::webhook::EventFilter;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::deletions::Ended;
 use super::health::HealthNote;
 use super::layout::LayoutCommand;
 use super::members::{MemberCommand, NodeState};
@@ -84,8 +85,18 @@ pub enum Command {
         id: CustomerId,
         change: CustomerChange,
     },
+    /// Nothing of the customer counts from now on. Of an account with much, the records end by [`Command::EndPart`].
     DeleteCustomer {
         id: CustomerId,
+    },
+    /// Ends a part of what ended with something that was deleted: those of these that live still. Nothing is left to end
+    /// after the `last` one, as nothing can come to it any more.
+    EndPart {
+        with: Ended,
+        keys: Vec<KeyId>,
+        channels: Vec<ChannelId>,
+        sessions: Vec<SessionId>,
+        last: bool,
     },
     /// Removes what is left of a deleted customer, a bounded number of records at a time.
     PurgeCustomer {
@@ -174,7 +185,7 @@ impl Command {
             // Release 0.1.0 knows the first ones; this one is proposed once every node has said that it understands it.
             Self::RaiseFormat { .. } => Format::FIRST,
             Self::Secrets(_) => Format::SECOND,
-            Self::ForgetEnded { .. } => Format::THIRD,
+            Self::ForgetEnded { .. } | Self::EndPart { .. } => Format::THIRD,
             Self::CreateCustomer { customer, .. } if !customer.limits.storage.is_default() => Format::THIRD,
             Self::UpdateCustomer { change: CustomerChange { limits: Change::To(limits), .. }, .. }
                 if !limits.storage.is_default() =>
@@ -282,6 +293,8 @@ pub enum Rejection {
     CustomerNotFound,
     #[error("the customer is not deleted")]
     CustomerLives,
+    #[error("what ends with it was not deleted, or is gone")]
+    NotDeleted,
     #[error("no such key")]
     KeyNotFound,
     #[error("the key is revoked already")]

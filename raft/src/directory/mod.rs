@@ -9,6 +9,7 @@
 //!   knows how old its copy may be.
 
 pub mod command;
+mod deletions;
 pub mod freshness;
 mod handle;
 pub mod health;
@@ -20,7 +21,6 @@ pub mod members;
 pub mod records;
 pub mod restore;
 mod retention;
-mod revocations;
 pub mod secrets;
 #[cfg(feature = "simulation")]
 pub mod simulated;
@@ -32,8 +32,8 @@ mod tests;
 pub mod users;
 mod voters;
 
+pub use deletions::{Ended, PORTION};
 pub use handle::{AuditQuery, DIRECTORY_GROUP, Directory, UpdateError};
 pub use local_copy::LocalCopy;
-pub use revocations::{Ended, PORTION};
 pub use state::Change;
 pub use streamed::STREAMED_FOR;

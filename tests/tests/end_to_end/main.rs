@@ -16,6 +16,7 @@ mod communities;
 mod contacts;
 mod cors;
 mod damage;
+mod deletions;
 mod deploy;
 mod error_codes;
 mod event_names;
