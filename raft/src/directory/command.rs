@@ -11,6 +11,7 @@ use model::webhook::EventFilter;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::authority::AuthorityCommand;
 use super::deletions::Ended;
 use super::health::HealthNote;
 use super::layout::LayoutCommand;
@@ -74,8 +75,10 @@ pub enum Command {
         sealed: Vec<NodeId>,
     },
     ShardFormed(ShardId),
-    /// The exchange of the master key.
+    /// The exchange of the master key, and of what signs session tokens.
     Secrets(SecretsCommand),
+    /// The rotation of the cluster's authority.
+    Authority(AuthorityCommand),
 
     CreateCustomer {
         customer: CustomerRecord,
@@ -184,8 +187,8 @@ impl Command {
         match self {
             // Release 0.1.0 knows the first ones; this one is proposed once every node has said that it understands it.
             Self::RaiseFormat { .. } => Format::FIRST,
-            Self::Secrets(_) => Format::SECOND,
-            Self::ForgetEnded { .. } | Self::EndPart { .. } => Format::THIRD,
+            Self::Secrets(command) => command.format(),
+            Self::ForgetEnded { .. } | Self::EndPart { .. } | Self::Authority(_) => Format::THIRD,
             Self::CreateCustomer { customer, .. } if !customer.limits.storage.is_default() => Format::THIRD,
             Self::UpdateCustomer { change: CustomerChange { limits: Change::To(limits), .. }, .. }
                 if !limits.storage.is_default() =>
@@ -289,6 +292,16 @@ pub enum Rejection {
     ExchangeRuns,
     #[error("no exchange of the master key is under way")]
     ExchangeOver,
+    #[error("the cluster does not have its authority's key: set peer.ca_key_file on one of its nodes")]
+    NoAuthority,
+    #[error("the cluster's authority is being rotated: gateway secrets status tells what it waits for")]
+    AuthorityRotates,
+    #[error("the rotation of the cluster's authority is at another step")]
+    AuthorityStep,
+    #[error("node {0} is not as far")]
+    NodeBehind(NodeId),
+    #[error("session tokens of the key before are good until {0}: rotate it again after that")]
+    SessionKeyOverlaps(Timestamp),
     #[error("no such customer")]
     CustomerNotFound,
     #[error("the customer is not deleted")]

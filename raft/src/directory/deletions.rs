@@ -233,8 +233,6 @@ impl Directory {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
-    use model::id::KeyId;
-
     use super::*;
     use crate::directory::records::KeyOrigin;
 

@@ -2,12 +2,14 @@
 //!
 //! - [`records`]: what it holds. [`users`]: of it, members and their sessions. [`command`]: what can be asked of it.
 //! - [`health`]: of it, how endpoints answer. [`support`]: of it, support tickets.
-//! - [`secrets`]: of it, the exchange of the master key.
+//! - [`secrets`]: of it, the exchange of the master key and of the key of session tokens.
+//! - [`authority`]: of it, the rotation of the cluster's authority.
 //! - [`members`]: of it, the lives of nodes. [`layout`]: of it, changes of the placement.
 //! - [`state`]: the pure function from state and command to reply; `machine` puts it behind Raft.
 //! - [`Directory`]: the handle that the rest of the node uses: reads from memory, updates through the leader, and
 //!   knows how old its copy may be.
 
+pub mod authority;
 pub mod command;
 mod deletions;
 pub mod freshness;

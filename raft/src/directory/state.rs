@@ -1,5 +1,6 @@
 //! The directory's state in memory, and the pure function that a command is: state and command in, reply and change out.
 
+mod authority;
 mod deletion;
 mod layout;
 mod members;
@@ -256,6 +257,7 @@ impl DirectoryState {
             }
 
             Command::Secrets(command) => self.run_secrets(command, at, store, changes),
+            Command::Authority(command) => self.run_authority(command, at, store, changes),
 
             Command::CreateCustomer { customer, key } => {
                 self.is_under_master(&customer.data_key)?;

@@ -52,6 +52,7 @@ mod profile;
 mod rebalance;
 mod resources;
 mod rolling_restart;
+mod rotation;
 mod sessions;
 mod settings;
 mod simulated_network;
