@@ -143,7 +143,7 @@ impl Caller {
                 Credential::Key(key) => state
                     .keys
                     .get(&key.id)
-                    .is_some_and(|key| key.revoked_at.is_none() && key.expires_at.is_none_or(|end| end > now)),
+                    .is_some_and(|key| state.ended_at(key).is_none() && key.expires_at.is_none_or(|end| end > now)),
                 Credential::Session(session) => {
                     let stands = |id| state.users.session(id).is_some_and(|session| session.revoked_at.is_none());
                     session.expires_at > now && session.id.is_none_or(stands)

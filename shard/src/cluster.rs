@@ -225,8 +225,8 @@ impl Cluster {
         keep("the directory's expiry", |cluster, grace, _| {
             cluster.directory.clone().keep_trimmed(grace, cluster.stop.clone()).boxed()
         });
-        keep("the audit of revocations", |cluster, _, _| {
-            cluster.directory.clone().keep_revocations_audited(cluster.stop.clone()).boxed()
+        keep("the rest of deletions", |cluster, _, _| {
+            cluster.directory.clone().keep_deletions_finished(cluster.stop.clone()).boxed()
         });
         keep("the directory's members", |cluster, _, _| {
             cluster.directory.clone().keep_members(cluster.stop.clone()).boxed()

@@ -11,6 +11,7 @@ use model::seal::MasterKeyId;
 use model::status::Status;
 use model::time::Timestamp;
 use raft::host::facts::HostFacts;
+use raft::transport::stranger::authority_hash;
 use serde::{Deserialize, Serialize};
 
 use crate::router::{Router, Vitals};
@@ -40,6 +41,38 @@ pub struct CertificateFacts {
     /// The configuration key that names its file.
     pub key: String,
     pub expires_at: Timestamp,
+    /// The ids of authorities: of that which signed the node's own, and of those by which it knows its peers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub authorities: Vec<String>,
+}
+
+impl Facts {
+    /// Whether the node trusts what an authority signs, told by its [`authority_id`].
+    pub fn trusts(&self, authority: &str) -> bool {
+        self.is_of(OWN_AUTHORITY, authority)
+    }
+
+    /// Whether the node shows its peers a certificate that this authority signed.
+    pub fn is_signed_by(&self, authority: &str) -> bool {
+        self.is_of(OWN_CERTIFICATE, authority)
+    }
+
+    fn is_of(&self, key: &str, authority: &str) -> bool {
+        let of_key = self.certificates.iter().filter(|certificate| certificate.key == key);
+        of_key.flat_map(|certificate| &certificate.authorities).any(|known| known == authority)
+    }
+}
+
+/// The configuration keys of what a node shows its peers, and trusts among them.
+pub const OWN_CERTIFICATE: &str = "peer.cert_file";
+pub const OWN_AUTHORITY: &str = "peer.ca_file";
+
+/// How an authority is told from others: the hash of its certificate, in hex.
+///
+/// # Errors
+/// When the text holds no certificate in PEM.
+pub fn authority_id(ca_pem: &str) -> Result<String, String> {
+    authority_hash(ca_pem).map(hex::encode)
 }
 
 /// Looks at the certificates of this node as they are now: one may be exchanged while it runs.

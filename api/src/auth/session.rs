@@ -43,8 +43,10 @@ impl TokensView {
         session: &SessionRecord,
         refresh: &RefreshToken,
     ) -> Result<Self, ApiError> {
-        let key = exchange.app.auth.access_key(exchange.cluster())?;
-        let access_token = key
+        let keys = exchange.app.auth.keys(exchange.cluster())?;
+        let access_token = keys
+            .access
+            .present
             .issue(user, session, exchange.now)
             .map_err(|error| failure::internal("a token could not be signed", &error))?;
         Ok(Self { access_token, expires_in: access::LIFE.as_secs(), refresh_token: refresh.reveal() })

@@ -3,7 +3,7 @@
 use model::customer::{Limits, Plan, Quota};
 use model::field::Change;
 use model::format::{Foreign, Format};
-use model::id::{ChannelId, CustomerId, EndpointId, KeyId, NodeId, ShardId};
+use model::id::{ChannelId, CustomerId, EndpointId, KeyId, NodeId, SessionId, ShardId};
 use model::payload::ChatTypeFilter;
 use model::seal::MasterKeyId;
 use model::time::Timestamp;
@@ -11,6 +11,8 @@ use model::webhook::EventFilter;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::authority::AuthorityCommand;
+use super::deletions::Ended;
 use super::health::HealthNote;
 use super::layout::LayoutCommand;
 use super::members::{MemberCommand, NodeState};
@@ -73,8 +75,10 @@ pub enum Command {
         sealed: Vec<NodeId>,
     },
     ShardFormed(ShardId),
-    /// The exchange of the master key.
+    /// The exchange of the master key, and of what signs session tokens.
     Secrets(SecretsCommand),
+    /// The rotation of the cluster's authority.
+    Authority(AuthorityCommand),
 
     CreateCustomer {
         customer: CustomerRecord,
@@ -84,8 +88,18 @@ pub enum Command {
         id: CustomerId,
         change: CustomerChange,
     },
+    /// Nothing of the customer counts from now on. Of an account with much, the records end by [`Command::EndPart`].
     DeleteCustomer {
         id: CustomerId,
+    },
+    /// Ends a part of what ended with something that was deleted: those of these that live still. Nothing is left to end
+    /// after the `last` one, as nothing can come to it any more.
+    EndPart {
+        with: Ended,
+        keys: Vec<KeyId>,
+        channels: Vec<ChannelId>,
+        sessions: Vec<SessionId>,
+        last: bool,
     },
     /// Removes what is left of a deleted customer, a bounded number of records at a time.
     PurgeCustomer {
@@ -187,8 +201,8 @@ impl Command {
         match self {
             // Release 0.1.0 knows the first ones; this one is proposed once every node has said that it understands it.
             Self::RaiseFormat { .. } => Format::FIRST,
-            Self::Secrets(_) => Format::SECOND,
-            Self::ForgetEnded { .. } => Format::THIRD,
+            Self::Secrets(command) => command.format(),
+            Self::ForgetEnded { .. } | Self::EndPart { .. } | Self::Authority(_) => Format::THIRD,
             Self::CreateCustomer { customer, .. } if !customer.limits.storage.is_default() => Format::THIRD,
             Self::UpdateCustomer { change: CustomerChange { limits: Change::To(limits), .. }, .. }
                 if !limits.storage.is_default() =>
@@ -292,10 +306,22 @@ pub enum Rejection {
     ExchangeRuns,
     #[error("no exchange of the master key is under way")]
     ExchangeOver,
+    #[error("the cluster does not have its authority's key: set peer.ca_key_file on one of its nodes")]
+    NoAuthority,
+    #[error("the cluster's authority is being rotated: gateway secrets status tells what it waits for")]
+    AuthorityRotates,
+    #[error("the rotation of the cluster's authority is at another step")]
+    AuthorityStep,
+    #[error("node {0} is not as far")]
+    NodeBehind(NodeId),
+    #[error("session tokens of the key before are good until {0}: rotate it again after that")]
+    SessionKeyOverlaps(Timestamp),
     #[error("no such customer")]
     CustomerNotFound,
     #[error("the customer is not deleted")]
     CustomerLives,
+    #[error("what ends with it was not deleted, or is gone")]
+    NotDeleted,
     #[error("no such key")]
     KeyNotFound,
     #[error("the key is revoked already")]

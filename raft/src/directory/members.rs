@@ -17,6 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::authority::AuthorityRotation;
 use super::records::{NodeRecord, SealedKey, hash_bytes};
 
 /// Join tokens that are kept at once; the oldest goes when another is issued.
@@ -96,6 +97,12 @@ pub struct AuthorityRecord {
     pub certificate: String,
     /// Its private key in PEM, sealed under the master key.
     pub key: SealedKey,
+    /// When it took the place of another. From format 3 on, as what follows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rotated_at: Option<Timestamp>,
+    /// Set while another one takes its place, or it that of another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rotation: Option<AuthorityRotation>,
 }
 
 /// What can be asked of the directory about members.

@@ -2,13 +2,16 @@
 //!
 //! - [`records`]: what it holds. [`users`]: of it, members and their sessions. [`command`]: what can be asked of it.
 //! - [`health`]: of it, how endpoints answer. [`support`]: of it, support tickets.
-//! - [`secrets`]: of it, the exchange of the master key.
+//! - [`secrets`]: of it, the exchange of the master key and of the key of session tokens.
+//! - [`authority`]: of it, the rotation of the cluster's authority.
 //! - [`members`]: of it, the lives of nodes. [`layout`]: of it, changes of the placement.
 //! - [`state`]: the pure function from state and command to reply; `machine` puts it behind Raft.
 //! - [`Directory`]: the handle that the rest of the node uses: reads from memory, updates through the leader, and
 //!   knows how old its copy may be.
 
+pub mod authority;
 pub mod command;
+mod deletions;
 pub mod freshness;
 mod handle;
 pub mod health;
@@ -20,7 +23,6 @@ pub mod members;
 pub mod records;
 pub mod restore;
 mod retention;
-mod revocations;
 pub mod secrets;
 #[cfg(feature = "simulation")]
 pub mod simulated;
@@ -32,8 +34,8 @@ mod tests;
 pub mod users;
 mod voters;
 
+pub use deletions::{Ended, PORTION};
 pub use handle::{AuditQuery, DIRECTORY_GROUP, Directory, UpdateError};
 pub use local_copy::LocalCopy;
-pub use revocations::{Ended, PORTION};
 pub use state::Change;
 pub use streamed::STREAMED_FOR;

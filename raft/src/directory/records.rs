@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::health::EndpointHealth;
 use super::members::NodeState;
-use super::secrets::MasterExchange;
+use super::secrets::{MasterExchange, SessionKey};
 
 /// The cluster itself; written when it is formed, and when its format is raised.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,6 +34,9 @@ pub struct ClusterRecord {
     /// The last exchange of the master key. Not written before there was one, as for [`Self::format`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange: Option<MasterExchange>,
+    /// What signs session tokens, since it was rotated; before, that follows from the deployment's key. From format 3 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_key: Option<SessionKey>,
 }
 
 impl ClusterRecord {

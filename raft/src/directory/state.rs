@@ -1,5 +1,7 @@
 //! The directory's state in memory, and the pure function that a command is: state and command in, reply and change out.
 
+mod authority;
+mod deletion;
 mod layout;
 mod members;
 mod purge;
@@ -22,6 +24,7 @@ use model::webhook::MOST_ENDPOINTS;
 use serde::de::DeserializeOwned;
 
 use super::command::{Command, Proposal, Rejection, Reply};
+use super::deletions::Ended;
 use super::keys::{self, Table};
 use super::layout::LayoutRecord;
 use super::members::{AuthorityRecord, JoinToken, RemovedNode};
@@ -32,6 +35,7 @@ use super::records::{
 use crate::machine::{State, View};
 use crate::record::{decode, encode};
 
+pub use deletion::Rest;
 pub(super) use quotas::open_tickets;
 pub use retention::{ended_before, keys_before};
 pub use users::Users;
@@ -67,6 +71,8 @@ pub struct DirectoryState {
     live_channels_of: HashMap<CustomerId, BTreeSet<Newest>>,
     live_channels_in: Vec<BTreeSet<ChannelId>>,
     slots_of: HashMap<CustomerId, BTreeSet<Slot>>,
+    /// What was deleted, and of which records are left to end.
+    ending: BTreeSet<Ended>,
 }
 
 /// What a command touched, for those that watch.
@@ -121,6 +127,7 @@ impl DirectoryState {
         each(view, keys::STREAMED_CUSTOMERS, |streamed: StreamedRecord| {
             state.streamed.insert(streamed.customer, streamed.until);
         });
+        state.find_ending();
         state
     }
 
@@ -250,6 +257,7 @@ impl DirectoryState {
             }
 
             Command::Secrets(command) => self.run_secrets(command, at, store, changes),
+            Command::Authority(command) => self.run_authority(command, at, store, changes),
 
             Command::CreateCustomer { customer, key } => {
                 self.is_under_master(&customer.data_key)?;
@@ -269,23 +277,10 @@ impl DirectoryState {
                 changes.push(Change::Customer(id));
                 Ok(Reply::Customer(customer))
             }
-            Command::DeleteCustomer { id } => {
-                let mut customer = self.live_customer(id)?;
-                customer.deleted_at = Some(at);
-                self.put_customer(customer, store);
-                for key in self.keys_of(id) {
-                    self.revoke(&key, at, store);
-                    changes.push(Change::Key(key.id));
-                }
-                for channel in self.channels_of(id, None, usize::MAX) {
-                    self.delete_channel(&channel, at, store);
-                    changes.push(Change::Channel(channel.id));
-                }
-                self.users.revoke_all_of(id, at, store, changes);
-                changes.push(Change::Customer(id));
-                Ok(Reply::Done)
+            Command::DeleteCustomer { id } => self.delete_customer(id, at, store, changes),
+            Command::EndPart { with, keys, channels, sessions, last } => {
+                self.end_part(with, &keys, &channels, &sessions, last, store, changes)
             }
-
             Command::PurgeCustomer { id, most } => self.purge_customer(id, most, store, changes),
 
             Command::CreateKey(key) => {
@@ -307,7 +302,7 @@ impl DirectoryState {
             }
             Command::RevokeKey { customer, id } => {
                 let known = self.key_of(customer, id)?;
-                if known.revoked_at.is_some() {
+                if self.ended_at(&known).is_some() {
                     return Err(Rejection::KeyRevoked);
                 }
                 let revoked = self.revoke(&known, at, store);
@@ -328,7 +323,7 @@ impl DirectoryState {
             Command::CreateChannel { channel, scoped_key } => {
                 let customer = self.live_customer(channel.customer_id)?;
                 let current = self.channel_count(customer.id) as u32;
-                let limit = customer.plan.channel_limit.or(self.has_quotas().then_some(MOST_CHANNELS));
+                let limit = customer.plan.channel_limit.or(self.is_of_third_format().then_some(MOST_CHANNELS));
                 if let Some(limit) = limit.filter(|limit| current >= *limit) {
                     return Err(Rejection::ChannelLimit { limit, current });
                 }
@@ -352,16 +347,7 @@ impl DirectoryState {
                 changes.push(Change::Channel(id));
                 Ok(Reply::Channel(channel))
             }
-            Command::DeleteChannel { customer, id } => {
-                let channel = self.live_channel(customer, id)?;
-                self.delete_channel(&channel, at, store);
-                changes.push(Change::Channel(id));
-                for key in self.keys_of(customer).into_iter().filter(|key| key.channel_id == Some(id)) {
-                    self.revoke(&key, at, store);
-                    changes.push(Change::Key(key.id));
-                }
-                Ok(Reply::Done)
-            }
+            Command::DeleteChannel { customer, id } => self.delete_channel(customer, id, at, store, changes),
 
             Command::CreateEndpoint(endpoint) => {
                 let customer = self.live_customer(endpoint.customer_id)?;
@@ -370,7 +356,7 @@ impl DirectoryState {
                 }
                 let used = self.endpoint_count(customer.id);
                 self.judge_quota(&customer, Quota::Endpoints, used)?;
-                if !self.has_quotas() && used >= u64::from(MOST_ENDPOINTS) {
+                if !self.is_of_third_format() && used >= u64::from(MOST_ENDPOINTS) {
                     return Err(Rejection::EndpointLimit { limit: MOST_ENDPOINTS });
                 }
                 changes.push(Change::Endpoint(endpoint.id));
@@ -486,7 +472,7 @@ impl DirectoryState {
         });
     }
 
-    fn delete_channel(&mut self, channel: &ChannelRecord, at: Timestamp, store: &mut dyn State) {
+    fn mark_deleted(&mut self, channel: &ChannelRecord, at: Timestamp, store: &mut dyn State) {
         self.put_channel(ChannelRecord { deleted_at: Some(at), updated_at: at, ..channel.clone() }, store);
     }
 

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod authority;
+mod deletions;
 mod local_copy;
 mod members;
 mod quotas;

@@ -7,6 +7,7 @@ use model::time::Timestamp;
 use super::support::forget_tickets;
 use super::{Change, DirectoryState, ids_of};
 use crate::directory::command::{Rejection, Reply};
+use crate::directory::deletions::Ended;
 use crate::directory::keys;
 use crate::machine::State;
 
@@ -40,6 +41,7 @@ impl DirectoryState {
             if let Some(former) = self.customers.remove(&id) {
                 self.forget_data_key(&former);
             }
+            self.ending.remove(&Ended::Customer(id));
             changes.push(Change::Customer(id));
         }
         Ok(Reply::Trimmed { more: left == 0 })
@@ -91,6 +93,7 @@ impl DirectoryState {
         for id in &ids {
             store.delete(&keys::CHANNELS.key(id.as_bytes()));
             self.channels.remove(id);
+            self.ending.remove(&Ended::Channel(*id));
             changes.push(Change::Channel(*id));
         }
         if ids.len() < most {

@@ -16,7 +16,8 @@ use crate::machine::{State, View};
 use crate::record::{decode, encode};
 
 impl DirectoryState {
-    pub(super) fn has_quotas(&self) -> bool {
+    /// Whether quotas count, and many records end in portions.
+    pub(super) fn is_of_third_format(&self) -> bool {
         self.cluster.as_ref().is_some_and(|cluster| cluster.format >= Format::THIRD)
     }
 
@@ -32,7 +33,7 @@ impl DirectoryState {
     /// Refuses one more of what is counted, when as many as the quota allows are there.
     pub(super) fn judge_quota(&self, customer: &CustomerRecord, quota: Quota, used: u64) -> Result<(), Rejection> {
         let limit = customer.limits.storage.limit(quota);
-        if self.has_quotas() && used >= limit {
+        if self.is_of_third_format() && used >= limit {
             return Err(Rejection::Quota { quota, limit, used });
         }
         Ok(())

@@ -11,7 +11,7 @@ use crate::directory::command::{Rejection, Reply};
 use crate::directory::keys;
 use crate::directory::members::AuthorityRecord;
 use crate::directory::records::{ClusterRecord, CustomerRecord, SealedKey};
-use crate::directory::secrets::{MasterExchange, Rewrapped, SecretsCommand};
+use crate::directory::secrets::{FormerSessionKey, MasterExchange, Rewrapped, SecretsCommand, SessionKey};
 use crate::machine::State;
 use crate::record::encode;
 
@@ -49,6 +49,10 @@ impl DirectoryState {
         let cluster = self.cluster.clone().ok_or(Rejection::NotFormed)?;
         match command {
             SecretsCommand::Begin { from, deployment_key } => {
+                // A key that is announced would not be sealed anew.
+                if self.authority.as_ref().is_some_and(|authority| authority.rotation.is_some()) {
+                    return Err(Rejection::AuthorityRotates);
+                }
                 // Of the former key's former keys nobody may remember the master.
                 if self.sealed_under_others() > 0 {
                     return Err(Rejection::ExchangeRuns);
@@ -86,6 +90,23 @@ impl DirectoryState {
                 let running = running.ok_or(Rejection::ExchangeOver)?;
                 let exchange = Some(MasterExchange { ended_at: Some(at), ..running });
                 self.put_cluster(ClusterRecord { exchange, ..(*cluster).clone() }, store);
+            }
+            SecretsCommand::RotateSessionKey { sealed } => {
+                let former = match &cluster.session_key {
+                    Some(known) if at < known.overlaps_until() => {
+                        return Err(Rejection::SessionKeyOverlaps(known.overlaps_until()));
+                    }
+                    Some(known) => FormerSessionKey::Sealed(known.sealed.clone()),
+                    None => FormerSessionKey::Derived,
+                };
+                let session_key = Some(SessionKey { sealed, since: at, former });
+                self.put_cluster(ClusterRecord { session_key, ..(*cluster).clone() }, store);
+            }
+            SecretsCommand::DropSessionKey => {
+                if let Some(known) = cluster.session_key.clone().filter(|known| at >= known.overlaps_until()) {
+                    let session_key = Some(SessionKey { former: FormerSessionKey::Dropped, ..known });
+                    self.put_cluster(ClusterRecord { session_key, ..(*cluster).clone() }, store);
+                }
             }
         }
         changes.push(Change::Layout);

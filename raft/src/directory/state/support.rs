@@ -23,7 +23,7 @@ impl DirectoryState {
         match command {
             TicketCommand::Open { ticket, message, forward } => {
                 let customer = self.live_customer(ticket.customer_id)?;
-                let open = self.has_quotas().then(|| open_tickets(store, ticket.customer_id));
+                let open = self.is_of_third_format().then(|| open_tickets(store, ticket.customer_id));
                 self.judge_quota(&customer, Quota::TicketsOpen, u64::from(open.unwrap_or(0)))?;
                 let open = open.map(|open| open + u32::from(ticket.status.is_open()));
                 let number = count_ticket(ticket.customer_id, Day::of(at), open, store)?;

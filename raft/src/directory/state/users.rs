@@ -103,16 +103,29 @@ impl Users {
         }
     }
 
-    /// Ends all sessions of a customer's members.
-    pub(super) fn revoke_all_of(
+    /// The sessions of a customer's members that are not revoked.
+    pub(super) fn live_sessions_of(&self, customer: CustomerId) -> impl Iterator<Item = SessionId> {
+        let sessions = self.of_customer(customer).filter_map(|user| self.of_user.get(&user.id)).flatten();
+        sessions.copied().filter(|id| self.sessions.get(id).is_some_and(|session| session.revoked_at.is_none()))
+    }
+
+    /// The customers of whose members a session is not revoked; one may come several times.
+    pub(super) fn customers_with_sessions(&self) -> impl Iterator<Item = CustomerId> {
+        self.sessions.values().filter(|session| session.revoked_at.is_none()).map(|session| session.customer_id)
+    }
+
+    /// Ends a session that is not revoked.
+    pub(super) fn end_session(
         &mut self,
-        customer: CustomerId,
+        id: SessionId,
         at: Timestamp,
         store: &mut dyn State,
         changes: &mut Vec<Change>,
     ) {
-        let users: Vec<UserId> = self.of_customer(customer).map(|user| user.id).collect();
-        users.into_iter().for_each(|user| self.revoke_all(user, at, store, changes));
+        if let Some(session) = self.session(id).filter(|session| session.revoked_at.is_none()).cloned() {
+            self.revoke_session(&session, at, store);
+            changes.push(Change::Session(id));
+        }
     }
 
     /// Removes members of a customer with their sessions, at most `most`. Says how many members that were.
@@ -215,7 +228,8 @@ impl DirectoryState {
             UserCommand::OpenSession(session) => self.open_session(session, at, store, changes),
             UserCommand::RotateSession { id, from, to, expires_at } => {
                 let session = self.users.session(id).ok_or(Rejection::SessionNotFound)?;
-                if session.revoked_at.is_some() || session.expires_at <= at {
+                let customer_lives = self.live_customer(session.customer_id).is_ok();
+                if session.revoked_at.is_some() || session.expires_at <= at || !customer_lives {
                     return Err(Rejection::SessionOver);
                 }
                 if session.token != from {

@@ -45,6 +45,7 @@ pub fn formed() -> Rig {
         formed_at: Timestamp(1),
         format: Format::LATEST,
         exchange: None,
+        session_key: None,
     };
     rig.run(Command::Form { cluster, placement: vec![place(1, &[1]), place(2, &[1])] }).unwrap();
     rig

@@ -27,7 +27,7 @@ fn wrapped(master: &MasterKey, id: u128) -> WrappedKey {
 
 fn authority(master: &MasterKey) -> Command {
     let key = SealedKey { wrapped_by: wrapped(master, 0), sealed: vec![1] };
-    let record = AuthorityRecord { certificate: String::new(), key };
+    let record = AuthorityRecord { certificate: String::new(), key, rotated_at: None, rotation: None };
     Command::Members(MemberCommand::KeepAuthority(Box::new(record)))
 }
 
