@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::Content;
 use crate::address::Address;
-use crate::message::Content;
 
 /// How long a story can be seen.
 pub const LIFETIME: Duration = Duration::from_secs(24 * 3600);
