@@ -2,8 +2,9 @@
 //!
 //! - [`folder`]: what lies where and what survives; [`settings`]: the nodes' configuration files.
 //! - [`process`]: starting, finding and ending processes; [`ports`]: which port is whose.
-//! - [`description`]: the content of `dev.json`.
+//! - [`description`]: the content of `dev.json`. `demo`: the main job, shown on it.
 
+mod demo;
 pub mod description;
 pub mod folder;
 pub mod ports;
@@ -24,7 +25,6 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::caller::{Caller, text_at};
 use crate::cli::{DevArgs, DevCommand, UpArgs};
 use crate::console::{say, warn};
-use crate::demo;
 use crate::refusal::Refusal;
 use description::Description;
 use folder::{DemoCustomer, Folder, Plan};
