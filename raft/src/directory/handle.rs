@@ -25,12 +25,9 @@ use super::state::{Change, DirectoryState};
 use super::streamed::STREAMED_FOR;
 use crate::group::{Group, MAX_COMMAND, Members, ProposeError};
 use crate::host::{Host, OpenError};
-use crate::machine::{GroupId, View};
+use crate::machine::{DIRECTORY_GROUP, View};
 use crate::record::decode;
 use crate::transport::{Class, Handler, Peers};
-
-/// The directory's Raft group.
-pub const DIRECTORY_GROUP: GroupId = 0;
 
 /// The service under which nodes speak of the directory with each other.
 pub const DIRECTORY_SERVICE: u16 = 256;

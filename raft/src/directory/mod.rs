@@ -32,7 +32,8 @@ mod tests;
 pub mod users;
 mod voters;
 
-pub use handle::{AuditQuery, DIRECTORY_GROUP, Directory, UpdateError};
+pub use crate::machine::DIRECTORY_GROUP;
+pub use handle::{AuditQuery, Directory, UpdateError};
 pub use local_copy::LocalCopy;
 pub use revocations::{Ended, PORTION};
 pub use state::Change;

@@ -12,9 +12,9 @@ use openraft::raft::AppendEntriesResponse;
 use parking_lot::Mutex;
 use serde::Serialize;
 
+use super::Inner;
 use crate::codec;
 use crate::group::Core;
-use crate::host::Inner;
 use crate::machine::GroupId;
 use crate::network::{is_cut, service, status};
 use crate::state::snapshot::{Sink, SnapshotData};
