@@ -10,7 +10,6 @@
 
 pub mod ask;
 mod attempt;
-pub mod command;
 mod engine;
 mod gate;
 mod health;
@@ -18,11 +17,8 @@ pub mod home;
 mod lane;
 mod leftover;
 mod pace;
-pub mod query;
 mod reach;
-pub mod running;
 pub mod sweep;
-pub mod view;
 pub mod waiting;
 
 use std::collections::HashMap;
@@ -37,6 +33,7 @@ use raft::directory::Directory;
 use raft::directory::health::DisableRule;
 use raft::machine::View;
 use raft::supervise;
+pub use state::deliveries::{command, query, running, view};
 use tokio::sync::mpsc;
 use tokio::task;
 use tokio_util::sync::CancellationToken;

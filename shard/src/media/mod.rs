@@ -12,16 +12,13 @@
 //!   `workshop`: the threads on which the last two are done.
 //! - [`token`]: links. [`store`]: all of it for the floors above, with [`gate`] for what crosses nodes.
 
-pub(crate) mod apply;
 pub mod blobs;
 pub mod call;
-pub mod command;
 pub(crate) mod desk;
 pub mod fetch;
 mod gate;
 mod outbound;
 pub mod picture;
-pub mod record;
 pub mod sniff;
 pub mod spool;
 pub mod store;
@@ -29,3 +26,6 @@ pub mod token;
 pub(crate) mod trim;
 mod voice;
 mod workshop;
+
+pub(crate) use state::media::apply;
+pub use state::media::{command, record};

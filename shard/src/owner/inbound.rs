@@ -12,8 +12,8 @@ use model::time::Timestamp;
 use network::driver::{InboundItem, InboundKind, InboundMessage};
 use raft::failpoint::{self, Point};
 use raft::machine::View;
+use state::bounds;
 
-use super::bounds;
 use super::channel::{After, Channel, Turn};
 use super::events::{self, About};
 use super::sends::{about, chat_of, sent_payload};
