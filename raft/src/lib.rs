@@ -27,6 +27,8 @@ mod codec;
 mod contacts;
 mod fatal;
 mod folder;
+mod freshness;
+mod local_copy;
 mod log;
 mod network;
 mod pace;

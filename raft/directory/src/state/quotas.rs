@@ -8,12 +8,12 @@ use model::format::Format;
 use model::id::CustomerId;
 
 use super::DirectoryState;
-use crate::directory::command::Rejection;
-use crate::directory::keys;
-use crate::directory::records::CustomerRecord;
-use crate::directory::support::{TicketBook, TicketRecord, find};
-use crate::machine::{State, View};
-use crate::record::{decode, encode};
+use crate::command::Rejection;
+use crate::keys;
+use crate::records::CustomerRecord;
+use crate::support::{TicketBook, TicketRecord, find};
+use machine::record::{decode, encode};
+use machine::{State, View};
 
 impl DirectoryState {
     pub(super) fn has_quotas(&self) -> bool {

@@ -6,12 +6,10 @@ use model::member::Role;
 use model::time::Timestamp;
 
 use super::{Rig, customer, key, proposal, with_customer};
-use crate::directory::command::{Command, Rejection, Reply};
-use crate::directory::records::{AuditActor, AuditEntry};
-use crate::directory::state::{DirectoryState, keys_before};
-use crate::directory::users::{
-    MAX_SESSIONS, PasswordHash, SessionRecord, UserChange, UserCommand, UserRecord, Verification,
-};
+use crate::command::{Command, Rejection, Reply};
+use crate::records::{AuditActor, AuditEntry};
+use crate::state::{DirectoryState, keys_before};
+use crate::users::{MAX_SESSIONS, PasswordHash, SessionRecord, UserChange, UserCommand, UserRecord, Verification};
 
 fn audit(customer_id: Option<CustomerId>, time: i64) -> AuditEntry {
     AuditEntry {

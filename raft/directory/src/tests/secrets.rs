@@ -7,11 +7,11 @@ use uuid::Uuid;
 
 use super::members::formed;
 use super::{Rig, customer, key};
-use crate::directory::command::{Command, Rejection};
-use crate::directory::members::{AuthorityRecord, MemberCommand};
-use crate::directory::records::{CustomerRecord, SealedKey};
-use crate::directory::secrets::{Rewrapped, SecretsCommand};
-use crate::directory::state::DirectoryState;
+use crate::command::{Command, Rejection};
+use crate::members::{AuthorityRecord, MemberCommand};
+use crate::records::{CustomerRecord, SealedKey};
+use crate::secrets::{Rewrapped, SecretsCommand};
+use crate::state::DirectoryState;
 
 fn old() -> MasterKey {
     MasterKey::new([1; 32])

@@ -9,13 +9,13 @@ use model::time::Timestamp;
 
 use super::members::formed;
 use super::{Rig, channel, endpoint, key, proposal, with_customer};
-use crate::directory::command::{Command, CustomerChange, Proposal, Rejection};
-use crate::directory::keys;
-use crate::directory::records::ClusterRecord;
-use crate::directory::state::{DirectoryState, ended_before, open_tickets};
-use crate::directory::support::{TicketBook, TicketCommand};
-use crate::machine::{State, View};
-use crate::record::{decode, encode};
+use crate::command::{Command, CustomerChange, Proposal, Rejection};
+use crate::keys;
+use crate::records::ClusterRecord;
+use crate::state::{DirectoryState, ended_before, open_tickets};
+use crate::support::{TicketBook, TicketCommand};
+use machine::record::{decode, encode};
+use machine::{State, View};
 
 fn limited(rig: &mut Rig, storage: StorageLimits) -> CustomerId {
     let id = with_customer(rig, None).id;

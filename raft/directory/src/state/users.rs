@@ -7,11 +7,11 @@ use model::id::{CustomerId, SessionId, UserId};
 use model::time::Timestamp;
 
 use super::{Change, DirectoryState, each, remove_id};
-use crate::directory::command::{Rejection, Reply};
-use crate::directory::keys;
-use crate::directory::users::{MAX_SESSIONS, MAX_USERS, SessionRecord, UserChange, UserCommand, UserRecord};
-use crate::machine::{State, View};
-use crate::record::encode;
+use crate::command::{Rejection, Reply};
+use crate::keys;
+use crate::users::{MAX_SESSIONS, MAX_USERS, SessionRecord, UserChange, UserCommand, UserRecord};
+use machine::record::encode;
+use machine::{State, View};
 
 /// Members and sessions, and the ways to find them.
 #[derive(Default)]

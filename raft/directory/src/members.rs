@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use model::id::NodeId;
 use model::time::Timestamp;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+pub use super::records::NodeState;
 use super::records::{NodeRecord, SealedKey, hash_bytes};
 
 /// Join tokens that are kept at once; the oldest goes when another is issued.
@@ -27,45 +27,6 @@ pub const ASK_AGAIN: Duration = Duration::from_secs(10 * 60);
 
 /// Nodes that a cluster may have.
 pub const MAX_NODES: u32 = 100;
-
-/// Where a node is in its life.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum NodeState {
-    /// Let in by a token, and not started yet.
-    Joining,
-    #[default]
-    Active,
-    /// Keeps its replicas and leads nothing, so that it can stop without anybody noticing.
-    Draining,
-    /// Its replicas go elsewhere; then it is removed.
-    Leaving,
-}
-
-impl NodeState {
-    /// Whether replicas may stand there for good.
-    pub fn holds_replicas(self) -> bool {
-        matches!(self, Self::Active | Self::Draining)
-    }
-
-    /// What a node in this state does and what may be done about it, for whoever asked for what it cannot do.
-    pub fn in_words(self) -> &'static str {
-        match self {
-            Self::Joining => "was let in and was never started: start it, or remove it",
-            Self::Active => "is in service",
-            Self::Draining => "is drained",
-            Self::Leaving => {
-                "is being removed, and there is no way back: once it is gone, let its machine in again under a new id \
-                 (gateway token, gateway join)"
-            }
-        }
-    }
-
-    /// Whether it may lead.
-    pub fn leads(self) -> bool {
-        self == Self::Active
-    }
-}
 
 /// What lets one node in, once. The token itself is never stored, only its SHA-256.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -7,13 +7,13 @@ use model::seal::{MasterKeyId, WrappedKey};
 use model::time::Timestamp;
 
 use super::{Change, DirectoryState};
-use crate::directory::command::{Rejection, Reply};
-use crate::directory::keys;
-use crate::directory::members::AuthorityRecord;
-use crate::directory::records::{ClusterRecord, CustomerRecord, SealedKey};
-use crate::directory::secrets::{MasterExchange, Rewrapped, SecretsCommand};
-use crate::machine::State;
-use crate::record::encode;
+use crate::command::{Rejection, Reply};
+use crate::keys;
+use crate::members::AuthorityRecord;
+use crate::records::{ClusterRecord, CustomerRecord, SealedKey};
+use crate::secrets::{MasterExchange, Rewrapped, SecretsCommand};
+use machine::State;
+use machine::record::encode;
 
 impl DirectoryState {
     /// How many data keys are sealed under which master key: those of customers, the deployment's, the authority's.

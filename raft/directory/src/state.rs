@@ -29,10 +29,10 @@ use super::records::{
     AuditEntry, ChannelRecord, ClusterRecord, CustomerRecord, EndpointRecord, KeyRecord, NodeRecord, PlacementRecord,
     StreamedRecord,
 };
-use crate::machine::{State, View};
-use crate::record::{decode, encode};
+use machine::record::{decode, encode};
+use machine::{State, View};
 
-pub(super) use quotas::open_tickets;
+pub use quotas::open_tickets;
 pub use retention::{ended_before, keys_before};
 pub use users::Users;
 

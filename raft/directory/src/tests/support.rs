@@ -6,11 +6,11 @@ use model::time::Timestamp;
 
 use super::users::{session, user};
 use super::{Rig, channel, endpoint, proposal, with_customer};
-use crate::directory::command::{Command, Proposal, Rejection, Reply};
-use crate::directory::keys;
-use crate::directory::support::{TicketCommand, TicketMessage, TicketRecord};
-use crate::directory::users::UserCommand;
-use crate::machine::View;
+use crate::command::{Command, Proposal, Rejection, Reply};
+use crate::keys;
+use crate::support::{TicketCommand, TicketMessage, TicketRecord};
+use crate::users::UserCommand;
+use machine::View;
 
 const DAY_MILLIS: i64 = 86_400_000;
 

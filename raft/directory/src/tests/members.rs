@@ -6,11 +6,11 @@ use model::time::Timestamp;
 use uuid::Uuid;
 
 use super::{Rig, proposal};
-use crate::directory::command::{Command, Proposal, Rejection, Reply};
-use crate::directory::layout::{LayoutCommand, LayoutRecord, MoveRecord, MoveState};
-use crate::directory::members::{ASK_AGAIN, JoinToken, MemberCommand, NodeState};
-use crate::directory::records::{ClusterRecord, NodeRecord, PlacementRecord, SealedKey};
-use crate::directory::state::DirectoryState;
+use crate::command::{Command, Proposal, Rejection, Reply};
+use crate::layout::{LayoutCommand, LayoutRecord, MoveRecord, MoveState};
+use crate::members::{ASK_AGAIN, JoinToken, MemberCommand, NodeState};
+use crate::records::{ClusterRecord, NodeRecord, PlacementRecord, SealedKey};
+use crate::state::DirectoryState;
 
 pub fn node(id: NodeId) -> NodeRecord {
     NodeRecord {
@@ -283,10 +283,10 @@ fn what_is_known_of_members_survives_a_restart() {
     layout(&mut rig, begun(1, vec![move_to(1, &[1], &[1, 2])])).unwrap();
     let again = Proposal { at: Timestamp(2_000), ..proposal(Command::Audit) };
     rig.propose(&again);
-    let loaded = crate::directory::state::DirectoryState::load(&rig.store);
+    let loaded = crate::state::DirectoryState::load(&rig.store);
     assert_eq!(loaded.layout, rig.shared.state.read().layout);
     assert_eq!(loaded.nodes, rig.shared.state.read().nodes);
-    use crate::machine::Machine;
+    use machine::Machine;
     let store = rig.store.clone();
     rig.machine.restore(&store);
     assert_eq!(join(&mut rig, 7, 50), Ok(2));

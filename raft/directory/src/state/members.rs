@@ -7,14 +7,14 @@ use model::id::NodeId;
 use model::time::Timestamp;
 
 use super::{Change, DirectoryState};
-use crate::directory::command::{Rejection, Reply};
-use crate::directory::keys;
-use crate::directory::members::{
+use crate::command::{Rejection, Reply};
+use crate::keys;
+use crate::members::{
     ASK_AGAIN, AuthorityRecord, JoinToken, MAX_NODES, MAX_TOKENS, MemberCommand, NodeState, RemovedNode,
 };
-use crate::directory::records::NodeRecord;
-use crate::machine::State;
-use crate::record::encode;
+use crate::records::NodeRecord;
+use machine::State;
+use machine::record::encode;
 
 impl DirectoryState {
     pub(super) fn run_members(

@@ -6,9 +6,9 @@ use model::time::Timestamp;
 
 use super::support::forget_tickets;
 use super::{Change, DirectoryState, ids_of};
-use crate::directory::command::{Rejection, Reply};
-use crate::directory::keys;
-use crate::machine::State;
+use crate::command::{Rejection, Reply};
+use crate::keys;
+use machine::State;
 
 impl DirectoryState {
     /// A customer that was deleted before a time.

@@ -1,24 +1,71 @@
 //! A node's copy of the directory, from before the directory's group runs here.
 
+mod streamed;
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use directory::machine::Mirror;
+use directory::state::{Change, DirectoryState};
 use model::format::Format;
 use model::id::NodeId;
+use parking_lot::RwLock;
+use tokio::sync::broadcast;
 use uuid::Uuid;
 
-use super::machine::Shared;
-use super::state::DirectoryState;
+use self::streamed::Heard;
+pub use self::streamed::STREAMED_FOR;
+use crate::freshness::OwnCopy;
 use crate::machine::View;
 use crate::transport::Way;
+
+/// How many changes a slow watcher may fall behind before it is told to look at everything.
+const CHANGES_KEPT: usize = 4096;
+
+/// The state that the machine writes and every reader on the node shares.
+pub(crate) struct Shared {
+    pub state: RwLock<DirectoryState>,
+    pub changes: broadcast::Sender<Change>,
+    pub streamed: RwLock<Heard>,
+    pub own_copy: OwnCopy,
+}
+
+impl Shared {
+    pub fn new() -> Arc<Self> {
+        let (changes, _) = broadcast::channel(CHANGES_KEPT);
+        Arc::new(Self { state: RwLock::default(), changes, streamed: RwLock::default(), own_copy: OwnCopy::default() })
+    }
+}
+
+impl Mirror for Shared {
+    fn change<T>(&self, with: impl FnOnce(&mut DirectoryState) -> T) -> T {
+        with(&mut self.state.write())
+    }
+
+    fn replace(&self, state: DirectoryState) {
+        self.streamed.write().note(state.streamed_customers(), Instant::now());
+        *self.state.write() = state;
+        let _ = self.changes.send(Change::Everything);
+    }
+
+    fn publish(&self, change: Change) {
+        if let Change::Streamed(customer) = change {
+            self.streamed.write().note([customer], Instant::now());
+        }
+        // No watcher is no error.
+        let _ = self.changes.send(change);
+    }
+}
 
 /// What this node knows of the directory: at first which nodes its disk says belong to the cluster, and all of it once the
 /// directory's group has been opened. Peers are judged by it, so that no vote of a data folder that the cluster does not know
 /// is ever counted.
 #[derive(Clone)]
 pub struct LocalCopy {
-    pub(super) shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     /// The data folders of the nodes with which this one has begun to form the directory's group, as it has heard of them.
     met: Arc<HashMap<NodeId, Uuid>>,
 }
@@ -76,7 +123,7 @@ impl LocalCopy {
         self.shared.own_copy.is_fresh()
     }
 
-    pub(super) fn age(&self) -> Option<Duration> {
+    pub(crate) fn age(&self) -> Option<Duration> {
         self.shared.own_copy.age()
     }
 }

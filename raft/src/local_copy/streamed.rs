@@ -16,7 +16,7 @@ pub const STREAMED_FOR: Duration = Duration::from_secs(30 * 60);
 
 /// When this node last heard of each customer.
 #[derive(Default)]
-pub(super) struct Heard(HashMap<CustomerId, Instant>);
+pub(crate) struct Heard(HashMap<CustomerId, Instant>);
 
 impl Heard {
     pub fn note(&mut self, customers: impl IntoIterator<Item = CustomerId>, now: Instant) {

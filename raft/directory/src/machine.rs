@@ -1,22 +1,17 @@
 //! The directory as a replicated machine: reads proposals from the log, drops repeats, and publishes what changed.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use bytes::Bytes;
 use model::format::Foreign;
-use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
-use tokio::sync::broadcast;
 use uuid::Uuid;
 
 use super::command::{Proposal, Rejection, Reply};
-use super::freshness::OwnCopy;
 use super::keys;
 use super::state::{Change, DirectoryState};
-use super::streamed::Heard;
-use crate::machine::{Machine, Position, State, View};
-use crate::record::{decode, encode};
+use machine::record::{decode, encode};
+use machine::{Machine, Position, State, View};
 
 /// How many log positions a proposal's reply is kept for, in case it is proposed again.
 const REPEATS_KEPT: u64 = 20_000;
@@ -24,38 +19,31 @@ const REPEATS_KEPT: u64 = 20_000;
 /// How often old replies are cleared, in log positions.
 const CLEAR_EVERY: u64 = 256;
 
-/// How many changes a slow watcher may fall behind before it is told to look at everything.
-const CHANGES_KEPT: usize = 4096;
+/// A node's copy of the directory in memory.
+pub trait Mirror: Send + Sync + 'static {
+    fn change<T>(&self, with: impl FnOnce(&mut DirectoryState) -> T) -> T;
 
-/// The state that the machine writes and every reader on the node shares.
-pub(super) struct Shared {
-    pub state: RwLock<DirectoryState>,
-    pub changes: broadcast::Sender<Change>,
-    pub streamed: RwLock<Heard>,
-    pub own_copy: OwnCopy,
-}
+    /// Takes another state whole, and says so.
+    fn replace(&self, state: DirectoryState);
 
-impl Shared {
-    pub fn new() -> Arc<Self> {
-        let (changes, _) = broadcast::channel(CHANGES_KEPT);
-        Arc::new(Self { state: RwLock::default(), changes, streamed: RwLock::default(), own_copy: OwnCopy::default() })
-    }
+    /// Tells what the copy shows from now on.
+    fn publish(&self, change: Change);
 }
 
 /// What the machine answers: the log position lets the proposer wait until other nodes have applied it too.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Outcome {
+pub struct Outcome {
     pub index: u64,
     pub result: Result<Reply, Rejection>,
 }
 
-pub(super) struct DirectoryMachine {
-    shared: Arc<Shared>,
+pub struct DirectoryMachine<M> {
+    mirror: Arc<M>,
 }
 
-impl DirectoryMachine {
-    pub fn new(shared: Arc<Shared>) -> Self {
-        Self { shared }
+impl<M: Mirror> DirectoryMachine<M> {
+    pub fn new(mirror: Arc<M>) -> Self {
+        Self { mirror }
     }
 
     fn run(&mut self, index: u64, command: &[u8], store: &mut dyn State) -> Result<Outcome, Foreign> {
@@ -64,14 +52,8 @@ impl DirectoryMachine {
         if let Some(earlier) = store.get(&keys::applied(id)) {
             return Ok(decode(&earlier));
         }
-        let (result, changes) = self.shared.state.write().apply(proposal, store);
-        for change in changes {
-            if let Change::Streamed(customer) = change {
-                self.shared.streamed.write().note([customer], Instant::now());
-            }
-            // No watcher is no error.
-            let _ = self.shared.changes.send(change);
-        }
+        let (result, changes) = self.mirror.change(|state| state.apply(proposal, store));
+        changes.into_iter().for_each(|change| self.mirror.publish(change));
         let outcome = Outcome { index, result };
         store.put(&keys::applied(id), &encode(&outcome));
         store.put(&keys::applied_order(index), id.as_bytes());
@@ -91,12 +73,9 @@ fn clear_old_replies(index: u64, store: &mut dyn State) {
     }
 }
 
-impl Machine for DirectoryMachine {
+impl<M: Mirror> Machine for DirectoryMachine<M> {
     fn restore(&mut self, view: &dyn View) {
-        let state = DirectoryState::load(view);
-        self.shared.streamed.write().note(state.streamed_customers(), Instant::now());
-        *self.shared.state.write() = state;
-        let _ = self.shared.changes.send(Change::Everything);
+        self.mirror.replace(DirectoryState::load(view));
     }
 
     fn apply(&mut self, at: Position, command: &[u8], store: &mut dyn State) -> Result<Bytes, Foreign> {

@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::health::EndpointHealth;
-use super::members::NodeState;
 use super::secrets::MasterExchange;
 
 /// The cluster itself; written when it is formed, and when its format is raised.
@@ -57,6 +56,45 @@ impl ClusterRecord {
 pub struct SealedKey {
     pub wrapped_by: WrappedKey,
     pub sealed: Vec<u8>,
+}
+
+/// Where a node is in its life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeState {
+    /// Let in by a token, and not started yet.
+    Joining,
+    #[default]
+    Active,
+    /// Keeps its replicas and leads nothing, so that it can stop without anybody noticing.
+    Draining,
+    /// Its replicas go elsewhere; then it is removed.
+    Leaving,
+}
+
+impl NodeState {
+    /// Whether replicas may stand there for good.
+    pub fn holds_replicas(self) -> bool {
+        matches!(self, Self::Active | Self::Draining)
+    }
+
+    /// What a node in this state does and what may be done about it, for whoever asked for what it cannot do.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Joining => "was let in and was never started: start it, or remove it",
+            Self::Active => "is in service",
+            Self::Draining => "is drained",
+            Self::Leaving => {
+                "is being removed, and there is no way back: once it is gone, let its machine in again under a new id \
+                 (gateway token, gateway join)"
+            }
+        }
+    }
+
+    /// Whether it may lead.
+    pub fn leads(self) -> bool {
+        self == Self::Active
+    }
 }
 
 /// A member of the cluster.

@@ -24,7 +24,7 @@ pub const CONFIRM_EVERY: Duration = Duration::from_millis(500);
 
 /// What a node knows of its own copy.
 #[derive(Default)]
-pub(super) struct OwnCopy {
+pub(crate) struct OwnCopy {
     confirmed_at: Mutex<Option<Instant>>,
 }
 
@@ -48,7 +48,7 @@ impl OwnCopy {
 }
 
 /// What the leader knows of the other nodes' copies.
-pub(super) struct OtherCopies {
+pub(crate) struct OtherCopies {
     /// When this node began to lead, and in which term: an earlier leader may have answered until then.
     leading: Mutex<(u64, Instant)>,
     answered: Mutex<HashMap<NodeId, Instant>>,

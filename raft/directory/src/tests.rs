@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod local_copy;
 mod members;
 mod quotas;
 mod secrets;
@@ -20,20 +19,39 @@ use model::payload::ChatTypeFilter;
 use model::seal::{DataKey, MasterKey};
 use model::time::Timestamp;
 use model::webhook::{EventFilter, MOST_ENDPOINTS};
+use parking_lot::RwLock;
 use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::command::{Command, EndpointChange, Proposal, Rejection, Reply};
-use super::machine::{DirectoryMachine, Outcome, Shared};
+use super::machine::{DirectoryMachine, Mirror, Outcome};
 use super::records::{
     AuditActor, AuditEntry, ChannelRecord, CustomerRecord, EndpointRecord, KeyOrigin, KeyRecord, NodeRecord,
 };
-use super::state::DirectoryState;
-use crate::machine::{Machine, MemoryState, Position};
+use super::state::{Change, DirectoryState};
+use machine::{Machine, MemoryState, Position};
+
+/// A node's copy that nobody watches.
+#[derive(Default)]
+struct Shared {
+    state: RwLock<DirectoryState>,
+}
+
+impl Mirror for Shared {
+    fn change<T>(&self, with: impl FnOnce(&mut DirectoryState) -> T) -> T {
+        with(&mut self.state.write())
+    }
+
+    fn replace(&self, state: DirectoryState) {
+        *self.state.write() = state;
+    }
+
+    fn publish(&self, _change: Change) {}
+}
 
 /// A machine with its store, driven as Raft would.
 struct Rig {
-    machine: DirectoryMachine,
+    machine: DirectoryMachine<Shared>,
     shared: Arc<Shared>,
     store: MemoryState,
     index: u64,
@@ -41,7 +59,7 @@ struct Rig {
 
 impl Rig {
     fn new() -> Self {
-        let shared = Shared::new();
+        let shared = Arc::<Shared>::default();
         let mut machine = DirectoryMachine::new(shared.clone());
         let store = MemoryState::new();
         machine.restore(&store);

@@ -7,11 +7,11 @@ use model::time::{Day, Timestamp};
 
 use super::DirectoryState;
 use super::quotas::{open_tickets, recount_tickets};
-use crate::directory::command::{Rejection, Reply};
-use crate::directory::keys;
-use crate::directory::support::{TicketBook, TicketCommand, TicketMessage, TicketRecord, find};
-use crate::machine::State;
-use crate::record::{decode, encode};
+use crate::command::{Rejection, Reply};
+use crate::keys;
+use crate::support::{TicketBook, TicketCommand, TicketMessage, TicketRecord, find};
+use machine::State;
+use machine::record::{decode, encode};
 
 impl DirectoryState {
     pub(super) fn run_tickets(

@@ -8,11 +8,9 @@ use model::ticket::{Author, Category, Priority, TicketStatus};
 use model::time::{Day, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::handle::Directory;
 use super::keys;
-use super::state::open_tickets;
-use crate::machine::View;
-use crate::record::decode;
+use machine::View;
+use machine::record::decode;
 
 /// Rows that are read from disk at a time.
 const CHUNK: usize = 128;
@@ -100,56 +98,12 @@ pub struct Forward {
     pub message: TicketMessage,
 }
 
-impl Directory {
-    /// A ticket, of whichever account. Reads from disk.
-    pub fn ticket(&self, id: TicketId) -> Option<TicketRecord> {
-        find(&self.group().reader(), id)
-    }
-
-    /// The messages of a ticket, the oldest first. Reads from disk.
-    pub fn ticket_messages(&self, id: TicketId) -> Vec<TicketMessage> {
-        let (from, to) = keys::ticket_messages(id);
-        let rows = self.group().reader().scan(&from, &to, usize::MAX);
-        rows.iter().map(|(_, row)| decode(row)).collect()
-    }
-
-    /// Tickets of an account, or of all, the newest first and beginning after `after`. Reads from disk.
-    pub fn tickets(
-        &self,
-        customer: Option<CustomerId>,
-        status: Option<TicketStatus>,
-        after: Option<TicketId>,
-        limit: usize,
-    ) -> Vec<TicketRecord> {
-        list(&self.group().reader(), customer, status, after, limit)
-    }
-
-    /// How many tickets of an account are neither solved nor closed. Reads from disk.
-    pub fn open_tickets(&self, customer: CustomerId) -> u32 {
-        open_tickets(&self.group().reader(), customer)
-    }
-
-    /// Messages that the support is to hear of, the oldest first. Reads from disk.
-    pub fn forwards(&self, limit: usize) -> Vec<Forward> {
-        let reader = self.group().reader();
-        let (from, to) = keys::ticket_forwards();
-        let waiting = reader.scan(&from, &to, limit);
-        waiting
-            .iter()
-            .filter_map(|(key, _)| {
-                let (message, ticket) = keys::parse_ticket_forward(key)?;
-                let message = reader.get(&keys::ticket_message(ticket, message))?;
-                Some(Forward { ticket: find(&reader, ticket)?, message: decode(&message) })
-            })
-            .collect()
-    }
-}
-
-pub(super) fn find(view: &(impl View + ?Sized), id: TicketId) -> Option<TicketRecord> {
+pub fn find(view: &(impl View + ?Sized), id: TicketId) -> Option<TicketRecord> {
     view.get(&keys::ticket(id)).map(|row| decode(&row))
 }
 
-fn list(
+/// Tickets of an account, or of all, the newest first and beginning after `after`.
+pub fn list(
     view: &impl View,
     customer: Option<CustomerId>,
     status: Option<TicketStatus>,

@@ -6,12 +6,12 @@ use model::id::{NodeId, ShardId};
 use model::time::Timestamp;
 
 use super::{Change, DirectoryState};
-use crate::directory::command::{Rejection, Reply};
-use crate::directory::keys;
-use crate::directory::layout::{LayoutCommand, LayoutRecord, MoveState, same_nodes};
-use crate::directory::records::PlacementRecord;
-use crate::machine::State;
-use crate::record::encode;
+use crate::command::{Rejection, Reply};
+use crate::keys;
+use crate::layout::{LayoutCommand, LayoutRecord, MoveState, same_nodes};
+use crate::records::PlacementRecord;
+use machine::State;
+use machine::record::encode;
 
 impl DirectoryState {
     pub(super) fn run_layout(

@@ -6,11 +6,11 @@ use model::time::Timestamp;
 use serde::de::DeserializeOwned;
 
 use super::DirectoryState;
-use crate::directory::command::Reply;
-use crate::directory::keys::{self, Table};
-use crate::directory::records::{ChannelRecord, KeyRecord};
-use crate::machine::{State, View};
-use crate::record::decode;
+use crate::command::Reply;
+use crate::keys::{self, Table};
+use crate::records::{ChannelRecord, KeyRecord};
+use machine::record::decode;
+use machine::{State, View};
 
 impl DirectoryState {
     /// Forgets at most `most` audit entries from before `audit`, and as many sessions that ended before `sessions`.
