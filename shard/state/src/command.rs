@@ -16,7 +16,7 @@ use crate::media::command::MediaCommand;
 use crate::media::record::MediaRow;
 pub use crate::records::ProjectedWrite;
 use crate::records::{ChannelRow, Failure, MessageRow, encode};
-pub use crate::reply::{BatchReply, Reply};
+pub use crate::reply::{BatchReply, Effect, Reply};
 use crate::retention::Trim;
 use crate::stream::{Streamed, StreamedEvent, Ticket};
 

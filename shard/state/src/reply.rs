@@ -1,7 +1,10 @@
 //! What the state machine answers.
 
+use model::id::ShardId;
 use model::status::Status;
 use serde::{Deserialize, Serialize};
+
+use crate::deliveries::Job;
 
 /// The answer to one command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,10 +29,20 @@ pub enum Reply {
     TooLarge,
 }
 
+/// What is to be done outside of the state once a batch is written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Effect {
+    /// A delivery came to be.
+    Deliver(Job),
+    /// A home has an event for streams to fetch.
+    Relayed(ShardId),
+}
+
 /// The answer to a batch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BatchReply {
-    Replies(Vec<Reply>),
+    /// One a command, and what follows from all of them.
+    Replies(Vec<Reply>, Vec<Effect>),
     /// From an owner of the past: nothing was done.
     Fenced,
 }

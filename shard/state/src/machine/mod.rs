@@ -19,7 +19,8 @@ use model::time::Timestamp;
 use model::webhook::DeliveryState;
 use traffic::item::AuthWrite;
 
-use crate::command::{Batch, BatchReply, Command, Move, NewEvent, NewMessage, Reply, Verdict};
+use crate::command::{Batch, BatchReply, Command, Effect, Move, NewEvent, NewMessage, Reply, Verdict};
+use crate::deliveries::Job;
 use crate::history::Direction;
 use crate::media::command::MediaCommand;
 use crate::media::record::MediaRow;
@@ -62,10 +63,11 @@ impl Machine for ShardMachine {
         let batch = Batch::read(command)?;
         let reply = if batch.epoch == at.term {
             let Batch { version: format, node, commands, .. } = batch;
-            let mut apply = Apply { state, at, format, node, place: 0, relayed: 0, usage: Tally::default() };
+            let (usage, effects) = (Tally::default(), Vec::new());
+            let mut apply = Apply { state, at, format, node, place: 0, relayed: 0, usage, effects };
             let replies = commands.into_iter().map(|command| apply.command(command)).collect();
             apply.usage.write(apply.state);
-            BatchReply::Replies(replies)
+            BatchReply::Replies(replies, apply.effects)
         } else {
             BatchReply::Fenced
         };
@@ -85,6 +87,7 @@ struct Apply<'a> {
     relayed: u64,
     /// What the batch counts.
     usage: Tally,
+    effects: Vec<Effect>,
 }
 
 impl Apply<'_> {
@@ -336,6 +339,12 @@ impl Apply<'_> {
                 self.state.put(&link, delivery.endpoint.as_bytes());
             }
             self.create_delivery(&delivery, event.at);
+            self.effects.push(Effect::Deliver(Job {
+                endpoint: delivery.endpoint,
+                delivery: delivery.id,
+                due: event.at,
+                chat: delivery.chat,
+            }));
         }
     }
 
@@ -355,6 +364,10 @@ impl Apply<'_> {
             body: event.body.clone(),
         };
         ring::relay(self.state, home, place, &event);
+        let relayed = Effect::Relayed(home);
+        if !self.effects.contains(&relayed) {
+            self.effects.push(relayed);
+        }
     }
 
     /// Deletes at most `limit` keys of a range and says how many it were.

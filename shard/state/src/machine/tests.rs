@@ -55,7 +55,7 @@ impl Rig {
 
     pub(super) fn run(&mut self, command: Command) -> Reply {
         match self.apply(1, 1, vec![command]) {
-            BatchReply::Replies(mut replies) => replies.pop().unwrap(),
+            BatchReply::Replies(mut replies, _) => replies.pop().unwrap(),
             other => panic!("{other:?}"),
         }
     }
@@ -202,22 +202,24 @@ pub(super) fn settle(id: &MessageId, verdict: Verdict) -> (Command, DeliveryId) 
 }
 
 #[test]
-fn a_watched_event_waits_for_its_home_once_whether_or_not_an_endpoint_wants_it() {
+fn a_watched_event_waits_for_its_home_once_and_what_follows_from_it_is_told_once() {
     let mut rig = Rig::connected();
     let relayed = |rig: &Rig, home| -> Vec<EventId> {
         crate::stream::ring::relayed(&rig.state, home, 0).into_iter().map(|(_, event)| event.id).collect()
     };
     let watched = Some(Streamed { home: 7, chat: model::payload::ChatType::None });
-    let (wanted, _) = event(EventName::ChannelStatus);
+    let (wanted, delivery) = event(EventName::ChannelStatus);
     let wanted = NewEvent { streamed: watched, ..wanted };
     let (unwanted, _) = event(EventName::QrUpdated);
     let unwanted = NewEvent { streamed: watched, deliveries: Vec::new(), ..unwanted };
     let (unwatched, _) = event(EventName::QrUpdated);
     let expected = [wanted.id.clone(), unwanted.id.clone()];
     let both = vec![Command::Emit(wanted.clone()), Command::Emit(unwanted)];
-    assert_eq!(rig.apply(1, 1, both), BatchReply::Replies(vec![Reply::Done, Reply::Done]));
+    let job = Job { endpoint: ENDPOINT, delivery, due: wanted.at, chat: wanted.chat.clone() };
+    let effects = vec![Effect::Relayed(7), Effect::Deliver(job)];
+    assert_eq!(rig.apply(1, 1, both), BatchReply::Replies(vec![Reply::Done, Reply::Done], effects));
     rig.run(Command::Emit(unwatched));
-    rig.run(Command::Emit(wanted));
+    assert_eq!(rig.apply(1, 1, vec![Command::Emit(wanted)]), BatchReply::Replies(vec![Reply::Done], Vec::new()));
     assert_eq!(relayed(&rig, 7), expected);
     assert!(relayed(&rig, 6).is_empty());
     let upto = crate::stream::ring::relayed(&rig.state, 7, 0)[0].0;
