@@ -27,7 +27,6 @@ pub mod cluster;
 pub mod deliveries;
 pub mod facts;
 pub mod format;
-mod gauges;
 pub mod layout;
 pub mod machine;
 pub mod media;

@@ -6,7 +6,7 @@
 //! - `gate`: how much may run at an endpoint. [`home`]: what is counted for it over the whole cluster. `health`: what
 //!   the directory is told of it.
 //! - `command`: what the state machine is asked. `query`, `view`: lists, details, figures. `sweep`: work on many.
-//! - `ask`: what other nodes ask of an owner; `reach` asks it. `waiting`: what waits for each endpoint.
+//! - `ask`: what other nodes ask of an owner. `waiting`: what waits for each endpoint.
 
 pub mod ask;
 mod attempt;
@@ -17,7 +17,6 @@ pub mod home;
 mod lane;
 mod leftover;
 mod pace;
-mod reach;
 pub mod sweep;
 pub mod waiting;
 
@@ -33,7 +32,7 @@ use raft::directory::Directory;
 use raft::directory::health::DisableRule;
 use raft::machine::View;
 use raft::supervise;
-pub use state::deliveries::{command, query, running, view};
+pub use state::deliveries::{Job, command, query, running, view};
 use tokio::sync::mpsc;
 use tokio::task;
 use tokio_util::sync::CancellationToken;
@@ -41,7 +40,6 @@ use tokio_util::sync::CancellationToken;
 use self::attempt::Means;
 use self::command::DeliveryCommand;
 use self::home::{Report, Ruling};
-pub use self::lane::Job;
 use self::running::Running;
 use crate::command::Command;
 use crate::keys;

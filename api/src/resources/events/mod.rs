@@ -19,7 +19,7 @@ use salvo::conn::ConnCtrl;
 use salvo::http::header::CACHE_CONTROL;
 use salvo::http::{HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::{Value, json};
-use shard::stream::{Filter, Start, StreamAsk, StreamDone, StreamId, mint_stream};
+use shard::stream::{Filter, Start, StreamAsk, StreamDone, mint_stream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 

@@ -193,7 +193,7 @@ mod tests {
 
     fn pending() -> MediaRow {
         let (customer, channel) = (CustomerId::random(), ChannelId::random());
-        MediaRow::new(customer, channel, MediaDirection::Inbound, "image/jpeg", NOW, RETENTION)
+        MediaRow::new(MediaId::new(), customer, channel, MediaDirection::Inbound, "image/jpeg", NOW, RETENTION)
     }
 
     fn row(state: &MemoryState, of: &MediaRow) -> Option<MediaRow> {

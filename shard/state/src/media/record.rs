@@ -62,6 +62,7 @@ pub struct MediaRow {
 impl MediaRow {
     /// A row of a type whose bytes are not here (yet): `pending`, and nothing else known.
     pub fn new(
+        id: MediaId,
         customer: CustomerId,
         channel: ChannelId,
         direction: MediaDirection,
@@ -71,7 +72,7 @@ impl MediaRow {
     ) -> Self {
         let expires_at = now.plus(retention);
         Self {
-            id: MediaId::new(),
+            id,
             customer,
             channel,
             direction,

@@ -361,8 +361,13 @@ pub fn one(id: &Address, rows: &Rows<'_>) -> Option<Chat> {
 
 impl ChatPage {
     /// Reads all chats: their order hangs on rows that are not sorted by it.
-    pub fn read(&self, rows: &Rows<'_>, kind_of: impl Fn(&Address) -> Option<ChatKind>) -> Vec<ListedChat> {
-        let now = Timestamp::now().unix_seconds();
+    pub fn read(
+        &self,
+        rows: &Rows<'_>,
+        kind_of: impl Fn(&Address) -> Option<ChatKind>,
+        now: Timestamp,
+    ) -> Vec<ListedChat> {
+        let now = now.unix_seconds();
         let mut all: BTreeMap<Address, Known> = BTreeMap::new();
         for row in rows.all::<ChatRow>() {
             all.insert(row.id.clone(), Known { row, inbound: None, outbound: None });

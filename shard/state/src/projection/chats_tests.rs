@@ -150,7 +150,7 @@ fn a_list_goes_from_the_latest_to_those_in_which_nothing_was_said() {
     let mut page = |filter: ChatFilter, sort, after: Option<ChatPlace>, limit| {
         let page = ChatPage { filter, sort, after, limit };
         let kind_of = |id: &Address| Some(if id.domain() == "g.example" { ChatKind::Group } else { ChatKind::Direct });
-        projection.at(at(0), |rows, _| page.read(rows, kind_of))
+        projection.at(at(0), |rows, _| page.read(rows, kind_of, Timestamp(10_000)))
     };
     let ids = |chats: &[ListedChat]| chats.iter().map(|listed| listed.chat.id.local().to_owned()).collect::<Vec<_>>();
     let first = page(ChatFilter::default(), ChatSort::LastMessageAt, None, 2);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use model::id::MediaId;
 use model::media::{MediaState, Sha256Hex};
 
 use super::deliveries::attempt;
@@ -68,8 +69,17 @@ fn the_bytes_of_messages_count_when_they_first_are_here() {
     let mut rig = Rig::connected();
     let stored =
         |size| StoredBytes { sha256: Sha256Hex("ab".repeat(32)), size, width: None, height: None, mime_type: None };
-    let media =
-        |direction| MediaRow::new(CUSTOMER, CHANNEL, direction, "image/png", Timestamp(100), Duration::from_secs(60));
+    let media = |direction| {
+        MediaRow::new(
+            MediaId::new(),
+            CUSTOMER,
+            CHANNEL,
+            direction,
+            "image/png",
+            Timestamp(100),
+            Duration::from_secs(60),
+        )
+    };
     let uploaded = media(MediaDirection::Upload).with_bytes(stored(7));
     let pending = media(MediaDirection::Inbound);
     let ready = Command::Media(MediaCommand::Ready {

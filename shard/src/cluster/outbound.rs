@@ -2,18 +2,18 @@
 //! (supplement 5.2).
 
 use model::error::ApiError;
-use model::id::{ChannelId, CustomerId};
+use model::id::{ChannelId, CustomerId, MediaId};
 use model::issue::{Fault, IssueCode};
 use model::media::Media;
 use model::send::{MediaKind, MediaSend};
 use model::time::Timestamp;
 
-use super::fetch::{FetchError, Fetched};
-use super::record::{MediaDirection, MediaRow};
-use super::sniff;
-use super::spool::For;
+use super::{CallContext, Cluster};
 use crate::call::SendBody;
-use crate::cluster::{CallContext, Cluster};
+use crate::media::fetch::{FetchError, Fetched};
+use crate::media::record::{MediaDirection, MediaRow};
+use crate::media::sniff;
+use crate::media::spool::For;
 
 /// The type of a sticker's bytes.
 const WEBP: &str = "image/webp";
@@ -55,8 +55,16 @@ impl Cluster {
         };
         self.media_room(customer, channel, Some(spooled.size), context).await?;
         let retention = media.retention();
-        let row = MediaRow::new(customer, channel, MediaDirection::Outbound, mime_type, Timestamp::now(), retention)
-            .with_bytes(spooled.stored(None));
+        let row = MediaRow::new(
+            MediaId::new(),
+            customer,
+            channel,
+            MediaDirection::Outbound,
+            mime_type,
+            Timestamp::now(),
+            retention,
+        )
+        .with_bytes(spooled.stored(None));
         let row = MediaRow { duration_seconds, ..row };
         media.keep(channel, spooled).await?;
         let content = send.content(Media { filename, ..facts(&row) }, animated);

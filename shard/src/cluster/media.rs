@@ -6,14 +6,14 @@ use model::error::{ApiError, ErrorCode};
 use model::id::{ChannelId, CustomerId, MediaId};
 use model::media::{FetchReason, MediaState};
 
-use super::call::MediaWork;
-use super::fetch::{FetchError, Fetched};
-use super::record::MediaRow;
-use super::spool::For;
-use super::store::MediaStore;
-use super::token::Token;
+use super::{CallContext, Cluster};
 use crate::call::{Done, Work};
-use crate::cluster::{CallContext, Cluster};
+use crate::media::call::MediaWork;
+use crate::media::fetch::{FetchError, Fetched};
+use crate::media::record::MediaRow;
+use crate::media::spool::For;
+use crate::media::store::MediaStore;
+use crate::media::token::Token;
 
 /// How long a reader of a link waits for bytes that are still on their way (supplement 8.4).
 const PENDING_PATIENCE: Duration = Duration::from_secs(30);

@@ -9,9 +9,9 @@ use model::error::ApiError;
 use model::id::{ChannelId, CustomerId, ShardId};
 use model::time::Day;
 
-use super::{AccountFigures, Counts, DayUsage, Hour, UsageAsk, UsageDone};
+use super::{CallContext, Cluster};
 use crate::call::{Answer, Ask, Done};
-use crate::cluster::{CallContext, Cluster};
+use crate::usage::{AccountFigures, Counts, DayUsage, Hour, UsageAsk, UsageDone};
 
 /// How long a shard may take to say how much media of an account it keeps.
 const COUNT_PATIENCE: Duration = Duration::from_secs(1);

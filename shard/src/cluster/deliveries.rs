@@ -1,5 +1,6 @@
 //! Asks owners about deliveries: one shard, or all that may hold a customer's.
 
+use std::collections::HashMap;
 use std::time::Instant;
 
 use futures::future::try_join_all;
@@ -8,16 +9,33 @@ use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, ShardId, Slot};
 use model::limit::LimitScope;
 use model::time::Timestamp;
 
-use super::ask::{DeliveryAsk, DeliveryDone, Redelivered, Tested};
-use super::command::Sweep;
-use super::home::TESTS;
-use super::query::{DeliveryPage, DeliveryQuery, Figures};
-use super::view::DeliveryDetail;
+use super::{CallContext, Cluster};
 use crate::call::{Answer, Ask, Done};
-use crate::cluster::{CallContext, Cluster};
+use crate::deliveries::ask::{DeliveryAsk, DeliveryDone, Redelivered, Tested};
+use crate::deliveries::command::Sweep;
+use crate::deliveries::home::TESTS;
+use crate::deliveries::query::{DeliveryPage, DeliveryQuery, Figures};
+use crate::deliveries::view::DeliveryDetail;
+use crate::deliveries::waiting::Waiting;
 use crate::webhook::attempt::{AttemptOutcome, AttemptRequest};
 
 impl Cluster {
+    /// What waits for each endpoint over all shards.
+    ///
+    /// # Errors
+    /// 503 when one of the shards has no owner in time.
+    pub async fn waiting_deliveries(&self, context: &CallContext) -> Result<Vec<Waiting>, ApiError> {
+        let shards: Vec<ShardId> = self.directory().read(|state| state.placement.keys().copied().collect());
+        let mut all: HashMap<EndpointId, Waiting> = HashMap::new();
+        for done in self.ask_each(shards, DeliveryAsk::Waiting, context).await? {
+            let DeliveryDone::Waiting(part) = done else { continue };
+            for waiting in part {
+                all.entry(waiting.endpoint).and_modify(|known| known.add(&waiting)).or_insert(waiting);
+            }
+        }
+        Ok(all.into_values().collect())
+    }
+
     /// A page of a customer's deliveries, deleted channels' too, from all the shards that may hold some.
     ///
     /// # Errors

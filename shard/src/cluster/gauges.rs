@@ -7,7 +7,7 @@ use metrics::gauge;
 use model::status::Status;
 use tokio_util::sync::CancellationToken;
 
-use crate::cluster::Cluster;
+use super::Cluster;
 use crate::owner::NodeContext;
 use crate::owner::hosting::Owners;
 use crate::router::rss_bytes;
