@@ -33,7 +33,7 @@ run: to-build rocksdb ## build the gateway, start three nodes and show the main 
 	$(BIN) dev --data $(DEV_DIR) --demo $(DEV_FLAGS)
 
 check: to-build rocksdb lint deny ## judge in two minutes: format, clippy, dependencies, tests of the pure crates; no root, no clusters
-	cargo test --quiet --package model --package network
+	cargo test --quiet --package model --package machine --package directory --package traffic --package state --package network
 
 test: to-test rocksdb tools lint ## judge a change, as CI does: everything that is not said to be of test-all
 	cargo build --workspace
