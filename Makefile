@@ -42,7 +42,7 @@ console/node_modules/installed: console/package-lock.json | to-test
 	@touch $@
 
 check: to-build rocksdb lint deny ## judge in two minutes: format, clippy, dependencies, tests of the pure crates; no root, no clusters
-	cargo test --quiet --package model --package network
+	cargo test --quiet --package model --package machine --package directory --package traffic --package state --package network
 
 test: to-test rocksdb tools console/node_modules/installed lint ## judge a change, as CI does: everything that is not said to be of test-all
 	cargo build --workspace

@@ -2,13 +2,15 @@
 //!
 //! Stored records and the driver carry these types; the interface's JSON shapes are made from them at the edge.
 
+pub mod story;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use self::story::Story;
 use crate::address::Address;
 use crate::id::MessageId;
 use crate::media::Media;
-use crate::story::Story;
 
 /// Names an existing message (interface 2.2).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -47,13 +47,13 @@ use tokio_util::sync::CancellationToken;
 use crate::backup::jobs::Jobs;
 use crate::certificate::ApiCertificate;
 use crate::config::{self, Bucket, Config, Driver, MediaStore, Secret, auth, files, support};
+use crate::configured::Configured;
 use crate::data_folder::DataFolder;
 use crate::joining::desk::{Desk, fits, keep_authority};
 use crate::operator::client::Operator;
 use crate::operator_tokens;
 use crate::peer_certificate::{Renewal, Shown, peer_tls, trusted_authorities};
 use crate::refusal::Refusal;
-use crate::run::Configured;
 use crate::telemetry;
 use crate::traces::Exporter;
 

@@ -2,8 +2,9 @@
 //!
 //! - [`folder`]: what lies where and what survives; [`settings`]: the nodes' configuration files.
 //! - [`process`]: starting, finding and ending processes; [`ports`]: which port is whose.
-//! - `member`: who signs in to the console. [`description`]: the content of `dev.json`.
+//! - `member`: who signs in to the console. [`description`]: the content of `dev.json`. `demo`: the main job, shown on it.
 
+mod demo;
 pub mod description;
 pub mod folder;
 mod member;
@@ -25,7 +26,6 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::caller::{Caller, text_at};
 use crate::cli::{DevArgs, DevCommand, UpArgs};
 use crate::console::{say, warn};
-use crate::demo;
 use crate::refusal::Refusal;
 use description::Description;
 use folder::{DemoCustomer, Folder, Plan};

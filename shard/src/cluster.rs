@@ -1,6 +1,12 @@
 //! The cluster as the HTTP side sees it: the directory, and calls to owners wherever they are.
 
+mod deliveries;
+mod gauges;
+mod media;
+mod outbound;
+mod picture;
 mod place;
+mod usage;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -32,12 +38,12 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+pub use self::usage::MediaRoom;
 use crate::backup::exports::Exports;
 use crate::call::{Answer, Ask, CALL_VERSION, Call, Done, Live, Work};
 use crate::deliveries::{Deliveries, DeliveryRules};
 use crate::facts::{Certificates, Survey};
 use crate::format::{RaiseError, Release};
-use crate::gauges;
 use crate::history::deliveries::MessageDeliveries;
 use crate::history::{self, HistoryQuery, Page};
 use crate::layout::driver;
@@ -45,6 +51,7 @@ use crate::layout::evenness::Rules;
 use crate::layout::removal::{self, Rest, Risk};
 use crate::layout::service::{self, Obstacle};
 use crate::media::blobs::{BlobError, Blobs};
+use crate::media::fetch::Fetcher;
 use crate::media::store::{MediaConfig, MediaStore};
 use crate::membership::{Excluded, Membership, MembershipConfig};
 use crate::owner::hosting::{Owners, hand_over_lead};
@@ -157,7 +164,7 @@ impl Cluster {
         );
         let exports = Exports::start(host.clone(), peers, directory.clone());
         let secrets = Arc::new(config.secrets);
-        let fetcher = config.attempter.fetcher();
+        let fetcher = Fetcher::like(&config.attempter);
         let media = MediaStore::new(config.media, blobs, fetcher, directory.clone(), secrets.clone());
         let deliveries = Deliveries::start(
             config.attempter,

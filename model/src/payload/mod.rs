@@ -4,6 +4,7 @@ mod business;
 mod calls;
 mod chats;
 mod groups;
+mod name;
 mod presences;
 mod stories;
 
@@ -14,11 +15,11 @@ pub use self::business::{CartUpdated, OrderCancelled, OrderPlaced};
 pub use self::calls::{CallOffered, CallTerminated};
 pub use self::chats::{ChatArchived, ChatField, ChatPinned, ChatUpdated};
 pub use self::groups::{GroupCreated, GroupMembers, GroupUpdated, MembersReason};
+pub use self::name::EventName;
 pub use self::presences::PresenceUpdated;
 pub use self::stories::StoryViewed;
 
 use crate::address::Address;
-use crate::event::EventName;
 use crate::id::{ChannelId, MessageId};
 use crate::media::MediaRef;
 use crate::message::{ContactCard, LinkPreview, MessageKey, Quoted, UndecryptableReason};

@@ -1,15 +1,10 @@
 //! What waits for each endpoint, as the rows of the jobs tell: for the operator, who asks why webhooks do not come.
 
-use std::collections::HashMap;
-
-use model::error::ApiError;
-use model::id::{EndpointId, ShardId};
+use model::id::EndpointId;
 use model::time::Timestamp;
 use raft::machine::View;
 use serde::{Deserialize, Serialize};
 
-use super::ask::{DeliveryAsk, DeliveryDone};
-use crate::cluster::{CallContext, Cluster};
 use crate::keys;
 
 /// Jobs of one endpoint and shard that are counted; when there are more, nobody needs to know how many.
@@ -64,24 +59,6 @@ pub(super) fn in_shard(view: &dyn View) -> Vec<Waiting> {
         })
     };
     endpoints_with_jobs(view).into_iter().filter_map(of_endpoint).collect()
-}
-
-impl Cluster {
-    /// What waits for each endpoint over all shards.
-    ///
-    /// # Errors
-    /// 503 when one of the shards has no owner in time.
-    pub async fn waiting_deliveries(&self, context: &CallContext) -> Result<Vec<Waiting>, ApiError> {
-        let shards: Vec<ShardId> = self.directory().read(|state| state.placement.keys().copied().collect());
-        let mut all: HashMap<EndpointId, Waiting> = HashMap::new();
-        for done in self.ask_each(shards, DeliveryAsk::Waiting, context).await? {
-            let DeliveryDone::Waiting(part) = done else { continue };
-            for waiting in part {
-                all.entry(waiting.endpoint).and_modify(|known| known.add(&waiting)).or_insert(waiting);
-            }
-        }
-        Ok(all.into_values().collect())
-    }
 }
 
 #[cfg(test)]
