@@ -21,6 +21,7 @@ mod error_codes;
 mod event_names;
 mod event_stream;
 mod event_stream_faults;
+mod event_types;
 mod failover;
 mod groups;
 mod history;
