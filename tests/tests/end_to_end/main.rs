@@ -17,6 +17,7 @@ mod contacts;
 mod cors;
 mod damage;
 mod deploy;
+mod docs_page;
 mod error_codes;
 mod event_names;
 mod event_stream;
