@@ -51,6 +51,7 @@ mod operators;
 mod presences;
 mod profile;
 mod rebalance;
+mod receiving;
 mod resources;
 mod rolling_restart;
 mod sessions;
