@@ -246,7 +246,7 @@ pub fn resource_of(path: &str) -> Option<Resource> {
             // Lifecycle calls and the like are the channel's own.
             Some(part) => Resource::parse(part).or(Some(Resource::Channels)),
         },
-        "webhook-endpoints" | "webhook-deliveries" => Some(Resource::Webhooks),
+        "webhook-endpoints" | "webhook-deliveries" | "event-types" => Some(Resource::Webhooks),
         "api-keys" => Some(Resource::Keys),
         other => Resource::parse(other),
     }

@@ -507,7 +507,7 @@ fn http(
         target_policy: target_policy(config),
         version: VERSION.to_owned(),
         backups,
-        metrics_text: Arc::new(move || metrics.render()),
+        metrics_text: Arc::new(move || telemetry::text(&metrics)),
         operator_tls: None,
         operator_tokens,
     }

@@ -42,7 +42,7 @@ pub use self::usage::MediaRoom;
 use crate::backup::exports::Exports;
 use crate::call::{Answer, Ask, CALL_VERSION, Call, Done, Live, Work};
 use crate::deliveries::{Deliveries, DeliveryRules};
-use crate::facts::{Certificates, Survey};
+use crate::facts::{CertificateFacts, Certificates, Survey};
 use crate::format::{RaiseError, Release};
 use crate::history::deliveries::MessageDeliveries;
 use crate::history::{self, HistoryQuery, Page};
@@ -301,6 +301,11 @@ impl Cluster {
 
     pub fn readiness(&self) -> Readiness {
         self.router.readiness()
+    }
+
+    /// The certificates that this node shows and trusts.
+    pub(crate) fn certificates(&self) -> Vec<CertificateFacts> {
+        (self.router.about().certificates)()
     }
 
     /// The groups that this node leads, and in which it commits nothing of what it has proposed.

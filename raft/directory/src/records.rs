@@ -239,6 +239,9 @@ impl ChannelRecord {
     }
 }
 
+/// The action of the audit entry that the last part of a backup leaves; the age of backups is told by it.
+pub const BACKUP_TAKEN: &str = "backup.taken";
+
 /// An entry of the audit log (supplement 21.6).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AuditEntry {

@@ -1,11 +1,9 @@
 //! What the demo looks like: headings, notes and QR codes, coloured on a terminal alone.
 
-use std::io::IsTerminal;
-
 use qrcode::QrCode;
 use qrcode::render::unicode::Dense1x2;
 
-use crate::console::say;
+use crate::console::{is_coloured, say};
 
 /// Standard output, and whether it shows colours.
 #[derive(Clone, Copy, Debug)]
@@ -15,8 +13,7 @@ pub struct Terminal {
 
 impl Terminal {
     pub fn detect() -> Self {
-        let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Self { coloured: std::io::stdout().is_terminal() && !unwanted }
+        Self { coloured: is_coloured() }
     }
 
     fn paint(self, code: &str, text: &str) -> String {
