@@ -1289,7 +1289,7 @@ export interface components {
              */
             updated_at: string;
         };
-        /** @description A day of the account, or of one of its channels. */
+        /** @description A day or an hour of the account, or a day of one of its channels. */
         Usage: {
             /**
              * Format: uuid
@@ -1306,6 +1306,11 @@ export interface components {
              * @description Sends that failed.
              */
             failed: number;
+            /**
+             * Format: date-time
+             * @description There where the rows are by hour.
+             */
+            hour?: string | null;
             /**
              * Format: uint64
              * @description Bytes of media, in and out.
