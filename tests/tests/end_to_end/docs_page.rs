@@ -10,7 +10,7 @@ use tokio::process::Command;
 /// What `curl` gets, who says which encodings it reads: the head and the body as it is meant.
 async fn curl(url: &str, arguments: &[&str]) -> (String, Vec<u8>) {
     let arguments =
-        [&["--silent", "--show-error", "--compressed", "--dump-header", "/dev/stderr", url], arguments].concat();
+        [&["--silent", "--show-error", "--compressed", "--dump-header", "/dev/stderr", url][..], arguments].concat();
     let done = Command::new("curl").args(arguments).output().await.expect("curl is there");
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     (String::from_utf8_lossy(&done.stderr).to_lowercase(), done.stdout)
