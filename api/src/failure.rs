@@ -57,6 +57,9 @@ fn of_rejection(rejection: Rejection) -> ApiError {
         | Rejection::LayoutRuns
         | Rejection::LayoutOver
         | Rejection::ExchangeRuns
+        | Rejection::NoAuthority
+        | Rejection::AuthorityRotates
+        | Rejection::SessionKeyOverlaps(_)
         | Rejection::NotSealed(_) => ApiError::bad_request(rejection.to_string()),
         // An exchange of the master key began a moment ago: what is sealed now is under the new one.
         Rejection::OtherMasterKey(_) => ApiError::worker_at_capacity().with_retry_after(ELECTION_SECONDS),
@@ -70,6 +73,9 @@ fn of_rejection(rejection: Rejection) -> ApiError {
         | Rejection::TokenExpired(_)
         | Rejection::NotFormed
         | Rejection::CustomerLives
+        | Rejection::NotDeleted
+        | Rejection::AuthorityStep
+        | Rejection::NodeBehind(_)
         | Rejection::EndpointDisabled
         | Rejection::ForeignStorage { .. }
         | Rejection::UnknownVersion(_)

@@ -1,23 +1,45 @@
 #!/usr/bin/env bash
 # Makes what the three nodes of compose.yaml need once: an authority, a certificate for each node, the master key and the
 # operator's token, in the folder `secrets` beside this file. Keep a copy of master.key: without it nothing stored opens.
+#
+# The nodes' certificates live for 90 days, and the nodes cannot renew them, as ca.key is not with them. `secrets.sh renew`, once a
+# month and with ca.key put back for as long, makes others, which running nodes take up within a minute. `gateway check` warns in time.
 set -euo pipefail
 cd "$(dirname "$0")"
-[ ! -e secrets ] || { echo "secrets is there already" >&2; exit 2; }
 umask 077
-mkdir secrets && cd secrets
 curve=(-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes)
+
+# Certificate and key of each node. They are written into the files that are there, as containers see those alone; a node that looks
+# in between leaves what does not fit together.
+certify() {
+  for node in 1 2 3; do
+    openssl req "${curve[@]}" -subj "/CN=node-$node" -keyout "node-$node.key.new" -out "node-$node.csr" 2>/dev/null
+    openssl x509 -req -in "node-$node.csr" -CA ca.pem -CAkey ca.key -CAcreateserial -days 90 -out "node-$node.pem.new" -extfile \
+      <(printf 'subjectAltName=DNS:node-%s.gateway.internal\nextendedKeyUsage=serverAuth,clientAuth\n' "$node") 2>/dev/null
+    rm "node-$node.csr"
+    cat "node-$node.key.new" > "node-$node.key"
+    cat "node-$node.pem.new" > "node-$node.pem"
+    rm "node-$node.key.new" "node-$node.pem.new"
+    chmod 644 "node-$node.pem"
+    chown 10001:10001 "node-$node.key" 2>/dev/null || echo "secrets.sh: give node-$node.key to user 10001, as root" >&2
+  done
+}
+
+if [ "${1:-}" = renew ]; then
+  [ -e secrets/ca.key ] && [ -e secrets/ca.pem ] || { echo "put ca.key back into secrets first" >&2; exit 2; }
+  cd secrets
+  certify
+  exit
+fi
+[ $# -eq 0 ] || { echo "usage: secrets.sh [renew]" >&2; exit 2; }
+[ ! -e secrets ] || { echo "secrets is there already: secrets.sh renew makes new certificates" >&2; exit 2; }
+mkdir secrets && cd secrets
 # The name under which nodes sign, once the cluster holds the key.
 openssl req -x509 "${curve[@]}" -days 3650 -subj "/CN=gateway cluster authority" -keyout ca.key -out ca.pem 2>/dev/null
-for node in 1 2 3; do
-  openssl req "${curve[@]}" -subj "/CN=node-$node" -keyout "node-$node.key" -out "node-$node.csr" 2>/dev/null
-  openssl x509 -req -in "node-$node.csr" -CA ca.pem -CAkey ca.key -CAcreateserial -days 3650 -out "node-$node.pem" -extfile \
-    <(printf 'subjectAltName=DNS:node-%s.gateway.internal\nextendedKeyUsage=serverAuth,clientAuth\n' "$node") 2>/dev/null
-  rm "node-$node.csr"
-done
+certify
 openssl rand -hex 32 > master.key
 openssl rand -hex 24 > operator.token
 # The containers' user reads them; ca.key stays with whoever ran this, and belongs in a safe.
-chmod 644 ./*.pem
-chown 10001:10001 node-?.key master.key operator.token 2>/dev/null || \
-  echo "secrets.sh: give node-?.key, master.key and operator.token to user 10001, as root" >&2
+chmod 644 ca.pem
+chown 10001:10001 master.key operator.token 2>/dev/null || \
+  echo "secrets.sh: give master.key and operator.token to user 10001, as root" >&2

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use api::{
-    ApiConfig, AuthConfig, Backups, CorsOrigins, DefaultLimits, EventStreamConfig, OperatorTokens, ServeError,
-    SupportConfig,
+    ApiConfig, AuthConfig, Backups, ConsolePorts, CorsOrigins, DefaultLimits, EventStreamConfig, OperatorTokens,
+    ServeError, SupportConfig,
 };
 use metrics_exporter_prometheus::PrometheusHandle;
 use model::id::NodeId;
@@ -32,7 +32,7 @@ use rustls::pki_types::pem::PemObject;
 use shard::bucket::BucketConfig;
 use shard::cluster::{Cluster, ClusterConfig, ClusterError};
 use shard::deliveries::DeliveryRules;
-use shard::facts::{CertificateFacts, Certificates};
+use shard::facts::{CertificateFacts, Certificates, OWN_AUTHORITY, OWN_CERTIFICATE};
 use shard::format::Release;
 use shard::media::blobs::{BlobError, BlobsConfig, Place};
 use shard::media::store::MediaConfig;
@@ -45,14 +45,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backup::jobs::Jobs;
 use crate::certificate::ApiCertificate;
-use crate::config::{self, Bucket, Config, Driver, MediaStore, Secret, auth, support};
+use crate::config::{self, Bucket, Config, Driver, MediaStore, Secret, auth, files, support};
+use crate::configured::Configured;
 use crate::data_folder::DataFolder;
 use crate::joining::desk::{Desk, fits, keep_authority};
 use crate::operator::client::Operator;
 use crate::operator_tokens;
-use crate::peer_certificate::{Renewal, Shown, peer_tls};
+use crate::peer_certificate::{Renewal, Shown, peer_tls, trusted_authorities};
 use crate::refusal::Refusal;
-use crate::run::Configured;
 use crate::telemetry;
 use crate::traces::Exporter;
 
@@ -149,7 +149,7 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
             release: release(&folder.path),
             membership: membership(&config, own),
             secrets: Secrets::new(keyring),
-            certificates: certificates(shown.clone(), &[&certificate, &operators_certificate]),
+            certificates: certificates(config.node.id, shown.clone(), &[&certificate, &operators_certificate]),
             ports: vec![peer_port, api_port.clone(), ops_port.clone()],
             network: driver(&config)?,
             suffixes: config.network.suffixes(),
@@ -364,17 +364,23 @@ fn release(folder: &Path) -> Release {
 }
 
 /// Of the node among its peers, and of its ports, which may be exchanged.
-fn certificates(peer: Shown, ports: &[&Option<ApiCertificate>]) -> Certificates {
+fn certificates(node: NodeId, peer: Shown, ports: &[&Option<ApiCertificate>]) -> Certificates {
     let facts = |key: &str, certificate: &CertificateDer<'_>| {
         let expires_at = expires_at(certificate)?;
-        Some(CertificateFacts { key: key.to_owned(), expires_at })
+        Some(CertificateFacts { key: key.to_owned(), expires_at, authorities: Vec::new() })
     };
     let first = |pem: &str| CertificateDer::pem_slice_iter(pem.as_bytes()).next()?.ok();
     let ports: Vec<_> = ports.iter().copied().flatten().map(|port| (port.key(), port.watch())).collect();
     Arc::new(move || {
         let peer = peer.read();
-        let own = [("peer.ca_file", &peer.ca_pem), ("peer.cert_file", &peer.cert_pem)];
-        let own = own.into_iter().filter_map(|(key, pem)| facts(key, &first(pem)?));
+        let trusted = trusted_authorities(&peer);
+        let signer = trusted.iter().filter(|(pem, _)| files::proves(pem, &peer.cert_pem, node).is_ok());
+        let signer: Vec<String> = signer.map(|(_, id)| id.clone()).collect();
+        let trusted: Vec<String> = trusted.iter().map(|(_, id)| id.clone()).collect();
+        let own = [(OWN_AUTHORITY, &peer.ca_pem, trusted), (OWN_CERTIFICATE, &peer.cert_pem, signer)];
+        let own = own
+            .into_iter()
+            .filter_map(|(key, pem, authorities)| Some(CertificateFacts { authorities, ..facts(key, &first(pem)?)? }));
         own.chain(ports.iter().filter_map(|(key, shown)| facts(key, &shown()?))).collect()
     })
 }
@@ -520,14 +526,16 @@ fn http(
             ip: rule(config.limits.ip),
             customer: rule(config.limits.customer),
             channel: rule(config.limits.channel),
+            session: rule(config.limits.console),
         },
+        console: ConsolePorts { customers: config.api.console, operators: config.ops.console },
         auth,
         support,
         events: EventStreamConfig { heartbeat: config.events.heartbeat.0, max_age: config.events.max_age.0 },
         target_policy: target_policy(config),
         version: VERSION.to_owned(),
         backups,
-        metrics_text: Arc::new(move || metrics.render()),
+        metrics_text: Arc::new(move || telemetry::text(&metrics)),
         operator_tls: None,
         operator_tokens,
     }

@@ -6,35 +6,46 @@
 //! Beside it lies the authority as the directory has it, sealed under the master key, for the day on which a whole cluster
 //! comes back after its certificates have expired: nobody could ask anybody then.
 //!
+//! The authority itself can be rotated (`raft::directory::authority`): here nodes take up whom to trust, make themselves
+//! certificates of the new one, and the directory's leader takes the steps for which all nodes are ready.
+//!
 //! A cluster whose authority was made elsewhere has no key of it. There the files of the configuration are looked at again
 //! and again, and those that whoever keeps the authority has put there are taken up.
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use model::id::NodeId;
+use model::id::{AuditId, NodeId};
 use model::seal::Keyring;
 use model::time::Timestamp;
 use parking_lot::RwLock;
+use raft::directory::UpdateError;
+use raft::directory::authority::{AuthorityCommand, AuthorityStep};
+use raft::directory::command::Command;
 use raft::directory::members::AuthorityRecord;
+use raft::directory::records::{AuditActor, AuditEntry, AuditTarget};
 use raft::transport::{PeerTls, Peers};
 use shard::cluster::Cluster;
+use shard::facts::{Facts, authority_id};
 use shard::secrets::Secrets;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::files::{self, PeerIdentity, RENEWED_FILE};
+use crate::config::files::{self, AUTHORITY_FILE, PeerIdentity, RENEWED_FILE};
 use crate::config::{Config, Secret};
 use crate::joining::desk;
 use crate::key_files::write_private_durably;
 use crate::pki::{Authority, BACKDATED, Pair};
 
-/// The sealed authority in the data folder.
-const AUTHORITY_FILE: &str = "authority.json";
-
 /// How often at most the dates and the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
+
+/// How soon what the directory says of the authority is taken up, and between two steps of a rotation.
+const STEP_EVERY: Duration = Duration::from_secs(1);
+
+/// How long a node may take to say whom it trusts, and the directory to take a step.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The identity that peers are shown.
 pub type Shown = Arc<RwLock<PeerIdentity>>;
@@ -46,8 +57,7 @@ pub fn peer_tls(identity: PeerIdentity) -> PeerTls {
 /// A certificate for a node whose own has expired while nobody ran, by the authority that its folder keeps; `None` where
 /// that cannot be. Nothing is written.
 pub fn rescue(config: &Config, keyring: &Keyring) -> Option<PeerIdentity> {
-    let text = std::fs::read(config.node.data_dir.join(AUTHORITY_FILE)).ok()?;
-    let kept: AuthorityRecord = serde_json::from_slice(&text).ok()?;
+    let kept = files::kept_authority(config)?;
     let authority = desk::open(&kept, &Secrets::new(keyring.clone())).ok()?;
     let (given, _) = files::given_identity(config).ok()?;
     let issued = issue(&authority, &given.ca_pem, config.node.id, config.peer.certificate_life.0).ok()?;
@@ -93,26 +103,46 @@ impl Renewal {
         metrics::counter!("gateway_peer_certificate_renewals_total").increment(0);
         let mut kept = None;
         let mut told = None;
-        let pause = LOOK_EVERY.min(self.config.peer.certificate_life.0 / 12);
+        let look_every = LOOK_EVERY.min(self.config.peer.certificate_life.0 / 12);
+        let mut looked_at: Option<Instant> = None;
         loop {
-            if let Err(error) = self.look(&mut kept).await {
+            let authority = self.cluster.directory().read(|state| state.authority.clone());
+            let looked = match looked_at.is_some_and(|at| at.elapsed() < look_every) && authority == kept {
+                true => Ok(()),
+                false => {
+                    looked_at = Some(Instant::now());
+                    self.look(authority.clone(), &mut kept).await
+                }
+            };
+            let stepped = match looked {
+                Ok(()) => self.rotate(authority).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = stepped {
                 // Once, and again when it is another reason: it goes on for days where nobody mends it.
                 let error = format!("{error:#}");
                 if told.as_ref() != Some(&error) {
-                    tracing::error!(error, "the certificate that other nodes know this one by could not be renewed");
+                    tracing::error!(
+                        error,
+                        "what nodes know each other by could not be renewed: this node's certificate, or their authority"
+                    );
                 }
                 told = Some(error);
             }
             let left = files::lasts_until(&self.shown.read()).map_or(0, |until| until.0 - Timestamp::now().0);
             metrics::gauge!("gateway_peer_certificate_seconds_left").set(left as f64 / 1000.0);
+            let pause = STEP_EVERY.min(look_every);
             if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
                 return;
             }
         }
     }
 
-    async fn look(&self, kept: &mut Option<Arc<AuthorityRecord>>) -> anyhow::Result<()> {
-        let authority = self.cluster.directory().read(|state| state.authority.clone());
+    async fn look(
+        &self,
+        authority: Option<Arc<AuthorityRecord>>,
+        kept: &mut Option<Arc<AuthorityRecord>>,
+    ) -> anyhow::Result<()> {
         if let Some(authority) = authority.as_ref().filter(|authority| kept.as_ref() != Some(*authority)) {
             let text = serde_json::to_string(&**authority).context("writing the sealed authority")?;
             write(self.config.node.data_dir.join(AUTHORITY_FILE), text).await?;
@@ -120,7 +150,12 @@ impl Renewal {
         }
         self.take_up_given().await?;
         let (shown, life) = (self.shown.read().clone(), self.config.peer.certificate_life.0);
-        let Some(authority) = authority.filter(|_| is_due(&shown, life, Timestamp::now())) else { return Ok(()) };
+        let is_due = |authority: &Arc<AuthorityRecord>| {
+            let is_of_another = authority.rotated_at.is_some()
+                && files::proves(&authority.certificate, &shown.cert_pem, self.config.node.id).is_err();
+            is_of_another || is_due(&shown, life, Timestamp::now())
+        };
+        let Some(authority) = authority.filter(is_due) else { return Ok(()) };
         let authority = desk::open(&authority, self.cluster.secrets()).map_err(anyhow::Error::msg)?;
         let made = issue(&authority, &shown.ca_pem, self.config.node.id, life)?;
         // On disk first: the one before may be gone when the node starts again.
@@ -129,14 +164,68 @@ impl Renewal {
         self.show(made)
     }
 
-    /// Takes up the files of the configuration when they prove this node by a certificate that was made later.
+    /// Takes up whom to trust, and the files of the configuration when they prove this node by a certificate that was made
+    /// later.
     async fn take_up_given(&self) -> anyhow::Result<()> {
         let config = self.config.clone();
         let given = tokio::task::spawn_blocking(move || files::given_identity(&config)).await?;
         // Files that do not fit together are being exchanged.
-        let Ok((given, Ok(()))) = given else { return Ok(()) };
-        let is_later = files::begins_at(&given) > files::begins_at(&self.shown.read());
-        if is_later { self.show(given) } else { Ok(()) }
+        let Ok((given, judged)) = given else { return Ok(()) };
+        let shown = self.shown.read().clone();
+        if shown.ca_pem != given.ca_pem {
+            let trusting = PeerIdentity { ca_pem: given.ca_pem.clone(), ..shown.clone() };
+            self.peers.renew_certificate(&peer_tls(trusting.clone()))?;
+            *self.shown.write() = trusting;
+            tracing::info!("other nodes are known by another set of authorities");
+        }
+        let is_later = files::begins_at(&given) > files::begins_at(&shown);
+        if judged.is_ok() && is_later { self.show(given) } else { Ok(()) }
+    }
+
+    /// At the directory's leader: takes the next step of a rotation of the authority, when all nodes are ready for it.
+    async fn rotate(&self, authority: Option<Arc<AuthorityRecord>>) -> anyhow::Result<()> {
+        let directory = self.cluster.directory();
+        let leads = directory.group().leadership().borrow().ready_epoch.is_some();
+        let Some(authority) = authority.filter(|_| leads) else { return Ok(()) };
+        let Some(rotation) = &authority.rotation else { return Ok(()) };
+        let mut audit = Vec::new();
+        let command = match &rotation.step {
+            AuthorityStep::Wanted => {
+                let master = directory.read(|state| state.cluster.as_ref().map(|cluster| cluster.master()));
+                let made = Authority::create()?.pair;
+                let key = self.cluster.secrets().seal_authority(master.context("there is no cluster")?, &made.key)?;
+                AuthorityCommand::Announce { certificate: made.certificate, key }
+            }
+            AuthorityStep::Announced { certificate, .. } => {
+                let next = id_of(certificate)?;
+                match self.all_nodes(|facts| facts.trusts(&next)).await {
+                    Some(trusting) => AuthorityCommand::TakeOver { trusting },
+                    None => return Ok(()),
+                }
+            }
+            AuthorityStep::Overlapping { .. } => {
+                let present = id_of(&authority.certificate)?;
+                audit.push(rotated(&present));
+                match self.all_nodes(|facts| facts.is_signed_by(&present)).await {
+                    Some(renewed) => AuthorityCommand::DropFormer { renewed },
+                    None => return Ok(()),
+                }
+            }
+        };
+        match directory.update(Command::Authority(command), audit, Instant::now() + PATIENCE).await {
+            // What was looked at has changed meanwhile: the next look sees it.
+            Ok(_) | Err(UpdateError::Rejected(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// All members, where each says that it is so far.
+    async fn all_nodes(&self, is_ready: impl Fn(&Facts) -> bool) -> Option<Vec<NodeId>> {
+        let survey = self.cluster.facts(PATIENCE).await;
+        survey
+            .into_iter()
+            .map(|(node, heard)| heard.is_ok_and(|heard| is_ready(&heard.facts)).then_some(node))
+            .collect()
     }
 
     fn show(&self, identity: PeerIdentity) -> anyhow::Result<()> {
@@ -146,6 +235,37 @@ impl Renewal {
         metrics::counter!("gateway_peer_certificate_renewals_total").increment(1);
         tracing::info!(until, "other nodes know this one by a new certificate");
         Ok(())
+    }
+}
+
+/// The authorities that an identity's peers are judged by, each with its id.
+pub fn trusted_authorities(identity: &PeerIdentity) -> Vec<(String, String)> {
+    let each = identity.ca_pem.split_inclusive("-----END CERTIFICATE-----");
+    each.filter_map(|pem| Some((pem.to_owned(), id_of(pem).ok()?))).collect()
+}
+
+fn id_of(ca_pem: &str) -> anyhow::Result<String> {
+    authority_id(ca_pem).map_err(anyhow::Error::msg)
+}
+
+/// For the audit log.
+fn rotated(authority: &str) -> AuditEntry {
+    AuditEntry {
+        id: AuditId::new(),
+        customer_id: None,
+        action: "secrets.authority_rotated".to_owned(),
+        actor: AuditActor { kind: "system".to_owned(), id: None, prefix: None, email: None },
+        target: Some(AuditTarget {
+            kind: "authority".to_owned(),
+            id: authority.to_owned(),
+            label: "authority of the cluster's nodes".to_owned(),
+        }),
+        ip: None,
+        user_agent: None,
+        request_id: None,
+        success: true,
+        created_at: Timestamp::now(),
+        details: Default::default(),
     }
 }
 
@@ -235,7 +355,8 @@ mod tests {
         assert!(refusal.contains("peer.cert_file") && rescue(&config, &keyring()).is_none(), "{refusal}");
 
         let key = Secrets::new(keyring()).seal_authority(MasterKey::new([7; 32]).id(), &authority.pair.key).unwrap();
-        let record = AuthorityRecord { certificate: authority.pair.certificate.clone(), key };
+        let certificate = authority.pair.certificate.clone();
+        let record = AuthorityRecord { certificate, key, rotated_at: None, rotation: None };
         let text = serde_json::to_string(&record).unwrap();
         write_private(&config.node.data_dir.join(AUTHORITY_FILE), &text).unwrap();
         assert!(!text.contains("PRIVATE"), "it is sealed");

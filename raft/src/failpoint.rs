@@ -79,6 +79,8 @@ names! {
         HandOverBegun = "hand_over::begun",
         /// A shard's channels are closed, and its lead is where it was.
         HandOverClosed = "hand_over::closed",
+        /// A part of what ends with a channel or an account that was deleted has ended.
+        DeletionPortion = "deletion::portion",
         /// The task that owns a shard looks after its right.
         HostingTurn = "task::hosting",
         /// An owner looks whether its lead is where it should be, one of the tasks beside an ownership.

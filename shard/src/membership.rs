@@ -178,6 +178,7 @@ impl Membership {
                     formed_at: Timestamp::now(),
                     format,
                     exchange: None,
+                    session_key: None,
                 };
                 let placement = layout::place(self.config.shard_count, &nodes);
                 let deadline = Instant::now() + UPDATE_PATIENCE;

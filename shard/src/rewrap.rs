@@ -1,5 +1,6 @@
-//! Has every data key come under the cluster's master key, a few at a time, while this node leads the directory. What is
-//! left to do stands in the directory, so that whoever leads next goes on where this one ended.
+//! Has every data key come under the cluster's master key, a few at a time, while this node leads the directory, and the key
+//! that signed session tokens before forgotten in its time. What is left to do stands in the directory, so that whoever leads
+//! next goes on where this one ended.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use model::seal::SealError;
 use model::time::Timestamp;
 use raft::directory::command::Command;
 use raft::directory::records::{AuditActor, AuditEntry, AuditTarget};
-use raft::directory::secrets::{Rewrapped, SecretsCommand};
+use raft::directory::secrets::{FormerSessionKey, Rewrapped, SecretsCommand, SessionKey};
 use raft::directory::state::DirectoryState;
 use raft::directory::{Directory, UpdateError};
 use tokio_util::sync::CancellationToken;
@@ -41,7 +42,7 @@ pub async fn run(directory: Arc<Directory>, secrets: Arc<Secrets>, stop: Cancell
         if directory.group().leadership().borrow().ready_epoch.is_none() {
             continue;
         }
-        match directory.read(|state| next(state, &secrets)) {
+        match directory.read(|state| next(state, &secrets, Timestamp::now())) {
             Ok(None) => {}
             Ok(Some(command)) => {
                 if let Err(error) = take(&directory, command).await {
@@ -59,13 +60,15 @@ async fn take(directory: &Directory, command: SecretsCommand) -> Result<(), Step
     Ok(())
 }
 
-/// The next step; `None` when everything is sealed under the cluster's master key.
-fn next(state: &DirectoryState, secrets: &Secrets) -> Result<Option<SecretsCommand>, StepError> {
+/// The next step; `None` when nothing is left to do.
+fn next(state: &DirectoryState, secrets: &Secrets, now: Timestamp) -> Result<Option<SecretsCommand>, StepError> {
     let Some(cluster) = &state.cluster else { return Ok(None) };
     let master = cluster.master();
     if state.sealed_under_others() == 0 {
         let runs = cluster.exchange.is_some_and(|exchange| exchange.ended_at.is_none());
-        return Ok(runs.then_some(SecretsCommand::End));
+        let overlapped = |key: &SessionKey| key.former != FormerSessionKey::Dropped && now >= key.overlaps_until();
+        let drops = cluster.session_key.as_ref().is_some_and(overlapped);
+        return Ok(runs.then_some(SecretsCommand::End).or(drops.then_some(SecretsCommand::DropSessionKey)));
     }
     let authority = state.authority.as_ref().filter(|authority| authority.key.wrapped_by.master != master);
     let authority = authority.map(|authority| secrets.rewrap_for_all(&authority.key, master)).transpose()?;

@@ -13,6 +13,9 @@ use uuid::Uuid;
 /// What the deployment's own key is sealed for.
 const DEPLOYMENT: &[u8] = b"deployment-key";
 
+/// What the key of session tokens is sealed for.
+const SESSION_KEY: &[u8] = b"session-key";
+
 /// What the key of the cluster's authority is sealed for.
 const AUTHORITY: &[u8] = b"cluster-authority";
 
@@ -127,6 +130,28 @@ impl Secrets {
         seal_for_all(&self.keyring.current, &secret, DEPLOYMENT)
     }
 
+    /// A new key for session tokens, sealed with the deployment's data key.
+    ///
+    /// # Errors
+    /// When the cluster was formed under another master key.
+    pub fn new_session_key(&self, cluster: &ClusterRecord) -> Result<Vec<u8>, SealError> {
+        let key: [u8; 32] = rand::random();
+        Ok(self.deployment_data_key(cluster)?.seal(&key, SESSION_KEY, rand::random()))
+    }
+
+    /// Opens what [`Secrets::new_session_key`] sealed.
+    ///
+    /// # Errors
+    /// When the cluster was formed under another master key.
+    pub fn session_key(&self, cluster: &ClusterRecord, sealed: &[u8]) -> Result<[u8; 32], SealError> {
+        let key = self.deployment_data_key(cluster)?.open(sealed, SESSION_KEY)?;
+        key.try_into().map_err(|_| SealError::Damaged)
+    }
+
+    fn deployment_data_key(&self, cluster: &ClusterRecord) -> Result<DataKey, SealError> {
+        self.keyring.unwrap(&cluster.deployment_key.wrapped_by, CustomerId(Uuid::nil()))
+    }
+
     /// Seals the private key of the cluster's authority, in PEM.
     ///
     /// # Errors
@@ -182,6 +207,7 @@ mod tests {
             formed_at: Timestamp(0),
             format: Format::LATEST,
             exchange,
+            session_key: None,
         }
     }
 

@@ -9,11 +9,14 @@ use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation, deco
 use model::id::{CustomerId, SessionId, UserId};
 use model::member::Role;
 use model::time::Timestamp;
+use raft::directory::secrets::SESSION_OVERLAP;
 use raft::directory::users::{SessionRecord, UserRecord};
 use serde::{Deserialize, Serialize};
 
 /// How long an access token is good.
 pub const LIFE: Duration = Duration::from_secs(15 * 60);
+
+const _: () = assert!(LIFE.as_secs() < SESSION_OVERLAP.as_secs(), "tokens outlive the key that they were signed with");
 
 /// Tells the deployment's own tokens from those of another issuer.
 const ISSUER: &str = "gateway";
@@ -25,6 +28,34 @@ pub const ALGORITHM: Algorithm = Algorithm::HS256;
 pub struct AccessKey {
     encoding: EncodingKey,
     decoding: DecodingKey,
+}
+
+/// The keys of the deployment's tokens, while one takes the place of another.
+pub struct AccessKeys {
+    /// The one that signs.
+    pub present: AccessKey,
+    /// The one that signed before.
+    pub former: Option<AccessKey>,
+    /// Until when that one verifies.
+    pub former_until: Timestamp,
+}
+
+impl AccessKeys {
+    pub fn of(present: AccessKey) -> Self {
+        Self { present, former: None, former_until: Timestamp::default() }
+    }
+
+    /// Checks a token by whichever key has signed it.
+    ///
+    /// # Errors
+    /// [`TokenError`].
+    pub fn check(&self, token: &str, now: Timestamp) -> Result<Claims, TokenError> {
+        let former = self.former.as_ref().filter(|_| now < self.former_until);
+        match (self.present.check(token, now), former) {
+            (Err(TokenError::Invalid), Some(former)) => former.check(token, now),
+            (checked, _) => checked,
+        }
+    }
 }
 
 /// What a token says.
@@ -138,6 +169,25 @@ pub mod tests {
         let (head, signature) = token.rsplit_once('.').unwrap();
         let other = format!("{head}.{}", signature.chars().rev().collect::<String>());
         assert_eq!(key.check(&other, NOW), Err(TokenError::Invalid));
+    }
+
+    #[test]
+    fn a_token_of_the_key_before_is_good_until_the_overlap_ends_and_of_one_before_that_never() {
+        let user = test_user(CustomerId::new());
+        let (session, _) = crate::auth::session::open(&user, NOW);
+        let issued = |key: u8, at| AccessKey::new(&[key; 32]).issue(&user, &session, at).unwrap();
+        let until = NOW.plus(SESSION_OVERLAP);
+        let former = Some(AccessKey::new(&[2; 32]));
+        let keys = AccessKeys { present: AccessKey::new(&[3; 32]), former, former_until: until };
+        assert!(keys.check(&issued(3, NOW), NOW).is_ok() && keys.check(&issued(2, NOW), NOW).is_ok());
+        assert_eq!(keys.check(&issued(1, NOW), NOW), Err(TokenError::Invalid));
+        // Whoever has the key of before may write any time into a token.
+        let forged = issued(2, Timestamp(until.0 - 60_000));
+        assert!(keys.check(&forged, Timestamp(until.0 - 1)).is_ok());
+        assert_eq!(keys.check(&forged, until), Err(TokenError::Invalid));
+        assert!(keys.check(&issued(3, until), until).is_ok());
+        let dropped = AccessKeys { former: None, ..keys };
+        assert_eq!(dropped.check(&issued(2, NOW), NOW), Err(TokenError::Invalid));
     }
 
     #[test]

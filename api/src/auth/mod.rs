@@ -11,22 +11,27 @@ pub mod password;
 pub mod pending;
 pub mod session;
 
-use std::sync::OnceLock;
+use std::sync::Arc;
 
 use model::error::ApiError;
+use model::seal::SealError;
+use parking_lot::RwLock;
+use raft::directory::records::ClusterRecord;
+use raft::directory::secrets::{FormerSessionKey, SessionKey};
 use shard::cluster::Cluster;
+use shard::secrets::Secrets;
 
 pub use mail::{MailConfig, SmtpConfig, SmtpSecurity};
 pub use oidc::OidcConfig;
 pub use operators::{OperatorToken, OperatorTokens};
 
-use access::AccessKey;
+use access::{AccessKey, AccessKeys};
 use mail::Mailer;
 use oidc::Issuer;
 use password::Passwords;
 use pending::PendingKey;
 
-/// What session tokens are signed with, out of the deployment's key.
+/// What session tokens are signed with, out of the deployment's key, until that is rotated.
 const ACCESS_PURPOSE: &str = "session access tokens";
 
 /// What sign-ups are sealed with until their address is confirmed, out of the same.
@@ -55,13 +60,38 @@ pub struct Auth {
     pub passwords: Passwords,
     pub mail: Mailer,
     pub issuer: Option<Issuer>,
-    keys: OnceLock<Keys>,
+    keys: RwLock<Option<Arc<Keys>>>,
 }
 
-/// Keys that follow from the deployment's.
-struct Keys {
-    access: AccessKey,
-    pending: PendingKey,
+/// Keys of the whole deployment.
+pub struct Keys {
+    /// What the directory said of the first when they were opened.
+    known: Option<SessionKey>,
+    /// What signs session tokens.
+    pub access: AccessKeys,
+    /// What seals sign-ups that wait for their address.
+    pub pending: PendingKey,
+}
+
+impl Keys {
+    fn open(record: &ClusterRecord, secrets: &Secrets) -> Result<Self, SealError> {
+        let secret = secrets.deployment_key(&record.deployment_key)?;
+        let derived = |purpose| model::seal::derive_key(&secret, purpose);
+        let opened = |sealed: &[u8]| secrets.session_key(record, sealed).map(|key| AccessKey::new(&key));
+        let access = match &record.session_key {
+            None => AccessKeys::of(AccessKey::new(&derived(ACCESS_PURPOSE))),
+            Some(key) => AccessKeys {
+                present: opened(&key.sealed)?,
+                former: match &key.former {
+                    FormerSessionKey::Derived => Some(AccessKey::new(&derived(ACCESS_PURPOSE))),
+                    FormerSessionKey::Sealed(sealed) => Some(opened(sealed)?),
+                    FormerSessionKey::Dropped => None,
+                },
+                former_until: key.overlaps_until(),
+            },
+        };
+        Ok(Self { known: record.session_key.clone(), access, pending: PendingKey::new(derived(PENDING_PURPOSE)) })
+    }
 }
 
 impl Auth {
@@ -70,42 +100,27 @@ impl Auth {
             passwords: Passwords::new(),
             mail: Mailer::new(config.mail.clone()),
             issuer: config.oidc.clone().map(Issuer::new),
-            keys: OnceLock::new(),
+            keys: RwLock::default(),
             config,
         }
     }
 
-    /// The key of the deployment's own tokens.
+    /// The keys of the deployment: the same on every node, and opened when the directory says others.
     ///
     /// # Errors
     /// `auth_backend_unavailable` while the node knows of no cluster, or has another master key than it.
-    pub fn access_key(&self, cluster: &Cluster) -> Result<&AccessKey, ApiError> {
-        self.keys(cluster).map(|keys| &keys.access)
-    }
-
-    /// The key of sign-ups that wait for their address.
-    ///
-    /// # Errors
-    /// As [`Auth::access_key`].
-    pub fn pending_key(&self, cluster: &Cluster) -> Result<&PendingKey, ApiError> {
-        self.keys(cluster).map(|keys| &keys.pending)
-    }
-
-    /// The same on every node, and kept from the first use on, since they never change while the cluster lives.
-    fn keys(&self, cluster: &Cluster) -> Result<&Keys, ApiError> {
-        if let Some(keys) = self.keys.get() {
-            return Ok(keys);
-        }
+    pub fn keys(&self, cluster: &Cluster) -> Result<Arc<Keys>, ApiError> {
         let record = cluster.directory().read(|state| state.cluster.clone());
         let record = record.ok_or_else(ApiError::auth_backend_unavailable)?;
-        let secret = cluster.secrets().deployment_key(&record.deployment_key).map_err(|error| {
-            tracing::error!(%error, "the deployment's key does not open; sessions cannot be checked");
+        if let Some(keys) = self.keys.read().as_ref().filter(|keys| keys.known == record.session_key) {
+            return Ok(keys.clone());
+        }
+        let keys = Keys::open(&record, cluster.secrets()).map_err(|error| {
+            tracing::error!(%error, "the deployment's keys do not open; sessions cannot be checked");
             ApiError::auth_backend_unavailable()
         })?;
-        let derived = |purpose| model::seal::derive_key(&secret, purpose);
-        Ok(self.keys.get_or_init(|| Keys {
-            access: AccessKey::new(&derived(ACCESS_PURPOSE)),
-            pending: PendingKey::new(derived(PENDING_PURPOSE)),
-        }))
+        let keys = Arc::new(keys);
+        *self.keys.write() = Some(keys.clone());
+        Ok(keys)
     }
 }

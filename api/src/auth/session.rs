@@ -43,11 +43,28 @@ impl TokensView {
         session: &SessionRecord,
         refresh: &RefreshToken,
     ) -> Result<Self, ApiError> {
-        let key = exchange.app.auth.access_key(exchange.cluster())?;
-        let access_token = key
+        let keys = exchange.app.auth.keys(exchange.cluster())?;
+        let access_token = keys
+            .access
+            .present
             .issue(user, session, exchange.now)
             .map_err(|error| failure::internal("a token could not be signed", &error))?;
         Ok(Self { access_token, expires_in: access::LIFE.as_secs(), refresh_token: refresh.reveal() })
+    }
+}
+
+impl TokensView {
+    pub fn access_token(&self) -> &str {
+        &self.access_token
+    }
+
+    /// Seconds until the access token ends.
+    pub fn expires_in(&self) -> u64 {
+        self.expires_in
+    }
+
+    pub fn refresh_token(&self) -> &str {
+        &self.refresh_token
     }
 }
 

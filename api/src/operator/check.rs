@@ -438,7 +438,11 @@ fn secrets(view: &ClusterView) -> Vec<Said> {
         let message = format!("data keys are sealed under {} master keys", view.sealed_under.len());
         Said::of_cluster(Level::Warning, message, "wait for gateway secrets rewrap to end")
     });
-    lacks.chain(several).collect()
+    let rotates = view.authority_rotates.then(|| {
+        let message = "the authority by which nodes know each other is being rotated".to_owned();
+        Said::of_cluster(Level::Warning, message, "gateway secrets status tells which nodes it waits for")
+    });
+    lacks.chain(several).chain(rotates).collect()
 }
 
 fn configuration(policy: &TargetPolicy) -> Vec<Said> {
@@ -513,6 +517,7 @@ mod tests {
             slots: BTreeMap::new(),
             format: Format::FIRST,
             sealed_under: BTreeMap::new(),
+            authority_rotates: false,
         }
     }
 

@@ -82,9 +82,9 @@ impl Asked {
         query.finish(asked)
     }
 
-    fn wants(&self, key: &KeyRecord) -> bool {
+    fn wants(&self, key: &KeyRecord, state: &DirectoryState) -> bool {
         self.customer.is_none_or(|customer| key.customer_id == customer)
-            && (self.with_revoked || key.revoked_at.is_none())
+            && (self.with_revoked || state.ended_at(key).is_none())
             && self.after.is_none_or(|after| place(key) < after)
     }
 }
@@ -97,13 +97,14 @@ async fn list(call: &mut OperatorCall) -> Outcome {
     let asked = Asked::read(call.query())?;
     let now = call.now;
     let (rows, next) = call.cluster().directory().read(|state| {
-        let mut keys: Vec<&Arc<KeyRecord>> = state.keys.values().filter(|key| asked.wants(key)).collect();
+        let wanted = state.keys.values().filter(|key| asked.wants(key, state));
+        let mut keys: Vec<&Arc<KeyRecord>> = wanted.collect();
         keys.sort_by_key(|key| Reverse(place(key)));
         let more = keys.len() > asked.limit;
         keys.truncate(asked.limit);
         let last = keys.last().filter(|_| more);
         let next = last.map(|key| KeyCursor { created_at: key.created_at, id: key.id }.encode(ListId::only()));
-        (keys.into_iter().map(|key| OwnedKey::of(key, state, now)).collect(), next)
+        (keys.into_iter().map(|key| OwnedKey::of(&state.as_ended(key.clone()), state, now)).collect(), next)
     });
     Ok(Reply::ok(&List::page(rows, next)))
 }

@@ -1,5 +1,6 @@
 //! `/v1/admin/secrets`, and `POST /v1/admin/keys/rotate` (supplement 28.6): under which master key what is sealed, and the
-//! exchange of the master key (supplement 20.2).
+//! exchange of the master key (supplement 20.2); beside it the rotations of the key that signs session tokens and of the
+//! authority by which nodes know each other.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,13 +9,15 @@ use model::error::{ApiError, ErrorCode};
 use model::id::NodeId;
 use model::seal::MasterKeyId;
 use model::time::Timestamp;
+use raft::directory::authority::{AuthorityCommand, AuthorityStep};
 use raft::directory::command::Command;
-use raft::directory::members::NodeState;
+use raft::directory::members::{AuthorityRecord, NodeState};
 use raft::directory::records::ClusterRecord;
-use raft::directory::secrets::SecretsCommand;
+use raft::directory::secrets::{SecretsCommand, SessionKey};
 use raft::directory::state::DirectoryState;
 use schemars::JsonSchema;
 use serde::Serialize;
+use shard::facts::{Facts, Heard, Survey, authority_id};
 use shard::secrets::OVERLAP;
 
 use crate::audit::Target;
@@ -44,6 +47,26 @@ pub fn routes() -> Vec<Route> {
                 .accepted::<SecretsView>()
                 .errors(&[ErrorCode::BadRequest, ErrorCode::NoOp]),
         ),
+        Route::post("/v1/admin/secrets/session-key/rotate").operator(rotate_session_key).doc(
+            Doc::new("rotate_session_key", "Sign session tokens by another key from now on")
+                .about(
+                    "Tokens of the key before are good until they expire, 15 minutes at most; the key is forgotten 20 minutes \
+                     later, and until then another rotation is refused. Sessions themselves go on.",
+                )
+                .accepted::<SecretsView>()
+                .errors(&[ErrorCode::BadRequest]),
+        ),
+        Route::post("/v1/admin/secrets/authority/rotate").operator(rotate_authority).doc(
+            Doc::new("rotate_authority", "Exchange the authority by which nodes know each other")
+                .about(
+                    "Every node must answer. The cluster goes on by itself, whatever node ends meanwhile: all come to trust the \
+                     new one, make themselves certificates of it, and then trust the former no more. \
+                     `GET /v1/admin/secrets` shows how far it is, and which nodes it waits for. Join tokens that were issued \
+                     before let nobody in any more.",
+                )
+                .accepted::<SecretsView>()
+                .errors(&[ErrorCode::BadRequest]),
+        ),
     ]
 }
 
@@ -63,6 +86,10 @@ struct SecretsView {
     remaining: usize,
     /// The last exchange; `null` when there was none.
     exchange: Option<ExchangeView>,
+    /// The key that signs session tokens.
+    session_key: SessionKeyView,
+    /// The authority by which nodes know each other; `null` while the cluster does not have its key.
+    authority: Option<AuthorityView>,
     nodes: Vec<NodeView>,
 }
 
@@ -81,6 +108,31 @@ struct ExchangeView {
 }
 
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "SessionKey")]
+struct SessionKeyView {
+    /// When it was rotated last; `null` when it never was.
+    rotated_at: Option<Timestamp>,
+    /// Until when tokens of the key before are taken; `null` when there is none.
+    former_until: Option<Timestamp>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "NodeAuthority")]
+struct AuthorityView {
+    /// The SHA-256 of its certificate.
+    id: String,
+    /// When it took the place of another; `null` when it is the first.
+    rotated_at: Option<Timestamp>,
+    /// `settled`: no rotation is under way. `wanted`: another one is to be made. `announced`: nodes come to trust it.
+    /// `overlapping`: it signs, and nodes that show certificates of the former are trusted, too.
+    #[schemars(extend("enum" = ["settled", "wanted", "announced", "overlapping"]))]
+    state: &'static str,
+    began_at: Option<Timestamp>,
+    /// The nodes that the rotation waits for: they do not answer, or are not as far.
+    waits_for: Vec<NodeId>,
+}
+
+#[derive(Serialize, JsonSchema)]
 #[schemars(rename = "NodeSecrets")]
 struct NodeView {
     node_id: NodeId,
@@ -93,13 +145,14 @@ struct NodeView {
 /// What the nodes said: the keys that each was given, or why that is not known.
 type Given = BTreeMap<NodeId, Result<Vec<MasterKeyId>, String>>;
 
-async fn given(call: &OperatorCall) -> Given {
-    let survey = call.cluster().facts(PATIENCE).await;
+fn given(survey: Survey) -> Given {
     survey.into_iter().map(|(node, heard)| (node, heard.map(|heard| heard.facts.master_keys))).collect()
 }
 
 impl SecretsView {
-    fn new(state: &DirectoryState, cluster: &ClusterRecord, given: Given) -> Self {
+    fn new(state: &DirectoryState, cluster: &ClusterRecord, survey: Survey, now: Timestamp) -> Self {
+        let authority = state.authority.as_ref().and_then(|authority| AuthorityView::new(authority, &survey));
+        let given = given(survey);
         let master = cluster.master();
         let (sealed_under, remaining) = (state.sealed_under(), state.sealed_under_others());
         let waits = given.values().flatten().any(|keys| keys.first().is_some_and(|first| *first != master));
@@ -121,8 +174,46 @@ impl SecretsView {
                 old_key_may_go: remaining == 0 && exchange.ended_at.is_some(),
                 signs_with_both_until: exchange.began_at.plus(OVERLAP),
             }),
+            session_key: SessionKeyView {
+                rotated_at: cluster.session_key.as_ref().map(|key| key.since),
+                former_until: cluster.session_key.as_ref().map(SessionKey::overlaps_until).filter(|until| now < *until),
+            },
+            authority,
             nodes: given.into_iter().map(NodeView::new).collect(),
         }
+    }
+}
+
+impl AuthorityView {
+    /// `None` when its certificate cannot be read.
+    fn new(record: &AuthorityRecord, survey: &Survey) -> Option<Self> {
+        let id = authority_id(&record.certificate).ok()?;
+        let step = record.rotation.as_ref().map(|rotation| &rotation.step);
+        let next = match step {
+            Some(AuthorityStep::Announced { certificate, .. }) => Some(authority_id(certificate).ok()?),
+            _ => None,
+        };
+        let is_ready = |facts: &Facts| match step {
+            Some(AuthorityStep::Announced { .. }) => next.as_ref().is_some_and(|next| facts.trusts(next)),
+            Some(AuthorityStep::Overlapping { .. }) => facts.is_signed_by(&id),
+            Some(AuthorityStep::Wanted) | None => true,
+        };
+        let waits = |heard: &Result<Heard, String>| match heard {
+            Ok(heard) => !is_ready(&heard.facts),
+            Err(_) => step.is_some(),
+        };
+        Some(Self {
+            rotated_at: record.rotated_at,
+            state: match step {
+                None => "settled",
+                Some(AuthorityStep::Wanted) => "wanted",
+                Some(AuthorityStep::Announced { .. }) => "announced",
+                Some(AuthorityStep::Overlapping { .. }) => "overlapping",
+            },
+            began_at: record.rotation.as_ref().map(|rotation| rotation.began_at),
+            waits_for: survey.iter().filter(|(_, heard)| waits(heard)).map(|(node, _)| *node).collect(),
+            id,
+        })
     }
 }
 
@@ -141,11 +232,35 @@ async fn show(call: &mut OperatorCall) -> Outcome {
 }
 
 async fn view(call: &OperatorCall) -> Result<SecretsView, ApiError> {
-    let given = given(call).await;
+    let survey = call.cluster().facts(PATIENCE).await;
     call.cluster().directory().read(|state| {
         let cluster = state.cluster.as_ref().ok_or_else(ApiError::no_leader)?;
-        Ok(SecretsView::new(state, cluster, given))
+        Ok(SecretsView::new(state, cluster, survey, call.now))
     })
+}
+
+async fn rotate_session_key(call: &mut OperatorCall) -> Outcome {
+    let cluster = call.cluster().directory().read(|state| state.cluster.clone()).ok_or_else(ApiError::no_leader)?;
+    let sealed = call.cluster().secrets().new_session_key(&cluster);
+    let sealed = sealed.map_err(|error| failure::internal("a key of session tokens cannot be sealed", &error))?;
+    let target = Target::new("session_key", "", "key of session tokens");
+    let entry = call.audited_of_cluster("secrets.session_key_rotated", target);
+    call.update(Command::Secrets(SecretsCommand::RotateSessionKey { sealed }), vec![entry]).await?;
+    Ok(Reply::accepted(&view(call).await?))
+}
+
+async fn rotate_authority(call: &mut OperatorCall) -> Outcome {
+    for (node, heard) in call.cluster().facts(PATIENCE).await {
+        if let Err(error) = heard {
+            return Err(ApiError::bad_request(format!(
+                "node {node} does not answer, and would be cut off: {error}; start it, or remove it"
+            )));
+        }
+    }
+    let target = Target::new("authority", "", "authority of the cluster's nodes");
+    let entry = call.audited_of_cluster("secrets.authority_rotation_begun", target);
+    call.update(Command::Authority(AuthorityCommand::Rotate), vec![entry]).await?;
+    Ok(Reply::accepted(&view(call).await?))
 }
 
 async fn rotate(call: &mut OperatorCall) -> Outcome {
@@ -163,7 +278,7 @@ async fn rotate(call: &mut OperatorCall) -> Outcome {
         ));
     }
     let all_have = |keys: &[MasterKeyId]| keys.contains(&from) && keys.first() == Some(&to);
-    for (node, keys) in given(call).await {
+    for (node, keys) in given(call.cluster().facts(PATIENCE).await) {
         let joins =
             |state: &DirectoryState| state.nodes.get(&node).is_some_and(|each| each.state == NodeState::Joining);
         match keys {

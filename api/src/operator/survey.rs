@@ -26,6 +26,8 @@ pub struct ClusterView {
     pub format: Format,
     /// How many data keys are sealed under which master key.
     pub sealed_under: BTreeMap<MasterKeyId, usize>,
+    /// Whether the authority by which nodes know each other is being rotated.
+    pub authority_rotates: bool,
 }
 
 impl ClusterView {
@@ -44,7 +46,9 @@ impl ClusterView {
             });
         let format = call.cluster().directory().format();
         let sealed_under = call.cluster().directory().read(DirectoryState::sealed_under);
-        Self { groups: groups(&survey, &wanted), survey, slots, format, sealed_under }
+        let rotates = |state: &DirectoryState| state.authority.as_ref().is_some_and(|known| known.rotation.is_some());
+        let authority_rotates = call.cluster().directory().read(rotates);
+        Self { groups: groups(&survey, &wanted), survey, slots, format, sealed_under, authority_rotates }
     }
 
     /// The nodes that answered.

@@ -13,6 +13,7 @@ use model::scope::{Scope, Scopes, missing};
 use model::time::Timestamp;
 use raft::directory::command::{Command, Reply as Updated};
 use raft::directory::records::{AuditActor, AuditEntry, KeyOrigin, KeyRecord};
+use raft::directory::state::DirectoryState;
 use raft::directory::{Ended, PORTION};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,8 +30,8 @@ use crate::route::Route;
 /// How far in the future a key may expire.
 const LONGEST_LIFE: Duration = Duration::from_secs(5 * 366 * 24 * 3600);
 
-/// How long the caller of a deletion waits for the entries of its keys.
-const AUDIT_PATIENCE: Duration = Duration::from_secs(10);
+/// How long the caller of a deletion waits for what ends with it.
+const REST_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Scopes in one body: each of the 21 resources, read and write, and room for the wildcards.
 const MOST_SCOPES: usize = 128;
@@ -273,7 +274,10 @@ async fn list(call: &mut AccountCall) -> Outcome {
     let query = call.query();
     let (with_revoked, after) = asked(&query, of);
     query.finish(())?;
-    let keys = call.cluster().directory().read(|state| state.keys_of(call.customer_id()));
+    let keys: Vec<Arc<KeyRecord>> = call.cluster().directory().read(|state| {
+        let keys = state.keys_of(call.customer_id()).into_iter();
+        keys.map(|key| state.as_ended(key)).collect()
+    });
     let seen = keys.iter().filter(|key| call.reaches(key.channel_id) && (with_revoked || key.revoked_at.is_none()));
     let rest = seen.filter(|key| after.is_none_or(|after| (key.created_at, key.id) < after));
     let views = rest.map(|key| ApiKeyView::new(key, call.now)).collect();
@@ -321,8 +325,8 @@ async fn revoke(call: &mut AccountCall) -> Outcome {
     Ok(Reply::no_content())
 }
 
-/// Deletes what keys end with, with an entry for each of them. The entries of many follow in portions, and if this node fails
-/// meanwhile, the directory's leader writes the rest.
+/// Deletes what keys end with, with an entry for each of them. What is more than a portion counts for nothing from the
+/// deletion on, and its records and entries follow in portions; if this node fails meanwhile, the directory's leader goes on.
 pub async fn delete_with_keys(
     exchange: &Exchange,
     command: Command,
@@ -337,11 +341,11 @@ pub async fn delete_with_keys(
     }
     audit.push(entry);
     exchange.change(command, audit).await?;
-    if many
-        && let Err(error) =
-            exchange.cluster().directory().audit_revocations(ended, Instant::now() + AUDIT_PATIENCE).await
+    let directory = exchange.cluster().directory();
+    if (many || directory.read(|state| state.is_ending(ended)))
+        && let Err(error) = directory.finish_deletion(ended, Instant::now() + REST_PATIENCE).await
     {
-        tracing::info!(?ended, %error, "the directory's leader writes the rest of the revocations to the audit log");
+        tracing::info!(?ended, %error, "the directory's leader brings the deletion to its end");
     }
     Ok(())
 }
@@ -361,7 +365,8 @@ fn audited_revocations(
 /// The key of the path, as far as the calling key may see it.
 fn find(call: &AccountCall) -> Result<Arc<KeyRecord>, ApiError> {
     let id: Option<KeyId> = call.id("id");
-    let key = id.and_then(|id| call.cluster().directory().read(|state| state.keys.get(&id).cloned()));
+    let known = |id| move |state: &DirectoryState| state.keys.get(&id).map(|key| state.as_ended(key.clone()));
+    let key = id.and_then(|id: KeyId| call.cluster().directory().read(known(id)));
     let own = key.filter(|key| key.customer_id == call.customer_id() && call.reaches(key.channel_id));
     own.ok_or_else(|| ApiError::not_found("api_key", call.parameter("id")))
 }

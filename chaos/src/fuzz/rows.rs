@@ -30,6 +30,7 @@ use model::status::{Reason, Status};
 use model::ticket::{Author, Category, Priority, TicketStatus};
 use model::webhook::{DeliveryState, EventFilter, Outcome};
 use network::driver::{Outbound, ReceiptStatus};
+use raft::directory::authority::{AuthorityRotation, AuthorityStep};
 use raft::directory::health::EndpointHealth;
 use raft::directory::layout::{LayoutRecord, MoveRecord, MoveState};
 use raft::directory::members::{AuthorityRecord, JoinToken, NodeState, RemovedNode};
@@ -37,7 +38,7 @@ use raft::directory::records::{
     AuditActor, AuditEntry, AuditTarget, ChannelRecord, ClusterRecord, CustomerRecord, DisabledReason, EndpointRecord,
     KeyOrigin, KeyRecord, NodeRecord, PlacementRecord, SealedKey, StreamedRecord,
 };
-use raft::directory::secrets::MasterExchange;
+use raft::directory::secrets::{FormerSessionKey, MasterExchange, SessionKey};
 use raft::directory::support::{TicketBook, TicketMessage, TicketRecord};
 use raft::directory::users::{PasswordHash, SessionRecord, UserRecord, Verification};
 use raft::record::{encode, read as read_record};
@@ -248,8 +249,15 @@ pub(super) fn shard_examples() -> Vec<Vec<u8>> {
         until: NOW,
         reached: Some(Bytes::from_static(b"key")),
     };
-    let media =
-        MediaRow::new(customer(), channel(), MediaDirection::Upload, "image/png", NOW, std::time::Duration::ZERO);
+    let media = MediaRow::new(
+        MediaId::new(),
+        customer(),
+        channel(),
+        MediaDirection::Upload,
+        "image/png",
+        NOW,
+        std::time::Duration::ZERO,
+    );
     let change =
         StatusChange { from: Status::Pending, to: Status::Qr, reason: Reason::Created, at: NOW, node_id: 1, epoch: 3 };
     let streamed = StreamedEvent {
@@ -314,6 +322,7 @@ fn cluster_examples() -> Vec<Vec<u8>> {
         formed_at: NOW,
         format: Format::SECOND,
         exchange: Some(MasterExchange { from: MasterKey::new([6; 32]).id(), began_at: NOW, ended_at: None }),
+        session_key: Some(SessionKey { sealed: vec![7; 9], since: NOW, former: FormerSessionKey::Derived }),
     };
     let node = NodeRecord {
         id: 1,
@@ -338,7 +347,7 @@ fn cluster_examples() -> Vec<Vec<u8>> {
         cancelled_at: Some(NOW),
     };
     vec![
-        encode(&ClusterRecord { format: Format::FIRST, exchange: None, ..cluster.clone() }),
+        encode(&ClusterRecord { format: Format::FIRST, exchange: None, session_key: None, ..cluster.clone() }),
         encode(&cluster),
         encode(&node),
         encode(&RemovedNode { id: 4, storage_id: storage, removed_at: NOW }),
@@ -349,7 +358,15 @@ fn cluster_examples() -> Vec<Vec<u8>> {
             used_by: Some(storage),
             asked_again: true,
         }),
-        encode(&AuthorityRecord { certificate: "-----BEGIN CERTIFICATE-----".to_owned(), key: sealed_key() }),
+        encode(&AuthorityRecord {
+            certificate: "-----BEGIN CERTIFICATE-----".to_owned(),
+            key: sealed_key(),
+            rotated_at: Some(NOW),
+            rotation: Some(AuthorityRotation {
+                began_at: NOW,
+                step: AuthorityStep::Overlapping { former: "-----BEGIN CERTIFICATE-----".to_owned() },
+            }),
+        }),
         encode(&place),
         encode(&layout),
     ]

@@ -92,6 +92,7 @@ fn first_commands(scene: &Scene) -> Vec<Command> {
         formed_at: now,
         format: Format::LATEST,
         exchange: None,
+        session_key: None,
     };
     let key = KeyRecord {
         id: KeyId(scene.uuid()),

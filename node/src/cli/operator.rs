@@ -126,7 +126,7 @@ pub enum OperatorCommand {
     /// Look at the audit log
     #[command(subcommand)]
     Audit(AuditCommand),
-    /// Exchange the master key, or see what is sealed under which
+    /// Exchange the master key and what else secrets hang on, or see what is sealed under which
     #[command(subcommand)]
     Secrets(SecretsCommand),
 }
@@ -151,9 +151,35 @@ pub enum SecretsCommand {
         #[command(flatten)]
         operator: OperatorArgs,
     },
-    /// Show under which master key what is sealed, and whether the former one may go
+    /// Exchange a key of the cluster for a new one, which it makes itself
+    #[command(subcommand)]
+    Rotate(RotateCommand),
+    /// Show under which master key what is sealed, and whether the former one may go; and how far a rotation is
     #[command(after_help = "Example:\n  gateway secrets status")]
     Status(OperatorArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum RotateCommand {
+    /// The key that signs session tokens; those of the key before are good until they expire, within 15 minutes
+    #[command(after_help = "Example:\n  gateway secrets rotate session-key")]
+    SessionKey(OperatorArgs),
+    /// The authority by which nodes know each other; every node has to be there until it is over
+    #[command(
+        after_help = "All nodes come to trust the new authority, make themselves certificates of it, and then trust the \
+            former no more: a certificate that it signed opens nothing then, nor does its key. Join tokens that were \
+            issued before let nobody in any more.\n\n\
+            Examples:\n  \
+            gateway secrets rotate authority\n  \
+            gateway secrets rotate authority --detach --json | jq .authority"
+    )]
+    Authority {
+        /// Return when it has begun; the cluster goes on by itself
+        #[arg(long)]
+        detach: bool,
+        #[command(flatten)]
+        operator: OperatorArgs,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -290,7 +316,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// A base URL without a trailing slash; the scheme may be left out.
-fn base_url(text: &str) -> Result<String, String> {
+pub fn base_url(text: &str) -> Result<String, String> {
     let text = text.trim();
     let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
     match Url::parse(&whole) {

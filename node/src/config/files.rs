@@ -8,6 +8,8 @@ use api::OperatorToken;
 use model::scope::Access;
 use model::seal::{Keyring, MasterKey};
 use model::time::Timestamp;
+use raft::directory::authority::AuthorityStep;
+use raft::directory::members::AuthorityRecord;
 use raft::transport::tls::{self, expires_at};
 use rustls::RootCertStore;
 use rustls::client::WebPkiServerVerifier;
@@ -194,6 +196,28 @@ pub struct PeerIdentity {
 /// is but the first.
 pub const RENEWED_FILE: &str = "peer.pem";
 
+/// The authority as the directory has it, sealed, in the data folder: for the day on which nobody can be asked, and because an
+/// authority that was rotated is not that of the configuration any more.
+pub const AUTHORITY_FILE: &str = "authority.json";
+
+/// The authority that the data folder keeps; `None` where it keeps none that can be read.
+pub fn kept_authority(config: &Config) -> Option<AuthorityRecord> {
+    serde_json::from_slice(&std::fs::read(config.node.data_dir.join(AUTHORITY_FILE)).ok()?).ok()
+}
+
+/// The authorities whose certificates are trusted, in PEM, the one that signs first: that of the configuration's file until
+/// it was rotated, and both while one takes the place of another.
+pub fn trusted(kept: Option<&AuthorityRecord>, ca_file: &str) -> String {
+    let rotated = kept.filter(|kept| kept.rotated_at.is_some());
+    let present = rotated.map_or(ca_file, |kept| &kept.certificate);
+    let beside = match kept.and_then(|kept| kept.rotation.as_ref()).map(|rotation| &rotation.step) {
+        Some(AuthorityStep::Announced { certificate, .. }) => certificate,
+        Some(AuthorityStep::Overlapping { former }) => former,
+        Some(AuthorityStep::Wanted) | None => return present.to_owned(),
+    };
+    format!("{}\n{beside}", present.trim_end())
+}
+
 /// Reads the peer files, checks that they belong together and to this node, and takes the one that was made last of the
 /// configuration's certificate and the one that the node has made itself.
 ///
@@ -237,7 +261,9 @@ fn renewed_identity(config: &Config, ca_pem: &str) -> Option<PeerIdentity> {
 /// A [`Refusal`] for what cannot be read, and a key of another certificate.
 pub fn given_identity(config: &Config) -> Result<(PeerIdentity, Result<(), Refusal>), Refusal> {
     let peer = &config.peer;
-    let (ca_pem, authority) = certificates("peer.ca_file", &peer.ca_file)?;
+    let (ca_file, authority) = certificates("peer.ca_file", &peer.ca_file)?;
+    let ca_pem = trusted(kept_authority(config).as_ref(), &ca_file);
+    let authority = CertificateDer::pem_slice_iter(ca_pem.as_bytes()).collect::<Result<_, _>>().unwrap_or(authority);
     let (cert_pem, chain) = certificates("peer.cert_file", &peer.cert_file)?;
     let key_pem = read("peer.key_file", &peer.key_file)?;
     let key_subject = named("peer.key_file", &peer.key_file);

@@ -121,7 +121,7 @@ impl Desk {
         let keys = MasterKeys::of(&self.keyring);
         Ok(Welcome {
             id,
-            ca_pem: authority.pair.certificate.clone(),
+            ca_pem: self.trusted(&authority),
             cert_pem: certificate,
             key_pem: Secret(key),
             master_key: keys.current,
@@ -140,6 +140,12 @@ impl Desk {
             (zones, state.join_token(token).is_some())
         });
         judge_zones(&zones, is_known)
+    }
+
+    /// All that a new node is to trust, the authority that signed for it first.
+    fn trusted(&self, authority: &Authority) -> String {
+        let kept = self.cluster.directory().read(|state| state.authority.clone());
+        files::trusted(kept.as_deref(), &authority.pair.certificate)
     }
 
     fn authority(&self) -> Result<Authority, String> {
@@ -228,7 +234,7 @@ async fn hand_over(cluster: &Cluster, ca_pem: &str, key_file: &PathBuf) -> Resul
     let master = cluster.directory().read(|state| state.cluster.as_ref().map(|cluster| cluster.master()));
     let sealed = cluster.secrets().seal_authority(master.ok_or(Kept::Later)?, &key);
     let sealed = sealed.map_err(|error| Kept::Never(error.into()))?;
-    let record = AuthorityRecord { certificate: ca_pem.to_owned(), key: sealed };
+    let record = AuthorityRecord { certificate: ca_pem.to_owned(), key: sealed, rotated_at: None, rotation: None };
     let keep = Command::Members(MemberCommand::KeepAuthority(Box::new(record)));
     match cluster.directory().update(keep, Vec::new(), Instant::now() + PATIENCE).await {
         Ok(_) => Ok(()),

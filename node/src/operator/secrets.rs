@@ -1,4 +1,5 @@
-//! `gateway secrets`: under which master key what is sealed, and the exchange of the master key.
+//! `gateway secrets`: under which master key what is sealed, the exchange of the master key, and the rotation of what the
+//! cluster makes itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
@@ -12,10 +13,13 @@ use serde_json::{Value, json};
 use super::Verdict;
 use super::client::{Operator, as_type};
 use super::show::{self, Table, bar, listed};
-use crate::cli::operator::{OperatorArgs, SecretsCommand};
+use crate::cli::operator::{OperatorArgs, RotateCommand, SecretsCommand};
 use crate::console::{rewrite, say};
 
 const PATH: &str = "/v1/admin/secrets";
+
+/// The state of an authority while no rotation is under way.
+const SETTLED: &str = "settled";
 
 /// Between two looks at how far it is.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
@@ -29,7 +33,22 @@ struct Secrets {
     sealed_under: BTreeMap<String, usize>,
     remaining: usize,
     exchange: Option<Exchange>,
+    session_key: SessionKey,
+    authority: Option<Authority>,
     nodes: Vec<Node>,
+}
+
+#[derive(Deserialize)]
+struct SessionKey {
+    rotated_at: Option<Timestamp>,
+    former_until: Option<Timestamp>,
+}
+
+#[derive(Deserialize)]
+struct Authority {
+    rotated_at: Option<Timestamp>,
+    state: String,
+    waits_for: Vec<NodeId>,
 }
 
 #[derive(Deserialize)]
@@ -50,6 +69,10 @@ pub async fn run(command: SecretsCommand) -> anyhow::Result<Verdict> {
     match command {
         SecretsCommand::Status(args) => status(&args).await,
         SecretsCommand::Rewrap { detach, operator } => rewrap(&operator, detach).await,
+        SecretsCommand::Rotate(RotateCommand::SessionKey(operator)) => rotate_session_key(&operator).await,
+        SecretsCommand::Rotate(RotateCommand::Authority { detach, operator }) => {
+            rotate_authority(&operator, detach).await
+        }
     }
 }
 
@@ -73,7 +96,69 @@ async fn status(args: &OperatorArgs) -> anyhow::Result<Verdict> {
         }
     }
     say(conclusion(&secrets));
+    say(of_session_key(&secrets.session_key));
+    say(of_authority(secrets.authority.as_ref()));
     Ok(verdict(&secrets))
+}
+
+async fn rotate_session_key(args: &OperatorArgs) -> anyhow::Result<Verdict> {
+    let answer = Operator::new(args)?.post("/v1/admin/secrets/session-key/rotate", &json!({})).await?;
+    if args.json {
+        show::json(&answer);
+    } else {
+        say(of_session_key(&as_type::<Secrets>(PATH, answer)?.session_key));
+    }
+    Ok(Verdict::Well)
+}
+
+async fn rotate_authority(args: &OperatorArgs, detach: bool) -> anyhow::Result<Verdict> {
+    let operator = Operator::new(args)?;
+    let mut answer = operator.post("/v1/admin/secrets/authority/rotate", &json!({})).await?;
+    let mut last = String::new();
+    loop {
+        let secrets: Secrets = as_type(PATH, answer.clone())?;
+        let over = secrets.authority.as_ref().is_none_or(|authority| authority.state == SETTLED);
+        if args.json && (over || detach) {
+            show::json(&answer);
+        }
+        let line = of_authority(secrets.authority.as_ref());
+        if !args.json && line != last {
+            say(&line);
+            last = line;
+        }
+        if over || detach {
+            return Ok(Verdict::Well);
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+        answer = operator.get(PATH).await?;
+    }
+}
+
+fn of_session_key(key: &SessionKey) -> String {
+    match (key.rotated_at, key.former_until) {
+        (None, _) => "the key of session tokens was never rotated".to_owned(),
+        (Some(at), None) => format!("the key of session tokens is of {at}"),
+        (Some(at), Some(until)) => {
+            format!("the key of session tokens is of {at}; tokens of the one before are taken until {until} at most")
+        }
+    }
+}
+
+/// How far a rotation of the authority is, and what it waits for.
+fn of_authority(authority: Option<&Authority>) -> String {
+    let Some(Authority { rotated_at, state, waits_for }) = authority else {
+        return "the cluster does not have the key of the authority by which nodes know each other".to_owned();
+    };
+    let waits = match waits_for[..] {
+        [] => String::new(),
+        _ => format!("; it waits for nodes {}", listed(waits_for)),
+    };
+    match (state.as_str(), rotated_at) {
+        (SETTLED, None) => "the authority by which nodes know each other is the first".to_owned(),
+        (SETTLED, Some(at)) => format!("the authority by which nodes know each other is of {at}"),
+        ("overlapping", _) => format!("nodes make themselves certificates of the new authority{waits}"),
+        _ => format!("nodes come to trust the new authority{waits}"),
+    }
 }
 
 /// Nothing is left to be done under the former key, and every node says which it has.
@@ -102,10 +187,14 @@ async fn rewrap(args: &OperatorArgs, detach: bool) -> anyhow::Result<Verdict> {
 async fn follow(operator: &Operator, shown: bool) -> anyhow::Result<Value> {
     let on_terminal = std::io::stdout().is_terminal();
     let mut last = String::new();
+    let mut pace = None;
     loop {
         let answer = operator.get(PATH).await?;
         let secrets: Secrets = as_type(PATH, answer.clone())?;
-        let line = progress(&secrets);
+        let done = secrets.data_keys - secrets.remaining;
+        let pace = pace.get_or_insert_with(|| show::Pace::begin(done)).told(done, secrets.data_keys);
+        // In a file a line for each step is enough.
+        let line = progress(&secrets) + if on_terminal { pace.as_str() } else { "" };
         if shown && line != last {
             if on_terminal {
                 rewrite(&line, last.chars().count())
@@ -186,6 +275,8 @@ mod tests {
             sealed_under: BTreeMap::new(),
             remaining,
             exchange,
+            session_key: SessionKey { rotated_at: None, former_until: None },
+            authority: None,
             nodes: vec![Node { node_id: 1, master_keys: Some(Vec::new()), error: None }],
         }
     }
@@ -205,6 +296,19 @@ mod tests {
         let of_today = secrets("settled", 0, exchange(true, Timestamp(Timestamp::now().0 + 60_000)));
         assert!(conclusion(&of_today).contains("default secrets too"));
         assert!(!conclusion(&secrets("settled", 0, None)).contains("may go"));
+    }
+
+    #[test]
+    fn how_far_a_rotation_is_is_told_with_the_nodes_that_it_waits_for() {
+        let told = |state: &str, waits_for: &[NodeId]| {
+            let waits_for = waits_for.to_vec();
+            of_authority(Some(&Authority { rotated_at: None, state: state.to_owned(), waits_for }))
+        };
+        assert_eq!(told("announced", &[2, 3]), "nodes come to trust the new authority; it waits for nodes 2,3");
+        assert_eq!(told("overlapping", &[]), "nodes make themselves certificates of the new authority");
+        assert!(told(SETTLED, &[]).ends_with("is the first") && of_authority(None).contains("does not have"));
+        let key = |former_until| of_session_key(&SessionKey { rotated_at: Some(Timestamp(0)), former_until });
+        assert!(key(Some(Timestamp(1_200_000))).contains("00:20:00") && !key(None).contains("before"), "{}", key(None));
     }
 
     #[test]

@@ -108,7 +108,7 @@ async fn answer_stranger(shared: &Shared, mut stream: TlsStream<TcpStream>, plac
 
 async fn greet(shared: &Shared, socket: TcpStream) -> Result<Greeted, HelloError> {
     socket.set_nodelay(true)?;
-    let mut stream = shared.tls.acceptor.accept(socket).await?;
+    let mut stream = shared.tls.acceptor().accept(socket).await?;
     if stream.get_ref().1.peer_certificates().is_none() {
         return Ok(Greeted::Stranger(Box::new(stream)));
     }

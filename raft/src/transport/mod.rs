@@ -344,7 +344,7 @@ impl Peers {
         self.shared.services.write().insert(service, Service::Call(handler));
     }
 
-    /// Shows peers another certificate from now on: a later one of this node, of the same authority.
+    /// Shows peers another certificate from now on, a later one of this node, and trusts those of these authorities.
     ///
     /// # Errors
     /// When it is none of this node's, or its key is another's; it stays as it was then.

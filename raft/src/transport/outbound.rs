@@ -229,7 +229,7 @@ impl Keeper {
         let mut stream = self
             .shared
             .tls
-            .connector
+            .connector()
             .connect(tls::server_name(self.peer), socket)
             .await
             .map_err(|error| unreachable(&format!("{address}: {error}")))?;

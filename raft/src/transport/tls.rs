@@ -5,12 +5,11 @@ use std::sync::Arc;
 use model::id::NodeId;
 use model::time::Timestamp;
 use parking_lot::RwLock;
-use rustls::client::ResolvesClientCert;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
-use rustls::sign::CertifiedKey;
-use rustls::{ClientConfig, RootCertStore, ServerConfig, SignatureScheme};
+use rustls::server::WebPkiClientVerifier;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
@@ -26,31 +25,14 @@ pub fn node_name(node: NodeId) -> String {
 /// What stands before and behind the id in [`node_name`].
 const NAME: (&str, &str) = ("node-", ".gateway.internal");
 
-/// Both directions of a node's TLS.
+/// Both directions of a node's TLS, as new connections get it.
 pub(super) struct Tls {
-    pub(super) acceptor: TlsAcceptor,
-    pub(super) connector: TlsConnector,
-    own: Arc<Own>,
+    present: RwLock<Present>,
 }
 
-/// The certificate that connections get from now on, in both directions.
-#[derive(Debug)]
-struct Own(RwLock<Arc<CertifiedKey>>);
-
-impl ResolvesServerCert for Own {
-    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.0.read().clone())
-    }
-}
-
-impl ResolvesClientCert for Own {
-    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        Some(self.0.read().clone())
-    }
-
-    fn has_certs(&self) -> bool {
-        true
-    }
+struct Present {
+    acceptor: TlsAcceptor,
+    connector: TlsConnector,
 }
 
 fn fail(what: &str, error: &dyn std::fmt::Display) -> PeersError {
@@ -79,6 +61,26 @@ fn certified(node: NodeId, pem: &PeerTls) -> Result<CertifiedKey, PeersError> {
 
 impl Tls {
     pub(super) fn new(node: NodeId, pem: &PeerTls) -> Result<Self, PeersError> {
+        Ok(Self { present: RwLock::new(Present::new(node, pem)?) })
+    }
+
+    pub(super) fn acceptor(&self) -> TlsAcceptor {
+        self.present.read().acceptor.clone()
+    }
+
+    pub(super) fn connector(&self) -> TlsConnector {
+        self.present.read().connector.clone()
+    }
+
+    /// Shows another certificate from now on, of the same node, and trusts these authorities. Connections that are open stay so.
+    pub(super) fn renew(&self, node: NodeId, pem: &PeerTls) -> Result<(), PeersError> {
+        *self.present.write() = Present::new(node, pem)?;
+        Ok(())
+    }
+}
+
+impl Present {
+    fn new(node: NodeId, pem: &PeerTls) -> Result<Self, PeersError> {
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(pem.ca_pem.as_bytes()) {
             let certificate = certificate.map_err(|error| fail("the CA certificate", &error))?;
@@ -87,7 +89,7 @@ impl Tls {
         if roots.is_empty() {
             return Err(PeersError::Tls("the CA file holds no certificate".into()));
         }
-        let own = Arc::new(Own(RwLock::new(Arc::new(certified(node, pem)?))));
+        let own = Arc::new(SingleCertAndKey::from(certified(node, pem)?));
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let roots = Arc::new(roots);
         // Whoever shows no certificate may ask to be let in, and nothing else.
@@ -108,13 +110,7 @@ impl Tls {
             .with_root_certificates(roots)
             .with_client_cert_resolver(own.clone());
         let (acceptor, connector) = (TlsAcceptor::from(Arc::new(server)), TlsConnector::from(Arc::new(client)));
-        Ok(Self { acceptor, connector, own })
-    }
-
-    /// Shows another certificate from now on, of the same node and authority. Connections that are open stay so.
-    pub(super) fn renew(&self, node: NodeId, pem: &PeerTls) -> Result<(), PeersError> {
-        *self.own.0.write() = Arc::new(certified(node, pem)?);
-        Ok(())
+        Ok(Self { acceptor, connector })
     }
 }
 

@@ -228,6 +228,7 @@ pub(super) mod tests {
             formed_at: Timestamp(0),
             format: Format::LATEST,
             exchange: None,
+            session_key: None,
         };
         let mut state = DirectoryState::default();
         state.cluster = Some(Arc::new(cluster));

@@ -76,7 +76,7 @@ async fn a_cluster_grows_from_one_node_to_three_and_then_survives_the_loss_of_th
 }
 
 /// A certificate for a node, good until the beginning of a year, and its key: signed with the cluster's own authority.
-fn certificate(grown: &Grown, id: u64, year: i32) -> (PathBuf, PathBuf) {
+pub fn certificate(grown: &Grown, id: u64, year: i32) -> (PathBuf, PathBuf) {
     let authority = KeyPair::from_pem(&std::fs::read_to_string(grown.dir(1).join("ca.key")).unwrap()).unwrap();
     let mut issuer = CertificateParams::default();
     issuer.distinguished_name = rcgen::DistinguishedName::new();

@@ -29,7 +29,7 @@ fn tools() -> PathBuf {
 ///
 /// # Panics
 /// With its output, when it fails or does not end.
-async fn run(tool: &str, arguments: &[&str], folder: &Path, environment: &[(&str, &str)]) {
+pub async fn run(tool: &str, arguments: &[&str], folder: &Path, environment: &[(&str, &str)]) {
     let programs = tools().join("bin");
     let program = programs.join(tool);
     assert!(program.is_file(), "{} is missing: run `make tools`", program.display());
@@ -48,7 +48,7 @@ async fn run(tool: &str, arguments: &[&str], folder: &Path, environment: &[(&str
     assert!(done.status.success(), "{tool}: {}\n{}\n{}", done.status, text(&done.stdout), text(&done.stderr));
 }
 
-fn sources() -> PathBuf {
+pub fn sources() -> PathBuf {
     checkout().join("tests/openapi")
 }
 
@@ -102,6 +102,14 @@ async fn schemathesis(examples: &str) {
     run("schemathesis", &arguments, folder.path(), &environment).await;
 }
 
+/// Puts the document of a node into a folder, and a client that is generated from it.
+pub async fn generate_client(api: &str, folder: &Path) {
+    let document = client().get(format!("{api}/openapi.json")).send().await.unwrap().bytes().await.unwrap();
+    std::fs::write(folder.join("openapi.json"), document).unwrap();
+    let generate = ["generate", "--path", "openapi.json", "--meta", "none", "--output-path", "gateway_client"];
+    run("openapi-python-client", &generate, folder, &[]).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_generated_client_pairs_a_channel_and_sends() {
     let cluster = Cluster::shared().await;
@@ -113,10 +121,7 @@ async fn a_generated_client_pairs_a_channel_and_sends() {
     let dev = cluster.dev();
     let api = &dev.nodes[0].api;
     let folder = tempfile::tempdir().unwrap();
-    let document = client().get(format!("{api}/openapi.json")).send().await.unwrap().bytes().await.unwrap();
-    std::fs::write(folder.path().join("openapi.json"), document).unwrap();
-    let generate = ["generate", "--path", "openapi.json", "--meta", "none", "--output-path", "gateway_client"];
-    run("openapi-python-client", &generate, folder.path(), &[]).await;
+    generate_client(api, folder.path()).await;
     let environment = [
         ("GATEWAY_API", api.as_str()),
         ("GATEWAY_KEY", tenant.key.as_str()),

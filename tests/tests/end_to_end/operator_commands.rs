@@ -139,7 +139,14 @@ async fn a_channel_a_message_and_its_webhooks_are_found() {
     .await;
     assert!(!told.contains("the words"), "a trace says nothing of what the message says: {told}");
     let one = ["message", "trace", &message, "--channel", &channel.id];
-    assert_eq!(rows(&json_of(&cluster, &one).await.0).len(), 1);
+    let traced = json_of(&cluster, &one).await.0;
+    assert_eq!(rows(&traced).len(), 1);
+    // Of each attempt one sees at which endpoint it was made, and what came of it.
+    for (receiver, came_of_it) in [(good.url("/good"), "success 200"), (bad.url("/bad"), "http 503")] {
+        let made = format!("1 (scheduled) at {receiver}: {came_of_it}");
+        let steps = rows(&traced)[0]["steps"].as_array().unwrap();
+        assert!(steps.iter().any(|step| step["detail"].as_str().unwrap().starts_with(&made)), "{made}: {traced}");
+    }
 
     let stuck = ["webhooks", "stuck", "--older-than", "0s", "--customer", &tenant.customer_id];
     let found = wait_for(&cluster, &stuck, "the bad endpoint is stuck", |answer, code| {
@@ -147,6 +154,7 @@ async fn a_channel_a_message_and_its_webhooks_are_found() {
     })
     .await;
     assert_eq!(rows(&found)[0]["url"], bad.url("/bad"));
+    assert!(rows(&found)[0]["last_error"].as_str().unwrap().contains("503"), "{found}");
     let later = shown(&cluster, &["webhooks", "stuck", "--older-than", "1h", "--customer", &tenant.customer_id]).await;
     assert!(later.contains("no endpoint is stuck"), "{later}");
 }

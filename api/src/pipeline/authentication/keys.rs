@@ -23,7 +23,7 @@ pub(super) fn judge(state: &DirectoryState, token: &ApiKey, now: Timestamp) -> V
 /// Judges a key that is known, whoever shows it or what stands for it.
 pub(super) fn judge_record(state: &DirectoryState, key: Arc<KeyRecord>, now: Timestamp) -> Verdict {
     let Some(customer) = state.customers.get(&key.customer_id).cloned() else { return Verdict::Unknown };
-    if let Some(revoked_at) = key.revoked_at.or(customer.deleted_at) {
+    if let Some(revoked_at) = state.ended_at(&key) {
         return Verdict::Refused(Suspect::Key(key), ApiError::auth_revoked(revoked_at));
     }
     if let Some(expired_at) = key.expires_at.filter(|end| *end <= now) {

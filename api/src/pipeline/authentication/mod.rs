@@ -142,11 +142,12 @@ async fn judge_freshly(exchange: &Exchange, judge: impl Fn(&DirectoryState) -> V
 /// # Errors
 /// `auth_backend_unavailable` while the directory has no leader.
 pub async fn fresh_directory(exchange: &Exchange) -> Result<(), ApiError> {
-    let directory = exchange.cluster().directory();
-    if directory.is_fresh() {
-        return Ok(());
-    }
-    let refreshed = directory.refresh(Instant::now() + REFRESH_PATIENCE).await;
+    if exchange.cluster().directory().is_fresh() { Ok(()) } else { refreshed(exchange).await }
+}
+
+/// Has the copy of the directory show what happened a moment ago.
+async fn refreshed(exchange: &Exchange) -> Result<(), ApiError> {
+    let refreshed = exchange.cluster().directory().refresh(Instant::now() + REFRESH_PATIENCE).await;
     refreshed.map_err(|_| ApiError::auth_backend_unavailable())
 }
 

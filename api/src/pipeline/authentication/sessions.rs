@@ -7,7 +7,7 @@ use model::member::Role;
 use model::time::Timestamp;
 use raft::directory::state::DirectoryState;
 
-use super::{Address, Verdict};
+use super::{Address, Verdict, refreshed};
 use crate::audit::Suspect;
 use crate::auth::access::{self, Claims, TokenError};
 use crate::auth::oidc::Identity;
@@ -25,8 +25,14 @@ pub(super) enum Claimed {
 pub(super) async fn check(exchange: &Exchange, token: &str, header: &Header) -> Result<Claimed, ApiError> {
     let auth = &exchange.app.auth;
     if header.alg == access::ALGORITHM {
-        let key = auth.access_key(exchange.cluster())?;
-        return key.check(token, exchange.now).map(Claimed::Own).map_err(|error| match error {
+        let check = || Ok::<_, ApiError>(auth.keys(exchange.cluster())?.access.check(token, exchange.now));
+        let mut checked = check()?;
+        if checked == Err(TokenError::Invalid) {
+            // Another node may have signed it by a key that this one has not heard of yet.
+            refreshed(exchange).await?;
+            checked = check()?;
+        }
+        return checked.map(Claimed::Own).map_err(|error| match error {
             TokenError::Invalid => ApiError::auth_invalid(),
             TokenError::Expired(at) => ApiError::auth_expired(at),
         });

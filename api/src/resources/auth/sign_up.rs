@@ -76,13 +76,13 @@ async fn wait_for_address(exchange: &Exchange, SignUp { email, password, name }:
     attempts::count(exchange, &[Attempt::SignUpFrom(ip), Attempt::MailTo(email.clone())]).await?;
     fresh_directory(exchange).await?;
     let password = exchange.app.auth.passwords.hash(ip, password).await?;
-    let key = exchange.app.auth.pending_key(exchange.cluster())?;
+    let keys = exchange.app.auth.keys(exchange.cluster())?;
     if find(exchange, |users| users.with_email(&email).cloned()).is_some() {
         exchange.app.auth.mail.tell_of_sign_up(&exchange.app.config.base_url, &email);
     } else {
         let expires_at = exchange.now.plus(session::VERIFICATION_LIFE);
         let pending = Pending { email, password, name, expires_at };
-        send_token(exchange, &pending.email, &key.seal(&pending, rand::random()));
+        send_token(exchange, &pending.email, &keys.pending.seal(&pending, rand::random()));
     }
     Ok(Reply::accepted(&Nothing {}))
 }
@@ -157,7 +157,9 @@ async fn make_account(
         user: user.clone(),
         session,
     };
-    if let Err(error) = exchange.try_change(Command::Users(command), audit).await {
+    let command = Command::Users(command);
+    exchange.has_room_for(&command)?;
+    if let Err(error) = exchange.try_change(command, audit).await {
         return Ok(Err(error));
     }
     Ok(Ok(SignedUp {
@@ -188,7 +190,7 @@ pub async fn verify(exchange: &mut Exchange) -> Outcome {
     let token = EmailToken::parse(&text);
     if token.is_none()
         && exchange.app.auth.config.signup
-        && let Some(pending) = exchange.app.auth.pending_key(exchange.cluster())?.open(&text)
+        && let Some(pending) = exchange.app.auth.keys(exchange.cluster())?.pending.open(&text)
     {
         return confirm(exchange, pending).await;
     }

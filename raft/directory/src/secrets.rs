@@ -1,0 +1,89 @@
+//! The exchange of the master key: everything that is sealed hangs on a few data keys, and these are sealed anew, a bounded
+//! number at a time, while the cluster works.
+//!
+//! ```text
+//! nodes are restarted with both keys ── Begin ──► the new one is the cluster's ── Rewrap ... Rewrap ── End ──► the old one goes
+//! ```
+//!
+//! Beside it the rotation of the key that signs session tokens: a new one signs, and the one before verifies until its tokens
+//! have expired. That of the cluster's authority stands in [`super::authority`].
+
+use std::time::Duration;
+
+use model::format::Format;
+use model::id::CustomerId;
+use model::seal::{MasterKeyId, WrappedKey};
+use model::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// How far the exchange of the master key is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MasterExchange {
+    /// The key that goes.
+    pub from: MasterKeyId,
+    pub began_at: Timestamp,
+    /// Set when nothing is sealed under any other key than the cluster's.
+    pub ended_at: Option<Timestamp>,
+}
+
+/// A customer's data key under the cluster's master key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rewrapped {
+    pub customer: CustomerId,
+    pub key: WrappedKey,
+}
+
+/// How long session tokens of the key before are good: longer than any lives, and for clocks that differ.
+pub const SESSION_OVERLAP: Duration = Duration::from_secs(20 * 60);
+
+/// The key that signs session tokens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionKey {
+    /// Sealed with the data key of the deployment.
+    pub sealed: Vec<u8>,
+    pub since: Timestamp,
+    pub former: FormerSessionKey,
+}
+
+impl SessionKey {
+    /// Until when what the one before has signed is good.
+    pub fn overlaps_until(&self) -> Timestamp {
+        self.since.plus(SESSION_OVERLAP)
+    }
+}
+
+/// The key that signed session tokens before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FormerSessionKey {
+    /// The one that follows from the deployment's key.
+    Derived,
+    Sealed(Vec<u8>),
+    /// None of its tokens can be good any more.
+    Dropped,
+}
+
+/// What can be asked of the directory about what is sealed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SecretsCommand {
+    /// Begins an exchange: the deployment's own key comes under another master key, and with it whatever is sealed from
+    /// now on.
+    Begin { from: MasterKeyId, deployment_key: WrappedKey },
+    /// Brings data keys under the cluster's master key; those that are there already stay.
+    Rewrap { authority: Option<WrappedKey>, customers: Vec<Rewrapped> },
+    /// Ends it, when nothing is sealed under another key.
+    End,
+    /// Session tokens are signed by this key from now on, sealed with the deployment's data key.
+    RotateSessionKey { sealed: Vec<u8> },
+    /// Forgets the one before, when none of its tokens can be good any more.
+    DropSessionKey,
+}
+
+impl SecretsCommand {
+    /// The format that a cluster must have before this is proposed to it.
+    pub fn format(&self) -> Format {
+        match self {
+            Self::Begin { .. } | Self::Rewrap { .. } | Self::End => Format::SECOND,
+            Self::RotateSessionKey { .. } | Self::DropSessionKey => Format::THIRD,
+        }
+    }
+}

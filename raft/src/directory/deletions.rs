@@ -1,0 +1,102 @@
+//! Brings deletions to their end: whoever deletes does it, and the directory's leader where that one failed.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ::directory::deletions::{Deletion, Ended, ended_since};
+use model::time::Timestamp;
+use tokio_util::sync::CancellationToken;
+
+use super::command::Command;
+use super::handle::{AuditQuery, Directory, UpdateError};
+use super::records::AuditEntry;
+use crate::failpoint::{self, Point};
+
+/// How often the leader looks for deletions that have records left, beside at once when it begins to lead.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// How long whoever deleted has for the rest, before the leader takes it up.
+const FIRST_TRY: Duration = Duration::from_secs(15);
+
+/// How many looks go by between two at the audit log, for entries that an earlier release left out.
+const LOOKS_PER_AUDIT: u32 = 12;
+
+/// Deletions that the leader looks at.
+const LATELY: Duration = Duration::from_secs(3600);
+
+/// How far the time of an entry and that of what it tells of may be apart.
+const APART: Duration = Duration::from_secs(60);
+
+/// How long the leader may take for one deletion; what is left waits for the next look.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl Directory {
+    /// Ends what is left of what was just deleted, and writes the entries of the keys among it, in portions.
+    ///
+    /// # Errors
+    /// Those of [`Directory::update`]. What is left then, the directory's leader does soon.
+    pub async fn finish_deletion(self: &Arc<Self>, what: Ended, deadline: Instant) -> Result<(), UpdateError> {
+        let directory = self.clone();
+        // The log lies on disk. A look that panicked has found nothing; the next one may.
+        let looking = tokio::task::spawn_blocking(move || directory.left_of_deletion(what));
+        for (command, entries) in looking.await.unwrap_or_default() {
+            self.update(command, entries, deadline).await?;
+            failpoint::reach(Point::DeletionPortion);
+        }
+        Ok(())
+    }
+
+    fn left_of_deletion(&self, what: Ended) -> Vec<(Command, Vec<AuditEntry>)> {
+        let Some(deletion) = self.read(|state| Deletion::of(state, what)) else { return Vec::new() };
+        let (since, until) = (deletion.at.minus(APART), deletion.at.plus(APART));
+        let about = AuditQuery { customer: Some(deletion.customer), since, until };
+        let written = match deletion.keys[..] {
+            [] => Vec::new(),
+            _ => self.audit_log(&about, None, usize::MAX, |_| true),
+        };
+        deletion.steps(&written)
+    }
+
+    /// While this node leads the directory: brings to an end what others began, until cancelled.
+    pub async fn keep_deletions_finished(self: Arc<Self>, stop: CancellationToken) {
+        let mut ticks = tokio::time::interval(LOOK_EVERY);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut leadership = self.group().leadership();
+        let mut looks = 0_u32;
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                _ = ticks.tick() => {}
+                changed = leadership.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    looks = 0;
+                }
+            }
+            if !self.leads() {
+                continue;
+            }
+            let now = Timestamp::now();
+            let left = self.read(|state| match looks.is_multiple_of(LOOKS_PER_AUDIT) {
+                true => ended_since(state, now.minus(LATELY)),
+                false => Vec::new(),
+            });
+            let ending = self.read(|state| {
+                let overdue = |what: &Ended| state.deleted_at(*what).is_some_and(|at| now.since(at) >= FIRST_TRY);
+                state.ending().filter(overdue).collect::<Vec<_>>()
+            });
+            looks = looks.wrapping_add(1);
+            for what in ending.into_iter().chain(left) {
+                let finishing = self.finish_deletion(what, Instant::now() + PATIENCE);
+                match stop.run_until_cancelled(finishing).await {
+                    None => return,
+                    Some(Ok(())) => {}
+                    Some(Err(error)) => {
+                        tracing::warn!(?what, %error, "what ended with a deletion could not be brought to its end yet")
+                    }
+                }
+            }
+        }
+    }
+}
