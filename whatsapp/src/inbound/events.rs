@@ -37,13 +37,6 @@ pub struct Events {
 #[derive(Default)]
 pub struct Pairing {
     shown: Mutex<u8>,
-    succeeded: Mutex<bool>,
-}
-
-impl Pairing {
-    pub fn has_succeeded(&self) -> bool {
-        *self.succeeded.lock()
-    }
 }
 
 impl EventHandler for Events {
@@ -59,7 +52,6 @@ impl EventHandler for Events {
                 self.line.report(SessionEvent::Qr { raw: qr.code.as_str().into(), expires_at, sequence });
             }
             Event::PairingQrCodesExhausted(_) => self.line.note_last(SessionEvent::QrTimeout),
-            Event::PairSuccess(_) => *self.pairing.succeeded.lock() = true,
             Event::PairError(error) => {
                 self.line.note_last(SessionEvent::PairingRefused { code: 0, text: error.error.clone() });
                 self.stop();

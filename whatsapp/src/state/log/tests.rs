@@ -66,7 +66,7 @@ fn log(store: &Arc<Store>) -> Arc<StateLog> {
     log
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_barrier_waits_for_what_the_wire_waits_for_and_for_nothing_lazy() {
     let store = Store::new(0);
     let log = log(&store);
@@ -74,7 +74,7 @@ async fn a_barrier_waits_for_what_the_wire_waits_for_and_for_nothing_lazy() {
     log.barrier().await.unwrap();
     assert!(store.batches.lock().is_empty());
     log.append(Class::Wire, [Write::put("b", [2_u8])]).unwrap();
-    let waits = tokio::time::timeout(Duration::from_secs(60), log.barrier()).await;
+    let waits = tokio::time::timeout(Duration::from_millis(300), log.barrier()).await;
     assert!(waits.is_err(), "nothing is durable yet");
     store.permits.add_permits(1);
     log.barrier().await.unwrap();
@@ -82,14 +82,17 @@ async fn a_barrier_waits_for_what_the_wire_waits_for_and_for_nothing_lazy() {
     log.barrier().await.unwrap();
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn what_is_lazy_is_stored_in_two_seconds_though_nobody_waits() {
     let store = Store::free();
     let log = log(&store);
     log.append(Class::Lazy, [Write::put("a", [1_u8])]).unwrap();
-    while store.batches.lock().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    let stored = async {
+        while store.batches.lock().is_empty() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), stored).await.unwrap();
     assert!(log.get("a").unwrap().is_some());
 }
 
