@@ -10,12 +10,13 @@ use std::path::Path;
 use tests::sources::checkout;
 
 /// The crates with their folders, the lowest first: each may use those before it.
-const FLOORS: [(&str, &str); 11] = [
+const FLOORS: [(&str, &str); 12] = [
     ("model", "model"),
     ("machine", "raft/machine"),
     ("directory", "raft/directory"),
     ("traffic", "network/traffic"),
     ("network", "network"),
+    ("whatsapp", "whatsapp"),
     ("raft", "raft"),
     ("state", "shard/state"),
     ("shard", "shard"),

@@ -264,7 +264,7 @@ fn field_rows(schema: &Value, before: &str, rows: &mut String) {
 
 /// The reference of the events, as Markdown.
 fn event_reference() -> String {
-    let mut text = "# Events\n\nMade of the types that events are written by: `UPDATE_DOCS=1 cargo test --workspace --lib \
+    let mut text = "# Events\n\nMade of the types that events are written by: `UPDATE_DOCS=1 cargo test --package api --lib \
         the_reference_of_events` writes it anew. `GET /v1/event-types` says the same to programs, and `webhooks` of \
         `/openapi.json`.\n\nAn event is the body of a webhook and stands in the event stream: `event`, `event_id`, \
         `api_version`, `channel_id`, `occurred_at`, and `data`, whose fields follow. `(text)` and the like are the types of \
