@@ -10,7 +10,9 @@ pub fn of(event: &Event) -> Option<EndReason> {
     Some(match event {
         Event::StreamReplaced(_) => EndReason::Replaced,
         Event::LoggedOut(out) => logged_out(out),
-        Event::TemporaryBan(ban) => EndReason::Banned { until: Some(Timestamp::now().plus(ban.expire.to_std().unwrap_or_default())) },
+        Event::TemporaryBan(ban) => {
+            EndReason::Banned { until: Some(Timestamp::now().plus(ban.expire.to_std().unwrap_or_default())) }
+        }
         Event::ClientOutdated(_) => EndReason::ClientOutdated,
         Event::ConnectFailure(failure) => of_failure(&failure.reason, failure.message.as_deref()),
         // One without a code is about a stanza, and the stream goes on.

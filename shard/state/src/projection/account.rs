@@ -5,10 +5,10 @@ use model::blacklist::Blocked;
 use model::error::ApiError;
 use model::privacy::Privacy;
 use model::profile::ChannelProfile;
-use traffic::operation::{Refused, RefusedKind};
 use traffic::operation::account::{
     BlacklistAnswer, BlacklistOperation, PrivacyAnswer, PrivacyOperation, ProfileAnswer, ProfileOperation,
 };
+use traffic::operation::{Refused, RefusedKind};
 
 use super::{Context, Entity, Kind, Rows, Synced, contacts};
 

@@ -14,8 +14,8 @@ use model::payload::{ChatArchived, ChatField, ChatPinned, ChatUpdated, Payload};
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use traffic::notice::ChatNews;
-use traffic::operation::{Refused, RefusedKind};
 use traffic::operation::chats::{ChatAnswer, ChatOperation};
+use traffic::operation::{Refused, RefusedKind};
 
 use super::{Context, Entity, Kind, Rows, Synced, Told, labels};
 use crate::keys::Direction;

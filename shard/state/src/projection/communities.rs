@@ -5,8 +5,8 @@ use model::address::Address;
 use model::community::KnownCommunity;
 use model::error::ApiError;
 use model::group::Group;
-use traffic::operation::{Refused, RefusedKind};
 use traffic::operation::communities::{CommunityAnswer, CommunityOperation};
+use traffic::operation::{Refused, RefusedKind};
 
 use super::{Context, Entity, Kind, NOT_FOUND, Rows, Synced};
 

@@ -5,8 +5,8 @@ use model::error::ApiError;
 use model::group::{Group, GroupParticipant, Rank};
 use model::payload::{GroupCreated, GroupMembers, GroupUpdated, MembersReason, Payload};
 use traffic::notice::GroupNews;
-use traffic::operation::{Refused, RefusedKind};
 use traffic::operation::groups::{GroupAnswer, GroupOperation};
+use traffic::operation::{Refused, RefusedKind};
 
 use super::{Context, Entity, Kind, NOT_FOUND, Rows, Synced, Told, chats, contacts};
 

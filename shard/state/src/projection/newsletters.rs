@@ -4,8 +4,8 @@ use model::address::Address;
 use model::error::ApiError;
 use model::field::Change;
 use model::newsletter::{Newsletter, NewsletterRole};
-use traffic::operation::{Refused, RefusedKind};
 use traffic::operation::newsletters::{NewsletterAnswer, NewsletterOperation};
+use traffic::operation::{Refused, RefusedKind};
 
 use super::{Entity, Kind, NOT_FOUND, Rows, Synced};
 

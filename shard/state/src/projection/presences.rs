@@ -10,8 +10,8 @@ use model::presence::{PresenceState, PresentMember, Seen};
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use traffic::notice::PresenceNews;
-use traffic::operation::{Refused, RefusedKind};
 use traffic::operation::presence::{PresenceAnswer, PresenceOperation};
+use traffic::operation::{Refused, RefusedKind};
 
 use super::contacts::ContactRow;
 use super::{Context, Entity, Kind, Rows, Told};
