@@ -515,7 +515,7 @@ fn http(
         listen: config.api.listen,
         operator_listen: config.ops.listen,
         base_url: base_url(config),
-        suffixes: suffixes(config),
+        suffixes: config.network.suffixes(),
         trusted_proxies: config.api.trusted_proxies.clone(),
         proxy_protocol: config.api.proxy_protocol,
         port: api_port,

@@ -279,16 +279,21 @@ async fn a_channel_pairs_by_qr_writes_is_read_and_logs_in_again_without_another(
     let mut world = World::new().await;
     let mut line = world.pair().await;
     line.send("3EB0A1", "hello").await;
-    line.accepted("3EB0A1").await;
+    // The receipt may overtake the network's acknowledgement.
+    let (mut is_accepted, mut is_delivered) = (false, false);
+    while !(is_accepted && is_delivered) {
+        match line.until(|event| Some(event.clone())).await {
+            SessionEvent::Accepted { id, .. } => is_accepted |= id.as_str() == "3EB0A1",
+            SessionEvent::Inbound(item) => {
+                if let InboundKind::Receipt(receipt) = &item.kind {
+                    assert_eq!(receipt.message_id.as_str(), "3EB0A1");
+                    is_delivered |= receipt.status == ReceiptStatus::Delivered;
+                }
+            }
+            _ => {}
+        }
+    }
     until("the phone reads it", async || (world.inbox().await == ["hello"]).then_some(())).await;
-    let delivered = |event: &SessionEvent| match event {
-        SessionEvent::Inbound(item) => match &item.kind {
-            InboundKind::Receipt(receipt) if receipt.message_id.as_str() == "3EB0A1" => Some(receipt.status),
-            _ => None,
-        },
-        _ => None,
-    };
-    assert_eq!(line.until(delivered).await, ReceiptStatus::Delivered);
     line.session.drain().await;
     let mut line = world.open(Purpose::Login).await;
     line.logged_in().await;
@@ -321,7 +326,12 @@ async fn what_a_phone_writes_comes_once_and_in_order_and_is_kept_until_it_is_ack
         }
     }
     let mut line = world.take_over(line).await;
-    assert_eq!(line.message().await.1, "unheard");
+    // What was acknowledged so late that the network did not hear of it comes again, too: the state machine knows it.
+    let mut heard = line.message().await.1;
+    while heard.starts_with("to you ") {
+        heard = line.message().await.1;
+    }
+    assert_eq!(heard, "unheard");
     world.assert_clean().await;
 }
 
