@@ -135,7 +135,8 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) -> Result<(), WireError> 
     let delay = shared.with(|state| state.faults.login_delay());
     tokio::time::sleep(delay).await;
     let (queue, outgoing) = mpsc::channel(OUTLET);
-    let cut = CancellationToken::new();
+    // The writer ends with the server, too, though nobody is left to cut it.
+    let cut = shared.stop.child_token();
     let outlet = Outlet { queue, cut: cut.clone() };
     let writing = shared.tasks.spawn(write(sink, writer, outgoing, cut.clone()));
     let connection = shared.with(|state| state.arrive(Newcomer { caller, payload, key }, outlet));
