@@ -20,9 +20,11 @@ TO_BENCH := $(TO_TEST) etcd-server
 # Programs of others that judge: cargo-deny the dependencies, two of PyPI the OpenAPI document.
 DENY := target/tools/bin/cargo-deny
 DENY_VERSION := 0.20.2
+MDBOOK := target/tools/bin/mdbook
+MDBOOK_VERSION := 0.5.4
 OPENAPI_TOOLS := target/openapi-tools
 
-.PHONY: help run rocksdb console check test test-all bench chaos build lint deny tools to-build to-test to-bench rust target-dir clean-dev
+.PHONY: docs help run rocksdb console check test test-all bench chaos build lint deny tools to-build to-test to-bench rust target-dir clean-dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -59,6 +61,13 @@ bench: to-bench rocksdb ## measure B1 to B10 of a release beside etcd (BENCH_FLA
 chaos: to-test rocksdb ## break a cluster for an hour and judge it; needs root (CHAOS_FLAGS go to gateway-chaos run)
 	cargo build --workspace
 	target/debug/gateway-chaos run --profile hour $(CHAOS_FLAGS)
+
+docs: rust target-dir ## make a book of docs in target/book
+	@if [ "$$($(MDBOOK) --version 2>/dev/null)" != "mdbook v$(MDBOOK_VERSION)" ]; then \
+	  echo "make: compiling mdbook, once; some four minutes on two cores"; \
+	  cargo install --quiet --locked --debug --root target/tools mdbook@$(MDBOOK_VERSION); \
+	fi
+	@$(MDBOOK) build docs && echo "make: target/book/index.html"
 
 clean-dev: ## stop the demo cluster and forget its data
 	@if [ -d $(DEV_DIR) ]; then $(BIN) dev down --data $(DEV_DIR) && rm -rf $(DEV_DIR); fi
