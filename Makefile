@@ -17,15 +17,14 @@ TO_BUILD := g++ make ccache libclang-dev ca-certificates
 TO_TEST := $(TO_BUILD) python3-venv python3-yaml haproxy curl jq iproute2 nftables faketime nodejs chromium
 TO_BENCH := $(TO_TEST) etcd-server
 
-# Everything but the driver of the real network and its test network, which are compiled by `make whatsapp` alone.
-USUAL := --workspace --exclude whatsapp --exclude testnet
-
 # Programs of others that judge: cargo-deny the dependencies, two of PyPI the OpenAPI document.
 DENY := target/tools/bin/cargo-deny
 DENY_VERSION := 0.20.2
+MDBOOK := target/tools/bin/mdbook
+MDBOOK_VERSION := 0.5.4
 OPENAPI_TOOLS := target/openapi-tools
 
-.PHONY: help run rocksdb console check test test-all whatsapp bench chaos build lint deny tools to-build to-test to-bench rust target-dir clean-dev
+.PHONY: docs help run rocksdb console check test test-all whatsapp bench chaos build lint deny tools to-build to-test to-bench rust target-dir clean-dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -48,16 +47,17 @@ check: to-build rocksdb lint deny ## judge in two minutes: format, clippy, depen
 	cargo test --quiet --package model --package machine --package directory --package traffic --package state --package network
 
 test: to-test rocksdb tools console/node_modules/installed lint ## judge a change, as CI does: everything that is not said to be of test-all
-	cargo build $(USUAL)
-	cargo test $(USUAL) --no-fail-fast
+	cargo build --workspace
+	cargo test --workspace --no-fail-fast
 
 test-all: to-bench rocksdb tools console/node_modules/installed lint deny ## all there is, for hours: long chaos, all planted faults, upgrades, fuzzing; needs root
 	tests/all.sh
 
+# The crates of the driver are empty without their features, so that no other target compiles its client library.
 whatsapp: to-build rocksdb ## judge the driver of the real network against a test network on loopback; compiles it, some ten minutes
 	cargo fmt --all --check
-	cargo clippy --package whatsapp --package testnet --all-targets --quiet -- -D warnings
-	cargo test --package whatsapp --package testnet --no-fail-fast
+	cargo clippy --package whatsapp --package testnet --features tests --all-targets --quiet -- -D warnings
+	cargo test --package whatsapp --package testnet --features tests --no-fail-fast
 	cargo clippy --package node --features whatsapp --quiet -- -D warnings
 	.ci/whatsapp
 
@@ -67,8 +67,15 @@ bench: to-bench rocksdb ## measure B1 to B10 of a release beside etcd (BENCH_FLA
 	GATEWAY_BIN=$(CURDIR)/target/release/gateway target/debug/gateway-bench all $(BENCH_FLAGS)
 
 chaos: to-test rocksdb ## break a cluster for an hour and judge it; needs root (CHAOS_FLAGS go to gateway-chaos run)
-	cargo build $(USUAL)
+	cargo build --workspace
 	target/debug/gateway-chaos run --profile hour $(CHAOS_FLAGS)
+
+docs: rust target-dir ## make a book of docs in target/book
+	@if [ "$$($(MDBOOK) --version 2>/dev/null)" != "mdbook v$(MDBOOK_VERSION)" ]; then \
+	  echo "make: compiling mdbook, once; some four minutes on two cores"; \
+	  cargo install --quiet --locked --debug --root target/tools mdbook@$(MDBOOK_VERSION); \
+	fi
+	@$(MDBOOK) build docs && echo "make: target/book/index.html"
 
 clean-dev: ## stop the demo cluster and forget its data
 	@if [ -d $(DEV_DIR) ]; then $(BIN) dev down --data $(DEV_DIR) && rm -rf $(DEV_DIR); fi
@@ -77,11 +84,11 @@ rocksdb: to-build target-dir ## compile RocksDB, once for every profile; the oth
 	@raft/build-rocksdb.sh
 
 build: to-build rocksdb ## the binary and everything else, as tests want it
-	cargo build $(USUAL)
+	cargo build --workspace
 
 lint: to-build rocksdb
 	cargo fmt --all --check
-	cargo clippy $(USUAL) --all-targets --quiet -- -D warnings
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
 
 deny: rust target-dir
 	@if [ "$$($(DENY) --version 2>/dev/null)" != "cargo-deny $(DENY_VERSION)" ]; then \

@@ -1,5 +1,6 @@
 // Builds `dist`: one bundle for both doors, a page for each, and every file beside its compressed forms.
-// `node build.mjs` writes it; `node build.mjs --check` says where `dist` is not what the sources give.
+// `node build.mjs` writes it; `node build.mjs --check` says where `dist` is not what the sources give. Both want its types right.
+import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -86,6 +87,12 @@ const packers = [
   [".br", (bytes) => brotliCompressSync(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: 11 } }), brotliDecompressSync],
 ];
 
+function typed() {
+  const tsc = join(here, "node_modules", "typescript", "bin", "tsc");
+  return spawnSync(process.execPath, [tsc, "--noEmit"], { cwd: here, stdio: "inherit" }).status === 0;
+}
+
+if (!typed()) process.exit(1);
 const built = await files();
 if (process.argv.includes("--check")) {
   // The compressed forms differ from one version of zlib to the next; what they hold does not.

@@ -1,13 +1,11 @@
 #!/usr/bin/env bash
 # `make test-all`: every part of the judgement that takes too long for each change, one after the other, or those that are
-# named. What each said is noted in docs/testing.md, with the commit; logs lie in target/test-all. Ends with 1 if any failed.
+# named. What each said is noted in docs/quality/testing.md, with the commit; logs lie in target/test-all. Ends with 1 if any failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
 PARTS=(ignored schemathesis prove hour ownership simulation corpus fuzz whatsapp)
-# Everything but the driver of the real network and its test network, as in the Makefile.
-USUAL='--workspace --exclude whatsapp --exclude testnet'
-DESCRIBED=docs/testing.md
+DESCRIBED=docs/quality/testing.md
 LOGS=target/test-all
 mkdir -p "$LOGS"
 
@@ -17,7 +15,7 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 
 # Tests that `make test` leaves out: `#[ignore = "of test-all: ..."]`.
-ignored() { cargo test $USUAL --no-fail-fast -- --ignored --skip openapi:: ; }
+ignored() { cargo test --workspace --no-fail-fast -- --ignored --skip openapi:: ; }
 
 # Every call of the OpenAPI document, with many more examples than `make test` takes.
 schemathesis() { cargo test --package tests --test end_to_end -- --ignored openapi:: ; }
@@ -56,7 +54,7 @@ note() {
     cp "$LOGS/described" "$DESCRIBED"
 }
 
-cargo build $USUAL || exit 1
+cargo build --workspace || exit 1
 failed=()
 for part in "${@:-${PARTS[@]}}"; do
   [[ " ${PARTS[*]} " == *" $part "* ]] || { echo "test-all: no part $part; they are ${PARTS[*]}" >&2; exit 2; }

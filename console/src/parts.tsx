@@ -224,7 +224,8 @@ export function Id({ id }: { id: string | null | undefined }) {
   if (!id) return <span class="none">–</span>;
   const short = id.length > 16 ? `${id.slice(0, 8)}…${id.slice(-4)}` : id;
   return (
-    <button type="button" class="id" title={`${id} (click to copy)`} aria-label={`Copy ${id}`} onClick={() => copy(id)}>
+    <button type="button" class="id" title={`${id} (click to copy)`} onClick={() => copy(id)}>
+      <span class="hidden">Copy </span>
       {short}
     </button>
   );
@@ -392,7 +393,7 @@ export function Field({
   error?: Refused | undefined;
   hint?: ComponentChildren;
   children?: ComponentChildren;
-} & Omit<JSX.IntrinsicElements["input"], "label" | "name" | "children" | "error">) {
+} & Omit<JSX.IntrinsicElements["input"], "label" | "name" | "children" | "error" | "role" | "type" | "list"> & { type?: string; list?: string }) {
   const id = useId();
   const issues = error?.issues().filter((issue) => issue.path[0] === name) ?? [];
   const described = issues.length > 0 || hint ? `${id}-about` : undefined;
@@ -401,11 +402,11 @@ export function Field({
     <div class={issues.length > 0 ? "field is-wrong" : "field"}>
       <label for={id}>{label}</label>
       {children ? (
-        <select {...(common as JSX.IntrinsicElements["select"])} {...(input as JSX.IntrinsicElements["select"])}>
+        <select {...({ ...common, ...input } as JSX.IntrinsicElements["select"])}>
           {children}
         </select>
       ) : (
-        <input {...(common as JSX.IntrinsicElements["input"])} {...input} />
+        <input {...({ ...common, ...input } as JSX.IntrinsicElements["input"])} />
       )}
       {described && (
         <p id={described} class="fine">

@@ -10,7 +10,7 @@ use ulid::Ulid;
 
 use crate::id::ChannelId;
 pub use crate::payload::EventName;
-use crate::payload::Payload;
+use crate::payload::{Payload, example};
 use crate::time::Timestamp;
 
 /// The date-stamped version of all payload shapes.
@@ -102,6 +102,18 @@ pub struct Event {
 }
 
 impl Event {
+    /// What an event of that name looks like. The addresses are those of the simulated network.
+    pub fn example(name: EventName) -> Self {
+        let place = EventName::ALL.iter().position(|known| *known == name).unwrap_or_default();
+        let place = u8::try_from(place).unwrap_or_default();
+        Self {
+            id: EventId::mint(example::NOW, [place; 10]),
+            channel: example::channel(),
+            occurred_at: example::NOW,
+            payload: Payload::example(name),
+        }
+    }
+
     pub fn name(&self) -> EventName {
         self.payload.name()
     }

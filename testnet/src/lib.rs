@@ -71,6 +71,8 @@
 //! | `media: { status } \| null` | the media port answers everything with that status |
 //! | `offline_primer: bool` | whether the first few waiting stanzas come before the client asks for a batch |
 
+#![cfg(feature = "server")]
+
 mod account;
 pub mod check;
 pub mod control;

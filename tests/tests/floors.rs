@@ -1,5 +1,5 @@
 //! The order of the house, read from the sources: which crate may use which, what a pure crate does without, and that the
-//! modules of a crate form no cycles (docs/design.md, section 1).
+//! modules of a crate form no cycles (docs/design/floors.md).
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -10,6 +10,8 @@
 //!
 //! Nothing of the library's types leaves the crate.
 
+#![cfg(feature = "driver")]
+
 mod inbound;
 mod life;
 mod line;

@@ -24,7 +24,7 @@ use model::id::{ChannelId, CustomerId, RequestId};
 use model::limit::LimitScope;
 use model::time::Timestamp;
 use raft::directory::records::ChannelRecord;
-use salvo::http::header::{ALLOW, STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS};
+use salvo::http::header::{ACCEPT_ENCODING, ALLOW, STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS};
 use salvo::http::{HeaderName, HeaderValue, Method};
 use salvo::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 use shard::trace::{self, Kind, Place};
@@ -281,6 +281,7 @@ impl Handler for Gate {
         let method = request.method().clone();
         let origin = self.app.cors_origins.judge(request);
         let path = self.paths.as_ref().map_or("", |paths| paths.path);
+        let encodings: Vec<HeaderValue> = request.headers().get_all(ACCEPT_ENCODING).iter().cloned().collect();
         let exchange = Exchange {
             app: self.app.clone(),
             request_id: request_id.clone(),
@@ -288,8 +289,11 @@ impl Handler for Gate {
             now: Timestamp::now(),
             http: std::mem::take(request),
         };
-        // The server looks at the method once more, to leave the body of a HEAD out.
+        // The server looks at the method once more, to leave the body of a HEAD out, and at how the answer may be compressed.
         *request.method_mut() = method.clone();
+        for encoding in encodings {
+            request.headers_mut().append(ACCEPT_ENCODING, encoding);
+        }
 
         let span = tracing::info_span!(
             "request", request_id = %request_id, %method, path, customer = field::Empty, trace_id = field::Empty,

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { type Page, get } from "../api";
+import { type Page, door, get } from "../api";
 import { Badge, Faces, Field, Id, More, Table, Theirs, Time, Title, csv, download, param, useAction, useLoad } from "../parts";
 import { go, href } from "../router";
 import type { M } from "../types";
@@ -9,7 +9,8 @@ type Entry = M["AuditEntry"];
 const NAMES = ["action", "actor", "since", "until"] as const;
 
 /** Of a member's own account, or of the whole cluster. */
-export function Audit({ path = "/v1/account/audit-log" }: { path?: string }) {
+export function Audit() {
+  const path = door === "members" ? "/v1/account/audit-log" : "/v1/admin/audit-log";
   const query = Object.fromEntries(NAMES.map((name) => [name, param(name)])) as Record<(typeof NAMES)[number], string>;
   const [more, setMore] = useState<Page<Entry>>();
   const fetching = useAction();

@@ -4,7 +4,6 @@ import { type Page, asCurl, get, post, remove } from "../api";
 import { Badge, Confirm, CopyButton, Dialog, Faces, Failure, Field, Id, More, Secret, Table, Theirs, Time, Title, number, param, plain, useAction, useLoad } from "../parts";
 import { go, href } from "../router";
 import type { O } from "../types";
-import { Audit } from "./audit";
 
 const PAGE = 100;
 
@@ -26,10 +25,6 @@ function useList<T>(path: string, query: Record<string, string>) {
     { every: 10_000 },
   );
   return { list, more: () => setLimit((list.data?.rows.length ?? 0) + PAGE) };
-}
-
-export function OperatorAudit() {
-  return <Audit path="/v1/admin/audit-log" />;
 }
 
 export function Customers() {

@@ -1,5 +1,6 @@
 // The pages of operators, in the order in which they are listed.
-import { Backup, Customers, OperatorAudit, Placed, Stuck, Tickets, Trace } from "./operate";
+import { Audit } from "./audit";
+import { Backup, Customers, Placed, Stuck, Tickets, Trace } from "./operate";
 import { Layout, Nodes, Overview, Shards } from "./cluster";
 
 export const pages = {
@@ -13,5 +14,5 @@ export const pages = {
   trace: { label: "Trace", page: Trace },
   tickets: { label: "Tickets", page: Tickets },
   backup: { label: "Backup and secrets", page: Backup },
-  audit: { label: "Audit log", page: OperatorAudit },
+  audit: { label: "Audit log", page: Audit },
 };

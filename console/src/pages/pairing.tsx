@@ -109,7 +109,7 @@ function Scan({ channel, stop }: { channel: Channel; stop: () => void }) {
   const [error, setError] = useState<Refused>();
   const [now, setNow] = useState(Date.now());
   const [byCode, setByCode] = useState(false);
-  const shown = useRef<Code>();
+  const shown = useRef<Code | undefined>(undefined);
   shown.current = code;
   const asking = useRef(false);
 

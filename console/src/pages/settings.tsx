@@ -47,7 +47,7 @@ export function Settings({ channel }: { channel: Channel }) {
   const moved = error instanceof Refused && (error.status === 412 || error.code === "concurrent_modification");
   const act = (method: "PATCH" | "DELETE", etag: string | null) =>
     run(async () => {
-      const headers = etag ? { "if-match": etag } : {};
+      const headers: Record<string, string> = etag ? { "if-match": etag } : {};
       await call(method, path, { headers, ...(method === "PATCH" && { body: changes }) });
       setChanges({});
       loaded.reload();

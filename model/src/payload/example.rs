@@ -4,7 +4,6 @@ use crate::address::Address;
 use crate::business::{CartItem, Order, OrderItem, OrderStatus};
 use crate::call::CallEnd;
 use crate::chat::Chat as ShownChat;
-use crate::event::{Event, EventId, EventName};
 use crate::group::{AddedReason, Group, GroupChanges, GroupOrigin, GroupParticipant, Rank, RemovedReason};
 use crate::id::{ChannelId, MessageId};
 use crate::media::{MediaRef, MediaState, Sha256Hex};
@@ -16,28 +15,14 @@ use crate::time::Timestamp;
 use super::*;
 
 /// 2026-01-01T00:00:02.118Z, in milliseconds.
-const NOW: Timestamp = Timestamp(1_767_225_602_118);
+pub(crate) const NOW: Timestamp = Timestamp(1_767_225_602_118);
 
 /// The same, in Unix seconds.
 const SECONDS: i64 = 1_767_225_602;
 
 const MESSAGE: &str = "3EB0A1B2C3D4E5F60718293A4B5C6D7E8F901234";
 
-impl Event {
-    /// What an event of that name looks like. The addresses are those of the simulated network.
-    pub fn example(name: EventName) -> Self {
-        let place = EventName::ALL.iter().position(|known| *known == name).unwrap_or_default();
-        let place = u8::try_from(place).unwrap_or_default();
-        Self {
-            id: EventId::mint(NOW, [place; 10]),
-            channel: channel(),
-            occurred_at: NOW,
-            payload: Payload::example(name),
-        }
-    }
-}
-
-fn channel() -> ChannelId {
+pub(crate) fn channel() -> ChannelId {
     ChannelId(uuid::Uuid::from_u128(0x7f2c_1a52_7d3e_4a55_9a42_0d6f_0b1c_2d3e))
 }
 
@@ -140,7 +125,7 @@ fn order() -> Order {
 }
 
 impl Payload {
-    fn example(name: EventName) -> Self {
+    pub(crate) fn example(name: EventName) -> Self {
         let sender = Sender::phone(ana());
         match name {
             EventName::MessageReceived => Self::MessageReceived(Box::new(MessageReceived {
@@ -328,6 +313,7 @@ impl Payload {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::{Event, EventId};
 
     #[test]
     fn each_event_has_an_example_under_its_name_and_an_id_of_its_own() {

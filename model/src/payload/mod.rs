@@ -3,7 +3,7 @@
 mod business;
 mod calls;
 mod chats;
-mod example;
+pub(crate) mod example;
 mod groups;
 mod name;
 mod presences;

@@ -12,13 +12,12 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::authority::AuthorityCommand;
-use super::deletions::Ended;
 use super::health::HealthNote;
 use super::layout::LayoutCommand;
 use super::members::{MemberCommand, NodeState};
 use super::records::{
-    AuditEntry, ChannelRecord, ClusterRecord, CustomerRecord, DisabledReason, EndpointRecord, KeyRecord, NodeRecord,
-    PlacementRecord,
+    AuditEntry, ChannelRecord, ClusterRecord, CustomerRecord, DisabledReason, Ended, EndpointRecord, KeyRecord,
+    NodeRecord, PlacementRecord,
 };
 use super::secrets::SecretsCommand;
 use super::support::{TicketCommand, TicketRecord};

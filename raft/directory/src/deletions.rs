@@ -9,33 +9,13 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use model::id::{AuditId, ChannelId, CustomerId, KeyId};
+use model::id::{AuditId, CustomerId, KeyId};
 use model::time::Timestamp;
-use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::command::Command;
-use crate::records::{AuditActor, AuditEntry, AuditTarget, KeyRecord};
+use crate::records::{AuditActor, AuditEntry, AuditTarget, Ended, KeyRecord, PORTION};
 use crate::state::{DirectoryState, Rest};
-
-/// Records, and entries of the audit log, in one update: some 100 KiB.
-pub const PORTION: usize = 200;
-
-/// What keys end with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Ended {
-    Channel(ChannelId),
-    Customer(CustomerId),
-}
-
-impl Ended {
-    pub fn includes(self, key: &KeyRecord) -> bool {
-        match self {
-            Self::Channel(channel) => key.channel_id == Some(channel),
-            Self::Customer(customer) => key.customer_id == customer,
-        }
-    }
-}
 
 /// A deletion, and what ends with it.
 pub struct Deletion {
@@ -140,6 +120,8 @@ pub fn ended_since(state: &DirectoryState, since: Timestamp) -> Vec<Ended> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
+    use model::id::ChannelId;
+
     use super::*;
     use crate::records::KeyOrigin;
 

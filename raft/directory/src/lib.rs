@@ -1,4 +1,4 @@
-//! The directory's state machine: the one that every node replicates whole (docs/design.md, section 3). No disk, runtime,
+//! The directory's state machine: the one that every node replicates whole (docs/design/directory.md). No disk, runtime,
 //! network or clock.
 //!
 //! - [`records`]: what it holds. [`users`]: of it, members and their sessions. [`command`]: what can be asked of it.

@@ -303,3 +303,22 @@ pub struct StreamedRecord {
     /// Until when, unless a stream renews it.
     pub until: Timestamp,
 }
+
+/// Records, and entries of the audit log, in one update: some 100 KiB.
+pub const PORTION: usize = 200;
+
+/// What keys end with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Ended {
+    Channel(ChannelId),
+    Customer(CustomerId),
+}
+
+impl Ended {
+    pub fn includes(self, key: &KeyRecord) -> bool {
+        match self {
+            Self::Channel(channel) => key.channel_id == Some(channel),
+            Self::Customer(customer) => key.customer_id == customer,
+        }
+    }
+}

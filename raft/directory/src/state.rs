@@ -24,13 +24,12 @@ use model::webhook::MOST_ENDPOINTS;
 use serde::de::DeserializeOwned;
 
 use super::command::{Command, Proposal, Rejection, Reply};
-use super::deletions::Ended;
 use super::keys::{self, Table};
 use super::layout::LayoutRecord;
 use super::members::{AuthorityRecord, JoinToken, RemovedNode};
 use super::records::{
-    AuditEntry, ChannelRecord, ClusterRecord, CustomerRecord, EndpointRecord, KeyRecord, NodeRecord, PlacementRecord,
-    StreamedRecord,
+    AuditEntry, ChannelRecord, ClusterRecord, CustomerRecord, Ended, EndpointRecord, KeyRecord, NodeRecord,
+    PlacementRecord, StreamedRecord,
 };
 use machine::record::{decode, encode};
 use machine::{State, View};

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ::directory::deletions::{Deletion, Ended, ended_since};
+use ::directory::deletions::{Deletion, ended_since};
 use model::time::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use super::command::Command;
 use super::handle::{AuditQuery, Directory, UpdateError};
-use super::records::AuditEntry;
+use super::records::{AuditEntry, Ended};
 use crate::failpoint::{self, Point};
 
 /// How often the leader looks for deletions that have records left, beside at once when it begins to lead.

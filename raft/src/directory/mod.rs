@@ -13,10 +13,10 @@ mod tickets;
 mod voters;
 
 pub use crate::machine::DIRECTORY_GROUP;
-pub use ::directory::deletions::{Ended, PORTION};
 pub use ::directory::{authority, command, health, layout, members, records, secrets, state, support, users};
 use ::directory::{keys, machine};
 
 pub use crate::local_copy::{LocalCopy, STREAMED_FOR};
 pub use handle::{AuditQuery, Directory, UpdateError};
+pub use records::{Ended, PORTION};
 pub use state::Change;

@@ -83,7 +83,7 @@ fn selected_in(query: &str) -> Vec<(String, String, Vec<String>)> {
             let values = value.trim_start_matches('~').trim_matches('"').split('|').map(str::to_owned);
             // Patterns and variables of the dashboard name no value.
             let outright = values.filter(|value| value.chars().all(|letter| letter.is_alphanumeric() || letter == '_'));
-            found.push((name.to_owned(), label.to_owned(), outright.collect()));
+            found.push((name.to_owned(), label.trim_end_matches('!').to_owned(), outright.collect()));
         }
     }
     found

@@ -193,7 +193,7 @@ async fn figures_are_for_those_who_may_see_the_account() {
         ("/v1/account/usage?from=2026-01-01&to=2026-04-05", "from", "too_big"),
         ("/v1/account/usage?from=2026-01-02&to=2026-01-01", "from", "conflict"),
         ("/v1/account/usage?to=1st%20of%20May", "to", "format"),
-        ("/v1/account/usage?group_by=hour", "group_by", "enum"),
+        ("/v1/account/usage?group_by=minute", "group_by", "enum"),
         ("/v1/metrics?window=2h", "window", "enum"),
         ("/v1/metrics?channel_id=1", "channel_id", "format"),
     ];

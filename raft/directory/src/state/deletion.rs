@@ -11,8 +11,7 @@ use model::time::Timestamp;
 
 use super::{Change, DirectoryState, ids_of};
 use crate::command::{Rejection, Reply};
-use crate::deletions::{Ended, PORTION};
-use crate::records::KeyRecord;
+use crate::records::{Ended, KeyRecord, PORTION};
 use machine::State;
 
 /// What is left to end of a deletion.

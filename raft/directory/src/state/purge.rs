@@ -7,8 +7,8 @@ use model::time::Timestamp;
 use super::support::forget_tickets;
 use super::{Change, DirectoryState, ids_of};
 use crate::command::{Rejection, Reply};
-use crate::deletions::Ended;
 use crate::keys;
+use crate::records::Ended;
 use machine::State;
 
 impl DirectoryState {
