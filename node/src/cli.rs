@@ -17,6 +17,7 @@ use self::backup::{BackupArgs, RestoreArgs};
 use self::joining::{InitArgs, JoinArgs};
 use self::operator::OperatorCommand;
 use self::receiving::{ListenArgs, TriggerArgs};
+use crate::config::Driver;
 
 /// What `gateway --version` says; `-V` says the number alone.
 const LONG_VERSION: &str = match (raft::failpoint::COMPILED, cfg!(feature = "whatsapp"), cfg!(feature = "testnet")) {
@@ -69,6 +70,9 @@ pub enum Command {
     Restore(Box<RestoreArgs>),
     /// Run the network simulator
     Simulator(SimulatorArgs),
+    /// Run a network that speaks the real one's protocol, on loopback, for tests
+    #[cfg(feature = "testnet")]
+    TestNetwork(TestNetworkArgs),
     /// Run a whole cluster on this machine, for development
     Dev(Box<DevArgs>),
     /// Check a configuration, or print an example
@@ -133,9 +137,28 @@ pub struct SimulatorArgs {
     pub qr_time_scale: f64,
 }
 
+#[cfg(feature = "testnet")]
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  \
+        gateway test-network --control 127.0.0.1:8090 --chat 127.0.0.1:8091 --media 127.0.0.1:8093")]
+pub struct TestNetworkArgs {
+    /// Where tests and people drive it, HTTP; all its ports are loopback only
+    #[arg(long, value_name = "ADDR")]
+    pub control: SocketAddr,
+    /// Where nodes connect
+    #[arg(long, value_name = "ADDR")]
+    pub chat: SocketAddr,
+    /// Where media is
+    #[arg(long, value_name = "ADDR")]
+    pub media: SocketAddr,
+    /// Multiply the life of QR texts
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = positive)]
+    pub qr_time_scale: f64,
+}
+
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Ports: API at base+i, operator at base+100+i, peers at base+200+i, simulator at base+90 and base+91.\n\n\
+    after_help = "Ports: API at base+i, operator at base+100+i, peers at base+200+i, simulator at base+90 and base+91 (with --network whatsapp a test network, and at base+93 its media).\n\n\
         Examples:\n  \
         gateway dev                          until Ctrl-C\n  \
         gateway dev --detach                 in the background; DIR/dev.json says where everything is\n  \
@@ -162,6 +185,10 @@ pub struct UpArgs {
     /// The ports are counted from here [default: 8000, or what the folder holds]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=65_000))]
     pub base_port: Option<u16>,
+    /// What channels are on [default: simulated, or what the folder holds]. whatsapp is the real network's protocol on
+    /// this machine, in builds for tests alone
+    #[arg(long, value_name = "NETWORK")]
+    pub network: Option<Driver>,
     /// Forget the folder's former cluster
     #[arg(long)]
     pub fresh: bool,

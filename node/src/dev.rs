@@ -1,4 +1,5 @@
-//! `gateway dev`: a whole cluster on this machine, each node a process of its own, with a simulated network.
+//! `gateway dev`: a whole cluster on this machine, each node a process of its own, with a simulated network,
+//! or with one that speaks the real one's protocol on this machine.
 //!
 //! - [`folder`]: what lies where and what survives; [`settings`]: the nodes' configuration files.
 //! - [`process`]: starting, finding and ending processes; [`ports`]: which port is whose.
@@ -25,6 +26,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::caller::{Caller, text_at};
 use crate::cli::{DevArgs, DevCommand, UpArgs};
+use crate::config::Driver;
 use crate::console::{say, warn};
 use crate::refusal::Refusal;
 use description::Description;
@@ -64,10 +66,14 @@ pub async fn run(args: DevArgs) -> anyhow::Result<()> {
 
 async fn up(data: &Path, args: &UpArgs) -> anyhow::Result<()> {
     refuse_when_running(data)?;
-    let (folder, plan) = Folder::choose(data, args.nodes, args.base_port, args.fresh)?;
+    let (folder, plan) = Folder::choose(data, args.nodes, args.base_port, args.network, args.fresh)?;
+    if plan.network == Driver::Whatsapp && !cfg!(feature = "testnet") {
+        let remedy = "take a build that has one, as `make run-whatsapp` makes it (cargo build --package node --features testnet)";
+        return Err(Refusal::new("--network whatsapp", "wants a test network, and this build has none", remedy).into());
+    }
     let receiver = args.demo.then(|| ("the demo's webhook receiver".to_owned(), plan.ports().demo_receiver()));
     let nodes = plan.node_ids().flat_map(|node| plan.ports().of_node(node));
-    ports::ensure_free(plan.ports().of_simulator().into_iter().chain(nodes).chain(receiver))?;
+    ports::ensure_free(plan.ports().of_network(plan.network).into_iter().chain(nodes).chain(receiver))?;
     folder.establish(plan)?;
 
     let mut children = Children::default();
@@ -89,7 +95,7 @@ async fn up(data: &Path, args: &UpArgs) -> anyhow::Result<()> {
 async fn bring_up_and_hold(folder: &Folder, plan: Plan, args: &UpArgs, children: &mut Children) -> anyhow::Result<()> {
     let started = Instant::now();
     let description = bring_up(folder, plan, args, children).await?;
-    print_summary(folder, &description, started.elapsed());
+    print_summary(folder, plan, &description, started.elapsed());
     let demo = match args.demo {
         true => Some(demo::show(&description, plan, args).await?),
         false => None,
@@ -142,16 +148,15 @@ async fn bring_up(folder: &Folder, plan: Plan, args: &UpArgs, children: &mut Chi
     // Tests take the file's presence for readiness.
     let _ = std::fs::remove_file(folder.description_file());
     settings::write_all(folder, plan, args)?;
-    let simulator = Caller::new(format!("http://{}", plan.ports().simulator_control()), None)?;
+    let simulator = Caller::new(format!("http://{}", plan.ports().network_control()), None)?;
     let token = folder.operator_token()?;
     let (first, trust) = folder.operators_port(plan, 1);
     let operator = Caller::trusting(first, Some(&token), &trust)?;
 
-    let roles = std::iter::once(Role::Simulator).chain(plan.node_ids().map(Role::Node));
-    for role in roles {
+    for role in Role::all(plan) {
         children.add(process::spawn(role, folder, plan, args.qr_time_scale)?);
     }
-    wait_for(folder, children, Role::Simulator, &simulator, "/healthz").await?;
+    wait_for(folder, children, Role::of_network(plan), &simulator, "/healthz").await?;
     let mut nodes = Vec::new();
     for node in plan.node_ids() {
         let ops = operator.at(folder.operators_port(plan, node).0);
@@ -229,12 +234,16 @@ async fn demo_customer(folder: &Folder, operator: &Caller) -> anyhow::Result<Dem
     Ok(customer)
 }
 
-fn print_summary(folder: &Folder, description: &Description, took: Duration) {
+fn print_summary(folder: &Folder, plan: Plan, description: &Description, took: Duration) {
     say(format!("cluster of {} ready in {:.1} s", description.nodes.len(), took.as_secs_f64()));
     for node in &description.nodes {
         say(format!("  node {}     {}   operator {}   log {}", node.id, node.api, node.ops, node.log.display()));
     }
-    say(format!("  simulator  {}", description.simulator));
+    let network = match plan.network {
+        Driver::Simulated => "simulator",
+        Driver::Whatsapp => "network  ",
+    };
+    say(format!("  {network}  {}", description.simulator));
     say(format!("  API key    {}", description.api_key));
     say(format!("  all of it  {}", folder.description_file().display()));
 }
@@ -257,7 +266,7 @@ async fn print_console(folder: &Folder, description: &Description) {
 
 fn refuse_when_running(data: &Path) -> Result<(), Refusal> {
     let Ok((folder, plan)) = Folder::existing(data) else { return Ok(()) };
-    for role in std::iter::once(Role::Simulator).chain(plan.node_ids().map(Role::Node)) {
+    for role in Role::all(plan) {
         if let Some(pid) = process::running(role, &folder, plan) {
             let problem = format!("its cluster runs already ({role} is process {pid})");
             let remedy = format!("stop it with: gateway dev down --data {}", data.display());
@@ -351,11 +360,11 @@ fn known(plan: Plan, node: NodeId) -> Result<Role, Refusal> {
     }
 }
 
-/// The nodes first, together, so that none of them sees the network go; then the simulator.
+/// The nodes first, together, so that none of them sees it go; then the network.
 async fn stop_everything(folder: &Folder, plan: Plan) {
     let nodes: Vec<Role> = plan.node_ids().map(Role::Node).collect();
     stop_together(folder, plan, &nodes).await;
-    stop_together(folder, plan, &[Role::Simulator]).await;
+    stop_together(folder, plan, &[Role::of_network(plan)]).await;
 }
 
 /// SIGTERM, and after [`DOWN_DEADLINE`] SIGKILL. A process that the system does not let us signal is named and left.

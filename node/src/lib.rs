@@ -24,6 +24,8 @@ mod refusal;
 mod run;
 mod simulator;
 mod telemetry;
+#[cfg(feature = "testnet")]
+mod test_network;
 mod traces;
 mod trust;
 
@@ -72,6 +74,11 @@ fn execute(cli: Cli) -> anyhow::Result<Verdict> {
         Command::Simulator(args) => {
             telemetry::init_logs(&config::Log::default())?;
             in_runtime(simulator::run(args))?;
+        }
+        #[cfg(feature = "testnet")]
+        Command::TestNetwork(args) => {
+            telemetry::init_logs(&config::Log::default())?;
+            in_runtime(test_network::run(args))?;
         }
         Command::Dev(args) => in_runtime(dev::run(*args))?,
         Command::Listen(args) => in_runtime(receiving::listen::run(*args))?,

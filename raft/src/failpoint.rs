@@ -91,6 +91,20 @@ names! {
         NodeTurn = "task::node",
         /// A node looks what shards it is to host.
         PlacesTurn = "task::places",
+        /// A part of a session's state is to be committed, and is on its way into no log.
+        StateBeforeCommit = "whatsapp::before_commit",
+        /// It is committed, and what waited for it does not know.
+        StateAfterCommit = "whatsapp::after_commit",
+        /// All that bytes to the real network rest on is committed, and none of them has left.
+        WireBeforeWrite = "whatsapp::before_write",
+        /// They have left, and the client library does not know.
+        WireAfterWrite = "whatsapp::after_write",
+        /// A session is to connect to the real network.
+        BeforeDial = "whatsapp::dial",
+        /// Messages have been decrypted, and their owner has not heard of them.
+        MessagesBeforeHook = "whatsapp::before_hook",
+        /// Their owner has committed them, and the network does not know.
+        MessagesAfterHook = "whatsapp::after_hook",
     }
 }
 
@@ -136,6 +150,10 @@ names! {
         ReverseOutbox = "bug::reverse_outbox",
         /// The next owner does not claim its channels: they stay without a session.
         LeaveUnclaimed = "bug::leave_unclaimed",
+        /// Bytes go to the real network before the state that they rest on is committed: the next owner uses message keys again.
+        WireBeforeLog = "bug::wire_before_log",
+        /// A pairing is answered before the new identity is committed: the phone is linked to a device whose keys are gone.
+        SignBeforeCommit = "bug::sign_before_commit",
     }
 }
 
@@ -263,7 +281,7 @@ mod tests {
         let mut text = String::new();
         // The checkout that is tested, not the one in which this was compiled: they may share a target folder.
         let checkout = Path::new(&std::env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("..");
-        for folder in ["model", "network", "raft", "shard", "api", "node"] {
+        for folder in ["model", "network", "whatsapp", "raft", "shard", "api", "node"] {
             sources(&checkout.join(folder).join("src"), &mut text);
         }
         let points = Point::ALL.iter().map(|point| format!("reach(Point::{point:?})"));

@@ -114,6 +114,7 @@ impl State {
         outcome: oneshot::Sender<LinkOutcome>,
     ) -> Result<(), ControlError> {
         let invalid = |text: &str| ControlError::Invalid(text.into());
+        self.account(number)?;
         let fields: Vec<&str> = raw.split(',').collect();
         let [reference, wire_key, identity, secret, ..] = fields.as_slice() else {
             return Err(invalid("the text is no QR text: it must have five fields between commas"));

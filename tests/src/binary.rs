@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::network;
+
 /// The `gateway` program: `GATEWAY_BIN`, else the one that cargo put beside the running test.
 pub fn gateway() -> PathBuf {
     if let Some(path) = std::env::var_os("GATEWAY_BIN") {
         return path.into();
     }
-    beside("gateway")
+    beside(network::program())
 }
 
 /// Another program of this workspace, which lies beside the tests as the gateway does.

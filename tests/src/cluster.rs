@@ -14,6 +14,7 @@ use tokio::sync::OnceCell;
 
 use crate::binary;
 use crate::http::{Api, client};
+use crate::network;
 use crate::room::Room;
 use crate::simulator::Simulator;
 use crate::wait::eventually;
@@ -131,6 +132,7 @@ impl Cluster {
             format!("--base-port={}", room.base_port),
         ];
         args.extend(options.limits());
+        args.extend(network::is_whatsapp().then(|| "--network=whatsapp".to_owned()));
         args.extend(options.args.iter().cloned());
         let program = options.program.clone().unwrap_or_else(binary::gateway);
         let finished = binary::run_program(&program, &args, folder.path(), START, &[]);

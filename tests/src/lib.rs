@@ -4,6 +4,7 @@
 //! - [`grown`]: a cluster made by `gateway init` and `gateway join`, node by node.
 //! - [`load`]: sends that go on while something is done to the cluster.
 //! - [`http`]: requests and answers, with the assertions that every test needs.
+//! - [`network`]: which network that is.
 //! - [`simulator`]: the messaging network's control port: phones, ledger, faults.
 //! - [`tenant`]: a customer of one test, its keys and its paired channels.
 //! - [`scene`]: a channel, a phone and a receiver, for tests of what the network does beside messages.
@@ -32,6 +33,7 @@ pub mod load;
 pub mod mailbox;
 pub mod media;
 pub mod member;
+pub mod network;
 pub mod previous;
 pub mod receiver;
 pub mod room;

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
 use crate::http::{Api, client, string};
+use crate::network::phone_suffix;
 use crate::simulator::Simulator;
 use crate::wait::eventually;
 
@@ -20,9 +21,9 @@ pub fn number() -> String {
     NEXT.fetch_add(1, Ordering::Relaxed).to_string()
 }
 
-/// The address of a number in the simulated network.
+/// The address of a number in the network of this program.
 pub fn address(number: &str) -> String {
-    format!("{number}@s.example")
+    format!("{number}@{}", phone_suffix())
 }
 
 /// A customer made for one test.

@@ -12,6 +12,7 @@
 
 #![cfg(feature = "driver")]
 
+mod failpoint;
 mod inbound;
 mod life;
 mod line;

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use crate::caller::{Caller, text_at};
 use crate::cli::UpArgs;
+use crate::config::Driver;
 use crate::dev::description::{Description, NodeDescription};
 use crate::dev::folder::Plan;
 use receiver::{Receiver, Webhook};
@@ -70,6 +71,7 @@ struct Stage<'a> {
     operator: Caller,
     simulator: Caller,
     terminal: Terminal,
+    network: Driver,
 }
 
 /// Shows the main job, and prints what to try next.
@@ -85,6 +87,7 @@ pub async fn show(cluster: &Description, plan: Plan, args: &UpArgs) -> anyhow::R
         operator: Caller::trusting(&first.ops, Some(&cluster.operator_token), &cluster.operators_trust())?,
         simulator: Caller::new(&cluster.simulator, None)?,
         terminal,
+        network: plan.network,
     };
 
     terminal.step(1, "A webhook receiver, registered with a secret");
@@ -200,7 +203,7 @@ impl Stage<'_> {
             let (raw, expires_at) = self.qr(channel).await?;
             self.terminal.qr(&raw)?;
             self.terminal.command(
-                &format!("scan it with the simulated phone, before {expires_at}"),
+                &format!("scan it with the phone of this network, before {expires_at}"),
                 &post_line(
                     &format!("{}/phones/{OWN_PHONE}/link", self.cluster.simulator),
                     None,
@@ -283,7 +286,7 @@ impl Stage<'_> {
             true => self.terminal.note("route", "the cluster has one node, which owns every channel"),
         }
         let body = json!({
-            "to": format!("{FRIEND}@s.example"), "type": "text", "text": "Hello from the gateway", "client_ref": "demo",
+            "to": self.friend(), "type": "text", "text": "Hello from the gateway", "client_ref": "demo",
         });
         let answer = through.post(&format!("/v1/channels/{channel}/messages"), &body).await?;
         let message = text_at(&answer, "/message_id")?;
@@ -322,6 +325,11 @@ impl Stage<'_> {
         Ok(())
     }
 
+    /// The address that the demo writes to.
+    fn friend(&self) -> String {
+        format!("{FRIEND}@{}", self.network.suffixes().phone)
+    }
+
     fn next_steps(&self, channel: &str) {
         let [first, ..] = self.cluster.nodes.as_slice() else { return };
         let last = self.cluster.nodes.last().unwrap_or(first);
@@ -332,7 +340,7 @@ impl Stage<'_> {
             &post_line(
                 &format!("{}/v1/channels/{channel}/messages", last.api),
                 Some(key),
-                &json!({ "to": format!("{FRIEND}@s.example"), "type": "text", "text": "Hello again" }),
+                &json!({ "to": self.friend(), "type": "text", "text": "Hello again" }),
             ),
         );
         self.terminal.command(

@@ -64,8 +64,8 @@ impl Description {
             })
         });
         Ok(Self {
-            simulator: format!("http://{}", ports.simulator_control()),
-            simulator_pid: recorded_pid(folder, Role::Simulator)?,
+            simulator: format!("http://{}", ports.network_control()),
+            simulator_pid: recorded_pid(folder, Role::of_network(plan))?,
             nodes: nodes.collect::<anyhow::Result<_>>()?,
             customer_id: customer.customer_id.clone(),
             api_key: customer.api_key.clone(),
@@ -107,7 +107,7 @@ mod tests {
     fn the_description_has_the_agreed_shape() {
         let temporary = tempfile::tempdir().unwrap();
         let root = temporary.path().join("dev");
-        let (folder, plan) = Folder::choose(&root, Some(1), Some(8000), false).unwrap();
+        let (folder, plan) = Folder::choose(&root, Some(1), Some(8000), None, false).unwrap();
         folder.establish(plan).unwrap();
         record_pid(&folder, Role::Simulator, 4100).unwrap();
         record_pid(&folder, Role::Node(1), 4101).unwrap();

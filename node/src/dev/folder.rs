@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::description::Description;
 use super::member::DemoMember;
 use super::ports::Ports;
-use crate::config::{Peer, load};
+use crate::config::{Driver, Peer, load};
 use crate::key_files::{random_hex, write_atomically, write_private};
 use crate::pki::{Authority, Pair};
 use crate::refusal::Refusal;
@@ -27,6 +27,9 @@ pub struct Plan {
     pub nodes: u8,
     pub base_port: u16,
     pub cluster_id: Uuid,
+    /// What its channels are on.
+    #[serde(default)]
+    pub network: Driver,
 }
 
 impl Plan {
@@ -75,6 +78,7 @@ impl Folder {
         root: &Path,
         nodes: Option<u8>,
         base_port: Option<u16>,
+        network: Option<Driver>,
         fresh: bool,
     ) -> Result<(Self, Plan), Refusal> {
         let folder = Self { root: absolute(root)? };
@@ -87,7 +91,8 @@ impl Folder {
         }
         let Some(plan) = former.filter(|_| !fresh) else {
             let (nodes, base_port) = (nodes.unwrap_or(3), base_port.unwrap_or(8000));
-            return Ok((folder, Plan { nodes, base_port, cluster_id: Uuid::new_v4() }));
+            let network = network.unwrap_or_default();
+            return Ok((folder, Plan { nodes, base_port, cluster_id: Uuid::new_v4(), network }));
         };
         if nodes.is_some_and(|nodes| nodes != plan.nodes) {
             let problem = format!("holds a cluster of {} nodes", plan.nodes);
@@ -96,6 +101,10 @@ impl Folder {
         if base_port.is_some_and(|port| port != plan.base_port) {
             let problem = format!("holds a cluster on base port {}", plan.base_port);
             return Err(Refusal::new(shown, problem, "leave out --base-port, or give --fresh to forget it"));
+        }
+        if network.is_some_and(|network| network != plan.network) {
+            let remedy = "leave out --network, or give --fresh to forget it";
+            return Err(Refusal::new(shown, "holds a cluster on another network", remedy));
         }
         Ok((folder, plan))
     }
@@ -265,7 +274,7 @@ mod tests {
     use super::*;
 
     fn prepare(root: &Path, nodes: Option<u8>, base: Option<u16>, fresh: bool) -> Result<(Folder, Plan), Refusal> {
-        let (folder, plan) = Folder::choose(root, nodes, base, fresh)?;
+        let (folder, plan) = Folder::choose(root, nodes, base, None, fresh)?;
         folder.establish(plan).unwrap();
         Ok((folder, plan))
     }
@@ -283,7 +292,9 @@ mod tests {
         assert_eq!((resumed, folder.operator_token().unwrap()), (plan, token.clone()));
         let other = prepare(&root, Some(3), None, false).unwrap_err();
         assert!(other.to_string().contains("2 nodes"), "{other}");
-        let other = Folder::choose(&root, None, Some(9001), false).unwrap_err();
+        let other = Folder::choose(&root, None, None, Some(Driver::Whatsapp), false).unwrap_err();
+        assert!(other.to_string().contains("--network"), "{other}");
+        let other = Folder::choose(&root, None, Some(9001), None, false).unwrap_err();
         assert!(other.to_string().contains("base port 9000"), "{other}");
 
         let (folder, fresh) = prepare(&root, Some(3), None, true).unwrap();
@@ -297,7 +308,7 @@ mod tests {
         let temporary = tempfile::tempdir().unwrap();
         fs::write(temporary.path().join("thesis.txt"), "years of work").unwrap();
         for fresh in [false, true] {
-            let refusal = Folder::choose(temporary.path(), None, None, fresh).unwrap_err();
+            let refusal = Folder::choose(temporary.path(), None, None, None, fresh).unwrap_err();
             assert!(refusal.to_string().contains("neither empty"), "{refusal}");
         }
         assert!(temporary.path().join("thesis.txt").exists());

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 
 use model::id::NodeId;
 
+use crate::config::Driver;
 use crate::refusal::Refusal;
 
 /// The ports of one cluster, all counted from one base.
@@ -25,17 +26,24 @@ impl Ports {
         self.at(u16::try_from(node).unwrap_or(u16::MAX).saturating_add(200))
     }
 
-    pub fn simulator_control(self) -> SocketAddr {
+    /// Where the network's people are told what to do.
+    pub fn network_control(self) -> SocketAddr {
         self.at(90)
     }
 
-    pub fn simulator_network(self) -> SocketAddr {
+    /// Where nodes reach the network.
+    pub fn network(self) -> SocketAddr {
         self.at(91)
     }
 
     /// The demo's own webhook receiver.
     pub fn demo_receiver(self) -> SocketAddr {
         self.at(92)
+    }
+
+    /// Where the test network keeps media; the simulator has no such port.
+    pub fn test_media(self) -> SocketAddr {
+        self.at(93)
     }
 
     fn at(self, offset: u16) -> SocketAddr {
@@ -50,11 +58,14 @@ impl Ports {
         ]
     }
 
-    pub fn of_simulator(self) -> [(String, SocketAddr); 2] {
-        [
-            ("the simulator's control port".to_owned(), self.simulator_control()),
-            ("the simulator's network port".to_owned(), self.simulator_network()),
-        ]
+    pub fn of_network(self, network: Driver) -> Vec<(String, SocketAddr)> {
+        let (name, media) = match network {
+            Driver::Simulated => ("simulator", None),
+            Driver::Whatsapp => ("test network", Some(self.test_media())),
+        };
+        let media = media.map(|media| ("media", media));
+        let ports = [("control", self.network_control()), ("network", self.network())];
+        ports.into_iter().chain(media).map(|(what, port)| (format!("the {name}'s {what} port"), port)).collect()
     }
 }
 
@@ -84,8 +95,9 @@ mod tests {
         assert_eq!(ports.api(1).to_string(), "127.0.0.1:8001");
         assert_eq!(ports.ops(2).to_string(), "127.0.0.1:8102");
         assert_eq!(ports.peer(3).to_string(), "127.0.0.1:8203");
-        assert_eq!(ports.simulator_control().port(), 8090);
-        assert_eq!(ports.simulator_network().port(), 8091);
+        assert_eq!((ports.network_control().port(), ports.network().port()), (8090, 8091));
+        assert_eq!(ports.test_media().port(), 8093);
+        assert_eq!(ports.of_network(Driver::Simulated).len(), 2);
     }
 
     #[test]

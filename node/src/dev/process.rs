@@ -13,6 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::folder::{Folder, Plan};
+use crate::config::Driver;
 use crate::key_files::write_private;
 
 /// How often a process is looked at while its end is awaited.
@@ -25,6 +26,8 @@ const TAIL_LINES: usize = 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     Simulator,
+    /// The real network's protocol on loopback, in the simulator's place.
+    TestNetwork,
     Node(NodeId),
 }
 
@@ -32,15 +35,30 @@ impl std::fmt::Display for Role {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Simulator => f.write_str("the simulator"),
+            Self::TestNetwork => f.write_str("the test network"),
             Self::Node(id) => write!(f, "node {id}"),
         }
     }
 }
 
 impl Role {
+    /// The network of a cluster.
+    pub fn of_network(plan: Plan) -> Self {
+        match plan.network {
+            Driver::Simulated => Self::Simulator,
+            Driver::Whatsapp => Self::TestNetwork,
+        }
+    }
+
+    /// All processes of a cluster, the network first.
+    pub fn all(plan: Plan) -> impl Iterator<Item = Self> {
+        std::iter::once(Self::of_network(plan)).chain(plan.node_ids().map(Self::Node))
+    }
+
     fn file(self, folder: &Folder, extension: &str) -> PathBuf {
         match self {
             Self::Simulator => folder.root().join(format!("simulator.{extension}")),
+            Self::TestNetwork => folder.root().join(format!("test-network.{extension}")),
             Self::Node(id) => folder.root().join(format!("node-{id}.{extension}")),
         }
     }
@@ -58,9 +76,16 @@ impl Role {
         match self {
             Self::Simulator => vec![
                 "simulator".to_owned(),
-                format!("--control={}", plan.ports().simulator_control()),
-                format!("--network={}", plan.ports().simulator_network()),
+                format!("--control={}", plan.ports().network_control()),
+                format!("--network={}", plan.ports().network()),
                 format!("--data={}", folder.simulator_dir().display()),
+                format!("--qr-time-scale={qr_time_scale}"),
+            ],
+            Self::TestNetwork => vec![
+                "test-network".to_owned(),
+                format!("--control={}", plan.ports().network_control()),
+                format!("--chat={}", plan.ports().network()),
+                format!("--media={}", plan.ports().test_media()),
                 format!("--qr-time-scale={qr_time_scale}"),
             ],
             Self::Node(id) => {

@@ -12,6 +12,7 @@ use crate::config::auth::{Auth, Mail};
 use crate::config::{
     Account, Api, Bucket, Cluster, Config, Connections, Disk, Drain, Driver, Events, History, HostPort, HumanDuration,
     Limits, Log, Media, Member, Network, Node, Ops, Peer, Raft, Secrets, Support, Timing, Traces, Webhooks,
+    Whatsapp,
 };
 use crate::config::{load, validate};
 use crate::data_folder::ReservedFolder;
@@ -85,15 +86,7 @@ fn of_node(folder: &Folder, plan: Plan, args: &UpArgs, node: NodeId) -> Config {
         },
         raft: Raft::default(),
         secrets: Secrets { master_key_file: Some(folder.master_key_file()), ..Secrets::default() },
-        network: Network {
-            driver: Driver::Simulated,
-            address: Some(local(ports.simulator_network())),
-            phone_suffix: Some("s.example".to_owned()),
-            group_suffix: Some("g.example".to_owned()),
-            newsletter_suffix: Some("n.example".to_owned()),
-            session_starts_per_second: Some(Network::SESSION_STARTS_PER_SECOND),
-            whatsapp: None,
-        },
+        network: network(plan),
         webhooks: Webhooks { allow_http: !args.strict, allow_loopback: !args.strict, ..Webhooks::default() },
         media: Media::default(),
         disk: Disk::default(),
@@ -113,6 +106,33 @@ fn of_node(folder: &Folder, plan: Plan, args: &UpArgs, node: NodeId) -> Config {
         log: Log::default(),
         traces: Traces::default(),
     }
+}
+
+/// The driver, and where its network is. The test network takes as many log-ins a second as the simulator.
+fn network(plan: Plan) -> Network {
+    let ports = plan.ports();
+    let (address, whatsapp) = match plan.network {
+        Driver::Simulated => (Some(HostPort::new(ports.network().ip().to_string(), ports.network().port())), None),
+        #[cfg(feature = "testnet")]
+        Driver::Whatsapp => {
+            let endpoint = Some(format!("ws://{}/ws/chat", ports.network()));
+            let media_endpoint = Some(format!("http://{}", ports.test_media()));
+            (None, Some(Whatsapp { endpoint, media_endpoint, ..Whatsapp::default() }))
+        }
+        // Its nodes have nothing to speak to, and are not started.
+        #[cfg(not(feature = "testnet"))]
+        Driver::Whatsapp => (None, Some(Whatsapp::default())),
+    };
+    let network = Network {
+        driver: plan.network,
+        address,
+        phone_suffix: None,
+        group_suffix: None,
+        newsletter_suffix: None,
+        session_starts_per_second: Some(Network::SESSION_STARTS_PER_SECOND),
+        whatsapp,
+    };
+    network.settled()
 }
 
 fn limits(args: &LimitArgs) -> Limits {
@@ -142,7 +162,7 @@ mod tests {
         let temporary = tempfile::tempdir().unwrap();
         let line = ["gateway", "dev"].iter().chain(flags);
         let Command::Dev(dev) = Cli::try_parse_from(line).unwrap().command else { panic!("not dev") };
-        let (folder, plan) = Folder::choose(&temporary.path().join("dev"), Some(3), None, false).unwrap();
+        let (folder, plan) = Folder::choose(&temporary.path().join("dev"), Some(3), None, dev.up.network, false).unwrap();
         folder.establish(plan).unwrap();
         write_all(&folder, plan, &dev.up).unwrap();
         let config = load::load(Some(&folder.config_file(2)), [], &[]).unwrap();

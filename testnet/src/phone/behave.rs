@@ -303,7 +303,8 @@ impl State {
                 return None;
             }
         };
-        if !again && let Some(left) = phone.damage.get_mut(&to.number).filter(|left| **left > 0) {
+        // What the number's own phone gets stays whole: companions are tried by it.
+        if !again && !to.is_phone() && let Some(left) = phone.damage.get_mut(&to.number).filter(|left| **left > 0) {
             damage(kind, &mut sealed);
             *left -= 1;
         }

@@ -1,6 +1,8 @@
+use buffa::MessageField;
 use serde_json::json;
 use wacore::types::events::Event;
 use wacore::types::presence::ReceiptType;
+use waproto::whatsapp as wa;
 
 use crate::client::TestClient;
 use crate::{CHANNEL, PEER, paired};
@@ -79,7 +81,11 @@ async fn what_a_phone_lost_its_session_for_is_asked_for_and_sent_again() {
     let ids = control.write(PEER, CHANNEL, "so that the session is settled", 1).await;
     client.message(&ids[0]).await;
     assert_eq!(control.post(&format!("/phones/{PEER}/forget-session"), json!({ "with": CHANNEL })).await.0, 204);
-    client.send(PEER, "3EB0LOST", "again, please").await;
+    // A client that is asked again draws another secret, unless the message came with one.
+    let context = wa::MessageContextInfo { message_secret: Some(vec![7; 32]), ..Default::default() };
+    let text = Some("again, please".to_owned());
+    let message = wa::Message { conversation: text, message_context_info: MessageField::some(context), ..Default::default() };
+    client.send_message(PEER, "3EB0LOST", message).await;
     assert_eq!(control.received(PEER, "3EB0LOST").await["text"], "again, please");
     client.send(PEER, "3EB0AFTER", "after").await;
     assert_eq!(control.received(PEER, "3EB0AFTER").await["text"], "after");

@@ -11,6 +11,7 @@ use wacore::types::events::InboundMessage;
 use whatsapp_rust::{Client, InboundDurabilityHook};
 
 use super::message;
+use crate::failpoint::{Point, reach};
 use crate::line::Line;
 
 /// How long the owner may take. After that the network keeps the messages, and sends them again.
@@ -23,6 +24,7 @@ pub struct Hook {
 #[async_trait]
 impl InboundDurabilityHook for Hook {
     async fn on_messages(&self, client: Arc<Client>, batch: &[InboundMessage]) -> anyhow::Result<()> {
+        reach(Point::MessagesBeforeHook);
         let own = message::Own::of(&client);
         let mut taken = Vec::new();
         for inbound in batch {
@@ -38,7 +40,10 @@ impl InboundDurabilityHook for Hook {
             () = self.line.stopped().cancelled() => return Err(anyhow!("the session has ended")),
         };
         match all {
-            Ok(Ok(_)) => Ok(()),
+            Ok(Ok(_)) => {
+                reach(Point::MessagesAfterHook);
+                Ok(())
+            }
             Ok(Err(_)) => Err(anyhow!("the session has ended")),
             Err(_) => Err(anyhow!("the messages were not committed within {} s", TAKEN_WITHIN.as_secs())),
         }

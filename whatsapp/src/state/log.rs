@@ -18,6 +18,8 @@ use network::driver::{AuthError, AuthStore, AuthWrite};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
+use crate::failpoint::{Point, reach};
+
 /// Bytes of one batch at most, names and values, unless a single run is larger: the store takes no more.
 const LARGEST_BATCH: usize = 240 << 10;
 
@@ -313,11 +315,17 @@ impl StateLog {
         let bytes: usize = batch.iter().map(|write| write.key.len() + write.value.as_ref().map_or(0, Vec::len)).sum();
         histogram!("gateway_whatsapp_log_batch_bytes").record(bytes as f64);
         counter!("gateway_whatsapp_log_batches_total").increment(1);
+        reach(Point::StateBeforeCommit);
         let commit = self.store.commit(batch);
         tokio::pin!(commit);
         loop {
             tokio::select! {
-                done = &mut commit => return done,
+                done = &mut commit => {
+                    if done.is_ok() {
+                        reach(Point::StateAfterCommit);
+                    }
+                    return done;
+                }
                 () = self.appended.notified() => self.end_run(),
             }
         }

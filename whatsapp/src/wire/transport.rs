@@ -20,8 +20,10 @@ use whatsapp_rust::store::Device;
 use whatsapp_rust::store::persistence_manager::PersistenceManager;
 
 use super::dial::{self, Endpoint, Stream};
+use crate::failpoint::{Bug, Point, has, reach};
 use crate::line::Line;
 use crate::state::backend::Backend;
+use crate::state::keys;
 
 /// How long bytes wait for a quorum, and for the socket, until the session is cut.
 const DURABLE_WITHIN: Duration = Duration::from_secs(5);
@@ -47,6 +49,7 @@ impl TransportFactory for Dialler {
         self.line.may_speak()?;
         let left = self.dials.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1));
         anyhow::ensure!(left.is_ok(), "this session has had its connections");
+        reach(Point::BeforeDial);
         let (stream, hold) = dial::dial(&self.endpoint, self.headers.clone()).await.inspect_err(|error| {
             self.line.note_end(EndReason::Transport(error.to_string()));
         })?;
@@ -59,6 +62,7 @@ impl TransportFactory for Dialler {
             backend: Arc::clone(&self.backend),
             devices: Arc::clone(&self.devices),
             seen: Mutex::new(Weak::new()),
+            pairs: !self.backend.log().has(keys::DEVICE),
             sink: tokio::sync::Mutex::new(Some(sink)),
             closed: closed.clone(),
         };
@@ -110,6 +114,8 @@ struct Gate {
     devices: Arc<PersistenceManager>,
     /// The device as it was at the last bytes: another one is to be stored first.
     seen: Mutex<Weak<Device>>,
+    /// Whether the device had no identity when this connection was made.
+    pairs: bool,
     sink: tokio::sync::Mutex<Option<SplitSink<Stream, Message>>>,
     closed: CancellationToken,
 }
@@ -125,20 +131,29 @@ impl Gate {
         *self.seen.lock() = Arc::downgrade(&now);
         Ok(())
     }
+
+    /// Returns once all that bytes may rest on is on a quorum.
+    async fn make_durable(&self) -> anyhow::Result<()> {
+        if self.pairs && has(Bug::SignBeforeCommit) || has(Bug::WireBeforeLog) {
+            return Ok(());
+        }
+        self.store_device().await?;
+        match tokio::time::timeout(DURABLE_WITHIN, self.backend.log().barrier()).await {
+            Ok(durable) => Ok(durable?),
+            Err(_) => {
+                self.line.cut(EndReason::Transport("the session's state could not be stored in time".into()));
+                anyhow::bail!("the session's state could not be stored in time")
+            }
+        }
+    }
 }
 
 #[async_trait]
 impl Transport for Gate {
     async fn send(&self, data: Bytes) -> anyhow::Result<()> {
         self.line.may_speak()?;
-        self.store_device().await?;
-        match tokio::time::timeout(DURABLE_WITHIN, self.backend.log().barrier()).await {
-            Ok(durable) => durable?,
-            Err(_) => {
-                self.line.cut(EndReason::Transport("the session's state could not be stored in time".into()));
-                anyhow::bail!("the session's state could not be stored in time");
-            }
-        }
+        self.make_durable().await?;
+        reach(Point::WireBeforeWrite);
         let mut sink = self.sink.lock().await;
         self.line.may_speak()?;
         let sink = sink.as_mut().ok_or_else(|| anyhow::anyhow!("the connection is closed"))?;
@@ -146,6 +161,7 @@ impl Transport for Gate {
             written = tokio::time::timeout(WRITTEN_WITHIN, sink.send(Message::binary(data))) => written,
             () = self.closed.cancelled() => anyhow::bail!("the connection is closed"),
         };
+        reach(Point::WireAfterWrite);
         match written {
             Ok(written) => Ok(written?),
             Err(_) => {

@@ -1,0 +1,53 @@
+//! What the network decides over a channel: another client takes its place, its device is unlinked, its number is banned.
+
+use serde_json::json;
+use tests::tenant::{CONNECT, Tenant, text, wait_status};
+use tests::wait::{check, eventually, seconds};
+
+use crate::cluster;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_channel_that_is_replaced_comes_back_and_one_that_is_unlinked_banned_or_outdated_says_so() {
+    let cluster = cluster(1).await;
+    let tenant = Tenant::new(&cluster).await;
+    let (network, api) = (tenant.simulator(), tenant.any());
+
+    let unlinked = tenant.paired("unlinked").await;
+    network.api().post(&format!("/phones/{}/unlink", unlinked.number), json!({})).await.expect(204);
+    wait_status(&api, &unlinked.id, "logged_out", CONNECT).await;
+    tests::tenant::pair(&api, &network, &unlinked.id, &unlinked.number).await;
+
+    let banned = tenant.paired("banned").await;
+    network.api().post(&format!("/phones/{}/ban", banned.number), json!({})).await.expect(204);
+    wait_status(&api, &banned.id, "failed", CONNECT).await;
+
+    let outdated = tenant.paired("outdated").await;
+    network.faults(json!({ "refuse_logins": "version" })).await;
+    network.api().post(&format!("/devices/{}/1/cut", outdated.number), json!({})).await.expect(204);
+    wait_status(&api, &outdated.id, "error", CONNECT).await;
+    network.clear_faults().await;
+
+    let away = tenant.paired("away").await;
+    network.faults(json!({ "refuse_logins": "transport" })).await;
+    network.api().post(&format!("/devices/{}/1/cut", away.number), json!({})).await.expect(204);
+    wait_status(&api, &away.id, "reconnecting", CONNECT).await;
+    let sent = api.post(&away.path("/messages"), text(&unlinked.number, "meanwhile")).await.expect(202);
+    network.clear_faults().await;
+    wait_status(&api, &away.id, "connected", seconds(60)).await;
+    eventually("what was taken meanwhile goes out", CONNECT, async || {
+        let ledger = network.ledger_by_id().await;
+        check(ledger.contains_key(sent["message_id"].as_str().unwrap()), ledger.len().to_string())
+    })
+    .await;
+
+    let replaced = tenant.paired("replaced").await;
+    let replace = format!("/phones/{}/replace", replaced.number);
+    network.api().post(&replace, json!({})).await.expect(204);
+    wait_status(&api, &replaced.id, "disconnected", CONNECT).await;
+    // It rests for thirty seconds before it tries again, once.
+    wait_status(&api, &replaced.id, "connected", seconds(60)).await;
+    network.api().post(&replace, json!({})).await.expect(204);
+    wait_status(&api, &replaced.id, "error", CONNECT).await;
+    let history = api.get(&replaced.path("/status-history?limit=1")).await.expect(200);
+    assert_eq!(history["data"][0]["reason"], "stream_replaced_loop", "{history}");
+}

@@ -1,0 +1,37 @@
+//! The driver of the real network from outside: real processes, on a test network that speaks the true protocol and proves from
+//! the wire that no message key is used twice. `make whatsapp` runs them; they want the gateway that it builds.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod conflict;
+mod pairing;
+mod storm;
+
+use serde_json::{Value, json};
+use tests::cluster::{Cluster, Options};
+use tests::network;
+use tests::simulator::Simulator;
+
+/// A cluster on the test network.
+async fn cluster(nodes: usize) -> Cluster {
+    network::choose_whatsapp();
+    Cluster::start(Options::nodes(nodes)).await
+}
+
+/// What the network found out by itself.
+async fn crypto(network: &Simulator) -> Value {
+    network.api().get("/crypto").await.expect(200)
+}
+
+/// Nothing that the network checks is wrong, no phone met what it could not read, and `pairings` were all there were.
+async fn assert_clean(network: &Simulator, pairings: usize) {
+    let found = crypto(network).await;
+    for list in ["key_reuse", "prekey_conflicts", "body_conflicts", "foreign_acks", "two_live"] {
+        assert_eq!(found[list], json!([]), "{list} of {found}");
+    }
+    for (figure, expected) in [("undecryptable", 0), ("prekey_unknown", 0), ("qr_pairings", pairings)] {
+        assert_eq!(found[figure], json!(expected), "{figure} of {found}");
+    }
+    assert!(found["session_gaps_max"].as_u64() < Some(2_000), "a peer takes no larger step: {found}");
+    assert_eq!(found["overflow"], json!(false), "more than the network remembers: {found}");
+}

@@ -1,0 +1,310 @@
+//! Owners die amid sends, to peers that are known and to new ones, while phones write back: nothing is lost or doubled, no message
+//! key is used twice, everybody reads everything, and nobody scans a QR again.
+//!
+//! `STORM_CHANNELS`, `STORM_SENDS` (each channel's, a round) and `STORM_ROUNDS` make it larger; `STORM_RUNS` repeats it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use tests::cluster::Cluster;
+use tests::http::{string, try_answer};
+use tests::receiver::Receiver;
+use tests::tenant::{Paired, Tenant, number, text, wait_status};
+use tests::wait::{check, eventually, seconds};
+
+use crate::{assert_clean, cluster, crypto};
+
+/// How long everything may take to arrive after the last fault has ended.
+const HEALED: Duration = Duration::from_secs(120);
+
+/// The longest that one send may be tried, whatever happens meanwhile.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// People whom every channel writes to again and again.
+const KNOWN: usize = 6;
+
+/// One send in so many goes to somebody whom no channel has written to.
+const STRANGER_EVERY: usize = 4;
+
+struct Sent {
+    id: String,
+    channel: usize,
+    to: String,
+}
+
+struct Storm {
+    cluster: Cluster,
+    tenant: Tenant,
+    receiver: Receiver,
+    channels: Vec<Paired>,
+    /// The linked device of each, as it was after the pairing.
+    devices: Vec<Value>,
+    known: Vec<String>,
+    strangers: Vec<String>,
+    next_stranger: AtomicUsize,
+    sent: Mutex<Vec<Sent>>,
+    /// Ids that phones wrote, with the channel's address.
+    written: Mutex<Vec<String>>,
+}
+
+fn setting(name: &str, usual: usize) -> usize {
+    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(usual)
+}
+
+impl Storm {
+    async fn gather(cluster: &Cluster, channels: usize, sends: usize) -> Self {
+        let tenant = Tenant::new(cluster).await;
+        let receiver = Receiver::start().await;
+        let network = tenant.simulator();
+        let paired = futures::future::join_all((0..channels).map(|n| {
+            let tenant = &tenant;
+            async move { tenant.paired(&format!("Channel {n}")).await }
+        }))
+        .await;
+        let mut devices = Vec::new();
+        for channel in &paired {
+            devices.push(network.get_phone(&channel.number).await["devices"][0]["id"].clone());
+        }
+        let mut known = Vec::new();
+        for _ in 0..KNOWN {
+            let person = number();
+            network.phone(&person, json!({})).await;
+            known.push(person);
+        }
+        // Retries of a send take another one each.
+        let count = 2 * channels * sends / STRANGER_EVERY + 1_000;
+        let first = 392_000_000_000_u64 + rand::random_range(0..1_000_000) * 100_000;
+        for part in (0..count).step_by(1_000) {
+            network.phones(&(first + part as u64).to_string(), 1_000).await;
+        }
+        let strangers = (0..count as u64).map(|n| (first + n).to_string()).collect();
+        let events = ["message.sent", "message.received", "channel.status", "qr.updated"];
+        tenant.endpoint(&receiver.url("/"), &events, json!({})).await;
+        Self {
+            cluster: cluster.clone(),
+            tenant,
+            receiver,
+            channels: paired,
+            devices,
+            known,
+            strangers,
+            next_stranger: AtomicUsize::new(0),
+            sent: Mutex::default(),
+            written: Mutex::default(),
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.sent.lock().unwrap().len()
+    }
+
+    /// Each channel sends `each` texts, in order, through all nodes in turn; people write back meanwhile.
+    async fn rage(&self, each: usize) {
+        let senders = (0..self.channels.len()).map(|channel| async move {
+            for n in 0..each {
+                self.send(channel, n).await;
+            }
+        });
+        let network = self.tenant.simulator();
+        let writers = self.channels.iter().enumerate().map(|(index, channel)| {
+            let (network, known) = (&network, &self.known);
+            async move {
+                for n in 0..each.div_ceil(8) {
+                    let author = &known[(index + n) % known.len()];
+                    let ids = network.text(author, &channel.number, "written back", 2).await;
+                    self.written.lock().unwrap().extend(ids);
+                }
+            }
+        });
+        futures::join!(futures::future::join_all(senders), futures::future::join_all(writers));
+    }
+
+    /// One text, tried until it is taken. A broken connection or a 503 leaves open whether it was: only a 202 is a promise.
+    async fn send(&self, channel: usize, n: usize) {
+        let (nodes, start) = (self.cluster.node_ids(), Instant::now());
+        for attempt in 0.. {
+            assert!(start.elapsed() < PATIENCE, "channel {channel}: text {n} was not taken within {PATIENCE:?}");
+            let to = if n % STRANGER_EVERY == STRANGER_EVERY - 1 {
+                &self.strangers[self.next_stranger.fetch_add(1, Ordering::Relaxed) % self.strangers.len()]
+            } else {
+                &self.known[(channel + n) % self.known.len()]
+            };
+            let api = self.tenant.api(nodes[(channel + n + attempt) % nodes.len()]);
+            let words = text(to, &format!("channel {channel}, text {n}, try {attempt}"));
+            let request = api.request(Method::POST, &self.channels[channel].path("/messages"));
+            match try_answer(request.json(&words)).await {
+                Ok(answer) if answer.status == 202 => {
+                    let id = string(&answer.json()["message_id"]);
+                    self.sent.lock().unwrap().push(Sent { id, channel, to: to.clone() });
+                    return;
+                }
+                Ok(answer) => {
+                    assert_eq!(answer.status, 503, "no fail-over shows as anything else: {}", answer.text());
+                }
+                Err(_) => {}
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    async fn owner(&self, channel: usize) -> u64 {
+        self.tenant.owner(self.cluster.running_node(), &self.channels[channel % self.channels.len()].id).await.node
+    }
+
+    async fn wait_under_way(&self, before: usize, more: usize) {
+        eventually("the storm is under way", seconds(90), async || {
+            check(self.count() >= before + more, self.count().to_string())
+        })
+        .await;
+    }
+
+    async fn prove(&self) {
+        let api = self.tenant.any();
+        for channel in &self.channels {
+            wait_status(&api, &channel.id, "connected", HEALED).await;
+        }
+        self.prove_ledger().await;
+        self.prove_inboxes().await;
+        self.prove_events().await;
+        self.prove_links().await;
+        let network = self.tenant.simulator();
+        assert_clean(&network, self.channels.len()).await;
+        let (found, stats) = (crypto(&network).await, network.stats().await);
+        println!(
+            "{} sent, {} written back; retry receipts {}, wire repeats {}, largest gap {}, duplicates dropped {}",
+            self.count(),
+            self.written.lock().unwrap().len(),
+            found["retry_receipts"],
+            found["wire_repeats"],
+            found["session_gaps_max"],
+            stats["duplicates_dropped"],
+        );
+    }
+
+    /// The network has all that was promised, once each, each channel's in the order of its promises.
+    async fn prove_ledger(&self) {
+        let network = self.tenant.simulator();
+        let ledger = eventually("the network has every send that was taken", HEALED, async || {
+            let ledger = network.ledger_by_id().await;
+            let sent = self.sent.lock().unwrap();
+            let missing: Vec<_> = sent.iter().filter(|sent| !ledger.contains_key(&sent.id)).map(|sent| &sent.id).collect();
+            check(missing.is_empty(), format!("{} of {} missing: {missing:?}", missing.len(), sent.len())).map(|()| ledger)
+        })
+        .await;
+        for (id, rows) in &ledger {
+            assert_eq!(rows.len(), 1, "{id} had its effect twice: {rows:?}");
+        }
+        let mut last: HashMap<usize, u64> = HashMap::new();
+        for sent in self.sent.lock().unwrap().iter() {
+            let seq = ledger[&sent.id][0]["seq"].as_u64().unwrap();
+            let before = last.insert(sent.channel, seq);
+            assert!(before < Some(seq), "channel {}: {} went before what was promised earlier", sent.channel, sent.id);
+        }
+        assert_eq!(network.stat("conflicts").await, 0, "{}", network.stats().await);
+    }
+
+    /// Everybody could read all that was written to them, once each.
+    async fn prove_inboxes(&self) {
+        let network = self.tenant.simulator();
+        let mut expected: HashMap<String, HashSet<String>> = HashMap::new();
+        for sent in self.sent.lock().unwrap().iter() {
+            expected.entry(sent.to.clone()).or_default().insert(sent.id.clone());
+        }
+        for (person, ids) in &expected {
+            let inbox = eventually(&format!("{person} has read all of it"), HEALED, async || {
+                let inbox = network.inbox(person).await;
+                let read: HashSet<String> = inbox.iter().map(|row| string(&row["id"])).collect();
+                let missing: Vec<_> = ids.difference(&read).collect();
+                check(missing.is_empty(), format!("{missing:?}")).map(|()| inbox)
+            })
+            .await;
+            let mut seen = HashSet::new();
+            for row in &inbox {
+                assert_eq!(row["copies"], 1, "{row}");
+                assert!(seen.insert(string(&row["text"])), "said twice: {row}");
+            }
+        }
+    }
+
+    async fn prove_events(&self) {
+        let sent: Vec<String> = self.sent.lock().unwrap().iter().map(|sent| sent.id.clone()).collect();
+        let written = self.written.lock().unwrap().clone();
+        for (event, promised) in [("message.sent", sent), ("message.received", written)] {
+            let seen = eventually(&format!("every {event} came"), HEALED, async || {
+                let seen = self.receiver.event_ids(event);
+                let missing: Vec<_> = promised.iter().filter(|id| !seen.contains_key(*id)).collect();
+                check(missing.is_empty(), format!("{} of {} missing: {missing:?}", missing.len(), promised.len()))
+                    .map(|()| seen)
+            })
+            .await;
+            for (id, events) in &seen {
+                assert_eq!(events.len(), 1, "{event} of {id} was made more than once");
+            }
+        }
+    }
+
+    async fn prove_links(&self) {
+        let network = self.tenant.simulator();
+        for (channel, device) in self.channels.iter().zip(&self.devices) {
+            let phone = network.get_phone(&channel.number).await;
+            let devices = phone["devices"].as_array().unwrap();
+            assert!(devices.len() == 1 && devices[0]["id"] == *device, "the same link as before: {phone}");
+            let logins = network.logins(&channel.number).await;
+            for pair in logins.windows(2) {
+                assert!(pair[0]["epoch"].as_u64() <= pair[1]["epoch"].as_u64(), "an epoch went back: {pair:?}");
+            }
+        }
+        for request in self.receiver.received() {
+            let body = request.json();
+            assert_ne!(body["event"], "qr.updated", "no channel needs a new QR: {body}");
+            let needs_link = ["qr", "pending", "logged_out", "failed", "error"].map(Value::from);
+            assert!(body["event"] != "channel.status" || !needs_link.contains(&body["data"]["status"]), "{body}");
+        }
+    }
+}
+
+/// Owners are killed, then all nodes at once; then one stands still for ten seconds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn owners_that_are_killed_amid_sends_lose_and_double_nothing_and_use_no_key_twice() {
+    let (channels, each) = (setting("STORM_CHANNELS", 12), setting("STORM_SENDS", 12));
+    let (rounds, runs) = (setting("STORM_ROUNDS", 5), setting("STORM_RUNS", 1));
+    for run in 1..=runs {
+        let began = Instant::now();
+        let cluster = cluster(3).await;
+        let storm = Storm::gather(&cluster, channels, each * (rounds + 2)).await;
+        let nodes = cluster.node_ids();
+        let half = channels * each / 3;
+        for round in 0..rounds {
+            let victim = storm.owner(round * 5).await;
+            let before = storm.count();
+            let strike = async {
+                storm.wait_under_way(before, half).await;
+                cluster.kill(victim);
+            };
+            futures::join!(storm.rage(each), strike);
+            cluster.restart(&[victim]).await;
+        }
+        let before = storm.count();
+        let strike = async {
+            storm.wait_under_way(before, half).await;
+            cluster.kill_all(&nodes);
+            cluster.restart(&nodes).await;
+        };
+        futures::join!(storm.rage(each), strike);
+        let (before, victim) = (storm.count(), storm.owner(0).await);
+        let strike = async {
+            storm.wait_under_way(before, half).await;
+            cluster.pause(victim);
+            // The length of the fault, not a wait for anything.
+            tokio::time::sleep(seconds(10)).await;
+            cluster.resume(victim);
+        };
+        futures::join!(storm.rage(each), strike);
+        storm.prove().await;
+        println!("run {run} of {runs}: {:.0} s", began.elapsed().as_secs_f64());
+    }
+}
