@@ -17,6 +17,10 @@ TO_BUILD := g++ make ccache libclang-dev ca-certificates
 TO_TEST := $(TO_BUILD) python3-venv python3-yaml haproxy curl jq iproute2 nftables faketime nodejs chromium
 TO_BENCH := $(TO_TEST) etcd-server
 
+# The driver of the real network with its test network, in builds for tests.
+DRIVER := --package whatsapp --package testnet --package node --package tests \
+  --features whatsapp/tests,testnet/tests,node/testnet,node/failpoints,tests/whatsapp
+
 # Programs of others that judge: cargo-deny the dependencies, two of PyPI the OpenAPI document.
 DENY := target/tools/bin/cargo-deny
 DENY_VERSION := 0.20.2
@@ -24,7 +28,7 @@ MDBOOK := target/tools/bin/mdbook
 MDBOOK_VERSION := 0.5.4
 OPENAPI_TOOLS := target/openapi-tools
 
-.PHONY: docs help run rocksdb console check test test-all whatsapp bench chaos build lint deny tools to-build to-test to-bench rust target-dir clean-dev
+.PHONY: docs help run run-whatsapp rocksdb console check test test-all whatsapp bench chaos build lint deny tools to-build to-test to-bench rust target-dir clean-dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -56,10 +60,18 @@ test-all: to-bench rocksdb tools console/node_modules/installed lint deny ## all
 # The crates of the driver are empty without their features, so that no other target compiles its client library.
 whatsapp: to-build rocksdb ## judge the driver of the real network against a test network on loopback; compiles it, some ten minutes
 	cargo fmt --all --check
-	cargo clippy --package whatsapp --package testnet --features tests --all-targets --quiet -- -D warnings
-	cargo test --package whatsapp --package testnet --features tests --no-fail-fast
-	cargo clippy --package node --features whatsapp --quiet -- -D warnings
 	.ci/whatsapp
+	cargo clippy $(DRIVER) --all-targets --quiet -- -D warnings
+	cargo clippy --package node --features whatsapp --quiet -- -D warnings
+	cargo build $(DRIVER)
+	ln -f $(BIN) $(BIN)-whatsapp
+	cargo test $(DRIVER) --no-fail-fast --lib --test sessions --test faults --test library --test whatsapp
+
+run-whatsapp: to-build rocksdb ## the same as run with the real network's protocol, on a test network of this machine; a build under AGPL-3.0
+	@[ -e $(BIN)-whatsapp ] || echo "make: compiling the driver and its client library; the first time some ten minutes on two cores"
+	cargo build --locked --package node --features testnet
+	ln -f $(BIN) $(BIN)-whatsapp
+	$(BIN)-whatsapp dev --network whatsapp --data $(DEV_DIR)-whatsapp --demo $(DEV_FLAGS)
 
 bench: to-bench rocksdb ## measure B1 to B10 of a release beside etcd (BENCH_FLAGS go to gateway-bench all)
 	cargo build --package chaos --bins
@@ -79,6 +91,7 @@ docs: rust target-dir ## make a book of docs in target/book
 
 clean-dev: ## stop the demo cluster and forget its data
 	@if [ -d $(DEV_DIR) ]; then $(BIN) dev down --data $(DEV_DIR) && rm -rf $(DEV_DIR); fi
+	@if [ -d $(DEV_DIR)-whatsapp ]; then $(BIN)-whatsapp dev down --data $(DEV_DIR)-whatsapp && rm -rf $(DEV_DIR)-whatsapp; fi
 
 rocksdb: to-build target-dir ## compile RocksDB, once for every profile; the other targets do so where it is missing
 	@raft/build-rocksdb.sh

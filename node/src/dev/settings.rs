@@ -11,8 +11,7 @@ use crate::cli::{LimitArgs, UpArgs};
 use crate::config::auth::{Auth, Mail};
 use crate::config::{
     Account, Api, Bucket, Cluster, Config, Connections, Disk, Drain, Driver, Events, History, HostPort, HumanDuration,
-    Limits, Log, Media, Member, Network, Node, Ops, Peer, Raft, Secrets, Support, Timing, Traces, Webhooks,
-    Whatsapp,
+    Limits, Log, Media, Member, Network, Node, Ops, Peer, Raft, Secrets, Support, Timing, Traces, Webhooks, Whatsapp,
 };
 use crate::config::{load, validate};
 use crate::data_folder::ReservedFolder;
@@ -162,7 +161,8 @@ mod tests {
         let temporary = tempfile::tempdir().unwrap();
         let line = ["gateway", "dev"].iter().chain(flags);
         let Command::Dev(dev) = Cli::try_parse_from(line).unwrap().command else { panic!("not dev") };
-        let (folder, plan) = Folder::choose(&temporary.path().join("dev"), Some(3), None, dev.up.network, false).unwrap();
+        let (folder, plan) =
+            Folder::choose(&temporary.path().join("dev"), Some(3), None, dev.up.network, false).unwrap();
         folder.establish(plan).unwrap();
         write_all(&folder, plan, &dev.up).unwrap();
         let config = load::load(Some(&folder.config_file(2)), [], &[]).unwrap();

@@ -304,7 +304,10 @@ impl State {
             }
         };
         // What the number's own phone gets stays whole: companions are tried by it.
-        if !again && !to.is_phone() && let Some(left) = phone.damage.get_mut(&to.number).filter(|left| **left > 0) {
+        if !again
+            && !to.is_phone()
+            && let Some(left) = phone.damage.get_mut(&to.number).filter(|left| **left > 0)
+        {
             damage(kind, &mut sealed);
             *left -= 1;
         }

@@ -84,7 +84,8 @@ async fn what_a_phone_lost_its_session_for_is_asked_for_and_sent_again() {
     // A client that is asked again draws another secret, unless the message came with one.
     let context = wa::MessageContextInfo { message_secret: Some(vec![7; 32]), ..Default::default() };
     let text = Some("again, please".to_owned());
-    let message = wa::Message { conversation: text, message_context_info: MessageField::some(context), ..Default::default() };
+    let message =
+        wa::Message { conversation: text, message_context_info: MessageField::some(context), ..Default::default() };
     client.send_message(PEER, "3EB0LOST", message).await;
     assert_eq!(control.received(PEER, "3EB0LOST").await["text"], "again, please");
     client.send(PEER, "3EB0AFTER", "after").await;

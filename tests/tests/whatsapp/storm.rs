@@ -191,8 +191,10 @@ impl Storm {
         let ledger = eventually("the network has every send that was taken", HEALED, async || {
             let ledger = network.ledger_by_id().await;
             let sent = self.sent.lock().unwrap();
-            let missing: Vec<_> = sent.iter().filter(|sent| !ledger.contains_key(&sent.id)).map(|sent| &sent.id).collect();
-            check(missing.is_empty(), format!("{} of {} missing: {missing:?}", missing.len(), sent.len())).map(|()| ledger)
+            let missing: Vec<_> =
+                sent.iter().filter(|sent| !ledger.contains_key(&sent.id)).map(|sent| &sent.id).collect();
+            check(missing.is_empty(), format!("{} of {} missing: {missing:?}", missing.len(), sent.len()))
+                .map(|()| ledger)
         })
         .await;
         for (id, rows) in &ledger {
