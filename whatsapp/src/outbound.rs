@@ -4,7 +4,7 @@ mod message;
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use model::id::MessageId;
 use model::message::Content;
@@ -26,6 +26,11 @@ const MOST_WAITING: usize = 1_024;
 
 /// How long one message may take until it is written. Its outbox gives it again.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(18);
+
+/// How long a message is tried again that could not be written for the moment, so that those behind it stay behind it; and how
+/// soon.
+const TRIED_FOR: Duration = Duration::from_secs(3);
+const TRIED_EVERY: Duration = Duration::from_millis(250);
 
 /// Written messages whose acceptance is looked for. The outbox of a channel holds fewer.
 const MOST_WRITTEN: usize = 4_096;
@@ -77,13 +82,29 @@ impl Outgoing {
         while let Some(message) = messages.recv().await {
             self.state.lock().queued.remove(&message.id);
             let id = message.id.clone();
-            match tokio::time::timeout(WRITTEN_WITHIN, self.write_one(client, backend, message)).await {
+            match tokio::time::timeout(WRITTEN_WITHIN, self.write_in_turn(client, backend, message)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(Unsent::Refused(refused))) => {
                     self.line.report(SessionEvent::Refused { id, refused: Box::new(refused) });
                 }
-                Ok(Err(Unsent::Later(why))) => tracing::debug!(%id, why, "a message was not written, and comes again"),
+                Ok(Err(Unsent::Later(why) | Unsent::Again(why))) => {
+                    tracing::debug!(%id, why, "a message was not written, and comes again")
+                }
                 Err(_) => tracing::debug!(%id, "a message was not written in time, and comes again"),
+            }
+        }
+    }
+
+    /// Writes a message; what passes is waited for, for a while.
+    async fn write_in_turn(&self, client: &Arc<Client>, backend: &Backend, outbound: Outbound) -> Result<(), Unsent> {
+        let began = Instant::now();
+        loop {
+            match self.write_one(client, backend, outbound.clone()).await {
+                Err(Unsent::Again(why)) if began.elapsed() < TRIED_FOR => {
+                    tracing::debug!(id = %outbound.id, why, "a message is tried again");
+                    tokio::time::sleep(TRIED_EVERY).await;
+                }
+                written => return written,
             }
         }
     }
@@ -104,27 +125,27 @@ impl Outgoing {
             None => options,
         };
         let sent = client.send_message_with_options(to, message, options).await;
-        sent.map(drop).map_err(|error| Unsent::Later(error.to_string()))
+        sent.map(drop).map_err(|error| Unsent::Again(error.to_string()))
     }
 
     /// The library would encrypt a message that no device of its recipient can read for the channel's own devices, and call
     /// that a success. For a known peer this asks nobody.
     async fn check_reach(&self, client: &Client, to: &Jid) -> Result<(), Unsent> {
-        let later = |error: &dyn std::fmt::Display| Unsent::Later(error.to_string());
+        let again = |error: &dyn std::fmt::Display| Unsent::Again(error.to_string());
         let signal = client.signal();
-        let devices = signal.get_user_devices(std::slice::from_ref(to)).await.map_err(|error| later(&error))?;
+        let devices = signal.get_user_devices(std::slice::from_ref(to)).await.map_err(|error| again(&error))?;
         if devices.is_empty() {
             let known =
-                client.contacts().is_on_whatsapp(std::slice::from_ref(to)).await.map_err(|error| later(&error))?;
+                client.contacts().is_on_whatsapp(std::slice::from_ref(to)).await.map_err(|error| again(&error))?;
             return Err(if known.iter().any(|known| known.is_registered) {
                 Unsent::Later("the recipient has no device now".into())
             } else {
                 Unsent::recipient("the recipient is not registered")
             });
         }
-        signal.assert_sessions(&devices).await.map_err(|error| later(&error))?;
+        signal.assert_sessions(&devices).await.map_err(|error| again(&error))?;
         for device in &devices {
-            if signal.session_info(device).await.map_err(|error| later(&error))?.is_some() {
+            if signal.session_info(device).await.map_err(|error| again(&error))?.is_some() {
                 return Ok(());
             }
         }
@@ -180,7 +201,10 @@ fn refusal(code: &str) -> Option<Refused> {
 enum Unsent {
     /// For good.
     Refused(Refused),
+    /// Its outbox gives it again.
     Later(String),
+    /// For the moment, by no fault of its own.
+    Again(String),
 }
 
 impl Unsent {
