@@ -36,11 +36,11 @@ struct Sent {
     to: String,
 }
 
-struct Storm {
+pub struct Storm {
     cluster: Cluster,
-    tenant: Tenant,
+    pub tenant: Tenant,
     receiver: Receiver,
-    channels: Vec<Paired>,
+    pub channels: Vec<Paired>,
     /// The linked device of each, as it was after the pairing.
     devices: Vec<Value>,
     known: Vec<String>,
@@ -56,7 +56,7 @@ fn setting(name: &str, usual: usize) -> usize {
 }
 
 impl Storm {
-    async fn gather(cluster: &Cluster, channels: usize, sends: usize) -> Self {
+    pub async fn gather(cluster: &Cluster, channels: usize, sends: usize) -> Self {
         let tenant = Tenant::new(cluster).await;
         let receiver = Receiver::start().await;
         let network = tenant.simulator();
@@ -103,7 +103,7 @@ impl Storm {
     }
 
     /// Each channel sends `each` texts, in order, through all nodes in turn; people write back meanwhile.
-    async fn rage(&self, each: usize) {
+    pub async fn rage(&self, each: usize) {
         let senders = (0..self.channels.len()).map(|channel| async move {
             for n in 0..each {
                 self.send(channel, n).await;
@@ -151,7 +151,7 @@ impl Storm {
         }
     }
 
-    async fn owner(&self, channel: usize) -> u64 {
+    pub async fn owner(&self, channel: usize) -> u64 {
         self.tenant.owner(self.cluster.running_node(), &self.channels[channel % self.channels.len()].id).await.node
     }
 
@@ -162,7 +162,7 @@ impl Storm {
         .await;
     }
 
-    async fn prove(&self) {
+    pub async fn prove(&self) {
         let api = self.tenant.any();
         for channel in &self.channels {
             wait_status(&api, &channel.id, "connected", HEALED).await;
