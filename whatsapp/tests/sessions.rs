@@ -194,3 +194,48 @@ async fn who_is_not_registered_and_what_cannot_be_sent_is_refused_for_good() {
     let unsupported = line.until(refused).await;
     assert_eq!((unsupported.kind, unsupported.text.as_str()), (RefusedKind::Unsupported, "messages.poll"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_phone_cannot_read_it_gets_again_the_same_and_from_the_next_owner_too() {
+    let mut world = World::new().await;
+    let mut line = world.pair().await;
+    line.send("3EB0A1", "before").await;
+    line.accepted("3EB0A1").await;
+    let forget = format!("/phones/{FRIEND}/forget-session");
+    world.post(&forget, json!({ "with": CHANNEL })).await;
+    line.send("3EB0A2", "again, please").await;
+    line.accepted("3EB0A2").await;
+    until("the phone reads it", async || (world.inbox().await == ["before", "again, please"]).then_some(())).await;
+    // The phone asks while nobody is there.
+    world.post(&forget, json!({ "with": CHANNEL })).await;
+    line.send("3EB0A3", "of the first owner").await;
+    line.accepted("3EB0A3").await;
+    let _line = world.take_over(line).await;
+    let all = ["before", "again, please", "of the first owner"];
+    until("the phone reads it from the next owner", async || (world.inbox().await == all).then_some(())).await;
+    world.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_channel_cannot_read_is_told_of_and_comes_again_under_its_id() {
+    let mut world = World::new().await;
+    let mut line = world.pair().await;
+    let write = format!("/phones/{FRIEND}/messages");
+    world.post(&write, json!({ "type": "text", "to": CHANNEL, "text": "first" })).await;
+    assert_eq!(line.message().await.1, "first");
+    world.post(&format!("/phones/{FRIEND}/corrupt"), json!({ "to": CHANNEL })).await;
+    let ids = world.post(&write, json!({ "type": "text", "to": CHANNEL, "text": "damaged on its way" })).await;
+    let id = ids["ids"][0].as_str().unwrap().to_owned();
+    let of_it = |event: &SessionEvent| match event {
+        SessionEvent::Inbound(item) => match &item.kind {
+            InboundKind::Message(message) if message.id.as_str() == id => Some(message.content.clone()),
+            _ => None,
+        },
+        _ => None,
+    };
+    let told = line.until(of_it).await;
+    assert!(matches!(told, Content::Undecryptable { .. }), "{told:?}");
+    assert_eq!(line.until(of_it).await, Content::Text { text: "damaged on its way".into() });
+    assert!(world.get("/crypto").await["retry_receipts"].as_u64() >= Some(1));
+    world.assert_clean().await;
+}
