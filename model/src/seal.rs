@@ -1,4 +1,4 @@
-//! Sealing what must not be readable on disk: webhook secrets, session credentials, proxy passwords (design 6).
+//! Sealing what must not be readable on disk: webhook secrets, session credentials, proxy passwords.
 //!
 //! A master key, which never leaves the operator's file or environment, wraps one data key per customer; data keys seal
 //! the secrets. So the master key can be exchanged by wrapping the data keys again, without touching what they sealed.

@@ -319,9 +319,9 @@ pub struct Webhooks {
     pub ca_file: Option<PathBuf>,
     /// Sends the Standard Webhooks headers beside the gateway's own.
     pub standard_headers: bool,
-    /// The delay before each attempt, the first included (supplement 20.6).
+    /// The delay before each attempt, the first included.
     pub schedule: Vec<HumanDuration>,
-    /// An endpoint without a success for so long is switched off (supplement 20.5) ...
+    /// An endpoint without a success for so long is switched off ...
     pub disable_after: HumanDuration,
     /// ... when at least so many attempts have failed ...
     pub disable_failures: u32,
@@ -329,7 +329,7 @@ pub struct Webhooks {
     pub disable_span: HumanDuration,
     /// How often at most the cluster notes when an endpoint last succeeded and since when it fails.
     pub note_every: HumanDuration,
-    /// How long deliveries that reached their endpoint are kept, with their events (supplement 20.9).
+    /// How long deliveries that reached their endpoint are kept, with their events.
     pub keep_delivered: HumanDuration,
     /// How long all others are kept after they were made.
     pub keep_deliveries: HumanDuration,
@@ -410,7 +410,7 @@ impl Connections {
     }
 }
 
-/// `[limits]`: token buckets (interface 8.1).
+/// `[limits]`: the token buckets of addresses, customers and channels.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
@@ -455,7 +455,7 @@ impl Bucket {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Account {
-    /// How long the data of a deleted account is kept (supplement 25).
+    /// How long the data of a deleted account is kept.
     pub deletion_grace: HumanDuration,
 }
 
@@ -483,7 +483,7 @@ impl Default for Drain {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Events {
-    /// After so much silence a comment is sent (supplement 23).
+    /// After so much silence a comment is sent.
     pub heartbeat: HumanDuration,
     /// After so long a stream is closed, and its client connects again.
     pub max_age: HumanDuration,
@@ -531,7 +531,7 @@ impl Raft {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct History {
-    /// 0 stores nothing (supplement 5).
+    /// How many days messages are kept; 0 stores nothing.
     pub retention_days: u16,
     /// Instead of days, to the second.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -665,7 +665,7 @@ mod defaults {
     /// In seconds.
     pub const DAY: u64 = 86_400;
 
-    /// Supplement 20.6: 14 attempts over three days, dense at first.
+    /// 14 attempts over three days, dense at first.
     pub const SCHEDULE_SECONDS: [u64; 14] =
         [0, 5, 15, 60, 300, 900, 1_800, 3_600, 7_200, 14_400, 28_800, 43_200, 72_000, 86_400];
 

@@ -1,4 +1,4 @@
-//! Token buckets at their home: the owner of the slot that a customer or a channel hashes to (design section 7).
+//! Token buckets at their home: the owner of the slot that a customer or a channel hashes to.
 //!
 //! They live in memory. After a fail-over a bucket starts full once, which the interface allows. Their time is
 //! [`Timestamp::steady`]: a clock that was an hour ahead and is put right would leave them without refill for an hour.

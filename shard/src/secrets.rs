@@ -29,8 +29,8 @@ pub fn headers_purpose(endpoint: EndpointId) -> String {
     format!("webhook-headers/{endpoint}")
 }
 
-/// How long deliveries are signed with the former default secret too, once the master key was exchanged (supplement 20.2):
-/// receivers take over the new one meanwhile.
+/// How long deliveries are signed with the former default secret too, once the master key was exchanged: receivers take
+/// over the new one meanwhile.
 pub const OVERLAP: Duration = Duration::from_secs(24 * 3600);
 
 /// The master keys that this node was given, and what is done with them.
@@ -102,9 +102,9 @@ impl Secrets {
         Ok(self.keyring.key(master)?.wrap(&DataKey::new(rand::random()), customer, rand::random()))
     }
 
-    /// The secrets that sign a customer's deliveries when the endpoint has none of its own (supplement 20.2 and 20.3).
-    /// The first is the one that counts, and the customer is shown; there is another while the operator exchanges the
-    /// master key, and for [`OVERLAP`] after it began.
+    /// The secrets that sign a customer's deliveries when the endpoint has none of its own. The first is the one that
+    /// counts, and the customer is shown; there is another while the operator exchanges the master key, and for
+    /// [`OVERLAP`] after it began.
     ///
     /// # Errors
     /// When this node lacks the cluster's master key.

@@ -1,4 +1,4 @@
-//! Customers: `/v1/admin/customers` (supplement 31, row 14).
+//! Customers: `/v1/admin/customers`.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! `/v1/admin/secrets`, and `POST /v1/admin/keys/rotate` (supplement 28.6): under which master key what is sealed, and the
-//! exchange of the master key (supplement 20.2); beside it the rotations of the key that signs session tokens and of the
-//! authority by which nodes know each other.
+//! `/v1/admin/secrets`, and `POST /v1/admin/keys/rotate`: under which master key what is sealed, and the exchange of
+//! the master key; beside it the rotations of the key that signs session tokens and of the authority by which nodes
+//! know each other.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! The configuration of a development node: production's defaults, but where simulator.md section 3 says otherwise.
+//! The configuration of a development node: production's defaults, but for what differs on one machine: folders, ports,
+//! and shorter times.
 
 use std::time::Duration;
 

@@ -24,7 +24,7 @@ pub struct ClusterRecord {
     pub shard_count: u16,
     /// Slot to shard; [`SLOT_COUNT`] entries.
     pub slots: Vec<ShardId>,
-    /// Key of derived event ids (supplement 24).
+    /// Key of derived event ids.
     pub deployment_key: SealedKey,
     pub formed_at: Timestamp,
     /// What its nodes may store and propose. Not written while a release that does not know of it may be a member.
@@ -157,7 +157,7 @@ pub struct CustomerRecord {
     pub deleted_at: Option<Timestamp>,
 }
 
-/// Who made a key (supplement 21.2).
+/// How an API key came to be: with the account, by another key, by a member, or with its channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyOrigin {
@@ -167,7 +167,7 @@ pub enum KeyOrigin {
     ChannelCreate,
 }
 
-/// An API key (supplement 21.2). The key itself is never stored, only its SHA-256.
+/// An API key. The key itself is never stored, only its SHA-256.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KeyRecord {
     pub id: KeyId,
@@ -186,7 +186,7 @@ pub struct KeyRecord {
     pub created_by_key_id: Option<KeyId>,
 }
 
-/// A webhook endpoint (interface 2.8).
+/// A webhook endpoint of a customer: where events go, which, and under which secret.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EndpointRecord {
     pub id: EndpointId,
@@ -211,7 +211,7 @@ pub struct EndpointRecord {
     pub updated_at: Timestamp,
 }
 
-/// Why the gateway itself disabled an endpoint (supplement 20.1).
+/// Why the gateway itself disabled an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DisabledReason {
@@ -242,7 +242,7 @@ impl ChannelRecord {
 /// The action of the audit entry that the last part of a backup leaves; the age of backups is told by it.
 pub const BACKUP_TAKEN: &str = "backup.taken";
 
-/// An entry of the audit log (supplement 21.6).
+/// An entry of the audit log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AuditEntry {
     pub id: AuditId,

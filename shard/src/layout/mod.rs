@@ -1,4 +1,4 @@
-//! Where shards live: a consistent hash ring over the nodes, by weight and zone (design section 2).
+//! Where shards live: a consistent hash ring over the nodes, by weight and zone.
 //!
 //! Pure: nodes in, placement out. The result is stored in the directory; the ring itself is not. [`plan`] says which
 //! moves lead from one placement to another, and [`driver`] has them done.

@@ -53,8 +53,8 @@ impl Channel {
         self.show_presence(presence, None).await;
     }
 
-    /// Whether the channel wants to know nothing of an item (supplement 19). Receipts tell of what it sent itself, and
-    /// notices keep true what it can be asked for: see [`ignores_chat`](Self::ignores_chat) for what is told of them.
+    /// Whether the channel wants to know nothing of an item. Receipts tell of what it sent itself, and notices keep
+    /// true what it can be asked for: see [`ignores_chat`](Self::ignores_chat) for what is told of them.
     pub fn ignores(&self, item: &InboundKind) -> bool {
         match item {
             InboundKind::Message(message) | InboundKind::OwnMessage(message) => self.ignores_chat(&message.chat),

@@ -1,4 +1,4 @@
-//! What the directory says of a session token: the deployment's own, or one of the configured issuer (supplement 21.5).
+//! What the directory says of a session token: the deployment's own, or one of the configured issuer.
 
 use jsonwebtoken::Header;
 use model::error::ApiError;

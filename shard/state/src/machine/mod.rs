@@ -31,7 +31,7 @@ use crate::stream::{Streamed, StreamedEvent, ring};
 use crate::usage::Tally;
 use crate::{keys, media};
 
-/// How many sends wait for a channel that is not connected (supplement 3.3).
+/// How many sends wait for a channel that is not connected.
 pub const OFFLINE_QUEUE: usize = 1000;
 
 /// A credential's key in the driver's state that says: this channel can log in.
