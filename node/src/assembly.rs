@@ -391,7 +391,7 @@ fn membership(config: &Config, own: Identity) -> MembershipConfig {
     let members = config.cluster.nodes.iter().filter(|member| !config.cluster.joined || member.id != config.node.id);
     MembershipConfig {
         cluster_id: own.cluster_id,
-        shard_count: config.cluster.shards,
+        shard_count: config.cluster.shard_count(),
         first_members: members.map(|member| member.id).collect(),
         own: config.own_record(own.storage_id),
         election_min: timing(config).election_min,

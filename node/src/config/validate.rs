@@ -204,10 +204,10 @@ fn cluster(config: &Config) -> Result<(), Refusal> {
     let cluster = &config.cluster;
     ensure(!cluster.cluster_id.is_nil(), "cluster.cluster_id", "is the nil uuid", "make one with: uuidgen")?;
     ensure(
-        (1..=1_024).contains(&cluster.shards),
+        cluster.shards.is_none_or(|shards| (1..=1_024).contains(&shards)),
         "cluster.shards",
         "is not within 1 to 1024",
-        "16 fits most clusters",
+        "leave it out: the usual number is chosen by cores and nodes",
     )?;
     ensure(
         cluster.moves_mib_per_second > 0,
