@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # `make test-all`: every part of the judgement that takes too long for each change, one after the other, or those that are
-# named. What each said is noted in docs/testing.md, with the commit; logs lie in target/test-all. Ends with 1 if any failed.
+# named. What each said is noted in docs/quality/testing.md, with the commit; logs lie in target/test-all. Ends with 1 if any failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
 PARTS=(ignored schemathesis prove hour ownership simulation corpus fuzz)
-DESCRIBED=docs/testing.md
+DESCRIBED=docs/quality/testing.md
 LOGS=target/test-all
 mkdir -p "$LOGS"
 

@@ -9,6 +9,7 @@ use model::scope::{Access, Scopes};
 use model::time::Timestamp;
 use raft::directory::records::{AuditActor, CustomerRecord, KeyOrigin, KeyRecord};
 use raft::directory::state::DirectoryState;
+use uuid::Uuid;
 
 /// Whom a request acts for, and what it may do.
 #[derive(Clone)]
@@ -36,6 +37,14 @@ pub struct Session {
     pub role: Role,
     /// When the token ends.
     pub expires_at: Timestamp,
+}
+
+impl Session {
+    /// Under which the calls of the console are counted; the same on every node.
+    pub fn bucket(&self) -> Uuid {
+        let of_subject = || Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("console of {}", self.subject).as_bytes());
+        self.id.map_or_else(of_subject, |id| id.0)
+    }
 }
 
 impl Caller {

@@ -53,6 +53,8 @@ pub struct ApiConfig {
     pub metrics_text: Arc<dyn Fn() -> String + Send + Sync>,
     /// With which the operator's port speaks HTTPS; plain HTTP without.
     pub operator_tls: Option<Arc<ServerConfig>>,
+    /// Whether the console is served to members on the public port, and to operators on theirs.
+    pub console: ConsolePorts,
     /// What operators authenticate with.
     pub operator_tokens: OperatorTokens,
 }
@@ -64,12 +66,26 @@ pub struct DefaultLimits {
     pub ip: BucketRule,
     pub customer: BucketRule,
     pub channel: BucketRule,
+    /// Of a member's session in the console.
+    pub session: BucketRule,
 }
 
 impl Default for DefaultLimits {
     fn default() -> Self {
-        Self { ip: BucketRule::PER_IP, customer: BucketRule::PER_CUSTOMER, channel: BucketRule::PER_CHANNEL }
+        Self {
+            ip: BucketRule::PER_IP,
+            customer: BucketRule::PER_CUSTOMER,
+            channel: BucketRule::PER_CHANNEL,
+            session: BucketRule::PER_SESSION,
+        }
     }
+}
+
+/// The ports that serve the console.
+#[derive(Clone, Copy, Debug)]
+pub struct ConsolePorts {
+    pub customers: bool,
+    pub operators: bool,
 }
 
 /// How event streams are kept (supplement 23).

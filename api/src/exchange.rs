@@ -129,9 +129,22 @@ impl Exchange {
     /// Changes the directory; returns when no node acts on what was before.
     ///
     /// # Errors
-    /// The code of the interface for the rejection, or 503 while no leader answers.
+    /// The code of the interface for the rejection, or 503 while no leader answers or the disks have no room.
     pub async fn change(&self, command: Command, audit: Vec<AuditEntry>) -> Result<Updated, ApiError> {
+        self.has_room_for(&command)?;
         self.try_change(command, audit).await.map_err(failure::of_update)
+    }
+
+    /// Whether the directory may grow by this.
+    ///
+    /// # Errors
+    /// `storage_full` while a quorum of its voters has no room.
+    pub fn has_room_for(&self, command: &Command) -> Result<(), ApiError> {
+        if command.adds() && self.cluster().directory_lacks_room() {
+            metrics::counter!("gateway_refused_for_room_total", "what" => "directory").increment(1);
+            return Err(ApiError::storage_full());
+        }
+        Ok(())
     }
 
     /// As [`Exchange::change`], for callers that have their own answer to a rejection.
@@ -165,8 +178,17 @@ impl Exchange {
 pub struct AccountCall {
     pub exchange: Exchange,
     pub caller: Caller,
-    /// The customer's bucket after this request.
-    pub customer_level: BucketLevel,
+    /// Which bucket has paid for this request, and how it stands after it.
+    pub charged: Charged,
+}
+
+/// The bucket that a request of an account costs a token of.
+#[derive(Clone, Copy, Debug)]
+pub enum Charged {
+    /// The customer's, which is the budget of its programs.
+    Customer(BucketLevel),
+    /// That of the member's session in the console; no channel's bucket pays then, either.
+    Session(BucketLevel),
 }
 
 impl AccountCall {
@@ -238,7 +260,8 @@ pub struct ChannelCall {
 /// The one token of a channel's bucket that a request on it costs.
 pub struct ChannelToken {
     channel: ChannelId,
-    rule: BucketRule,
+    /// `None` for a call that costs the channel nothing.
+    rule: Option<BucketRule>,
     /// The bucket, once it was asked.
     level: Option<BucketLevel>,
     refused: bool,
@@ -247,7 +270,7 @@ pub struct ChannelToken {
 }
 
 impl ChannelToken {
-    pub fn new(channel: ChannelId, rule: BucketRule) -> Self {
+    pub fn new(channel: ChannelId, rule: Option<BucketRule>) -> Self {
         Self { channel, rule, level: None, refused: false, unreachable: false }
     }
 
@@ -265,11 +288,9 @@ impl ChannelToken {
     /// # Errors
     /// `rate_limited`, or 503 while the channel's shard has no leader.
     pub async fn settle(&mut self, call: &AccountCall) -> Result<(), ApiError> {
-        if self.level.is_some() || self.unreachable {
-            return Ok(());
-        }
+        let Some(rule) = self.due().filter(|_| !self.unreachable) else { return Ok(()) };
         let (customer, context) = (call.customer_id(), call.context());
-        let taking = call.cluster().take_channel(customer, self.channel, self.rule, &context).await;
+        let taking = call.cluster().take_channel(customer, self.channel, rule, &context).await;
         let (level, taken) = taking.inspect_err(|_| self.unreachable = true)?;
         self.level = Some(level);
         self.refused = !taken;
@@ -278,7 +299,7 @@ impl ChannelToken {
 
     /// What is to be taken together with work at the owner.
     fn due(&self) -> Option<BucketRule> {
-        self.level.is_none().then_some(self.rule)
+        self.rule.filter(|_| self.level.is_none())
     }
 
     /// Notes what the owner said of the bucket.

@@ -6,6 +6,7 @@
 //! - `caller`: who calls. `auth`: members' way in. `exchange`: what a handler gets to see of a request; `reply`: what it gives back.
 //! - `projection`: how routes read what the network told of a channel, and ask it for changes.
 //! - `resources`: one module per resource of the interface; `operator`: the operator's routes.
+//! - `console`: the pages for browsers, and the way of their calls.
 //! - `openapi`: the machine-readable description of both ports, made of what routes declare.
 //! - `audit`, `key_use`: what is written beside the answers, in batches. `support`: tickets on their way to whoever answers
 //!   them.
@@ -16,6 +17,7 @@ mod auth;
 mod body;
 mod caller;
 mod config;
+mod console;
 mod door;
 mod exchange;
 mod failure;
@@ -33,7 +35,7 @@ mod support;
 mod telemetry;
 
 pub use auth::{AuthConfig, MailConfig, OidcConfig, OperatorToken, OperatorTokens, SmtpConfig, SmtpSecurity};
-pub use config::{ApiConfig, DefaultLimits, EventStreamConfig};
+pub use config::{ApiConfig, ConsolePorts, DefaultLimits, EventStreamConfig};
 pub use operator::{BackupJob, BackupState, Backups};
 pub use pipeline::CorsOrigins;
 pub use server::{Running, ServeError, serve, serve_operator};

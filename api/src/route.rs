@@ -50,8 +50,11 @@ use salvo::http::Method;
 use crate::app::App;
 use crate::exchange::{AccountCall, ChannelCall, Exchange, OperatorCall};
 use crate::openapi::Doc;
-use crate::pipeline::Gate;
+use crate::pipeline::{Entry, Gate};
 use crate::reply::Outcome;
+
+/// Where the console finds the interface, for members' sessions alone.
+const CONSOLE_API: &str = "console/api";
 
 /// An `async fn(&mut Call) -> Outcome`.
 pub trait Endpoint<C>: Send + Sync {
@@ -243,7 +246,7 @@ pub fn resource_of(path: &str) -> Option<Resource> {
             // Lifecycle calls and the like are the channel's own.
             Some(part) => Resource::parse(part).or(Some(Resource::Channels)),
         },
-        "webhook-endpoints" | "webhook-deliveries" => Some(Resource::Webhooks),
+        "webhook-endpoints" | "webhook-deliveries" | "event-types" => Some(Resource::Webhooks),
         "api-keys" => Some(Resource::Keys),
         other => Resource::parse(other),
     }
@@ -280,9 +283,22 @@ struct Node {
     parameters: BTreeMap<&'static str, Node>,
 }
 
-/// Builds the router: a tree by segments, so that finding a route costs its depth and not the number of routes.
-/// What no route matches is answered too.
+/// Builds the router of a port. What no route matches is answered too.
 pub fn router(app: &Arc<App>, routes: Vec<Route>) -> Router {
+    let nowhere = Router::with_path("{**path}").goal(Gate::nowhere(app.clone()));
+    tree(app, routes, Entry::Interface).push(nowhere)
+}
+
+/// As [`router`], with the interface of accounts once more for the console, under [`CONSOLE_API`].
+pub fn router_with_console(app: &Arc<App>, routes: Vec<Route>, again: Vec<Route>) -> Router {
+    let of_accounts = |route: &Route| matches!(route.action, Action::Account(_) | Action::Channel(_));
+    let again = again.into_iter().filter(of_accounts).collect();
+    // Before the pages of the console, whose paths have parameters.
+    Router::new().push(Router::with_path(CONSOLE_API).push(tree(app, again, Entry::Console))).push(router(app, routes))
+}
+
+/// A tree by segments, so that finding a route costs its depth and not the number of routes.
+fn tree(app: &Arc<App>, routes: Vec<Route>, entry: Entry) -> Router {
     let mut root = Node::default();
     for route in routes {
         let segments = route.path.trim_start_matches('/').split('/');
@@ -293,17 +309,16 @@ pub fn router(app: &Arc<App>, routes: Vec<Route>) -> Router {
         let paths = node.paths.get_or_insert_with(|| PathRoutes { path: route.path, routes: Vec::new() });
         paths.routes.push(route);
     }
-    let nowhere = Router::with_path("{**path}").goal(Gate::nowhere(app.clone()));
-    root.into_router(Router::new(), app).push(nowhere)
+    root.into_router(Router::new(), app, entry)
 }
 
 impl Node {
-    fn into_router(self, mut router: Router, app: &Arc<App>) -> Router {
+    fn into_router(self, mut router: Router, app: &Arc<App>, entry: Entry) -> Router {
         for (segment, child) in self.literals.into_iter().chain(self.parameters) {
-            router = router.push(child.into_router(Router::with_path(segment), app));
+            router = router.push(child.into_router(Router::with_path(segment), app, entry));
         }
         match self.paths {
-            Some(paths) => router.goal(Gate::new(app.clone(), paths)),
+            Some(paths) => router.goal(Gate::new(app.clone(), paths, entry)),
             None => router,
         }
     }

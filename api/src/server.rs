@@ -8,6 +8,7 @@ use std::time::Duration;
 use raft::host::Fatal;
 use raft::{failpoint, supervise};
 use salvo::{Router, Server, Service};
+use salvo_compression::{Compression, CompressionLevel};
 use shard::cluster::Cluster;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinHandle;
@@ -73,7 +74,13 @@ pub async fn serve(config: ApiConfig, cluster: Arc<Cluster>, stop: CancellationT
     crate::telemetry::describe();
     let app = App::public(config, cluster, stop.clone());
     let background = app.clone().start_background();
-    let router = route::router(&app, crate::resources::routes());
+    let mut routes = crate::resources::routes();
+    let router = if app.config.console.customers {
+        routes.extend(crate::console::routes_for_members());
+        route::router_with_console(&app, routes, crate::resources::routes())
+    } else {
+        route::router(&app, routes)
+    };
     let afterwards = async move {
         app.event_streams.ended().await;
         background.finish().await;
@@ -100,6 +107,9 @@ pub async fn serve_operator(
     let mut routes = crate::operator::routes();
     if failpoint::COMPILED {
         routes.extend(crate::operator::failpoints::routes());
+    }
+    if app.config.console.operators {
+        routes.extend(crate::console::routes_for_operators());
     }
     let router = route::router(&app, routes);
     let afterwards = async move {
@@ -130,6 +140,17 @@ fn bind(address: SocketAddr, entrance: Entrance, closing: CancellationToken) -> 
     })
 }
 
+/// Answers of text from 1 KiB are compressed for those who say that they read it, the better way first. Frames of the event
+/// stream are not: each has to arrive by itself. No secret is at risk by it, since no browser adds a bearer token to a
+/// request that somebody else's page makes.
+fn compression() -> Compression {
+    const TEXTS: [&str; 5] = ["application/json", "text/html", "text/css", "text/javascript", "text/plain"];
+    let texts = TEXTS.map(|text| text.parse().expect("the types are well formed"));
+    // Beyond these levels it takes much more of the processor than it saves of the network.
+    let answers = Compression::new().disable_all().min_length(1024).content_types(&texts).force_priority(true);
+    answers.enable_brotli(CompressionLevel::Precise(4)).enable_gzip(CompressionLevel::Precise(5))
+}
+
 fn run(
     address: SocketAddr,
     door: Door,
@@ -143,7 +164,7 @@ fn run(
     let handle = server.handle();
     let failed = fatal.clone();
     let serving = async move {
-        let mut serving = std::pin::pin!(server.try_serve(Service::new(router)));
+        let mut serving = std::pin::pin!(server.try_serve(Service::new(router).hoop(compression())));
         let ended = tokio::select! {
             ended = &mut serving => ended,
             () = stop.cancelled() => {

@@ -21,7 +21,7 @@ pub fn describe() {
     describe_counter!("gateway_ticket_forwards_total", "Messages of tickets brought to the helpdesk, by outcome.");
     describe_counter!("gateway_auth_failures_total", "Credentials that were refused, by port and code.");
     describe_counter!("gateway_audit_dropped_total", "Failed authentications that the audit log had no room for.");
-    for scope in [LimitScope::Ip, LimitScope::Customer, LimitScope::Channel] {
+    for scope in [LimitScope::Ip, LimitScope::Customer, LimitScope::Channel, LimitScope::Session] {
         counter!("gateway_rate_limited_total", "scope" => scope.as_str()).increment(0);
     }
     for port in [Port::Customers, Port::Operators] {

@@ -227,7 +227,7 @@ pub struct OrderItem {
 }
 
 /// A product in somebody's cart (`cart.updated`, supplement 24).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CartItem {
     pub product_id: String,
     pub name: Option<String>,

@@ -1,10 +1,12 @@
 //! Inbound calls (supplement 18): the gateway hears of them and can reject them.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Why a call is over for the channel (`call.terminated`, supplement 24).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(inline)]
 pub enum CallEnd {
     /// By the channel: its phone or the gateway.
     Rejected,

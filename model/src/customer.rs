@@ -1,8 +1,9 @@
 //! A customer's plan and limits, as the operator sets them (supplement 25 and 31, row 14).
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use crate::error::ApiError;
+use crate::error::{ApiError, ErrorCode};
 use crate::field::{Body, Change, Fields, rule};
 use crate::issue::Issues;
 use crate::limit::BucketRule;
@@ -84,6 +85,15 @@ pub enum Quota {
     Endpoints,
     /// Tickets that are neither solved nor closed.
     TicketsOpen,
+}
+
+impl ApiError {
+    /// A quota of the plan is used up; the operator can raise it (supplement 32, row 11).
+    pub fn plan_limit(quota: Quota, limit: u64, used: u64) -> Self {
+        let message = format!("the plan allows {limit} {}; {used} are in use", quota.noun());
+        Self::new(ErrorCode::PlanLimit, message)
+            .with_details(json!({ "quota": quota.as_str(), "limit": limit, "used": used }))
+    }
 }
 
 impl Quota {
@@ -271,8 +281,7 @@ fn read_bucket(limits: &Fields<'_>, key: &str) -> Option<Option<BucketRule>> {
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use super::*;
-    use crate::error::ErrorCode;
-    use serde_json::{Value, json};
+    use serde_json::Value;
 
     fn object(value: Value) -> Body {
         Body::try_from(value).unwrap()

@@ -9,9 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::address::Undeliverable;
-use crate::customer::Quota;
 use crate::id::ChannelId;
-use crate::issue::Issue;
 use crate::limit::LimitScope;
 use crate::status::{Reason, Status};
 use crate::time::Timestamp;
@@ -280,13 +278,6 @@ impl ApiError {
             .with_details(json!({ "limit": limit, "current": current }))
     }
 
-    /// A quota of the plan is used up; the operator can raise it (supplement 32, row 11).
-    pub fn plan_limit(quota: Quota, limit: u64, used: u64) -> Self {
-        let message = format!("the plan allows {limit} {}; {used} are in use", quota.noun());
-        Self::new(ErrorCode::PlanLimit, message)
-            .with_details(json!({ "quota": quota.as_str(), "limit": limit, "used": used }))
-    }
-
     /// `limit` is the capacity of the bucket that refused.
     pub fn rate_limited(scope: LimitScope, limit: u32, retry_after: u32) -> Self {
         Self::new(ErrorCode::RateLimited, format!("too many requests for this {}", scope.noun()))
@@ -362,14 +353,6 @@ impl ApiError {
 
 /// The request itself.
 impl ApiError {
-    pub fn invalid_request(issues: &[Issue]) -> Self {
-        let message = match issues {
-            [issue] => format!("{}: {}", issue.path_text(), issue.message),
-            issues => format!("{} fields break a rule; see details", issues.len()),
-        };
-        Self::new(ErrorCode::InvalidRequest, message).with_details(json!(issues))
-    }
-
     /// Unreadable JSON, a wrong content type, and what no narrower code fits.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::BadRequest, message)

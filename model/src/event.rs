@@ -9,7 +9,8 @@ use sha2::Sha256;
 use ulid::Ulid;
 
 use crate::id::ChannelId;
-use crate::payload::Payload;
+pub use crate::payload::EventName;
+use crate::payload::{Payload, example};
 use crate::time::Timestamp;
 
 /// The date-stamped version of all payload shapes.
@@ -17,72 +18,6 @@ pub const API_VERSION: &str = "2026-04";
 
 /// The largest envelope; longer text is cut and flagged (supplement 20.1).
 pub const LARGEST_ENVELOPE: usize = 256 * 1024;
-
-/// Declares the names that an endpoint can subscribe to.
-macro_rules! event_names {
-    ($($name:ident $text:literal,)*) => {
-        /// The event names of interface 6.2.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-        pub enum EventName {
-            $(#[serde(rename = $text)] $name,)*
-        }
-
-        impl EventName {
-            pub const ALL: &[Self] = &[$(Self::$name,)*];
-
-            pub fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$name => $text,)*
-                }
-            }
-        }
-    };
-}
-
-event_names! {
-    MessageReceived "message.received",
-    MessageSent "message.sent",
-    MessageReaction "message.reaction",
-    MessageStatus "message.status",
-    ChannelConnected "channel.connected",
-    ChannelDisconnected "channel.disconnected",
-    ChannelStatus "channel.status",
-    QrUpdated "qr.updated",
-    GroupCreated "group.created",
-    GroupUpdated "group.updated",
-    GroupParticipantAdded "group.participant_added",
-    GroupParticipantRemoved "group.participant_removed",
-    GroupAdminPromoted "group.admin_promoted",
-    GroupAdminDemoted "group.admin_demoted",
-    ChatUpdated "chat.updated",
-    ChatArchived "chat.archived",
-    ChatPinned "chat.pinned",
-    PresenceUpdated "presence.updated",
-    OrderPlaced "order.placed",
-    OrderCancelled "order.cancelled",
-    CartUpdated "cart.updated",
-    StoryViewed "story.viewed",
-    CallOffered "call.offered",
-    CallTerminated "call.terminated",
-    ContactResolved "contact.resolved",
-}
-
-impl EventName {
-    /// The names as text.
-    pub fn words() -> Vec<&'static str> {
-        Self::ALL.iter().map(|name| name.as_str()).collect()
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|name| name.as_str() == text)
-    }
-}
-
-impl fmt::Display for EventName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
 
 /// `evt_` and a ULID: the key by which receivers drop repeats.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -167,6 +102,18 @@ pub struct Event {
 }
 
 impl Event {
+    /// What an event of that name looks like. The addresses are those of the simulated network.
+    pub fn example(name: EventName) -> Self {
+        let place = EventName::ALL.iter().position(|known| *known == name).unwrap_or_default();
+        let place = u8::try_from(place).unwrap_or_default();
+        Self {
+            id: EventId::mint(example::NOW, [place; 10]),
+            channel: example::channel(),
+            occurred_at: example::NOW,
+            payload: Payload::example(name),
+        }
+    }
+
     pub fn name(&self) -> EventName {
         self.payload.name()
     }

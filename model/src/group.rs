@@ -51,7 +51,7 @@ impl Rank {
 
 /// Fields of a group that changed, with their new values: the body of its settings route, and `changes` of
 /// `group.updated`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupChanges {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
@@ -241,8 +241,9 @@ pub struct JoinRequest {
 }
 
 /// How the channel came to be in a group (`group.created`, supplement 24).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(inline)]
 pub enum GroupOrigin {
     Created,
     Added,

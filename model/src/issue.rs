@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use crate::error::ApiError;
+use crate::error::{ApiError, ErrorCode};
 
 /// One step of the way to a value inside a body.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,6 +68,16 @@ impl Issue {
             }
         }
         if text.is_empty() { "body".to_owned() } else { text }
+    }
+}
+
+impl ApiError {
+    pub fn invalid_request(issues: &[Issue]) -> Self {
+        let message = match issues {
+            [issue] => format!("{}: {}", issue.path_text(), issue.message),
+            issues => format!("{} fields break a rule; see details", issues.len()),
+        };
+        Self::new(ErrorCode::InvalidRequest, message).with_details(json!(issues))
     }
 }
 
@@ -156,8 +166,6 @@ impl fmt::Debug for Issues {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::ErrorCode;
-    use serde_json::json;
 
     #[test]
     fn details_are_the_list_of_issues() {

@@ -39,9 +39,10 @@ pub mod session_token;
 pub mod settings;
 pub mod standstill;
 pub mod status;
-pub mod story;
 pub mod stream_ticket;
 pub mod target;
 pub mod ticket;
 pub mod time;
 pub mod webhook;
+
+pub use message::story;

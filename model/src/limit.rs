@@ -16,6 +16,8 @@ pub enum LimitScope {
     Ip,
     Customer,
     Channel,
+    /// Of a member in the console, whose calls take nothing from the customer's bucket.
+    Session,
 }
 
 impl LimitScope {
@@ -24,6 +26,7 @@ impl LimitScope {
             Self::Ip => "ip",
             Self::Customer => "customer",
             Self::Channel => "channel",
+            Self::Session => "session",
         }
     }
 
@@ -33,6 +36,7 @@ impl LimitScope {
             Self::Ip => "address",
             Self::Customer => "account",
             Self::Channel => "channel",
+            Self::Session => "session",
         }
     }
 }
@@ -54,6 +58,8 @@ impl BucketRule {
     pub const PER_CUSTOMER: Self = Self { burst: 60, refill_per_second: 1 };
     /// Every route whose path holds a channel id.
     pub const PER_CHANNEL: Self = Self { burst: 60, refill_per_second: 1 };
+    /// Every call of the console, per session of a member.
+    pub const PER_SESSION: Self = Self { burst: 120, refill_per_second: 20 };
 
     /// Attempts at something: `most` at once, and then one every so many seconds. Each costs that many tokens
     /// ([`AttemptRule::cost`]), since buckets fill by whole tokens a second.

@@ -2,13 +2,15 @@
 //!
 //! Stored records and the driver carry these types; the interface's JSON shapes are made from them at the edge.
 
+pub mod story;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use self::story::Story;
 use crate::address::Address;
 use crate::id::MessageId;
 use crate::media::Media;
-use crate::story::Story;
 
 /// Names an existing message (interface 2.2).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -145,8 +147,9 @@ pub enum Content {
 }
 
 /// Why a message could not be read (supplement 24).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(inline)]
 pub enum UndecryptableReason {
     Waiting,
     NoSession,
@@ -154,7 +157,7 @@ pub enum UndecryptableReason {
 }
 
 /// A person in a contact message. The vCard is always there: it is made from name and phones when only those were given.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ContactCard {
     pub name: String,
     pub vcard: String,
@@ -200,7 +203,7 @@ impl Surroundings {
 }
 
 /// The message that a message answers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Quoted {
     pub message_id: MessageId,
     /// Its author.
@@ -210,7 +213,7 @@ pub struct Quoted {
 }
 
 /// The preview of the first link in a text.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LinkPreview {
     pub url: String,
     pub title: Option<String>,

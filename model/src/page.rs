@@ -73,8 +73,11 @@ pub fn json_bytes<T: Serialize>(value: &T) -> usize {
     if serde_json::to_writer(&mut counted, value).is_ok() { counted.0 } else { usize::MAX }
 }
 
-/// The longest cursor.
+/// The longest cursor, but for one of a list whose rows are named by the longest ids of the network.
 pub const LONGEST_CURSOR: usize = 256;
+
+/// The longest one of all: an address and the id of a message in it, of 128 and 255 bytes.
+const LONGEST_OF_ALL: usize = 640;
 
 /// A number for one of the lists of a kind: whose rows, of which resource, in which order. Filters may change from page
 /// to page. FNV-1a, as every node and release has to come to the same.
@@ -106,18 +109,16 @@ pub trait Cursor: Serialize + DeserializeOwned {
     /// The kind and the version of its shape, such as `channels.1`. A new shape needs a new version.
     const KIND: &'static str;
 
-    /// At most 256 characters of base64url, as long as the fields stay small.
+    /// Characters of base64url: at most [`LONGEST_CURSOR`] as long as the fields stay small.
     fn encode(&self, list: ListId) -> String {
         let bytes = serde_json::to_vec(&(Self::KIND, list, self)).expect("cursors are plain data, written to memory");
-        let text = URL_SAFE_NO_PAD.encode(bytes);
-        debug_assert!(text.len() <= LONGEST_CURSOR, "a cursor of {} is too long", Self::KIND);
-        text
+        URL_SAFE_NO_PAD.encode(bytes)
     }
 
     /// Reads what [`encode`](Self::encode) wrote for the same list; all else is refused with `format`.
     fn decode(text: &str, list: ListId) -> Result<Self, Fault> {
         let read = || {
-            if text.len() > LONGEST_CURSOR {
+            if text.len() > LONGEST_OF_ALL {
                 return None;
             }
             let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
@@ -199,6 +200,23 @@ mod tests {
             assert_eq!(Others::decode(&cursor, other).unwrap_err().code, IssueCode::Format);
         }
         assert!(Rows::decode(&"A".repeat(257), list).is_err());
+    }
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Named {
+        id: String,
+    }
+
+    impl Cursor for Named {
+        const KIND: &'static str = "named.1";
+    }
+
+    #[test]
+    fn the_longest_ids_of_the_network_name_the_end_of_a_page() {
+        let named = Named { id: "x".repeat(128 + 1 + 255) };
+        assert_eq!(Named::decode(&named.encode(ListId::only()), ListId::only()), Ok(named));
+        let none = Named { id: "x".repeat(1_000) }.encode(ListId::only());
+        assert!(Named::decode(&none, ListId::only()).is_err());
     }
 
     proptest! {

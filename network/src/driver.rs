@@ -9,17 +9,17 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::BoxStream;
-use model::address::Address;
 use model::id::{ChannelId, MessageId, NodeId};
 use model::media::MediaHandle;
-use model::message::{Content, Surroundings};
 use model::time::Timestamp;
-use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
+pub use traffic::item::{
+    AuthWrite, EVENT_WINDOW, EndReason, Identity, InboundItem, InboundKind, InboundMessage, ItemId, Outbound, PairCode,
+    Receipt, ReceiptStatus, Uploaded,
+};
 use uuid::Uuid;
 
 use crate::fence::Fence;
-use crate::notice::Notice;
 use crate::operation::{Answer, Operation, Refused};
 
 /// A messaging network, reached through one driver.
@@ -48,9 +48,6 @@ pub struct OpenSession {
     /// rather than waited for.
     pub events: mpsc::Sender<SessionEvent>,
 }
-
-/// How many inbound items a session may have out without acknowledgement. Event queues are larger than this.
-pub const EVENT_WINDOW: usize = 64;
 
 /// Why a session is opened.
 #[derive(Clone, Debug)]
@@ -111,13 +108,6 @@ pub trait AuthStore: Send + Sync {
     async fn commit(&self, batch: Vec<AuthWrite>) -> Result<(), AuthError>;
 }
 
-/// One change of a channel's stored state; `None` deletes.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct AuthWrite {
-    pub key: String,
-    pub value: Option<Vec<u8>>,
-}
-
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum AuthError {
     /// The owner has changed; the session must end.
@@ -166,13 +156,6 @@ pub type ByteStream = BoxStream<'static, std::io::Result<Bytes>>;
 /// How many bytes of media travel in one piece.
 pub const MEDIA_PIECE: usize = 64 * 1024;
 
-/// Bytes that the network keeps for a while.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Uploaded {
-    pub handle: MediaHandle,
-    pub expires_at: Timestamp,
-}
-
 /// Why media could not be stored at the network or fetched from it.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum MediaError {
@@ -187,48 +170,6 @@ pub enum MediaError {
     Source(String),
     #[error(transparent)]
     Session(#[from] SessionError),
-}
-
-/// A message on its way out.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Outbound {
-    pub id: MessageId,
-    /// A phone, group or newsletter address, or a LID.
-    pub to: Address,
-    pub content: Content,
-    #[serde(default, skip_serializing_if = "Surroundings::is_empty")]
-    pub around: Surroundings,
-}
-
-impl Outbound {
-    /// What is written for it: a story with a large audience goes out in parts, all under its id, and is accepted when the
-    /// network has all of them.
-    pub fn in_parts(self) -> Vec<Self> {
-        let Self { id, to, content, around } = self;
-        let part = |content| Self { id: id.clone(), to: to.clone(), content, around: around.clone() };
-        match content {
-            Content::Story(story) => {
-                story.in_parts().into_iter().map(|story| part(Content::Story(Box::new(story)))).collect()
-            }
-            content => vec![part(content)],
-        }
-    }
-}
-
-/// A code to type on the phone, `ABCD-1234`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PairCode {
-    pub code: String,
-    pub expires_at: Timestamp,
-}
-
-/// Who a channel is on the network.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Identity {
-    /// Digits, no `+`.
-    pub phone_number: String,
-    pub lid: Option<Address>,
-    pub push_name: Option<String>,
 }
 
 /// What a session reports, in order. The queue of a session has room for 32 of them from the start, idle or not: what is large
@@ -275,90 +216,3 @@ pub enum SessionEvent {
 }
 
 const _: () = assert!(size_of::<SessionEvent>() <= 40, "a hundred thousand idle sessions hold 32 of them each");
-
-/// Why a session ended, or could not log in.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum EndReason {
-    /// The transport failed, or the network closed without a verdict.
-    Transport(String),
-    /// Another connection of the same device took the stream.
-    Replaced,
-    /// A newer owner's login ended this one, or the fence passed.
-    Fenced,
-    /// The device was unlinked on the phone.
-    Unlinked,
-    /// The network calls the session invalid; the credentials are worthless.
-    Invalidated,
-    /// The number is banned.
-    Banned { until: Option<Timestamp> },
-    /// The network refuses this client's version.
-    ClientOutdated,
-    /// The credentials could not be read or stored.
-    AuthState(String),
-}
-
-/// The network's own name of an item, to acknowledge it by.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct ItemId(pub String);
-
-/// An item that the network keeps, and sends again at the next login, until it is acknowledged.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct InboundItem {
-    pub id: ItemId,
-    /// The network's time of the item.
-    pub at: Timestamp,
-    pub kind: InboundKind,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum InboundKind {
-    Message(InboundMessage),
-    /// What the channel's own phone wrote (`source: device`): `from` is the channel, `to` and `chat` the conversation.
-    OwnMessage(InboundMessage),
-    Receipt(Receipt),
-    /// The phone address behind a LID became known.
-    LidDisclosed {
-        lid: Address,
-        phone: Address,
-    },
-    Notice(Box<Notice>),
-}
-
-/// A message for a channel.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct InboundMessage {
-    pub id: MessageId,
-    /// The conversation: the peer's address in a direct chat (as `from`), else the group or newsletter.
-    pub chat: Address,
-    /// The author as the network gave it: a phone address or a LID.
-    pub from: Address,
-    /// The author's phone address, when the network gave it beside a LID.
-    pub from_phone: Option<Address>,
-    /// The channel's own address in a direct chat; the group in a group.
-    pub to: Address,
-    pub push_name: Option<String>,
-    pub content: Content,
-    #[serde(default, skip_serializing_if = "Surroundings::is_empty")]
-    pub around: Surroundings,
-}
-
-/// A receipt for a message that this channel sent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Receipt {
-    pub message_id: MessageId,
-    /// The conversation in which the message stands.
-    pub chat: Address,
-    /// The group member that acknowledges; `None` in a direct chat.
-    pub participant: Option<Address>,
-    pub status: ReceiptStatus,
-}
-
-/// In the order in which a receiver gets there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ReceiptStatus {
-    Delivered,
-    Read,
-    Played,
-}

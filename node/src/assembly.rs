@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use api::{
-    ApiConfig, AuthConfig, Backups, CorsOrigins, DefaultLimits, EventStreamConfig, OperatorTokens, ServeError,
-    SupportConfig,
+    ApiConfig, AuthConfig, Backups, ConsolePorts, CorsOrigins, DefaultLimits, EventStreamConfig, OperatorTokens,
+    ServeError, SupportConfig,
 };
 use metrics_exporter_prometheus::PrometheusHandle;
 use model::address::Suffixes;
@@ -47,13 +47,13 @@ use tokio_util::sync::CancellationToken;
 use crate::backup::jobs::Jobs;
 use crate::certificate::ApiCertificate;
 use crate::config::{self, Bucket, Config, Driver, MediaStore, Secret, auth, files, support};
+use crate::configured::Configured;
 use crate::data_folder::DataFolder;
 use crate::joining::desk::{Desk, fits, keep_authority};
 use crate::operator::client::Operator;
 use crate::operator_tokens;
 use crate::peer_certificate::{Renewal, Shown, peer_tls, trusted_authorities};
 use crate::refusal::Refusal;
-use crate::run::Configured;
 use crate::telemetry;
 use crate::traces::Exporter;
 
@@ -499,14 +499,16 @@ fn http(
             ip: rule(config.limits.ip),
             customer: rule(config.limits.customer),
             channel: rule(config.limits.channel),
+            session: rule(config.limits.console),
         },
+        console: ConsolePorts { customers: config.api.console, operators: config.ops.console },
         auth,
         support,
         events: EventStreamConfig { heartbeat: config.events.heartbeat.0, max_age: config.events.max_age.0 },
         target_policy: target_policy(config),
         version: VERSION.to_owned(),
         backups,
-        metrics_text: Arc::new(move || metrics.render()),
+        metrics_text: Arc::new(move || telemetry::text(&metrics)),
         operator_tls: None,
         operator_tokens,
     }

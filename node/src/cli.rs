@@ -5,6 +5,7 @@ pub mod customers;
 pub mod joining;
 pub mod members;
 pub mod operator;
+pub mod receiving;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ use clap_complete::Shell;
 use self::backup::{BackupArgs, RestoreArgs};
 use self::joining::{InitArgs, JoinArgs};
 use self::operator::OperatorCommand;
+use self::receiving::{ListenArgs, TriggerArgs};
 
 /// What `gateway --version` says; `-V` says the number alone.
 const LONG_VERSION: &str = if raft::failpoint::COMPILED {
@@ -35,7 +37,8 @@ const LONG_VERSION: &str = if raft::failpoint::COMPILED {
         gateway config example > gateway.toml        a commented configuration to start from\n  \
         gateway config check --config gateway.toml   judge it before it runs\n  \
         gateway run --config gateway.toml            one node\n  \
-        gateway nodes                                how the nodes of a running cluster are\n\n\
+        gateway nodes                                how the nodes of a running cluster are\n  \
+        gateway listen --forward-to localhost:3000   events, sent on to a receiver of this machine\n\n\
         Exit codes: 0; 1 when something did not work, or the cluster that was looked at is degraded; 2 for wrong use, \
         and for what the cluster refuses as it stands; 3 when a node gives up because its disk fails."
 )]
@@ -63,6 +66,10 @@ pub enum Command {
     /// Check a configuration, or print an example
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Print events as they come, and send them on to a receiver that is being written
+    Listen(Box<ListenArgs>),
+    /// Send the example of an event to a webhook endpoint
+    Trigger(Box<TriggerArgs>),
     #[command(flatten)]
     Operator(OperatorCommand),
     /// Print what completes these commands in a shell

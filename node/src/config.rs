@@ -113,6 +113,9 @@ pub struct Api {
     /// Whose scripts may read answers, as browsers write origins; [`ANY_ORIGIN`] alone for everybody's.
     #[serde(default)]
     pub cors_origins: Vec<String>,
+    /// Members find the console under `/console`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub console: bool,
     /// HTTPS instead of plain HTTP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<ApiTls>,
@@ -144,6 +147,9 @@ pub struct Ops {
     /// nothing within seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens_file: Option<PathBuf>,
+    /// Operators find the console under `/console`.
+    #[serde(default = "defaults::operators_console", skip_serializing_if = "is_on")]
+    pub console: bool,
     /// HTTPS instead of plain HTTP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<ApiTls>,
@@ -203,6 +209,10 @@ impl Peer {
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
+}
+
+fn is_on(is_on: &bool) -> bool {
+    *is_on
 }
 
 fn is_usual_life(life: &HumanDuration) -> bool {
@@ -411,6 +421,10 @@ pub struct Limits {
     pub ip: Bucket,
     pub customer: Bucket,
     pub channel: Bucket,
+    /// Of a member's session in the console.
+    // Release 0.2.0 does not know it, and may be given this node's configuration when it joins.
+    #[serde(skip_serializing_if = "Bucket::is_of_console")]
+    pub console: Bucket,
 }
 
 impl Default for Limits {
@@ -419,6 +433,7 @@ impl Default for Limits {
             ip: Bucket { burst: 30, refill_per_second: 30 },
             customer: Bucket { burst: 60, refill_per_second: 1 },
             channel: Bucket { burst: 60, refill_per_second: 1 },
+            console: Bucket::CONSOLE,
         }
     }
 }
@@ -428,6 +443,15 @@ impl Default for Limits {
 pub struct Bucket {
     pub burst: u32,
     pub refill_per_second: u32,
+}
+
+impl Bucket {
+    /// A member clicks through pages of six calls, and a page asks once in a while.
+    pub const CONSOLE: Self = Self { burst: 120, refill_per_second: 20 };
+
+    fn is_of_console(&self) -> bool {
+        *self == Self::CONSOLE
+    }
 }
 
 /// `[account]`: customers' accounts.
@@ -650,6 +674,10 @@ mod defaults {
 
     pub fn certificate_life() -> super::HumanDuration {
         super::HumanDuration(super::Peer::CERTIFICATE_LIFE)
+    }
+
+    pub fn operators_console() -> bool {
+        true
     }
 
     pub fn zone() -> String {

@@ -18,6 +18,12 @@ pub fn say(line: impl Display) {
     note(writeln!(io::stdout(), "{line}"));
 }
 
+/// Whether standard output shows colours: a terminal whose owner does not mind them (`NO_COLOR`).
+pub fn is_coloured() -> bool {
+    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    io::stdout().is_terminal() && !unwanted
+}
+
 /// A line on standard error.
 pub fn warn(line: impl Display) {
     let _nobody_reads = writeln!(io::stderr(), "{line}");

@@ -2,10 +2,12 @@
 //!
 //! - [`folder`]: what lies where and what survives; [`settings`]: the nodes' configuration files.
 //! - [`process`]: starting, finding and ending processes; [`ports`]: which port is whose.
-//! - [`description`]: the content of `dev.json`.
+//! - `member`: who signs in to the console. [`description`]: the content of `dev.json`. `demo`: the main job, shown on it.
 
+mod demo;
 pub mod description;
 pub mod folder;
+mod member;
 pub mod ports;
 pub mod process;
 pub mod settings;
@@ -24,7 +26,6 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::caller::{Caller, text_at};
 use crate::cli::{DevArgs, DevCommand, UpArgs};
 use crate::console::{say, warn};
-use crate::demo;
 use crate::refusal::Refusal;
 use description::Description;
 use folder::{DemoCustomer, Folder, Plan};
@@ -100,6 +101,7 @@ async fn bring_up_and_hold(folder: &Folder, plan: Plan, args: &UpArgs, children:
         say(format!("stop it with: gateway dev down --data {}", folder.root().display()));
         return Ok(());
     }
+    print_console(folder, &description).await;
     say("Ctrl-C stops it");
     match demo {
         None => hold(folder, plan, children).await,
@@ -235,6 +237,22 @@ fn print_summary(folder: &Folder, description: &Description, took: Duration) {
     say(format!("  simulator  {}", description.simulator));
     say(format!("  API key    {}", description.api_key));
     say(format!("  all of it  {}", folder.description_file().display()));
+}
+
+/// Where the console is, last, so that it stands where people look.
+async fn print_console(folder: &Folder, description: &Description) {
+    match member::sign_in_link(folder, description).await {
+        Ok(link) => {
+            say("\nThe console, signed in; the link works once, in a browser on this machine:");
+            say(format!("  {link}"));
+        }
+        // The cluster is there all the same.
+        Err(error) => warn(format!("no link to the console: {error:#}")),
+    }
+    if let Some(first) = description.nodes.first() {
+        let token = folder.operator_token_file();
+        say(format!("For operators: {}/console, with the token in {}\n", first.ops, token.display()));
+    }
 }
 
 fn refuse_when_running(data: &Path) -> Result<(), Refusal> {

@@ -8,9 +8,9 @@ mod caller;
 mod certificate;
 mod cli;
 mod config;
+mod configured;
 pub mod console;
 mod data_folder;
-mod demo;
 mod dev;
 pub mod fuzz;
 mod joining;
@@ -19,6 +19,7 @@ mod operator;
 mod operator_tokens;
 mod peer_certificate;
 mod pki;
+mod receiving;
 mod refusal;
 mod run;
 mod simulator;
@@ -73,6 +74,8 @@ fn execute(cli: Cli) -> anyhow::Result<Verdict> {
             in_runtime(simulator::run(args))?;
         }
         Command::Dev(args) => in_runtime(dev::run(*args))?,
+        Command::Listen(args) => in_runtime(receiving::listen::run(*args))?,
+        Command::Trigger(args) => in_runtime(receiving::trigger::run(*args))?,
         Command::Operator(command) => return in_runtime(operator::run(command)),
         Command::Completions { shell } => {
             let mut written = Vec::new();

@@ -1,5 +1,7 @@
 //! A start that is refused because of what the operator gave: one line that names it, and exit code 2.
 
+use std::io;
+
 /// What is wrong, where, and what to do about it. Shown as one line, never as a backtrace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{subject}: {problem}; {remedy}")]
@@ -27,4 +29,11 @@ impl Refusal {
 /// Messages of libraries may span lines; scripts that read ours rely on one.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Whether a disk had no room.
+pub fn is_full(error: &anyhow::Error) -> bool {
+    let kinds = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind);
+    let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+    kinds.into_iter().any(|kind| full.contains(&kind))
 }

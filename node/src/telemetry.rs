@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use model::time::Timestamp;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
@@ -53,7 +54,18 @@ pub fn init_metrics() -> anyhow::Result<PrometheusHandle> {
         .context("starting the metrics")?;
     metrics::describe_gauge!("gateway_build_info", "Always 1; the label says which release this is.");
     metrics::gauge!("gateway_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+    metrics::describe_gauge!(
+        "gateway_clock_seconds",
+        metrics::Unit::Seconds,
+        "What this node's clock says while it answers: Unix time."
+    );
     Ok(handle)
+}
+
+/// The metrics as text. The clock is read now: against the time of the scrape it tells how far the node's clock is off.
+pub fn text(metrics: &PrometheusHandle) -> String {
+    metrics::gauge!("gateway_clock_seconds").set(Timestamp::now().0 as f64 / 1000.0);
+    metrics.render()
 }
 
 /// Keeps the recorder tidy until the stop.

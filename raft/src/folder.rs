@@ -5,13 +5,23 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use model::id::NodeId;
+use thiserror::Error;
 use uuid::Uuid;
-
-use crate::host::StartError;
 
 /// The format of everything below the folder. A node refuses a folder of another one.
 const FORMAT: u32 = 1;
 const STAMP: &str = "raft-store";
+
+/// Why a host did not start.
+#[derive(Debug, Error)]
+pub enum StartError {
+    #[error("{path}: {reason}")]
+    Folder { path: PathBuf, reason: String },
+    #[error("cannot start the log writer: {0}")]
+    Thread(std::io::Error),
+    #[error("the timing does not work: {0}")]
+    Timing(String),
+}
 
 /// An open data folder; the lock goes with it.
 pub(crate) struct StoreFolder {

@@ -17,8 +17,6 @@ pub mod failpoint;
 pub mod fuzz;
 pub mod group;
 pub mod host;
-pub mod machine;
-pub mod record;
 pub mod room;
 #[cfg(feature = "simulation")]
 pub mod simulation;
@@ -29,14 +27,18 @@ mod codec;
 mod contacts;
 mod fatal;
 mod folder;
+mod freshness;
+mod local_copy;
 mod log;
 mod network;
 mod pace;
-mod services;
 mod state;
 #[cfg(test)]
 mod suite;
 mod telemetry;
 #[cfg(test)]
 mod testing;
+mod timing;
 mod types;
+
+pub use machine::{self, record};

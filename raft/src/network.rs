@@ -23,13 +23,12 @@ use serde::de::DeserializeOwned;
 
 use crate::codec;
 use crate::contacts::{Contacts, is_loyal};
-use crate::directory::DIRECTORY_GROUP;
 use crate::failpoint::{self, Wire};
-use crate::host::Timing;
-use crate::machine::GroupId;
+use crate::machine::{DIRECTORY_GROUP, GroupId};
 use crate::pace::Pace;
 use crate::state::snapshot::SnapshotData;
 use crate::telemetry;
+use crate::timing::Timing;
 use crate::transport::{Class, PeerError, Peers};
 use crate::types::{GatewayTypes, Snapshot, SnapshotMeta, TypeConfig, Vote};
 

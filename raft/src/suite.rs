@@ -11,13 +11,13 @@ use openraft::testing::log::{StoreBuilder, Suite};
 use tempfile::TempDir;
 use tokio::sync::watch;
 
-use crate::group::meter::Meter;
 use crate::log::disk::Disk;
 use crate::log::store::{GroupLog, LogStore};
 use crate::log::writer::Writer;
 use crate::machine::{Machine, Position, State, View};
 use crate::state::applier::Applier;
 use crate::state::disk::StateDisk;
+use crate::state::meter::Meter;
 use crate::types::TypeConfig;
 
 struct Idle;
@@ -54,7 +54,8 @@ impl StoreBuilder<TypeConfig, LogStore, Applier, Guard> for Builder {
         let log = GroupLog::open(1, disk).unwrap();
         let right = Arc::new(tokio::sync::Mutex::new(())).lock_owned().await;
         let (position, meter) = (watch::Sender::new(Position::default()), Arc::new(Meter::new(Instant::now())));
-        let applier = Applier::open(state, log.clone(), Box::new(Idle), position, meter, right).unwrap();
+        let applier =
+            Applier::open(state, log.clone(), Box::new(Idle), position, meter, Arc::default(), right).unwrap();
         Ok((Guard { thread: Some(thread), _folder: folder }, LogStore::new(log, writer), applier))
     }
 }

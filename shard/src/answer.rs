@@ -1,7 +1,7 @@
 //! What an owner does with a call.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use model::error::ApiError;
 use model::limit::LimitScope;
@@ -119,9 +119,10 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
             let shown = owner.shown();
             // A page may read many rows from disk; the calls of others must not wait for it.
             let retention = owner.node.retention.clone();
-            let budget = history::Budget::before(deadline);
+            let until = page_ends(deadline);
             let page = tokio::task::spawn_blocking(move || {
                 let oldest = |channel| retention.oldest_shown(&shown, channel, now);
+                let budget = history::Budget { rows: PAGE_ROWS, is_over: &|| Instant::now() >= until };
                 history::page(&shown, &query, oldest, budget)
             });
             let page = page.await;
@@ -139,4 +140,13 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
             Err(NotOwner) => Answer::NotOwner,
         },
     }
+}
+
+/// Rows that one page of history looks at in a shard: well below a second of reading.
+const PAGE_ROWS: usize = 25_000;
+
+/// When the reading of a page ends whose call is to be answered by `deadline`.
+fn page_ends(deadline: Instant) -> Instant {
+    let now = Instant::now();
+    now + (deadline.saturating_duration_since(now) / 2).min(Duration::from_secs(1))
 }

@@ -5,14 +5,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use model::address::Address;
 use model::error::ApiError;
-use model::event::{EventId, EventName};
-use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, MessageId, RequestId, ShardId};
+use model::id::{ChannelId, CustomerId, MessageId, RequestId, ShardId};
 use model::limit::{AttemptRule, BucketLevel, BucketRule};
 use model::message::{Content, MessageKey};
 use model::send::SendAround;
 use model::status::{Reason, Status, Trigger};
 use model::time::Timestamp;
-use model::webhook::DeliveryState;
 use network::operation::{Answer as NetworkAnswer, Operation};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,7 +22,7 @@ use crate::history::{HistoryQuery, Page};
 use crate::media::call::{MediaPage, MediaWork};
 use crate::media::record::MediaRow;
 use crate::projection::read::Read;
-use crate::records::{DeliveryRow, StatusChange};
+use crate::records::StatusChange;
 use crate::settings::{ChangeSettings, Changed};
 use crate::stream::{StreamAsk, StreamDone, StreamedEvent};
 use crate::usage::{UsageAsk, UsageDone};
@@ -253,38 +251,4 @@ pub struct Sent {
 pub enum SentStatus {
     Sent,
     Queued,
-}
-
-/// A delivery as a history row shows it (supplement 5.4).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "MessageDelivery")]
-pub struct DeliveryView {
-    pub id: DeliveryId,
-    pub endpoint_id: EndpointId,
-    pub event: EventName,
-    pub event_id: EventId,
-    pub state: DeliveryState,
-    pub attempt_count: u32,
-    pub last_http_status: Option<u16>,
-    pub last_attempt_at: Option<Timestamp>,
-    pub delivered_at: Option<Timestamp>,
-    pub next_attempt_at: Option<Timestamp>,
-}
-
-impl DeliveryView {
-    pub fn of(row: &DeliveryRow) -> Self {
-        Self {
-            id: row.id,
-            endpoint_id: row.endpoint,
-            event: row.event,
-            event_id: row.event_id.clone(),
-            state: row.state,
-            attempt_count: row.attempt_count,
-            last_http_status: row.last.and_then(|attempt| attempt.http_status),
-            last_attempt_at: row.last.map(|attempt| attempt.started_at),
-            delivered_at: row.delivered_at,
-            // A paused one is not attempted at its time, but given up.
-            next_attempt_at: row.next_attempt_at.filter(|_| row.state != DeliveryState::Paused),
-        }
-    }
 }

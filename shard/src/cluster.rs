@@ -1,6 +1,12 @@
 //! The cluster as the HTTP side sees it: the directory, and calls to owners wherever they are.
 
+mod deliveries;
+mod gauges;
+mod media;
+mod outbound;
+mod picture;
 mod place;
+mod usage;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -32,12 +38,12 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+pub use self::usage::MediaRoom;
 use crate::backup::exports::Exports;
 use crate::call::{Answer, Ask, CALL_VERSION, Call, Done, Live, Work};
 use crate::deliveries::{Deliveries, DeliveryRules};
-use crate::facts::{Certificates, Survey};
+use crate::facts::{CertificateFacts, Certificates, Survey};
 use crate::format::{RaiseError, Release};
-use crate::gauges;
 use crate::history::deliveries::MessageDeliveries;
 use crate::history::{self, HistoryQuery, Page};
 use crate::layout::driver;
@@ -45,6 +51,7 @@ use crate::layout::evenness::Rules;
 use crate::layout::removal::{self, Rest, Risk};
 use crate::layout::service::{self, Obstacle};
 use crate::media::blobs::{BlobError, Blobs};
+use crate::media::fetch::Fetcher;
 use crate::media::store::{MediaConfig, MediaStore};
 use crate::membership::{Excluded, Membership, MembershipConfig};
 use crate::owner::hosting::{Owners, hand_over_lead};
@@ -157,7 +164,7 @@ impl Cluster {
         );
         let exports = Exports::start(host.clone(), peers, directory.clone());
         let secrets = Arc::new(config.secrets);
-        let fetcher = config.attempter.fetcher();
+        let fetcher = Fetcher::like(&config.attempter);
         let media = MediaStore::new(config.media, blobs, fetcher, directory.clone(), secrets.clone());
         let deliveries = Deliveries::start(
             config.attempter,
@@ -245,7 +252,7 @@ impl Cluster {
         });
         keep("the survey of room on disks", |cluster, _, _| {
             let rooms = cluster.context.rooms.clone();
-            rooms.keep(cluster.router.clone(), cluster.owners.clone(), cluster.stop.clone()).boxed()
+            rooms.keep(cluster.router.clone(), cluster.directory.clone(), cluster.stop.clone()).boxed()
         });
         keep("the node's own record", |cluster, _, _| {
             place::follow_own_record(cluster.clone(), cluster.stop.clone()).boxed()
@@ -296,6 +303,11 @@ impl Cluster {
         self.router.readiness()
     }
 
+    /// The certificates that this node shows and trusts.
+    pub(crate) fn certificates(&self) -> Vec<CertificateFacts> {
+        (self.router.about().certificates)()
+    }
+
     /// The groups that this node leads, and in which it commits nothing of what it has proposed.
     pub fn stalled(&self) -> Vec<ShardId> {
         self.host.health().stalled
@@ -309,6 +321,11 @@ impl Cluster {
     /// The disk under this node's data folder.
     pub(crate) async fn disk(&self) -> Option<DiskFacts> {
         self.host.disk().await
+    }
+
+    /// Whether a quorum of the directory's voters lacks room for more of what customers make.
+    pub fn directory_lacks_room(&self) -> bool {
+        self.context.rooms.quorum_is_full(&self.directory.group().members().voters)
     }
 
     /// How much room this node's disks have.

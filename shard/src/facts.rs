@@ -3,18 +3,65 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use futures::future::join_all;
-use model::id::NodeId;
+use model::format::Format;
+use model::id::{NodeId, ShardId};
 use model::seal::MasterKeyId;
 use model::status::Status;
 use model::time::Timestamp;
 use raft::host::facts::HostFacts;
+use raft::room::Level;
 use raft::transport::stranger::authority_hash;
 use serde::{Deserialize, Serialize};
 
-use crate::router::{Router, Vitals};
+/// How a node is, as it says itself (supplement 28.6).
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Vitals {
+    pub version: String,
+    /// The highest format that it understands; release 0.1.0 does not say.
+    #[serde(default)]
+    pub format: Format,
+    pub draining: bool,
+    /// Shards that it owns.
+    pub owns: Vec<ShardId>,
+    /// Sessions that it holds or opens.
+    pub sessions: u64,
+    pub connected: u64,
+    pub rss_bytes: u64,
+    pub started_at: Timestamp,
+    /// Of each shard with a replica here, what its log brought in a second of late. Earlier releases do not say.
+    #[serde(default)]
+    pub work: BTreeMap<ShardId, u64>,
+    /// It is ready (supplement 27). Earlier releases do not say, and were given leads whatever they would have said.
+    #[serde(default = "yes")]
+    pub ready: bool,
+    /// How much room the disks of its log and state have. Earlier releases do not say, and have to be taken to have some.
+    #[serde(default)]
+    pub room: Level,
+    /// The same of its media, and how many bytes the fullest of all its disks has left.
+    #[serde(default)]
+    pub large_room: Level,
+    #[serde(default)]
+    pub least_free: u64,
+    /// Ports that had no place for a connection within the last minute: `api`, `ops` or `peer`.
+    #[serde(default)]
+    pub crowded_ports: Vec<String>,
+    /// It has just taken a lead, or logs in the channels of leads that it took.
+    #[serde(default)]
+    pub warming_up: bool,
+}
+
+impl Vitals {
+    /// Whether its `/readyz` says so: balancers send requests to no other.
+    pub fn is_ready(&self) -> bool {
+        self.ready && !self.draining
+    }
+}
+
+fn yes() -> bool {
+    true
+}
 
 /// A node at one moment, as it sees itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -89,7 +136,7 @@ pub struct Heard {
 
 impl Heard {
     /// Reckons the clock by the middle of question and answer.
-    fn new(facts: Facts, asked: Timestamp, took: Duration) -> Self {
+    pub(crate) fn new(facts: Facts, asked: Timestamp, took: Duration) -> Self {
         let middle = asked.plus(took / 2);
         Self { clock_ahead: facts.clock.0 - middle.0, clock_doubt: took / 2, facts }
     }
@@ -103,40 +150,32 @@ impl Heard {
 /// Every member of the cluster, with what it said, or with why nothing was heard of it.
 pub type Survey = BTreeMap<NodeId, Result<Heard, String>>;
 
-impl Router {
-    /// Asks all nodes at once; each has `patience` to answer.
-    pub async fn facts(&self, patience: Duration) -> Survey {
-        let nodes = self.nodes();
-        let deadline = Instant::now() + patience;
-        let answers = nodes.into_iter().map(|node| async move {
-            let (asked, started) = (Timestamp::now(), Instant::now());
-            let answered = self.facts_of(node, deadline).await;
-            (node, answered.map(|facts| Heard::new(facts, asked, started.elapsed())))
-        });
-        join_all(answers).await.into_iter().collect()
-    }
-
-    pub(crate) async fn own_facts(&self) -> Facts {
-        let host = self.host().facts().await;
-        Facts {
-            vitals: self.own_vitals(),
-            directory_is_fresh: self.directory_is_fresh(),
-            master_keys: self.about().master_keys.clone(),
-            certificates: (self.about().certificates)(),
-            channels: self.channels_by_status(),
-            host,
-            // Last, so that it is as young as can be when it is heard.
-            clock: Timestamp::now(),
-        }
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use raft::host::facts::GroupFacts;
 
     use super::*;
-    use crate::router::tests::vitals;
+
+    /// Of a node that has nothing to do.
+    pub(crate) fn vitals() -> Vitals {
+        Vitals {
+            version: String::new(),
+            format: Format::default(),
+            draining: false,
+            owns: Vec::new(),
+            sessions: 0,
+            connected: 0,
+            rss_bytes: 0,
+            started_at: Timestamp(0),
+            work: BTreeMap::new(),
+            ready: true,
+            warming_up: false,
+            room: Level::Enough,
+            large_room: Level::Enough,
+            least_free: 0,
+            crowded_ports: Vec::new(),
+        }
+    }
 
     pub(crate) fn heard_with(groups: Vec<GroupFacts>) -> Heard {
         let mut heard = heard(0, 0, 0);

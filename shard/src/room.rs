@@ -2,8 +2,9 @@
 //!
 //! An entry is safe once a quorum has written it, and a replica without room must not be made to write until its disk is
 //! full. So an owner takes sends and inbound items only while a quorum of its shard's voters has room: each node says in its
-//! vitals how it stands, and nodes that own shards ask all others once a second. An owner that has no room itself gives its
-//! lead to one that has some, and goes on until then, as long as its own disk can take it.
+//! vitals how it stands, and all ask all others once a second. An owner that has no room itself gives its lead to one that has
+//! some, and goes on until then, as long as its own disk can take it. So does whoever leads the directory, which takes nothing
+//! more of customers while a quorum of its voters has no room.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -13,10 +14,10 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use model::id::NodeId;
 use parking_lot::Mutex;
+use raft::directory::Directory;
 use raft::room::{Level, Room};
 use tokio_util::sync::CancellationToken;
 
-use crate::owner::hosting::Owners;
 use crate::router::Router;
 
 /// How often the others are asked.
@@ -27,6 +28,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A node that has said nothing for so long is away: it writes nothing, and so stands for no room.
 const AWAY_AFTER: Duration = Duration::from_secs(10);
+
+/// How long a node tries to hand the directory's lead over before it asks anew who has room.
+const HAND_OVER_PATIENCE: Duration = Duration::from_secs(3);
 
 /// What a node said last.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +61,7 @@ impl Rooms {
     /// Whether a node has said that it is full.
     pub fn is_full(&self, node: NodeId) -> bool {
         if node == self.node {
-            return self.own.stores() == Level::Full;
+            return self.is_full_here();
         }
         self.others.lock().get(&node).is_some_and(|heard| heard.level == Level::Full)
     }
@@ -68,21 +72,46 @@ impl Rooms {
         if !self.own.takes_entries() {
             return true;
         }
-        let own_is_full = self.is_full(self.node);
-        if !own_is_full && !self.one_is_full.load(Ordering::Relaxed) {
+        if !self.is_full_here() && !self.one_is_full.load(Ordering::Relaxed) {
             return false;
         }
-        let (voters, now, others) = (voters(), Instant::now(), self.others.lock());
-        let has_room = |node: &&NodeId| {
-            let heard = others.get(*node).filter(|heard| now.saturating_duration_since(heard.at) < AWAY_AFTER);
-            if **node == self.node { !own_is_full } else { heard.is_some_and(|heard| heard.level != Level::Full) }
+        let voters = voters();
+        self.with_room(&voters).count() <= voters.len() / 2
+    }
+
+    /// Whether a group with these voters, wherever it is led from, must take no more for now.
+    pub fn quorum_is_full(&self, voters: &BTreeSet<NodeId>) -> bool {
+        let some_is_full = self.one_is_full.load(Ordering::Relaxed) || self.is_full(self.node);
+        some_is_full && self.with_room(voters).count() <= voters.len() / 2
+    }
+
+    /// Those of some nodes that have room, as far as is known.
+    fn with_room(&self, nodes: &BTreeSet<NodeId>) -> impl Iterator<Item = NodeId> {
+        let now = Instant::now();
+        let others = self.others.lock();
+        let has_room = |node: &NodeId| {
+            let heard = others.get(node).filter(|heard| now.saturating_duration_since(heard.at) < AWAY_AFTER);
+            if *node == self.node {
+                !self.is_full_here()
+            } else {
+                heard.is_some_and(|heard| heard.level != Level::Full)
+            }
         };
-        voters.iter().filter(has_room).count() <= voters.len() / 2
+        let found: Vec<NodeId> = nodes.iter().copied().filter(has_room).collect();
+        found.into_iter()
+    }
+
+    fn is_full_here(&self) -> bool {
+        self.own.stores() == Level::Full
     }
 
     fn note(&self, said: impl IntoIterator<Item = (NodeId, Level)>, members: &[NodeId], now: Instant) {
         let mut others = self.others.lock();
         others.retain(|node, _| members.contains(node));
+        // Who is new here and has not said how it stands is trusted until it counts as away: a node that starts knows nobody yet.
+        for node in members.iter().filter(|node| **node != self.node) {
+            others.entry(*node).or_insert(Heard { level: Level::Enough, at: now });
+        }
         for (node, level) in said {
             others.insert(node, Heard { level, at: now });
         }
@@ -90,14 +119,11 @@ impl Rooms {
         self.one_is_full.store(one_is_full, Ordering::Relaxed);
     }
 
-    /// Asks the others until the stop, while this node owns shards.
-    pub async fn keep(self: Arc<Self>, router: Arc<Router>, owners: Arc<Owners>, stop: CancellationToken) {
+    /// Asks the others until the stop.
+    pub async fn keep(self: Arc<Self>, router: Arc<Router>, directory: Arc<Directory>, stop: CancellationToken) {
         let mut ticks = tokio::time::interval(ASK_EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-            if owners.all().is_empty() {
-                continue;
-            }
             let members = router.nodes();
             let deadline = Instant::now() + PATIENCE;
             let asked = members
@@ -106,6 +132,20 @@ impl Rooms {
                 .map(async |node| router.vitals_of(*node, deadline).await.map(|vitals| (*node, vitals.room)));
             let said: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
             self.note(said, &members, Instant::now());
+            if self.is_full_here() && directory.leads() {
+                self.give_directory_away(&directory).await;
+            }
+        }
+    }
+
+    /// Hands the directory's lead to a voter that has room, if there is one.
+    async fn give_directory_away(&self, directory: &Directory) {
+        let voters = directory.group().members().voters;
+        let Some(target) = self.with_room(&voters).next() else { return };
+        let deadline = Instant::now() + HAND_OVER_PATIENCE;
+        match directory.group().transfer_leader(target, deadline).await {
+            Ok(()) => tracing::info!(target, "the directory is led from a node with more room now"),
+            Err(error) => tracing::warn!(target, %error, "the lead of the directory was not taken"),
         }
     }
 }
@@ -139,8 +179,10 @@ mod tests {
         assert!(!rooms.lacks_quorum(three), "who has said nothing yet stops nothing");
         said(&rooms, Level::Full, Level::Low);
         assert!(!rooms.lacks_quorum(three) && rooms.is_full(2) && !rooms.is_full(3));
+        assert!(!rooms.quorum_is_full(&three()));
         said(&rooms, Level::Full, Level::Full);
-        assert!(rooms.lacks_quorum(three));
+        assert!(rooms.lacks_quorum(three) && rooms.quorum_is_full(&three()));
+        assert!(!rooms.quorum_is_full(&BTreeSet::from([1])), "who votes in it has room");
         said(&rooms, Level::Enough, Level::Full);
         assert!(!rooms.lacks_quorum(three));
         assert!(rooms.lacks_quorum(|| BTreeSet::from([1, 3])), "of two voters both are needed");
@@ -150,6 +192,18 @@ mod tests {
         // Somebody who was removed counts no more.
         rooms.note([], &[1, 2], now);
         assert!(!rooms.lacks_quorum(three));
+    }
+
+    #[test]
+    fn a_node_that_is_not_heard_is_trusted_until_it_counts_as_away() {
+        let rooms = rooms(Level::Low);
+        let (three, now) = (|| BTreeSet::from([1, 2, 3]), Instant::now());
+        rooms.note([(2, Level::Full)], &[1, 2, 3], now);
+        assert!(!rooms.lacks_quorum(three), "the third has had no time to answer");
+        let long_ago = now.checked_sub(AWAY_AFTER).unwrap();
+        rooms.others.lock().insert(3, Heard { level: Level::Enough, at: long_ago });
+        rooms.note([(2, Level::Full)], &[1, 2, 3], now);
+        assert!(rooms.lacks_quorum(three), "the third is away");
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! Finds the owner of a shard, wherever it is, and asks it; tries again while the shard has none.
 
+mod facts;
+mod format;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,7 +21,6 @@ use raft::directory::Directory;
 use raft::directory::members::NodeState;
 use raft::directory::records::PlacementRecord;
 use raft::host::Host;
-use raft::room::Level;
 use raft::transport::admission::Port;
 use raft::transport::{Class, Handler, MAX_BODY, PeerError, Peers};
 use serde::{Deserialize, Serialize};
@@ -26,6 +28,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::answer;
 use crate::call::{Answer, Ask, CALL_VERSION, Call, Work};
+pub use crate::facts::Vitals;
 use crate::facts::{Certificates, Facts};
 use crate::format::Release;
 use crate::media::blobs::Blobs;
@@ -85,54 +88,6 @@ enum Response {
     Facts(Box<Facts>),
     /// Whether it is noted, or why not.
     Sealed(Result<(), String>),
-}
-
-/// How a node is, as it says itself (supplement 28.6).
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Vitals {
-    pub version: String,
-    /// The highest format that it understands; release 0.1.0 does not say.
-    #[serde(default)]
-    pub format: Format,
-    pub draining: bool,
-    /// Shards that it owns.
-    pub owns: Vec<ShardId>,
-    /// Sessions that it holds or opens.
-    pub sessions: u64,
-    pub connected: u64,
-    pub rss_bytes: u64,
-    pub started_at: Timestamp,
-    /// Of each shard with a replica here, what its log brought in a second of late. Earlier releases do not say.
-    #[serde(default)]
-    pub work: BTreeMap<ShardId, u64>,
-    /// It is ready (supplement 27). Earlier releases do not say, and were given leads whatever they would have said.
-    #[serde(default = "yes")]
-    pub ready: bool,
-    /// How much room the disks of its log and state have. Earlier releases do not say, and have to be taken to have some.
-    #[serde(default)]
-    pub room: Level,
-    /// The same of its media, and how many bytes the fullest of all its disks has left.
-    #[serde(default)]
-    pub large_room: Level,
-    #[serde(default)]
-    pub least_free: u64,
-    /// Ports that had no place for a connection within the last minute: `api`, `ops` or `peer`.
-    #[serde(default)]
-    pub crowded_ports: Vec<String>,
-    /// It has just taken a lead, or logs in the channels of leads that it took.
-    #[serde(default)]
-    pub warming_up: bool,
-}
-
-impl Vitals {
-    /// Whether its `/readyz` says so: balancers send requests to no other.
-    pub fn is_ready(&self) -> bool {
-        self.ready && !self.draining
-    }
-}
-
-fn yes() -> bool {
-    true
 }
 
 /// What `/readyz` says (supplement 27).
@@ -608,29 +563,8 @@ pub(crate) fn rss_bytes() -> u64 {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-
-    /// Of a node that has nothing to do.
-    pub(crate) fn vitals() -> Vitals {
-        Vitals {
-            version: String::new(),
-            format: Format::default(),
-            draining: false,
-            owns: Vec::new(),
-            sessions: 0,
-            connected: 0,
-            rss_bytes: 0,
-            started_at: Timestamp(0),
-            work: BTreeMap::new(),
-            ready: true,
-            warming_up: false,
-            room: Level::Enough,
-            large_room: Level::Enough,
-            least_free: 0,
-            crowded_ports: Vec::new(),
-        }
-    }
 
     #[test]
     fn a_shard_that_stands_still_takes_no_places_from_others() {

@@ -10,6 +10,21 @@ pub fn describe() {
     describe_gauge!("gateway_shards_owned", "Shards that this node owns.");
     describe_gauge!("gateway_shards_leaderless", "Shards placed on this node that have no leader that it knows.");
     describe_gauge!("gateway_ready", "Whether this node takes requests (1), as /readyz says.");
+    describe_gauge!("gateway_draining", "Whether this node was told to hand its work over and take no more (1).");
+    describe_gauge!(
+        "gateway_webhook_endpoints",
+        "Endpoints of all customers: enabled, disabled by their owner, or switched off by the gateway (gone, failing)."
+    );
+    describe_gauge!(
+        "gateway_certificate_seconds_left",
+        Unit::Seconds,
+        "Until a certificate that this node shows or trusts expires, by the key of the configuration that names it."
+    );
+    describe_gauge!(
+        "gateway_backup_age_seconds",
+        Unit::Seconds,
+        "Since the last part of a backup was handed out; without any backup, since the cluster was formed."
+    );
     describe_gauge!(
         "gateway_directory_age_seconds",
         Unit::Seconds,
@@ -48,7 +63,7 @@ pub fn describe() {
     describe_counter!("gateway_webhook_attempts_total", "Attempts at webhook deliveries, by outcome.");
     describe_counter!(
         "gateway_refused_for_room_total",
-        "What was refused, or held back, because there is no room on the disks: media, bodies, sends, inbound items."
+        "What was refused, or held back, because there is no room on the disks: media, bodies, sends, inbound items, keys and what else customers make."
     );
     describe_counter!("gateway_lease_lost_total", "Ownerships of shards that ended without a hand-over.");
     describe_counter!(
@@ -77,7 +92,7 @@ pub fn describe() {
     for outcome in Outcome::ALL {
         counter!("gateway_webhook_attempts_total", "outcome" => outcome.as_str()).increment(0);
     }
-    for what in ["media", "body", "send", "inbound"] {
+    for what in ["media", "body", "send", "inbound", "directory"] {
         counter!("gateway_refused_for_room_total", "what" => what).increment(0);
     }
     counter!("gateway_lease_lost_total").increment(0);

@@ -30,6 +30,10 @@ NOT_THERE = {"undeliverable_recipient", "media_fetch_failed", "media_fetch_block
 UNTOLD = {
     # A generated text that fits a pattern may be some characters longer than the `maxLength` beside it.
     ("proxy_url", "too_long"),
+    # Where a schema has a pattern beside its format, a machine that is too busy to find a text for both finds one for the pattern.
+    ("url", "format"),
+    ("websites", "format"),
+    ("proxy_url", "url_blocked"),
     # Only a page that was read has a cursor.
     ("cursor", "format"),
     # How far two times are apart, and which is first.
@@ -120,7 +124,7 @@ def address(body):
 
 
 def path(issue):
-    return ".".join(str(part) for part in issue["path"])
+    return ".".join(part for part in issue["path"] if not isinstance(part, int))
 
 
 def foretold(response):

@@ -23,6 +23,7 @@
 
 pub mod binary;
 pub mod cluster;
+pub mod documents;
 pub mod grown;
 pub mod haproxy;
 pub mod http;

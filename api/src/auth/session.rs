@@ -53,6 +53,21 @@ impl TokensView {
     }
 }
 
+impl TokensView {
+    pub fn access_token(&self) -> &str {
+        &self.access_token
+    }
+
+    /// Seconds until the access token ends.
+    pub fn expires_in(&self) -> u64 {
+        self.expires_in
+    }
+
+    pub fn refresh_token(&self) -> &str {
+        &self.refresh_token
+    }
+}
+
 /// A new session of a member, and its first token.
 pub fn open(user: &UserRecord, now: Timestamp) -> (SessionRecord, RefreshToken) {
     let id = SessionId::new();

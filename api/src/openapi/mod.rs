@@ -1,17 +1,20 @@
 //! The machine-readable description of a port: OpenAPI 3.1, made of the routes' declarations (supplement 27).
 //!
 //! - [`doc`]: what a route says of itself. `operation`: one route as the document shows it.
-//! - `answers`: successes, errors and their headers. `parameters`: what stands in paths. `fields`: what fields mean.
+//! - `events`: what webhooks are sent. `answers`: successes, errors and their headers. `parameters`: what stands in paths.
+//!   `fields`: what fields mean.
 //!   `pages`: the public routes.
 
 mod answers;
 mod doc;
+mod events;
 mod fields;
 mod operation;
 mod pages;
 mod parameters;
 
 pub use doc::{Doc, binary};
+pub use events::{example as event_example, schema as event_schema};
 pub use pages::{Document, routes};
 pub use parameters::judge as judge_parameter;
 
@@ -51,17 +54,22 @@ struct Parts<'a> {
     texts: fields::Texts,
 }
 
-/// The document of a port.
-pub fn document(title: &str, routes: &[Route], deployment: &Deployment<'_>) -> Value {
-    let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
+/// How types are shown.
+fn settings() -> SchemaSettings {
+    SchemaSettings::draft2020_12().for_serialize().with(|settings| {
         settings.definitions_path = "/components/schemas".into();
         settings.meta_schema = None;
         settings.transforms.push(Box::new(RecursiveTransform(fold_words)));
         settings.transforms.push(Box::new(RecursiveTransform(open)));
-    });
+        settings.transforms.push(Box::new(RecursiveTransform(leave_sections_out)));
+    })
+}
+
+/// The document of a port.
+pub fn document(title: &str, routes: &[Route], deployment: &Deployment<'_>) -> Value {
     let mut parts = Parts {
         deployment,
-        schemas: settings.into_generator(),
+        schemas: settings().into_generator(),
         responses: Map::new(),
         shapes: Map::new(),
         texts: fields::Texts::default(),
@@ -73,11 +81,13 @@ pub fn document(title: &str, routes: &[Route], deployment: &Deployment<'_>) -> V
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
         path[route.method.as_str().to_ascii_lowercase()] = operation;
     }
+    let tells_events = routes.iter().any(|route| route.path == crate::resources::EVENT_TYPES_PATH);
+    let webhooks = tells_events.then(|| events::webhooks(&mut parts));
     let mut schemas = parts.schemas.take_definitions(true);
     schemas.extend(parts.shapes);
     schemas.insert("Error".to_owned(), answers::error_schema());
     schemas.iter_mut().for_each(|(name, schema)| parts.texts.describe(name, schema));
-    json!({
+    let mut document = json!({
         "openapi": "3.1.0",
         "info": {
             "title": title,
@@ -106,7 +116,12 @@ pub fn document(title: &str, routes: &[Route], deployment: &Deployment<'_>) -> V
                 },
             },
         },
-    })
+    });
+    if let Some(webhooks) = webhooks {
+        document["webhooks"] = Value::Object(webhooks);
+        document["components"]["parameters"] = Value::Object(events::headers());
+    }
+    document
 }
 
 /// Anything at all is `{}`: some generators of clients do not read the `true` that says the same.
@@ -114,6 +129,22 @@ fn open(schema: &mut Schema) {
     if schema.as_bool() == Some(true) {
         *schema = Schema::default();
     }
+}
+
+/// Sections of the specification, in brackets at the end of a type's documentation, tell readers of the document nothing.
+fn leave_sections_out(schema: &mut Schema) {
+    let Some(Value::String(text)) = schema.get("description") else { return };
+    let (mut shown, mut rest) = (String::new(), text.as_str());
+    while let Some((before, from)) = rest.split_once(" (") {
+        let Some((inside, after)) = from.split_once(')') else { break };
+        shown.push_str(before);
+        if !inside.contains("interface ") && !inside.contains("supplement ") {
+            shown.push_str(&format!(" ({inside})"));
+        }
+        rest = after;
+    }
+    shown.push_str(rest);
+    schema.insert("description".to_owned(), json!(shown));
 }
 
 /// Words that are documented one by one are a choice of constants, which generated clients make much of: one list of them

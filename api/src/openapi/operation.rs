@@ -93,6 +93,10 @@ fn request_body(operation: &str, body: &BodyDoc, parts: &mut Parts<'_>) -> Value
         if !kind.examples.is_empty() {
             let named = kind.examples.iter().map(|(name, value)| ((*name).to_owned(), json!({ "value": value })));
             shown["examples"] = Value::Object(named.collect());
+            // An object has no order: the page shows this one.
+            if let [(first, _), _, ..] = kind.examples.as_slice() {
+                shown["x-first-example"] = json!(first);
+            }
         }
         content.insert(kind.media_type.to_owned(), shown);
     }
@@ -154,14 +158,19 @@ pub fn errors(route: &Route, doc: &Doc) -> Vec<ErrorCode> {
     codes
 }
 
+/// What is looked for first stands first. Those that are not named here follow in the order of their letters.
+const FIRST_TAGS: [&str; 10] =
+    ["Channels", "Messages", "Webhooks", "Events", "Media", "Contacts", "Chats", "Groups", "API Keys", "Account"];
+
 /// The feature area of a path (interface 1, point 3).
 fn tag(path: &str) -> &'static str {
     if let Some(rest) = path.strip_prefix("/v1/") {
-        match rest.split('/').next().unwrap_or_default() {
+        let mut segments = rest.split('/');
+        match segments.next().unwrap_or_default() {
             "account" | "auth" => return "Account",
             "support" => return "Support",
             "status" => return "Status",
-            "admin" => return "Operators",
+            "admin" => return operators_tag(segments.next().unwrap_or_default()),
             _ => {}
         }
     }
@@ -189,8 +198,26 @@ fn tag(path: &str) -> &'static str {
     }
 }
 
+/// The area of an operator's path, by what follows `/v1/admin/`.
+fn operators_tag(segment: &str) -> &'static str {
+    match segment {
+        "customers" => "Customers",
+        "channels" => "Channels",
+        "messages" | "webhooks" => "Messages and webhooks",
+        "nodes" => "Nodes",
+        "layout" | "shards" | "replicas" | "format" => "Layout",
+        "keys" | "tokens" | "secrets" => "Keys and secrets",
+        "backup" => "Backups",
+        "support" => "Support",
+        "failpoints" => "Failpoints",
+        _ => "Health and audit",
+    }
+}
+
 /// The tags that the routes use, each once.
 pub fn tags(routes: &[Route]) -> Value {
-    let used: BTreeSet<&str> = routes.iter().map(|route| tag(route.path)).collect();
-    used.into_iter().map(|name| json!({ "name": name })).collect()
+    let place = |name: &str| FIRST_TAGS.iter().position(|first| *first == name).unwrap_or(FIRST_TAGS.len());
+    let used: BTreeSet<(usize, &str)> =
+        routes.iter().map(|route| tag(route.path)).map(|name| (place(name), name)).collect();
+    used.into_iter().map(|(_, name)| json!({ "name": name })).collect()
 }

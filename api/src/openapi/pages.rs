@@ -7,33 +7,29 @@ use salvo::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, ETAG, IF_NONE_MATCH, REFERRER_POLICY, X_FRAME_OPTIONS,
 };
 use salvo::http::{HeaderValue, StatusCode};
-use salvo::oapi::swagger_ui;
 use serde_json::json;
 use uuid::Uuid;
 
 use super::{Deployment, Doc};
 use crate::exchange::Exchange;
-use crate::failure;
 use crate::reply::{Outcome, Reply};
 use crate::route::Route;
 
-/// Loads the page's script and the document by paths beside its own, so that it works behind a prefix too.
-const PAGE: &str = include_str!("page.html");
+/// The page. It draws an operation when it is opened: a document of this size takes pages that draw all of it seconds.
+/// It loads its files and the document by paths beside its own, so that it works behind a prefix too.
+const PAGE: &str = include_str!("page/page.html");
 
-/// What the page begins with: a file of its own, so that nothing that stands within a page has to be run.
-const BEGIN: (&str, &str) = ("begin.js", include_str!("begin.js"));
+/// The script and the style that the page loads; nothing that stands within the page has to be run.
+const ASSETS: [(&str, &str, &str); 2] = [
+    ("page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
+    ("page.js", "text/javascript; charset=utf-8", include_str!("page/page.js")),
+];
 
-/// The scripts and styles that the page loads.
-const ASSETS: [(&str, &str); 2] = [("swagger-ui.css", STYLE), ("swagger-ui-bundle.js", SCRIPT)];
-
-const STYLE: &str = "text/css; charset=utf-8";
-const SCRIPT: &str = "text/javascript; charset=utf-8";
-
-/// The page takes keys to try calls with: it runs its own scripts alone, tells what is typed there to nobody but this
-/// port, and lies in no frame. Its library sets styles by itself and draws with pictures that stand in its style sheet.
+/// The page takes keys to try calls with: it runs its own script alone, tells what is typed there to nobody but this port,
+/// and lies in no frame. It shows pictures that were answered.
 const POLICY: HeaderValue = HeaderValue::from_static(
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; \
-     base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; base-uri 'none'; \
+     form-action 'none'; frame-ancestors 'none'",
 );
 
 /// How long a browser keeps them: they change with the binary alone.
@@ -100,14 +96,7 @@ fn guarded(reply: Reply) -> Reply {
 
 async fn asset(exchange: &mut Exchange) -> Outcome {
     let wanted = exchange.parameter("asset");
-    if wanted == BEGIN.0 {
-        return Ok(guarded(Reply::content(SCRIPT, BEGIN.1)).with(CACHE_CONTROL, ASSET_AGE));
-    }
-    let Some((name, content_type)) = ASSETS.into_iter().find(|(name, _)| *name == wanted) else {
-        return Err(ApiError::route_not_found());
-    };
-    let file = swagger_ui::serve(name, "", "", "", &swagger_ui::Config::default());
-    let file = file.map_err(|error| failure::internal("a file of the page could not be read", &error))?;
-    let file = file.ok_or_else(|| failure::internal("a file of the page is missing", &name))?;
-    Ok(guarded(Reply::content(content_type, file.bytes.into_owned())).with(CACHE_CONTROL, ASSET_AGE))
+    let found = ASSETS.into_iter().find(|(name, _, _)| *name == wanted);
+    let (_, content_type, text) = found.ok_or_else(ApiError::route_not_found)?;
+    Ok(guarded(Reply::content(content_type, text)).with(CACHE_CONTROL, ASSET_AGE))
 }

@@ -38,9 +38,7 @@ pub fn of_path(path: &str, name: &str) -> Option<(Value, &'static str)> {
         "user_id" => (uuid(), "The member"),
         "ticket_id" => (uuid(), "The ticket"),
         "message_id" => (text(), "The message, by its id in the network"),
-        "asset" => {
-            (json!({ "type": "string", "enum": ["swagger-ui.css", "swagger-ui-bundle.js"] }), "The name of the file")
-        }
+        "asset" => (json!({ "type": "string", "enum": ["page.css", "page.js"] }), "The name of the file"),
         "token" => (text_of(512, "^[A-Za-z0-9_.=-]+$"), "The token of a media link"),
         "contact_id" => (person(), "The contact's address, or the digits of its number"),
         "participant_id" => (person(), "The participant's address, or the digits of its number"),

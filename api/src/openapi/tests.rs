@@ -211,3 +211,87 @@ fn what_stands_in_a_path_is_judged_by_what_the_document_says_of_it() {
     // What is no uuid is a missing resource, of whatever length.
     assert_eq!(judge("media_id", &long(1000)), Ok(()));
 }
+
+/// What a field takes, in a word or two.
+fn kind(schema: &Value) -> String {
+    let words =
+        |values: &[Value]| values.iter().map(|word| format!("`{}`", word.as_str().unwrap_or_default())).collect();
+    if let Some(word) = schema.get("const") {
+        return format!("`{}`", word.as_str().unwrap_or_default());
+    }
+    if let Some(Value::Array(values)) = schema.get("enum") {
+        let words: Vec<String> = words(values);
+        return words.join(", ");
+    }
+    let kinds = match &schema["type"] {
+        Value::String(kind) => vec![kind.as_str()],
+        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    };
+    let shown = kinds.into_iter().map(|kind| match (kind, schema["format"].as_str()) {
+        ("array", _) => format!("list of {}", kind_of_items(schema)),
+        ("string", Some("date-time")) => "time".to_owned(),
+        ("string", Some(format @ ("uuid" | "uri"))) => format.to_owned(),
+        (kind, _) => kind.to_owned(),
+    });
+    let shown: Vec<String> = shown.collect();
+    if shown.is_empty() { "object".to_owned() } else { shown.join(" or ") }
+}
+
+fn kind_of_items(schema: &Value) -> String {
+    schema.get("items").map_or_else(|| "anything".to_owned(), kind)
+}
+
+/// A row for each field of a schema and of what is inside it.
+fn field_rows(schema: &Value, before: &str, rows: &mut String) {
+    let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        let path = format!("{before}{name}");
+        let may = if required.contains(&name.as_str()) { "" } else { ", or not there" };
+        let about = field["description"].as_str().unwrap_or_default().replace('\n', " ").replace('|', "\\|");
+        rows.push_str(&format!("| `{path}` | {}{may} | {about} |\n", kind(field)));
+        let inside = field.get("items").unwrap_or(field);
+        let path = if field.get("items").is_some() { format!("{path}[].") } else { format!("{path}.") };
+        field_rows(inside, &path, rows);
+        for shape in ["oneOf", "anyOf"].into_iter().filter_map(|shapes| inside[shapes].as_array()).flatten() {
+            match shape["properties"]["type"]["const"].as_str() {
+                Some(type_name) => field_rows(shape, &format!("{path}({type_name}) "), rows),
+                None => field_rows(shape, &path, rows),
+            }
+        }
+    }
+}
+
+/// The reference of the events, as Markdown.
+fn event_reference() -> String {
+    let mut text = "# Events\n\nMade of the types that events are written by: `UPDATE_DOCS=1 cargo test --workspace --lib \
+        the_reference_of_events` writes it anew. `GET /v1/event-types` says the same to programs, and `webhooks` of \
+        `/openapi.json`.\n\nAn event is the body of a webhook and stands in the event stream: `event`, `event_id`, \
+        `api_version`, `channel_id`, `occurred_at`, and `data`, whose fields follow. `(text)` and the like are the types of \
+        a body, each with fields of its own.\n\n| Event | Told when |\n|---|---|\n"
+        .to_owned();
+    for name in model::event::EventName::ALL {
+        text.push_str(&format!("| [`{name}`](#{}) | {} |\n", name.as_str().replace('.', ""), name.about()));
+    }
+    for name in model::event::EventName::ALL {
+        let mut rows = String::new();
+        field_rows(&event_schema(*name)["properties"]["data"], "", &mut rows);
+        let example = serde_json::to_string_pretty(&event_example(*name)["data"]).unwrap_or_default();
+        text.push_str(&format!(
+            "\n## {name}\n\n{}\n\n| Field of `data` | Type | What it says |\n|---|---|---|\n{rows}\n```json\n{example}\n```\n",
+            name.about()
+        ));
+    }
+    text
+}
+
+#[test]
+fn the_reference_of_events_says_what_their_types_say() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/events.md");
+    let text = event_reference();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &text).expect("the checkout can be written to");
+    }
+    let stands = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(stands == text, "docs/events.md is not of now: run this test with UPDATE_DOCS=1");
+}

@@ -9,6 +9,7 @@ use model::issue::Issues;
 use model::media::{LARGEST_MEDIA, Sha256Hex};
 use model::time::Timestamp;
 use raft::directory::command::Command;
+use raft::directory::records::BACKUP_TAKEN;
 use salvo::http::header::CONTENT_LENGTH;
 use salvo::http::{HeaderValue, StatusCode};
 use schemars::JsonSchema;
@@ -155,7 +156,7 @@ async fn group(call: &mut OperatorCall) -> Outcome {
     let group = known_group(call, "group")?;
     if group == DIRECTORY {
         // The last part of a backup; whoever has it may have all. It is on record before anything is handed out.
-        let entry = call.audited_of_cluster("backup.taken", Target::new("cluster", "", "cluster"));
+        let entry = call.audited_of_cluster(BACKUP_TAKEN, Target::new("cluster", "", "cluster"));
         call.update(Command::Audit, vec![entry]).await?;
     }
     let bytes = call.cluster().exports().open(group).await?;

@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use futures::future::join_all;
 use model::error::ApiError;
-use model::id::{CustomerId, EndpointId};
+use model::id::{CustomerId, DeliveryId, EndpointId};
 use model::time::Timestamp;
 use raft::directory::records::{DisabledReason, EndpointRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
+use shard::cluster::CallContext;
 use shard::deliveries::waiting::Waiting;
 
 use crate::exchange::OperatorCall;
@@ -22,6 +24,9 @@ const WAITS: u64 = 60;
 
 /// The longest time that may be asked for: deliveries are tried for three days and kept for thirty.
 const LONGEST: usize = 30 * 86_400;
+
+/// Endpoints that are told of with their last error: each costs a question to a shard.
+const MOST_ERRORS: usize = 50;
 
 pub fn routes() -> Vec<Route> {
     vec![
@@ -61,6 +66,10 @@ struct StuckEndpoint {
     /// When the oldest of them was made, and when the next attempt is due.
     oldest: Option<Timestamp>,
     next_attempt_at: Option<Timestamp>,
+    /// What the last attempt at the oldest of them came to; `null` before the first one, and beyond the first fifty rows.
+    last_error: Option<String>,
+    #[serde(skip)]
+    first: Option<DeliveryId>,
 }
 
 async fn list(call: &mut OperatorCall) -> Outcome {
@@ -77,7 +86,18 @@ async fn list(call: &mut OperatorCall) -> Outcome {
         judged.collect()
     });
     stuck.sort_by_key(|endpoint| endpoint.oldest.or(endpoint.failing_since));
+    let context = call.context();
+    let errors = stuck.iter().take(MOST_ERRORS).map(|endpoint| last_error(call, endpoint, &context));
+    let errors = join_all(errors).await;
+    stuck.iter_mut().zip(errors).for_each(|(endpoint, error)| endpoint.last_error = error);
     Ok(Reply::ok(&List::whole(stuck)))
+}
+
+/// What the last attempt at the oldest delivery of an endpoint came to, as far as its shard says so in time.
+async fn last_error(call: &OperatorCall, endpoint: &StuckEndpoint, context: &CallContext) -> Option<String> {
+    let detail = call.cluster().delivery(endpoint.customer_id, endpoint.first?, context).await.ok()??;
+    let last = detail.attempts.last()?;
+    last.error.clone().or_else(|| last.http_status.map(|status| format!("it answered {status}")))
 }
 
 impl StuckEndpoint {
@@ -111,6 +131,8 @@ impl StuckEndpoint {
             or_more: waiting.is_some_and(|waiting| waiting.or_more),
             oldest: waiting.map(|waiting| waiting.oldest),
             next_attempt_at: waiting.map(|waiting| waiting.next_due),
+            last_error: None,
+            first: waiting.and_then(|waiting| waiting.first),
         })
     }
 }

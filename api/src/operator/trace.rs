@@ -179,13 +179,15 @@ fn steps_of_delivery(delivery: &DeliveryRecord, attempts: &[AttemptView]) -> Vec
         let status = attempt.http_status.map(|status| format!(" {status}")).unwrap_or_default();
         let error = attempt.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
         let (trigger, outcome) = (word(&attempt.trigger), word(&attempt.outcome));
-        let detail =
-            format!("{} ({trigger}): {outcome}{status} after {} ms{error}", attempt.number, attempt.elapsed_ms);
+        let detail = format!(
+            "{} ({trigger}) at {}: {outcome}{status} after {} ms{error}",
+            attempt.number, delivery.url, attempt.elapsed_ms
+        );
         steps.push(of(attempt.started_at, "attempt", detail));
     }
     if let Some(next) = delivery.next_attempt_at {
         let (made, most) = (delivery.attempt_count, delivery.max_attempts);
-        let detail = format!("{made} of {most} made, {}", word(&delivery.state));
+        let detail = format!("{made} of {most} made at {}, {}", delivery.url, word(&delivery.state));
         steps.push(of(next, "next_attempt", detail));
     }
     steps

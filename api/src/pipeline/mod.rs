@@ -20,11 +20,11 @@ use std::time::Instant;
 
 use futures::FutureExt;
 use model::error::ApiError;
-use model::id::{ChannelId, RequestId};
+use model::id::{ChannelId, CustomerId, RequestId};
 use model::limit::LimitScope;
 use model::time::Timestamp;
 use raft::directory::records::ChannelRecord;
-use salvo::http::header::{ALLOW, STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS};
+use salvo::http::header::{ACCEPT_ENCODING, ALLOW, STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS};
 use salvo::http::{HeaderName, HeaderValue, Method};
 use salvo::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 use shard::trace::{self, Kind, Place};
@@ -37,7 +37,7 @@ pub use ip_bucket::{IpBuckets, network_of};
 
 use crate::app::App;
 use crate::caller::Caller;
-use crate::exchange::{AccountCall, ChannelCall, ChannelToken, Exchange, OperatorCall};
+use crate::exchange::{AccountCall, ChannelCall, ChannelToken, Charged, Exchange, OperatorCall};
 use crate::openapi::judge_parameter;
 use crate::reply::{Outcome, Reply};
 use crate::resources::ticket;
@@ -55,6 +55,16 @@ pub struct Gate {
     app: Arc<App>,
     /// `None` where no route matches.
     paths: Option<PathRoutes>,
+    entry: Entry,
+}
+
+/// By which way a request of an account comes in, and so what pays for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// The interface: the customer's bucket and the channel's.
+    Interface,
+    /// The console's copy of the interface: members alone, and the bucket of their session.
+    Console,
 }
 
 /// A reply, and what the buckets say beside it.
@@ -70,13 +80,13 @@ impl Answered {
 }
 
 impl Gate {
-    pub fn new(app: Arc<App>, paths: PathRoutes) -> Self {
-        Self { app, paths: Some(paths) }
+    pub fn new(app: Arc<App>, paths: PathRoutes, entry: Entry) -> Self {
+        Self { app, paths: Some(paths), entry }
     }
 
     /// Answers what no route matches.
     pub fn nowhere(app: Arc<App>) -> Self {
-        Self { app, paths: None }
+        Self { app, paths: None, entry: Entry::Interface }
     }
 
     async fn answer(&self, exchange: Exchange, origin: &Judgement) -> Answered {
@@ -103,11 +113,11 @@ impl Gate {
                 Answered { outcome, rate }
             }
             Action::Operator(endpoint) => Answered::uncounted(operate(exchange, route, &**endpoint).await),
-            Action::Account(endpoint) => match admit(exchange).await {
+            Action::Account(endpoint) => match admit(exchange, self.entry).await {
                 Ok(call) => account(call, route, &**endpoint).await,
                 Err(refused) => refused,
             },
-            Action::Channel(endpoint) => match admit(exchange).await {
+            Action::Channel(endpoint) => match admit(exchange, self.entry).await {
                 Ok(call) => channel(call, route, &**endpoint).await,
                 Err(refused) => refused,
             },
@@ -124,9 +134,9 @@ async fn operate(exchange: Exchange, route: &Route, endpoint: &dyn Endpoint<Oper
     Ok(directory.mark(reply))
 }
 
-/// Authenticates, then takes the customer's token.
-async fn admit(exchange: Exchange) -> Result<AccountCall, Answered> {
-    let caller = match ticket::shown(&exchange) {
+/// Authenticates, then takes the token that the request costs.
+async fn admit(exchange: Exchange, entry: Entry) -> Result<AccountCall, Answered> {
+    let caller = match ticket::shown(&exchange).filter(|_| entry == Entry::Interface) {
         Some(text) => ticket::redeem(&exchange, text).await,
         None => authentication::caller(&exchange, Address::Confirmed).await,
     };
@@ -135,13 +145,28 @@ async fn admit(exchange: Exchange) -> Result<AccountCall, Answered> {
         Err(error) => return Err(Answered::uncounted(Err(error))),
     };
     Span::current().record("customer", field::display(caller.customer.id));
-    let rule = exchange.app.customer_rule(&caller.customer);
-    let charged = exchange.cluster().charge_customer(caller.customer.id, rule, &exchange.context()).await;
+    let (bucket, rule, scope) = match (entry, caller.session()) {
+        (Entry::Interface, _) => {
+            (caller.customer.id, exchange.app.customer_rule(&caller.customer), LimitScope::Customer)
+        }
+        (Entry::Console, Some(session)) => {
+            (CustomerId(session.bucket()), exchange.app.config.limits.session, LimitScope::Session)
+        }
+        // There is no such place for a key.
+        (Entry::Console, None) => return Err(Answered::uncounted(Err(ApiError::route_not_found()))),
+    };
+    let charged = exchange.cluster().charge_customer(bucket, rule, &exchange.context()).await;
     match charged {
-        Ok((customer_level, true)) => Ok(AccountCall { exchange, caller, customer_level }),
+        Ok((level, true)) => {
+            let charged = match entry {
+                Entry::Interface => Charged::Customer(level),
+                Entry::Console => Charged::Session(level),
+            };
+            Ok(AccountCall { exchange, caller, charged })
+        }
         Ok((level, false)) => {
-            let refused = rate::refusal(LimitScope::Customer, &level);
-            Err(Answered { outcome: Err(refused), rate: Some(RateHeaders::new(LimitScope::Customer, &level)) })
+            let refused = rate::refusal(scope, &level);
+            Err(Answered { outcome: Err(refused), rate: Some(RateHeaders::new(scope, &level)) })
         }
         Err(error) => Err(Answered::uncounted(Err(error))),
     }
@@ -156,7 +181,7 @@ async fn account(mut call: AccountCall, route: &Route, endpoint: &dyn Endpoint<A
         Err(error) => Err(error),
     };
     let refused = outcome.as_ref().err().and_then(RateHeaders::refused_by);
-    Answered { outcome, rate: Some(refused.unwrap_or_else(|| RateHeaders::deciding(&call.customer_level, None))) }
+    Answered { outcome, rate: Some(refused.unwrap_or_else(|| RateHeaders::deciding(&call.charged, None))) }
 }
 
 async fn channel(call: AccountCall, route: &Route, endpoint: &dyn Endpoint<ChannelCall>) -> Answered {
@@ -164,9 +189,13 @@ async fn channel(call: AccountCall, route: &Route, endpoint: &dyn Endpoint<Chann
     let Some(id) = call.id::<ChannelId>("id") else {
         // No bucket belongs to what is no id; the scope is still judged first.
         let outcome = check_grant(&call.caller, rules).and(Err(ApiError::channel_not_found()));
-        return Answered { outcome, rate: Some(RateHeaders::deciding(&call.customer_level, None)) };
+        return Answered { outcome, rate: Some(RateHeaders::deciding(&call.charged, None)) };
     };
-    let mut token = ChannelToken::new(id, call.app.channel_rule(&call.caller.customer));
+    let rule = match call.charged {
+        Charged::Customer(_) => Some(call.app.channel_rule(&call.caller.customer)),
+        Charged::Session(_) => None,
+    };
+    let mut token = ChannelToken::new(id, rule);
     let checked = check_channel(&call, rules, id).and_then(|channel| check_path(&call, route.path).map(|()| channel));
     match checked {
         Ok(channel) => {
@@ -187,7 +216,7 @@ async fn finish(call: AccountCall, token: &mut ChannelToken, outcome: Outcome) -
         call.cluster().refund_customer(call.customer_id(), &call.context()).await;
     }
     let refused = outcome.as_ref().err().and_then(RateHeaders::refused_by);
-    let rate = refused.unwrap_or_else(|| RateHeaders::deciding(&call.customer_level, token.level()));
+    let rate = refused.unwrap_or_else(|| RateHeaders::deciding(&call.charged, token.level()));
     Answered { outcome, rate: Some(rate) }
 }
 
@@ -252,6 +281,7 @@ impl Handler for Gate {
         let method = request.method().clone();
         let origin = self.app.cors_origins.judge(request);
         let path = self.paths.as_ref().map_or("", |paths| paths.path);
+        let encodings: Vec<HeaderValue> = request.headers().get_all(ACCEPT_ENCODING).iter().cloned().collect();
         let exchange = Exchange {
             app: self.app.clone(),
             request_id: request_id.clone(),
@@ -259,8 +289,11 @@ impl Handler for Gate {
             now: Timestamp::now(),
             http: std::mem::take(request),
         };
-        // The server looks at the method once more, to leave the body of a HEAD out.
+        // The server looks at the method once more, to leave the body of a HEAD out, and at how the answer may be compressed.
         *request.method_mut() = method.clone();
+        for encoding in encodings {
+            request.headers_mut().append(ACCEPT_ENCODING, encoding);
+        }
 
         let span = tracing::info_span!(
             "request", request_id = %request_id, %method, path, customer = field::Empty, trace_id = field::Empty,

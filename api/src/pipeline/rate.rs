@@ -5,6 +5,7 @@ use model::limit::{BucketLevel, LimitScope};
 use salvo::http::{HeaderName, HeaderValue};
 use serde::Deserialize;
 
+use crate::exchange::Charged;
 use crate::reply::Reply;
 
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
@@ -24,11 +25,15 @@ impl RateHeaders {
         Self { scope, limit: level.limit, remaining: level.remaining }
     }
 
-    /// Those of the emptiest bucket; of two equal ones, the customer's.
-    pub fn deciding(customer: &BucketLevel, channel: Option<&BucketLevel>) -> Self {
+    /// Those of the emptiest bucket; of two equal ones, the one that the call costs in any case.
+    pub fn deciding(charged: &Charged, channel: Option<&BucketLevel>) -> Self {
+        let (scope, level) = match charged {
+            Charged::Customer(level) => (LimitScope::Customer, level),
+            Charged::Session(level) => (LimitScope::Session, level),
+        };
         match channel {
-            Some(channel) if channel.remaining < customer.remaining => Self::new(LimitScope::Channel, channel),
-            _ => Self::new(LimitScope::Customer, customer),
+            Some(channel) if channel.remaining < level.remaining => Self::new(LimitScope::Channel, channel),
+            _ => Self::new(scope, level),
         }
     }
 
@@ -73,7 +78,7 @@ mod tests {
             (level(60, 0), Some(level(60, 59)), LimitScope::Customer, 0),
         ];
         for (customer, channel, scope, remaining) in table {
-            let headers = RateHeaders::deciding(&customer, channel.as_ref());
+            let headers = RateHeaders::deciding(&Charged::Customer(customer), channel.as_ref());
             assert_eq!((headers.scope, headers.remaining), (scope, remaining));
         }
     }

@@ -7,7 +7,7 @@ use model::time::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::exchange::AccountCall;
+use crate::exchange::{AccountCall, Charged};
 use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::route::Route;
@@ -65,6 +65,13 @@ async fn show(call: &mut AccountCall) -> Outcome {
         }
         None => None,
     };
-    let per_customer = BucketView::from(call.customer_level);
+    let per_customer = match call.charged {
+        Charged::Customer(level) => level,
+        Charged::Session(_) => {
+            let rule = call.app.customer_rule(&call.caller.customer);
+            call.cluster().peek_customer(call.customer_id(), rule, &call.context()).await?
+        }
+    };
+    let per_customer = BucketView::from(per_customer);
     Ok(Reply::ok(&LimitsView { per_customer, per_channel, channel_id, per_key: None }).uncached())
 }

@@ -10,6 +10,7 @@ mod channels;
 mod chats;
 mod communities;
 mod contacts;
+mod event_types;
 mod events;
 mod groups;
 mod health;
@@ -32,8 +33,9 @@ mod webhook_probe;
 
 pub use account::{AccountView, audit_log};
 pub use api_keys::{ApiKeyView, IssuedKey, NewKey, delete_with_keys};
-pub use auth::{email, new_password};
+pub use auth::{email, end_session, exchange_token, log_in, new_password};
 pub use channels::{ChannelView, parse_disable_reason};
+pub use event_types::PATH as EVENT_TYPES_PATH;
 pub use events::{EventStreams, PATH as EVENTS_PATH, ticket};
 pub use health::StatusSummary;
 
@@ -66,6 +68,7 @@ pub fn routes() -> Vec<Route> {
     routes.extend(webhook_endpoints::routes());
     routes.extend(webhook_probe::routes());
     routes.extend(webhook_deliveries::routes());
+    routes.extend(event_types::routes());
     routes.extend(api_keys::routes());
     routes.extend(events::routes());
     routes.extend(limits::routes());

@@ -2,10 +2,12 @@
 
 use bytes::Bytes;
 use model::error::{ApiError, ErrorCode};
-use model::event::{EventId, TEST_EVENT, test_envelope};
+use model::event::{Event, EventId, EventName, TEST_EVENT, test_envelope};
+use model::field::{Body, Fields, rule};
 use model::id::{ChannelId, EndpointId};
-use model::issue::Fault;
+use model::issue::{Fault, Issues};
 use model::target::judge_url;
+use model::time::Timestamp;
 use model::webhook::Outcome as Ended;
 use model::webhook::endpoint::parse_probe;
 use raft::directory::records::EndpointRecord;
@@ -35,6 +37,11 @@ pub fn routes() -> Vec<Route> {
         ),
         Route::post("/v1/webhook-endpoints/{id}/test").account(of_endpoint).doc(
             Doc::new("test_webhook_endpoint", "Try out an endpoint with a signed request")
+                .about(
+                    "With `event`, the request is the example of that event, whatever the endpoint subscribes to: it bears \
+                     no `X-Gateway-Delivery-Id`, as it is no delivery. Without, it is `webhook.test`.",
+                )
+                .optional_body(parse_event, json!({ "event": "message.received" }))
                 .ok::<ProbeView>()
                 .errors(&[ErrorCode::WebhookEndpointNotFound, ErrorCode::InvalidRequest]),
         ),
@@ -88,6 +95,13 @@ impl ProbeView {
     }
 }
 
+/// Which event's example is asked for, if any.
+fn parse_event(body: &Body) -> Result<Option<EventName>, ApiError> {
+    let issues = Issues::new();
+    let event = Fields::new(body, &issues).optional("event", rule::one_of(&EventName::words(), EventName::parse));
+    issues.finish(|| Some(event))
+}
+
 const BY_DEFAULT: &str = "gateway_default";
 
 async fn of_url(call: &mut AccountCall) -> Outcome {
@@ -101,18 +115,24 @@ async fn of_url(call: &mut AccountCall) -> Outcome {
     let cluster = call.cluster();
     let material = Material::by_default(cluster.directory(), cluster.secrets(), call.customer_id(), call.now)
         .map_err(|error| failure::internal("the default secret cannot be derived", &error))?;
-    let outcome = probe(call, url, None, endpoint_id, material).await;
+    let probe = Probe::test(call.now, None, endpoint_id);
+    let outcome = send(call, url, probe, material).await;
     Ok(Reply::ok(&ProbeView::new(outcome, BY_DEFAULT, endpoint_id)))
 }
 
 async fn of_endpoint(call: &mut AccountCall) -> Outcome {
+    let event = parse_event(&call.optional_object().await?)?;
     let endpoint = webhook_endpoints::find(call)?;
     // What may be called may have changed since the endpoint was made.
     judge_url(&endpoint.url, &call.app.config.target_policy).map_err(|blocked| Fault::from(blocked).at(&["url"]))?;
     call.cluster().take_test(call.customer_id(), &call.context()).await?;
     let signed_with = if endpoint.secret.is_some() { "endpoint" } else { BY_DEFAULT };
     let material = material(call, &endpoint)?;
-    let outcome = probe(call, endpoint.url.clone(), endpoint.channel_id, Some(endpoint.id), material).await;
+    let probe = match event {
+        Some(name) => Probe::example(name, call.now, endpoint.channel_id),
+        None => Probe::test(call.now, endpoint.channel_id, Some(endpoint.id)),
+    };
+    let outcome = send(call, endpoint.url.clone(), probe, material).await;
     let view = ProbeView::new(outcome, signed_with, Some(endpoint.id));
     Ok(Reply::ok(&ProbeView { status: json!(view.outcome), ..view }))
 }
@@ -123,20 +143,36 @@ fn material(call: &AccountCall, endpoint: &EndpointRecord) -> Result<Material, A
         .map_err(|error| failure::internal("an endpoint's secrets cannot be opened", &error))
 }
 
-async fn probe(
-    call: &AccountCall,
-    url: String,
-    channel: Option<ChannelId>,
-    endpoint: Option<EndpointId>,
-    material: Material,
-) -> AttemptOutcome {
-    let event_id = EventId::mint(call.now, rand::random());
-    let channel = channel.unwrap_or(ChannelId(Uuid::nil()));
+/// What is sent to try out a receiver.
+struct Probe {
+    event: &'static str,
+    id: EventId,
+    body: Vec<u8>,
+}
+
+impl Probe {
+    fn test(now: Timestamp, channel: Option<ChannelId>, endpoint: Option<EndpointId>) -> Self {
+        let id = EventId::mint(now, rand::random());
+        let body = test_envelope(&id, channel.unwrap_or(ChannelId(Uuid::nil())), now, endpoint);
+        Self { event: TEST_EVENT, id, body }
+    }
+
+    /// The example of an event as if it happened now; each has an id of its own, or receivers would drop all but the first.
+    fn example(name: EventName, now: Timestamp, channel: Option<ChannelId>) -> Self {
+        let mut event = Event::example(name);
+        event.id = EventId::mint(now, rand::random());
+        event.occurred_at = now;
+        event.channel = channel.unwrap_or(event.channel);
+        Self { event: name.as_str(), body: event.to_bytes(), id: event.id }
+    }
+}
+
+async fn send(call: &AccountCall, url: String, probe: Probe, material: Material) -> AttemptOutcome {
     let request = AttemptRequest {
         url,
-        body: Bytes::from(test_envelope(&event_id, channel, call.now, endpoint)),
-        event: TEST_EVENT.to_owned(),
-        event_id,
+        body: Bytes::from(probe.body),
+        event: probe.event.to_owned(),
+        event_id: probe.id,
         delivery_id: None,
         attempt: 1,
         correlation_id: None,

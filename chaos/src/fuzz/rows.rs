@@ -249,8 +249,15 @@ pub(super) fn shard_examples() -> Vec<Vec<u8>> {
         until: NOW,
         reached: Some(Bytes::from_static(b"key")),
     };
-    let media =
-        MediaRow::new(customer(), channel(), MediaDirection::Upload, "image/png", NOW, std::time::Duration::ZERO);
+    let media = MediaRow::new(
+        MediaId::new(),
+        customer(),
+        channel(),
+        MediaDirection::Upload,
+        "image/png",
+        NOW,
+        std::time::Duration::ZERO,
+    );
     let change =
         StatusChange { from: Status::Pending, to: Status::Qr, reason: Reason::Created, at: NOW, node_id: 1, epoch: 3 };
     let streamed = StreamedEvent {

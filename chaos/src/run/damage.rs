@@ -27,8 +27,12 @@ const WAITS: Duration = Duration::from_secs(20);
 /// For how long nodes answer what another does not hear of.
 const UNHEARD: Duration = Duration::from_secs(3);
 
-/// How much later the last node starts at most.
+/// How much later the last node starts at most, where the folder is empty.
 const LATER: Duration = Duration::from_secs(4);
+
+/// The same, where it is an older one. By itself such a folder cannot be told from a whole one: a node asks its peers at its start,
+/// for three seconds, how far its log had been synced, and only who heard of it can tell.
+const SOON: Duration = Duration::from_secs(1);
 
 /// RocksDB writes records into its log in pieces that lie within a block. A piece begins with checksum (4 bytes), length (2),
 /// type (1) and the number of its file (4), which tells it from what a file that is used again held before.
@@ -102,7 +106,8 @@ pub async fn exchange(world: &World, id: u64, away: u64, how: Foreign, seed: u64
     })();
     world.launch(id)?;
     world.launch(away)?;
-    tokio::time::sleep(rng.random_range(Duration::ZERO..LATER)).await;
+    let most = if how == Foreign::Restored { SOON } else { LATER };
+    tokio::time::sleep(rng.random_range(Duration::ZERO..most)).await;
     // Not this one again, which may have refused its files by now.
     for other in all.into_iter().filter(|other| *other != id) {
         world.launch(other)?;

@@ -66,7 +66,7 @@ impl Machine for Shard {
             _ => self.machine.apply(at, command, state)?,
         };
         match rmp_serde::from_slice(&reply) {
-            Ok(BatchReply::Replies(replies)) => {
+            Ok(BatchReply::Replies(replies, _)) => {
                 if epoch != at.term {
                     let group = self.group;
                     self.checks.violated(format_args!(

@@ -160,7 +160,7 @@ impl Owner {
         let entry = self.entry(commands);
         let answer = self.group.propose(entry, COMMIT_PATIENCE).await;
         let replies = answer.ok().and_then(|answer| match rmp_serde::from_slice(&answer).ok()? {
-            BatchReply::Replies(replies) => Some(replies),
+            BatchReply::Replies(replies, _) => Some(replies),
             BatchReply::Fenced => None,
         });
         if replies.is_none() {

@@ -1,12 +1,15 @@
 //! `order.*` and `cart.updated` (supplement 24).
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Sender;
 use crate::business::{CartItem, Order};
 use crate::id::MessageId;
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// Somebody has ordered.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "OrderPlacedData")]
 pub struct OrderPlaced {
     pub order: Order,
     /// The buyer.
@@ -17,7 +20,9 @@ pub struct OrderPlaced {
     pub timestamp: i64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// An order was cancelled.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "OrderCancelledData")]
 pub struct OrderCancelled {
     pub order_id: String,
     /// Who cancelled: the buyer, or the channel's own phone.
@@ -28,7 +33,9 @@ pub struct OrderCancelled {
     pub timestamp: i64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// Somebody's cart has changed.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "CartUpdatedData")]
 pub struct CartUpdated {
     /// Whose cart it is.
     #[serde(flatten)]

@@ -1,5 +1,6 @@
 //! `call.*` events (supplement 24).
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Sender;
@@ -7,7 +8,8 @@ use crate::address::Address;
 use crate::call::CallEnd;
 
 /// Somebody calls the channel.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "CallOfferedData")]
 pub struct CallOffered {
     pub call_id: String,
     /// The caller.
@@ -23,7 +25,8 @@ pub struct CallOffered {
 }
 
 /// A call is over for the channel.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "CallTerminatedData")]
 pub struct CallTerminated {
     pub call_id: String,
     /// The caller.

@@ -1,13 +1,15 @@
 //! `chat.*` events (supplement 24).
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::address::Address;
 use crate::chat::Chat;
 
 /// What changed of a chat. `labels` are those of the chat, or of messages in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(inline)]
 pub enum ChatField {
     Unread,
     MutedUntil,
@@ -17,7 +19,9 @@ pub enum ChatField {
     Deleted,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// Flags of a chat changed.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "ChatUpdatedData")]
 pub struct ChatUpdated {
     pub chat: Chat,
     pub changed: Vec<ChatField>,
@@ -28,7 +32,9 @@ pub struct ChatUpdated {
     pub is_group: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// A chat went into the archive, or came out of it.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "ChatArchivedData")]
 pub struct ChatArchived {
     pub chat_id: Address,
     pub archived: bool,
@@ -38,7 +44,9 @@ pub struct ChatArchived {
     pub is_group: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// A chat was pinned, or is no more.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "ChatPinnedData")]
 pub struct ChatPinned {
     pub chat_id: Address,
     pub pinned: bool,

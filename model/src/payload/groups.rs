@@ -1,12 +1,14 @@
 //! `group.*` events (supplement 24).
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::address::Address;
 use crate::group::{AddedReason, Group, GroupChanges, GroupOrigin, RemovedReason};
 
 /// The channel is in a group from now on.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "GroupCreatedData")]
 pub struct GroupCreated {
     pub group: Group,
     pub origin: GroupOrigin,
@@ -15,7 +17,9 @@ pub struct GroupCreated {
     pub timestamp: i64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// Fields of a group changed.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "GroupUpdatedData")]
 pub struct GroupUpdated {
     pub group_id: Address,
     /// Only the fields that changed.
@@ -26,12 +30,15 @@ pub struct GroupUpdated {
 }
 
 /// Of the four events about members.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "GroupMembersData")]
 pub struct GroupMembers {
     pub group_id: Address,
     pub participants: Vec<Address>,
     pub actor: Option<Address>,
+    /// How they came or went; not told of promotions and demotions.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("enum" = ["added", "invite_link", "approved", "removed", "left"]))]
     pub reason: Option<MembersReason>,
     /// Unix seconds.
     pub timestamp: i64,

@@ -3,7 +3,9 @@
 mod business;
 mod calls;
 mod chats;
+pub(crate) mod example;
 mod groups;
+mod name;
 mod presences;
 mod stories;
 
@@ -14,19 +16,20 @@ pub use self::business::{CartUpdated, OrderCancelled, OrderPlaced};
 pub use self::calls::{CallOffered, CallTerminated};
 pub use self::chats::{ChatArchived, ChatField, ChatPinned, ChatUpdated};
 pub use self::groups::{GroupCreated, GroupMembers, GroupUpdated, MembersReason};
+pub use self::name::EventName;
 pub use self::presences::PresenceUpdated;
 pub use self::stories::StoryViewed;
 
 use crate::address::Address;
-use crate::event::EventName;
 use crate::id::{ChannelId, MessageId};
 use crate::media::MediaRef;
-use crate::message::{ContactCard, LinkPreview, MessageKey, Quoted, UndecryptableReason};
+use crate::message::{ContactCard, LinkPreview, MessageKey, Quoted, TYPE_NAMES, UndecryptableReason};
 use crate::status::{DisconnectReason, Reason, Status};
 use crate::time::Timestamp;
 
 /// Who sent: `from` is the phone address when it is known, otherwise the raw LID (interface 6.2).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(inline)]
 pub struct Sender {
     from: Address,
     from_resolved: bool,
@@ -75,7 +78,8 @@ impl Sender {
 }
 
 /// The conversation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(inline)]
 pub struct Chat {
     pub chat_id: Address,
     pub is_group: bool,
@@ -85,7 +89,7 @@ pub struct Chat {
 }
 
 /// `body` of `message.received` (supplement 24).
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ReceivedBody {
     Text {
@@ -224,7 +228,9 @@ impl ReceivedBody {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// Somebody wrote to the channel.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "MessageReceivedData")]
 pub struct MessageReceived {
     pub message_id: MessageId,
     #[serde(flatten)]
@@ -259,15 +265,18 @@ pub struct MessageReceived {
 }
 
 /// Where a sent message came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(inline)]
 pub enum SendSource {
     Api,
     /// The phone itself.
     Device,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// The network has accepted a message.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "MessageSentData")]
 pub struct MessageSent {
     pub message_id: MessageId,
     pub client_ref: Option<String>,
@@ -275,14 +284,16 @@ pub struct MessageSent {
     #[serde(flatten)]
     pub chat: Chat,
     #[serde(rename = "type")]
+    #[schemars(extend("enum" = TYPE_NAMES))]
     pub message_type: &'static str,
     pub source: SendSource,
     pub sent_at: Timestamp,
 }
 
 /// The statuses that a sent message passes (interface 3.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(inline)]
 pub enum AckStatus {
     Sent,
     Delivered,
@@ -314,13 +325,16 @@ impl AckStatus {
 }
 
 /// Why a message failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SendFailure")]
 pub struct SendError {
     pub code: String,
     pub message: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// How far a sent message has come.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "MessageStatusData")]
 pub struct MessageStatus {
     pub message_id: MessageId,
     pub to: Address,
@@ -339,7 +353,8 @@ pub struct MessageStatus {
 }
 
 /// `message.reaction`; reactions of the channel's own phone have `from_me`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "MessageReactionData")]
 pub struct MessageReaction {
     #[serde(flatten)]
     pub sender: Sender,
@@ -356,7 +371,9 @@ pub struct MessageReaction {
     pub timestamp: i64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// The channel is connected.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "ChannelConnectedData")]
 pub struct ChannelConnected {
     pub phone_number: String,
     pub lid: Option<Address>,
@@ -364,14 +381,18 @@ pub struct ChannelConnected {
     pub connected_at: Timestamp,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// The channel is not connected any more.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "ChannelDisconnectedData")]
 pub struct ChannelDisconnected {
     pub reason: DisconnectReason,
     pub will_retry: bool,
     pub next_retry_at: Option<Timestamp>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// The status of the channel changed.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "ChannelStatusData")]
 pub struct ChannelStatus {
     pub previous_status: Status,
     pub status: Status,
@@ -379,7 +400,9 @@ pub struct ChannelStatus {
     pub changed_at: Timestamp,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// There is a new QR code.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "QrUpdatedData")]
 pub struct QrUpdated {
     /// A PNG data URL.
     pub qr: String,
@@ -389,7 +412,9 @@ pub struct QrUpdated {
     pub sequence: u8,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// The phone number behind a LID is known.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "ContactResolvedData")]
 pub struct ContactResolved {
     pub channel_id: ChannelId,
     pub lid: Address,

@@ -1,11 +1,14 @@
 //! `presence.updated` (supplement 24).
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::address::Address;
 use crate::presence::Presence;
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// Somebody is there, away, typing or recording.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "PresenceUpdatedData")]
 pub struct PresenceUpdated {
     /// Who it is.
     pub id: Address,

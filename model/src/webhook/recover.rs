@@ -23,6 +23,8 @@ pub struct Recovery {
     pub states: Vec<DeliveryState>,
     /// Empty is every event.
     pub events: Vec<EventName>,
+    /// Only to be counted.
+    pub dry_run: bool,
 }
 
 impl Recovery {
@@ -34,6 +36,7 @@ impl Recovery {
         let words = STATES.map(DeliveryState::as_str);
         let known = |word: &str| DeliveryState::parse(word).filter(|state| STATES.contains(state));
         let states = fields.list("states", STATES.len(), rule::one_of(&words, known));
+        let dry_run = fields.optional("dry_run", rule::boolean);
         let names = EventName::words();
         let events = fields.list("events", names.len(), rule::one_of(&names, EventName::parse));
         if let Some(since) = since {
@@ -49,6 +52,7 @@ impl Recovery {
                 until,
                 states: states.unwrap_or_else(|| vec![DeliveryState::Exhausted]),
                 events: events.unwrap_or_default(),
+                dry_run: dry_run.unwrap_or(false),
             })
         })
     }
@@ -70,7 +74,7 @@ mod tests {
     fn what_is_left_out_is_the_exhausted_until_now() {
         let recovery = parse(json!({ "since": "2025-12-31T00:00:00Z" })).unwrap();
         assert_eq!((recovery.until, recovery.states), (NOW, vec![DeliveryState::Exhausted]));
-        assert!(recovery.events.is_empty());
+        assert!(recovery.events.is_empty() && !recovery.dry_run);
         let later = parse(json!({ "since": "2025-12-31T00:00:00Z", "until": "2030-01-01T00:00:00Z" })).unwrap();
         assert_eq!(later.until, NOW, "what is yet to come cannot be recovered");
     }
@@ -86,6 +90,7 @@ mod tests {
             (json!({ "since": "2025-12-31T00:00:00Z", "states": ["pending"] }), json!(["states", 0]), "enum"),
             (json!({ "since": "2025-12-31T00:00:00Z", "states": [] }), json!(["states"]), "empty"),
             (json!({ "since": "2025-12-31T00:00:00Z", "events": ["x"] }), json!(["events", 0]), "enum"),
+            (json!({ "since": "2025-12-31T00:00:00Z", "dry_run": "yes" }), json!(["dry_run"]), "type"),
         ];
         for (body, path, code) in table {
             let details = parse(body.clone()).unwrap_err().details.unwrap();

@@ -17,7 +17,6 @@ pub mod restore;
 mod take;
 
 use self::depot::Depot;
-pub use self::take::is_full;
 use crate::cli::backup::{BackupArgs, BackupCommand};
 use crate::operator::Verdict;
 

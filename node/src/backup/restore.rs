@@ -23,7 +23,6 @@ use uuid::Uuid;
 
 use super::check::{self, name_of};
 use super::depot::{self, Depot};
-use super::is_full;
 use super::manifest::{GroupPart, Manifest, blob_name, group_name, media_name, read_group};
 use crate::cli::backup::RestoreArgs;
 use crate::cli::joining::InitArgs;
@@ -34,7 +33,7 @@ use crate::joining::init::First;
 use crate::joining::place::MasterKeys;
 use crate::key_files::{is_empty_folder, make_private_folder};
 use crate::operator::show;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, is_full};
 
 /// Where a node keeps bytes of media, in its data folder.
 const BLOBS: &str = "blobs";

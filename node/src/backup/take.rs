@@ -1,8 +1,8 @@
 //! `gateway backup`: reads everything out of a running cluster, through whichever node answers.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 use std::time::Duration;
-use std::{io, iter};
 
 use anyhow::Context;
 use model::format::Format;
@@ -20,7 +20,7 @@ use crate::cli::operator::OperatorArgs;
 use crate::console::say;
 use crate::operator::client::{Fetched, Operator};
 use crate::operator::{Verdict, show};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, is_full};
 
 /// How often a part is asked for: the node that it comes from may die meanwhile.
 const TRIES: u32 = 5;
@@ -79,13 +79,6 @@ pub async fn take(operator: Operator, to: Depot, tells: bool) -> anyhow::Result<
         Ok(()) => error,
         Err(left) => error.context(format!("remove by hand what was written ({left:#})")),
     })
-}
-
-/// Whether a disk had no room.
-pub fn is_full(error: &anyhow::Error) -> bool {
-    let kinds = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind);
-    let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
-    kinds.into_iter().any(|kind| full.contains(&kind))
 }
 
 /// Whether another try would end as this one.
@@ -205,6 +198,8 @@ impl Backup {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use super::*;
 
     #[test]

@@ -323,7 +323,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// A base URL without a trailing slash; the scheme may be left out.
-fn base_url(text: &str) -> Result<String, String> {
+pub fn base_url(text: &str) -> Result<String, String> {
     let text = text.trim();
     let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
     match Url::parse(&whole) {

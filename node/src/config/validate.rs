@@ -39,6 +39,7 @@ pub fn validate(config: &Config) -> Result<(), Refusal> {
         ("limits.ip", config.limits.ip),
         ("limits.customer", config.limits.customer),
         ("limits.channel", config.limits.channel),
+        ("limits.console", config.limits.console),
     ] {
         limit(key, bucket)?;
     }

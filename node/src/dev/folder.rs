@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use uuid::Uuid;
 
 use super::description::Description;
+use super::member::DemoMember;
 use super::ports::Ports;
 use crate::config::{Peer, load};
 use crate::key_files::{random_hex, write_atomically, write_private};
@@ -213,6 +214,18 @@ impl Folder {
 
     pub fn keep_customer(&self, customer: &DemoCustomer) -> anyhow::Result<()> {
         write_json(&self.customer_file(), customer)
+    }
+
+    fn member_file(&self) -> PathBuf {
+        self.root.join("member.json")
+    }
+
+    pub fn member(&self) -> anyhow::Result<Option<DemoMember>> {
+        read_json(&self.member_file()).with_context(|| self.member_file().display().to_string())
+    }
+
+    pub fn keep_member(&self, member: &DemoMember) -> anyhow::Result<()> {
+        write_json(&self.member_file(), member)
     }
 
     /// Held while the folder's bookkeeping is read and rewritten: commands may run at once.

@@ -52,6 +52,7 @@ fn of_node(folder: &Folder, plan: Plan, args: &UpArgs, node: NodeId) -> Config {
             base_url: args.base_url.clone().unwrap_or_else(|| url(1)),
             trusted_proxies: Vec::new(),
             cors_origins: Vec::new(),
+            console: true,
             proxy_protocol: false,
             tls: None,
         },
@@ -60,6 +61,7 @@ fn of_node(folder: &Folder, plan: Plan, args: &UpArgs, node: NodeId) -> Config {
             token: None,
             token_file: Some(folder.operator_token_file()),
             tokens_file: None,
+            console: true,
             tls: None,
             tokens: Vec::new(),
         },
@@ -122,6 +124,7 @@ fn limits(args: &LimitArgs) -> Limits {
         ip: over(production.ip, args.ip_burst, args.ip_refill),
         customer: over(production.customer, args.customer_burst, args.customer_refill),
         channel: over(production.channel, args.channel_burst, args.channel_refill),
+        console: production.console,
     }
 }
 

@@ -15,7 +15,7 @@ use crate::trust::Trust;
 const USUAL_CONFIG: &str = "/etc/gateway/gateway.toml";
 
 /// Where `gateway dev` puts its cluster when it is not told otherwise.
-const USUAL_DEV: &str = ".gateway-dev";
+pub const USUAL_DEV: &str = ".gateway-dev";
 
 /// The way to a cluster.
 #[derive(Clone, Debug)]

@@ -10,11 +10,10 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::access::Access;
-use crate::backup::is_full;
 use crate::caller::Caller;
 use crate::cli::operator::OperatorArgs;
 use crate::config::{Ops, Secret};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, is_full};
 
 /// How long a node may take to answer a question while there is another one to ask: longer than its own wait for the
 /// other nodes, and for a shard without an owner.

@@ -315,6 +315,7 @@ impl Tells {
 async fn follow(operator: &Operator, tells: Tells) -> anyhow::Result<Verdict> {
     let on_terminal = std::io::stdout().is_terminal();
     let mut last = String::new();
+    let mut pace = None;
     loop {
         let answer = operator.get_patiently(PATH).await?;
         let Layout { change, .. } = as_type(PATH, answer.clone())?;
@@ -328,7 +329,10 @@ async fn follow(operator: &Operator, tells: Tells) -> anyhow::Result<Verdict> {
             }
             return Ok(Verdict::Well);
         };
-        let line = progress(&change);
+        let moved = change.done + change.cancelled;
+        let pace = pace.get_or_insert_with(|| show::Pace::begin(moved)).told(moved, change.total);
+        // In a file a line for each step is enough.
+        let line = progress(&change) + if on_terminal { pace.as_str() } else { "" };
         if tells == Tells::Progress && line != last {
             if on_terminal {
                 rewrite(&line, last.chars().count())

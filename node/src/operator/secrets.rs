@@ -223,10 +223,14 @@ async fn rewrap(args: &OperatorArgs, detach: bool) -> anyhow::Result<Verdict> {
 async fn follow(operator: &Operator, shown: bool) -> anyhow::Result<Value> {
     let on_terminal = std::io::stdout().is_terminal();
     let mut last = String::new();
+    let mut pace = None;
     loop {
         let answer = operator.get(PATH).await?;
         let secrets: Secrets = as_type(PATH, answer.clone())?;
-        let line = progress(&secrets);
+        let done = secrets.data_keys - secrets.remaining;
+        let pace = pace.get_or_insert_with(|| show::Pace::begin(done)).told(done, secrets.data_keys);
+        // In a file a line for each step is enough.
+        let line = progress(&secrets) + if on_terminal { pace.as_str() } else { "" };
         if shown && line != last {
             if on_terminal {
                 rewrite(&line, last.chars().count())

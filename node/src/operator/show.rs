@@ -1,12 +1,12 @@
 //! How commands show what they found: tables for people, JSON for programs.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use model::time::Timestamp;
 use serde_json::Value;
 
-use crate::console::say;
+use crate::console::{is_coloured, say};
 
 /// What stands where nothing is known.
 pub const UNKNOWN: &str = "-";
@@ -22,11 +22,22 @@ pub fn json(answer: &Value) {
 pub struct Table {
     heads: Vec<&'static str>,
     rows: Vec<Vec<String>>,
+    coloured: bool,
+}
+
+/// The colours of the words that a reader looks for, as terminals count them; all others have none.
+fn colour_of(cell: &str) -> Option<&'static str> {
+    match cell {
+        "ok" | "ready" | "settled" | "operational" | "connected" | "delivered" | "done" => Some("32"),
+        "warning" | "draining" | "moving" | "degraded" | "slow" | "behind" | "reconnecting" | "retrying" => Some("33"),
+        "failing" | "down" | "outage" | "disabled" | "failed" | "exhausted" | "no_leader" => Some("31"),
+        _ => None,
+    }
 }
 
 impl Table {
     pub fn new(heads: &[&'static str]) -> Self {
-        Self { heads: heads.to_vec(), rows: Vec::new() }
+        Self { heads: heads.to_vec(), rows: Vec::new(), coloured: false }
     }
 
     /// Adds a row with a cell for each heading; an empty cell shows that nothing is known.
@@ -41,7 +52,7 @@ impl Table {
         if self.rows.is_empty() {
             say(otherwise);
         } else {
-            say(self);
+            say(Self { coloured: is_coloured(), ..self.clone() });
         }
     }
 }
@@ -125,26 +136,40 @@ impl Table {
 
     fn write(&self, f: &mut fmt::Formatter<'_>, columns: &[usize], widths: &[usize]) -> fmt::Result {
         let heads = columns.iter().map(|column| self.heads[*column]).collect();
-        write_row(f, heads, widths)?;
+        let bold = |_: &str| self.coloured.then_some("1");
+        let state = |cell: &str| colour_of(cell).filter(|_| self.coloured);
+        write_row(f, heads, widths, bold)?;
         for row in &self.rows {
             f.write_str("\n")?;
-            write_row(f, columns.iter().map(|column| row[*column].as_str()).collect(), widths)?;
+            write_row(f, columns.iter().map(|column| row[*column].as_str()).collect(), widths, state)?;
         }
         Ok(())
     }
 }
 
-/// A row, on as many lines as its highest cell needs.
-fn write_row(f: &mut fmt::Formatter<'_>, cells: Vec<&str>, widths: &[usize]) -> fmt::Result {
+/// A row, on as many lines as its highest cell needs, each cell in the colour that it is to have.
+fn write_row(
+    f: &mut fmt::Formatter<'_>,
+    cells: Vec<&str>,
+    widths: &[usize],
+    colour: impl Fn(&str) -> Option<&'static str>,
+) -> fmt::Result {
     let wrapped: Vec<Vec<String>> = cells.iter().zip(widths).map(|(cell, width)| wrap(cell, *width)).collect();
     let height = wrapped.iter().map(Vec::len).max().unwrap_or(1);
     for line in 0..height {
-        let padded = wrapped.iter().zip(widths).map(|(cell, width)| {
-            let text = cell.get(line).map_or("", String::as_str);
-            format!("{text:<width$}")
+        let text = |cell: usize| wrapped[cell].get(line).map_or("", String::as_str);
+        // What is empty at the end needs no place.
+        let last = (0..cells.len()).rev().find(|cell| !text(*cell).is_empty()).map_or(0, |last| last + 1);
+        let shown = (0..last).map(|cell| {
+            let (text, width) = (text(cell), if cell + 1 < last { widths[cell] } else { 0 });
+            match colour(cells[cell]) {
+                // The colour takes no place.
+                Some(code) => format!("\u{1b}[{code}m{text}\u{1b}[0m{:1$}", "", width.saturating_sub(letters(text))),
+                None => format!("{text:<width$}"),
+            }
         });
         let separator = if line == 0 { "" } else { "\n" };
-        write!(f, "{separator}{}", padded.collect::<Vec<_>>().join(GAP).trim_end())?;
+        write!(f, "{separator}{}", shown.collect::<Vec<_>>().join(GAP))?;
     }
     Ok(())
 }
@@ -216,6 +241,33 @@ pub fn bar(done: usize, whole: usize) -> String {
     format!("[{}{}]", "#".repeat(full), ".".repeat(LENGTH - full))
 }
 
+/// How fast something goes on, by what was done since somebody looks.
+pub struct Pace {
+    began: Instant,
+    from: usize,
+}
+
+impl Pace {
+    /// From now on, with so much done already.
+    pub fn begin(from: usize) -> Self {
+        Self { began: Instant::now(), from }
+    }
+
+    /// The rate, and the time that is left at it; nothing as long as nothing was done.
+    pub fn told(&self, done: usize, whole: usize) -> String {
+        told(done.saturating_sub(self.from), whole.saturating_sub(done), self.began.elapsed())
+    }
+}
+
+fn told(done: usize, left: usize, took: Duration) -> String {
+    let a_second = done as f64 / took.as_secs_f64().max(0.001);
+    if done == 0 || left == 0 {
+        return String::new();
+    }
+    let rate = if a_second >= 1.0 { format!("{a_second:.0}/s") } else { format!("{:.1}/min", a_second * 60.0) };
+    format!(", {rate}, {} left", duration(Duration::from_secs_f64((left as f64 / a_second).ceil())))
+}
+
 /// `1.5 GiB`.
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -257,6 +309,30 @@ mod tests {
         table.row(["1".to_owned(), "ready".to_owned()]);
         table.row(["12345".to_owned(), String::new()]);
         assert_eq!(table.to_string(), "NODE   STATE\n1      ready\n12345  -");
+    }
+
+    #[test]
+    fn colours_take_no_place_and_are_there_for_words_that_say_how_things_are() {
+        let mut table = Table::new(&["STATE", "NODE"]);
+        table.row(["ready".to_owned(), "1".to_owned()]);
+        table.row(["readying".to_owned(), "down".to_owned()]);
+        let plain = table.to_string();
+        table.coloured = true;
+        let coloured = table.to_string();
+        assert_eq!(coloured.lines().nth(1), Some("\u{1b}[32mready\u{1b}[0m     1"));
+        assert_eq!(coloured.lines().nth(2), Some("readying  \u{1b}[31mdown\u{1b}[0m"));
+        let bare =
+            ["1", "31", "32", "0"].iter().fold(coloured, |text, code| text.replace(&format!("\u{1b}[{code}m"), ""));
+        assert_eq!(bare, plain);
+    }
+
+    #[test]
+    fn a_pace_is_told_once_there_is_one() {
+        let seconds = Duration::from_secs;
+        assert_eq!(told(0, 10, seconds(5)), "");
+        assert_eq!(told(10, 0, seconds(5)), "");
+        assert_eq!(told(100, 50, seconds(10)), ", 10/s, 5s left");
+        assert_eq!(told(1, 3, seconds(40)), ", 1.5/min, 2m left");
     }
 
     fn is_narrow(table: &Table) -> bool {

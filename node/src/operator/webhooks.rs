@@ -27,6 +27,9 @@ struct Endpoint {
     or_more: bool,
     oldest: Option<Timestamp>,
     next_attempt_at: Option<Timestamp>,
+    /// Earlier releases do not say.
+    #[serde(default)]
+    last_error: Option<String>,
 }
 
 pub async fn stuck(args: &WebhooksStuckArgs) -> anyhow::Result<Verdict> {
@@ -54,6 +57,7 @@ fn print(endpoints: &[Endpoint]) {
         "LAST SUCCESS",
         "NEXT ATTEMPT",
         "URL",
+        "LAST ERROR",
     ]);
     let past = |at: Option<Timestamp>| cell(at.map(|at| format!("{} ago", show::ago(at))));
     for endpoint in endpoints {
@@ -67,6 +71,7 @@ fn print(endpoints: &[Endpoint]) {
             past(endpoint.last_success_at),
             cell(endpoint.next_attempt_at.map(|at| at.to_iso())),
             endpoint.url.clone(),
+            endpoint.last_error.clone().unwrap_or_default(),
         ]);
     }
     table.print_or("no endpoint is stuck");

@@ -12,8 +12,8 @@ use uuid::Uuid;
 
 use crate::codec;
 use crate::fatal::Fatal;
+use crate::folder::StartError;
 use crate::folder::StoreFolder;
-use crate::host::StartError;
 use crate::log::disk::{self, Disk};
 use crate::machine::{GroupId, Position};
 use crate::state::disk::{Fnv, StateDisk, state_end, state_key};

@@ -16,21 +16,17 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use super::command::{Command, Proposal, Rejection, Reply};
-use super::freshness::{CONFIRM_EVERY, OtherCopies};
 use super::keys;
-use super::local_copy::LocalCopy;
 use super::machine::{DirectoryMachine, Outcome};
 use super::records::AuditEntry;
 use super::state::{Change, DirectoryState};
-use super::streamed::STREAMED_FOR;
+use crate::freshness::{CONFIRM_EVERY, OtherCopies};
 use crate::group::{Group, MAX_COMMAND, Members, ProposeError};
 use crate::host::{Host, OpenError};
-use crate::machine::{GroupId, View};
+use crate::local_copy::{LocalCopy, STREAMED_FOR};
+use crate::machine::{DIRECTORY_GROUP, View};
 use crate::record::decode;
 use crate::transport::{Class, Handler, Peers};
-
-/// The directory's Raft group.
-pub const DIRECTORY_GROUP: GroupId = 0;
 
 /// The service under which nodes speak of the directory with each other.
 pub const DIRECTORY_SERVICE: u16 = 256;

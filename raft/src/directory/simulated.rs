@@ -5,8 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::command::{Proposal, Rejection, Reply};
-use super::machine::{DirectoryMachine, Outcome, Shared};
+use super::machine::{DirectoryMachine, Outcome};
 use super::state::DirectoryState;
+use crate::local_copy::Shared;
 use crate::machine::Machine;
 
 /// A node's copy of the directory.

@@ -18,7 +18,6 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
-use super::meter::Meter;
 use super::reads::Rounds;
 use super::reverted::Reverted;
 use super::{Leadership, Members, ProposeError, ReadError};
@@ -29,7 +28,9 @@ use crate::log::store::GroupLog;
 use crate::machine::{GroupId, Position};
 use crate::network::{addressed, service, status};
 use crate::state::applier::Applier;
+use crate::state::cut::Cut;
 use crate::state::disk::StateDisk;
+use crate::state::meter::Meter;
 use crate::transport::{Class, Peers};
 use crate::types::{Entry, GatewayTypes, LogId, Membership, TypeConfig, Vote};
 
@@ -61,6 +62,8 @@ pub(crate) struct Core {
     pub(crate) position: watch::Sender<Position>,
     /// Goes on over a rebuild.
     pub(crate) meter: Arc<Meter>,
+    /// Who wants the state at an index that is still to be applied.
+    pub(crate) cut: Arc<Cut>,
     reads: Rounds,
     /// Reads that wait for a heartbeat right now: heartbeats then go out at once.
     pub(crate) reading: Arc<AtomicUsize>,
@@ -92,6 +95,7 @@ impl Core {
             leadership: watch::Sender::new(Leadership::default()),
             position: watch::Sender::new(Position::default()),
             meter: Arc::new(Meter::new(Instant::now())),
+            cut: Arc::default(),
             reads: Rounds::default(),
             reading: Arc::default(),
             contacts: Arc::default(),

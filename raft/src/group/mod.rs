@@ -1,7 +1,6 @@
 //! One Raft group, as its users see it.
 
 mod core;
-pub(crate) mod meter;
 pub(crate) mod progress;
 mod reads;
 mod reverted;

@@ -183,8 +183,8 @@ async fn ask(core: &Core, node: NodeId, wanted: u64) -> Option<Hashed> {
 async fn hash_at(core: &Core, wanted: u64, comparisons: &Comparisons) -> io::Result<Hashed> {
     let stopped = || io::Error::other("the group is stopped");
     let (meta, source) = {
-        let log = core.running().ok_or_else(stopped)?.log;
-        let reached = log.cut().want(wanted);
+        core.running().ok_or_else(stopped)?;
+        let reached = core.cut.want(wanted);
         match tokio::time::timeout(REACHED_WITHIN, reached).await {
             Ok(Ok(taken)) => taken,
             _ => Source::take(core.state_disk().clone(), core.id()).await?,

@@ -106,10 +106,10 @@ impl Life {
         self.shared.writer.written(|done| Write::Barrier { done }).await.map_err(|error| text(&error))?;
         let (disk, state, machine) = (self.shared.logs.clone(), self.shared.state.clone(), (self.factory)());
         let position = self.core.position.clone();
-        let meter = self.core.meter.clone();
+        let (meter, cut) = (self.core.meter.clone(), self.core.cut.clone());
         let opened = tokio::task::spawn_blocking(move || {
             let log = GroupLog::open(id, disk)?;
-            let applier = Applier::open(state, log.clone(), machine, position, meter, right)?;
+            let applier = Applier::open(state, log.clone(), machine, position, meter, cut, right)?;
             Ok::<_, std::io::Error>((log, applier))
         });
         let (log, applier) = opened.await.map_err(|error| text(&error))?.map_err(|error| text(&error))?;

@@ -3,6 +3,7 @@
 mod compare;
 pub mod facts;
 mod life;
+mod services;
 mod stores;
 #[cfg(test)]
 mod tests;
@@ -25,44 +26,22 @@ use self::compare::Comparisons;
 use self::life::Life;
 pub use self::stores::{Stores, StoresConfig};
 use self::witness::{Listener, Witness};
-use crate::directory::LocalCopy;
 pub use crate::fatal::Fatal;
+pub use crate::folder::StartError;
 use crate::folder::StoreFolder;
 use crate::group::{Core, Group};
+use crate::local_copy::LocalCopy;
 use crate::log::disk::Disk;
 use crate::log::writer::{Write, Writer};
 use crate::machine::{GroupId, Machine};
 use crate::network::{Timeouts, service};
 use crate::pace::Pace;
 use crate::room::{Marks, Room};
-use crate::services;
 use crate::state::disk::StateDisk;
 use crate::supervise;
 use crate::telemetry;
+pub use crate::timing::Timing;
 use crate::transport::Peers;
-
-/// How fast groups notice that a leader is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timing {
-    pub heartbeat: Duration,
-    pub election_min: Duration,
-    pub election_max: Duration,
-}
-
-impl Timing {
-    /// For nodes in one data centre.
-    pub const LAN: Self = Self {
-        heartbeat: Duration::from_millis(80),
-        election_min: Duration::from_millis(300),
-        election_max: Duration::from_millis(420),
-    };
-    /// For nodes in different regions.
-    pub const WAN: Self = Self {
-        heartbeat: Duration::from_millis(250),
-        election_min: Duration::from_millis(1500),
-        election_max: Duration::from_millis(3000),
-    };
-}
 
 /// How much log a group keeps, so that a follower that was away catches up from the log and not from a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,16 +74,6 @@ pub struct HostConfig {
     /// Where media lie, on the same file system or another one.
     pub media_dir: PathBuf,
     pub peers: Arc<Peers>,
-}
-
-#[derive(Debug, Error)]
-pub enum StartError {
-    #[error("{path}: {reason}")]
-    Folder { path: PathBuf, reason: String },
-    #[error("cannot start the log writer: {0}")]
-    Thread(std::io::Error),
-    #[error("the timing does not work: {0}")]
-    Timing(String),
 }
 
 #[derive(Debug, Error)]

@@ -9,9 +9,9 @@ use uuid::Uuid;
 
 use super::StartError;
 use super::witness::{self, ALL_NODES};
-use crate::directory::LocalCopy;
 use crate::fatal::{self, Fatal};
 use crate::folder::StoreFolder;
+use crate::local_copy::LocalCopy;
 use crate::log::disk::Disk;
 use crate::state::disk::StateDisk;
 use crate::state::reader::StateReader;

@@ -16,7 +16,6 @@ use super::disk::Disk;
 use super::writer::{Encoded, Write, Writer};
 use crate::codec;
 use crate::machine::GroupId;
-use crate::state::cut::Cut;
 use crate::types::{Entry, LogId, TypeConfig, Vote};
 
 /// Bytes of entries that one step of applying takes at most.
@@ -66,8 +65,6 @@ pub(crate) struct GroupLog {
     id: GroupId,
     disk: Arc<Disk>,
     inner: Mutex<Inner>,
-    /// Here, since whoever applies the log and whoever asks both hold it.
-    cut: Cut,
 }
 
 impl GroupLog {
@@ -96,16 +93,11 @@ impl GroupLog {
             grown,
             marks,
         };
-        Ok(Arc::new(Self { id, disk, inner: Mutex::new(inner), cut: Cut::default() }))
+        Ok(Arc::new(Self { id, disk, inner: Mutex::new(inner) }))
     }
 
     pub(crate) fn id(&self) -> GroupId {
         self.id
-    }
-
-    /// Who wants the state at an index that is still to be applied.
-    pub(crate) fn cut(&self) -> &Cut {
-        &self.cut
     }
 
     /// The last index that is known to be synced; 0 if none is.

@@ -14,12 +14,13 @@ use parking_lot::Mutex;
 use rocksdb::WriteBatch;
 use tokio::sync::{OwnedMutexGuard, watch};
 
+use super::cut::Cut;
 use super::disk::{Applied, StateDisk};
+use super::meter::Meter;
 use super::overlay::Overlay;
 use super::reader::StateReader;
 use super::snapshot::{self, SnapshotData};
 use crate::failpoint::{self, Point};
-use crate::group::meter::Meter;
 use crate::log::store::GroupLog;
 use crate::machine::{GroupId, Machine, Position};
 use crate::supervise;
@@ -46,6 +47,7 @@ pub(crate) struct Applier {
     membership_moved: bool,
     position: watch::Sender<Position>,
     meter: Arc<Meter>,
+    cut: Arc<Cut>,
     /// Bytes of the commands of the batch that is being applied.
     bytes: usize,
     _right: OwnedMutexGuard<()>,
@@ -63,6 +65,7 @@ impl Applier {
         mut machine: Box<dyn Machine>,
         position: watch::Sender<Position>,
         meter: Arc<Meter>,
+        cut: Arc<Cut>,
         right: OwnedMutexGuard<()>,
     ) -> io::Result<Self> {
         let group = log.id();
@@ -88,6 +91,7 @@ impl Applier {
             membership_moved: false,
             position,
             meter,
+            cut,
             bytes: 0,
             _right: right,
         })
@@ -161,7 +165,7 @@ impl Applier {
 
     /// Keeps the state as it is now for who has asked for it at this index.
     async fn keep_for(&self, index: u64) -> io::Result<()> {
-        if let Some(out) = self.log.cut().take(index) {
+        if let Some(out) = self.cut.take(index) {
             let taken = snapshot::Source::take(self.disk.clone(), self.group).await?;
             // Who asked may have given up: then nothing is read of it.
             let _ = out.send(taken);
@@ -237,7 +241,7 @@ impl RaftStateMachine<TypeConfig> for Applier {
                 answers.push((responder, reply));
             }
             count += 1;
-            if self.log.cut().is_at(entry.log_id.index) {
+            if self.cut.is_at(entry.log_id.index) {
                 self.commit(&mut answers)?;
                 self.applied(started, std::mem::take(&mut count));
                 self.keep_for(entry.log_id.index).await?;
@@ -343,7 +347,7 @@ mod tests {
         disk.write(batch).unwrap();
         let right = Arc::new(tokio::sync::Mutex::new(())).lock_owned().await;
         let meter = Arc::new(Meter::new(Instant::now()));
-        Applier::open(disk, log, Box::new(Idle), watch::Sender::new(Position::default()), meter, right)
+        Applier::open(disk, log, Box::new(Idle), watch::Sender::new(Position::default()), meter, Arc::default(), right)
     }
 
     #[tokio::test]

@@ -7,6 +7,7 @@
 pub(crate) mod applier;
 pub(crate) mod cut;
 pub(crate) mod disk;
+pub(crate) mod meter;
 pub(crate) mod overlay;
 pub(crate) mod reader;
 pub(crate) mod snapshot;

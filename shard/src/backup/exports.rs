@@ -16,13 +16,11 @@ use parking_lot::Mutex;
 use raft::backup::export::Export;
 use raft::directory::Directory;
 use raft::host::Host;
-use raft::machine::GroupId;
+use raft::machine::{DIRECTORY_GROUP, GroupId};
 use raft::transport::{Class, Handler, Peers};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use uuid::Uuid;
-
-use crate::assessment::DIRECTORY;
 
 /// The service under which nodes ask each other for states.
 const EXPORT_SERVICE: u16 = 273;
@@ -99,7 +97,7 @@ impl Exports {
     fn holders(&self, group: GroupId) -> Vec<NodeId> {
         let own = self.peers.node();
         let mut holders = self.directory.read(|state| match group {
-            DIRECTORY => vec![own],
+            DIRECTORY_GROUP => vec![own],
             shard => state.placement.get(&shard).map(|place| place.replicas.clone()).unwrap_or_default(),
         });
         holders.sort_by_key(|node| *node != own);

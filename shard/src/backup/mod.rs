@@ -17,5 +17,5 @@ use raft::machine::GroupId;
 /// deleted meanwhile would be alive in the directory and forgotten in its shard, rows would be sealed under the key of a
 /// customer that nobody knows, and what was revoked meanwhile would be valid again.
 pub fn in_order(shards: ShardId) -> impl Iterator<Item = GroupId> {
-    (1..=shards).chain([crate::assessment::DIRECTORY])
+    (1..=shards).chain([raft::directory::DIRECTORY_GROUP])
 }

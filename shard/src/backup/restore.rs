@@ -9,8 +9,8 @@ use raft::machine::Pairs;
 use raft::record::read;
 
 use crate::keys;
-use crate::media::record::MediaRow;
 use crate::records::{ChannelRow, StatusChange, encode};
+use state::media::record::MediaRow;
 
 /// Goes through the pairs of restored shards.
 ///

@@ -46,6 +46,8 @@ pub enum DeliveryAsk {
     },
     /// What waits for each endpoint in this shard.
     Waiting,
+    /// How many deliveries a sweep would be about.
+    CountSweep(Sweep),
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -110,6 +112,7 @@ pub async fn answer(owner: &Arc<Owner>, ask: DeliveryAsk) -> Result<DeliveryDone
                 Err(retry_after) => Tested::TooMany { retry_after },
             }))
         }
+        DeliveryAsk::CountSweep(sweep) => sweep::count(owner, sweep).await.map(DeliveryDone::Matched).ok_or(NotOwner),
         DeliveryAsk::Sweep(sweep) => sweep::begin(owner, sweep).await.map(DeliveryDone::Matched).ok_or(NotOwner),
     }
 }

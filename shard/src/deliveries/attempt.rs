@@ -16,10 +16,10 @@ use raft::machine::View;
 use tokio::sync::mpsc;
 use tokio::task;
 
+use super::Job;
 use super::ToEngine;
 use super::command::{DeliveryCommand, Next};
 use super::health::switch_off;
-use super::lane::Job;
 use super::running::Running;
 use crate::command::{Command, Reply};
 use crate::keys;

@@ -7,6 +7,7 @@ use model::id::{DeliveryId, EndpointId};
 use model::time::Timestamp;
 use raft::machine::View;
 
+use super::Job;
 use crate::keys;
 
 /// How many jobs a lane keeps in memory, and how many it reads at a time. What is more stays on disk, so that a dead
@@ -20,16 +21,6 @@ const OWED: usize = 64;
 
 /// Below this, the next ones are read.
 const LOW: usize = 128;
-
-/// A delivery that is due at some time.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Job {
-    pub endpoint: EndpointId,
-    pub delivery: DeliveryId,
-    pub due: Timestamp,
-    /// Set while the first attempt is still to come: those of one conversation run in order.
-    pub chat: Option<Address>,
-}
 
 /// What a lane has to start.
 #[derive(Debug, PartialEq, Eq)]

@@ -6,11 +6,10 @@
 //! - `gate`: how much may run at an endpoint. [`home`]: what is counted for it over the whole cluster. `health`: what
 //!   the directory is told of it.
 //! - `command`: what the state machine is asked. `query`, `view`: lists, details, figures. `sweep`: work on many.
-//! - `ask`: what other nodes ask of an owner; `reach` asks it. `waiting`: what waits for each endpoint.
+//! - `ask`: what other nodes ask of an owner. `waiting`: what waits for each endpoint.
 
 pub mod ask;
 mod attempt;
-pub mod command;
 mod engine;
 mod gate;
 mod health;
@@ -18,11 +17,7 @@ pub mod home;
 mod lane;
 mod leftover;
 mod pace;
-pub mod query;
-mod reach;
-pub mod running;
 pub mod sweep;
-pub mod view;
 pub mod waiting;
 
 use std::collections::HashMap;
@@ -37,6 +32,7 @@ use raft::directory::Directory;
 use raft::directory::health::DisableRule;
 use raft::machine::View;
 use raft::supervise;
+pub use state::deliveries::{Job, command, query, running, view};
 use tokio::sync::mpsc;
 use tokio::task;
 use tokio_util::sync::CancellationToken;
@@ -44,7 +40,6 @@ use tokio_util::sync::CancellationToken;
 use self::attempt::Means;
 use self::command::DeliveryCommand;
 use self::home::{Report, Ruling};
-pub use self::lane::Job;
 use self::running::Running;
 use crate::command::Command;
 use crate::keys;

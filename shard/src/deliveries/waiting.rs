@@ -1,15 +1,10 @@
 //! What waits for each endpoint, as the rows of the jobs tell: for the operator, who asks why webhooks do not come.
 
-use std::collections::HashMap;
-
-use model::error::ApiError;
-use model::id::{EndpointId, ShardId};
+use model::id::{DeliveryId, EndpointId};
 use model::time::Timestamp;
 use raft::machine::View;
 use serde::{Deserialize, Serialize};
 
-use super::ask::{DeliveryAsk, DeliveryDone};
-use crate::cluster::{CallContext, Cluster};
 use crate::keys;
 
 /// Jobs of one endpoint and shard that are counted; when there are more, nobody needs to know how many.
@@ -26,6 +21,9 @@ pub struct Waiting {
     pub oldest: Timestamp,
     /// When the next attempt is due, be it in the past.
     pub next_due: Timestamp,
+    /// The oldest of them. Earlier releases do not say.
+    #[serde(default)]
+    pub first: Option<DeliveryId>,
 }
 
 impl Waiting {
@@ -33,7 +31,9 @@ impl Waiting {
     pub fn add(&mut self, other: &Self) {
         self.count += other.count;
         self.or_more |= other.or_more;
-        self.oldest = self.oldest.min(other.oldest);
+        if other.oldest < self.oldest {
+            (self.oldest, self.first) = (other.oldest, other.first);
+        }
         self.next_due = self.next_due.min(other.next_due);
     }
 }
@@ -55,39 +55,22 @@ pub(super) fn in_shard(view: &dyn View) -> Vec<Waiting> {
         let (from, to) = keys::jobs_of(endpoint);
         let jobs = view.scan(&from, &to, COUNTED + 1);
         let parsed = || jobs.iter().filter_map(|(key, _)| keys::parse_job(key));
+        let first = parsed().map(|(_, _, delivery)| delivery).min_by_key(DeliveryId::time)?;
         Some(Waiting {
             endpoint,
             count: jobs.len().min(COUNTED),
             or_more: jobs.len() > COUNTED,
-            oldest: parsed().map(|(_, _, delivery)| delivery.time()).min()?,
+            oldest: first.time(),
             next_due: parsed().map(|(_, due, _)| due).min()?,
+            first: Some(first),
         })
     };
     endpoints_with_jobs(view).into_iter().filter_map(of_endpoint).collect()
 }
 
-impl Cluster {
-    /// What waits for each endpoint over all shards.
-    ///
-    /// # Errors
-    /// 503 when one of the shards has no owner in time.
-    pub async fn waiting_deliveries(&self, context: &CallContext) -> Result<Vec<Waiting>, ApiError> {
-        let shards: Vec<ShardId> = self.directory().read(|state| state.placement.keys().copied().collect());
-        let mut all: HashMap<EndpointId, Waiting> = HashMap::new();
-        for done in self.ask_each(shards, DeliveryAsk::Waiting, context).await? {
-            let DeliveryDone::Waiting(part) = done else { continue };
-            for waiting in part {
-                all.entry(waiting.endpoint).and_modify(|known| known.add(&waiting)).or_insert(waiting);
-            }
-        }
-        Ok(all.into_values().collect())
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
-    use model::id::DeliveryId;
     use raft::machine::{MemoryState, State};
 
     use super::*;
@@ -112,8 +95,12 @@ mod tests {
             or_more: false,
             oldest: Timestamp(oldest),
             next_due: Timestamp(next_due),
+            first: None,
         };
-        assert_eq!(found, [expected(one, 2, 100, 400), expected(other, 1, 200, 200)]);
+        let without_first =
+            |found: &[Waiting]| found.iter().map(|each| Waiting { first: None, ..*each }).collect::<Vec<_>>();
+        assert!(found.iter().all(|each| each.first.is_some_and(|first| first.time() == each.oldest)));
+        assert_eq!(without_first(&found), [expected(one, 2, 100, 400), expected(other, 1, 200, 200)]);
         found[0].add(&expected(one, 3, 50, 500));
         assert_eq!(found[0], expected(one, 5, 50, 400));
     }

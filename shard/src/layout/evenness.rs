@@ -9,7 +9,7 @@ use raft::directory::members::NodeState;
 use raft::directory::state::DirectoryState;
 
 use super::load::{Loads, QUIET};
-use crate::router::Vitals;
+use crate::facts::Vitals;
 
 /// When leads move by themselves. The times are for a cluster at work; tests have their own.
 #[derive(Clone, Copy, Debug)]
@@ -130,7 +130,7 @@ mod tests {
     use super::super::place;
     use super::super::plan;
     use super::*;
-    use crate::router::tests::vitals;
+    use crate::facts::tests::vitals;
 
     const RULES: Rules = Rules {
         enabled: true,

@@ -183,8 +183,9 @@ mod tests {
         let kinds = [MediaDirection::Upload, MediaDirection::Outbound, MediaDirection::Inbound, MediaDirection::Upload];
         for (n, direction) in kinds.into_iter().enumerate() {
             let now = Timestamp(1_767_225_600_000 + n as i64);
-            let mut row = MediaRow::new(customer, channel, direction, "text/plain", now, Duration::from_secs(60))
-                .with_bytes(stored.clone());
+            let mut row =
+                MediaRow::new(MediaId::new(), customer, channel, direction, "text/plain", now, Duration::from_secs(60))
+                    .with_bytes(stored.clone());
             // Ids of one test are made within a millisecond, and sort by more than the time.
             row.id = MediaId::from_bytes([n as u8; 16]);
             ids.push(row.id);

@@ -23,7 +23,7 @@ use url::{Position, Url};
 use super::blobs::Blobs;
 use super::sniff;
 use super::spool::{For, SpoolError, Spooled};
-use crate::webhook::attempt::Failure;
+use crate::webhook::attempt::{Attempter, Failure};
 use crate::webhook::connection::{self, Connection};
 use crate::webhook::resolver::{Resolver, checked_addresses};
 
@@ -91,10 +91,12 @@ pub struct Fetcher {
 }
 
 impl Fetcher {
-    pub(crate) fn new(policy: TargetPolicy, version: &str, tls: TlsConnector, resolver: Arc<dyn Resolver>) -> Self {
-        let user_agent = HeaderValue::from_str(&format!("gateway-media/{version}"));
+    /// By the rules of what calls receivers, and with the same trust.
+    pub(crate) fn like(attempter: &Attempter) -> Self {
+        let user_agent = HeaderValue::from_str(&format!("gateway-media/{}", attempter.config.version));
         let user_agent = user_agent.unwrap_or_else(|_| HeaderValue::from_static("gateway-media"));
-        Self { policy, user_agent, tls, resolver }
+        let (tls, resolver) = (attempter.tls.clone(), Arc::clone(&attempter.resolver));
+        Self { policy: attempter.config.policy.clone(), user_agent, tls, resolver }
     }
 
     /// Fetches a URL into a temporary file. It always ends, within 15 seconds.

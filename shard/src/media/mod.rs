@@ -8,20 +8,15 @@
 //! - [`record`], [`command`], [`apply`]: the rows, in the shard's state machine.
 //! - [`call`], [`desk`]: what is asked of a channel's owner. [`trim`]: retention, at the owner.
 //! - [`blobs`]: the bytes. [`spool`], [`sniff`]: on their way in. [`fetch`]: from a URL,
-//!   `outbound`: for a send, and `voice`: made a voice note for it; [`picture`]: made fit for a profile or a group.
+//!   `voice`: made a voice note for a send; [`picture`]: made fit for a profile or a group.
 //!   `workshop`: the threads on which the last two are done.
-//! - [`token`]: links. [`store`]: all of it for the floors above, with [`gate`] for what crosses nodes.
+//! - [`token`]: links. [`store`]: all of it for the floors above; [`crate::cluster`] has what crosses nodes.
 
-pub(crate) mod apply;
 pub mod blobs;
 pub mod call;
-pub mod command;
 pub(crate) mod desk;
 pub mod fetch;
-mod gate;
-mod outbound;
 pub mod picture;
-pub mod record;
 pub mod sniff;
 pub mod spool;
 pub mod store;
@@ -29,3 +24,6 @@ pub mod token;
 pub(crate) mod trim;
 mod voice;
 mod workshop;
+
+pub(crate) use state::media::apply;
+pub use state::media::{command, record};

@@ -12,17 +12,14 @@ use image::imageops::FilterType;
 use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits, Rgba, RgbaImage, imageops};
 use model::error::ApiError;
-use model::id::CustomerId;
 use model::issue::{Fault, IssueCode};
 use model::media::LARGEST_PICTURE;
 use network::operation::picture::Picture;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-use super::fetch::FetchError;
-use super::spool::{SpoolError, Spooled};
+use super::spool::Spooled;
 use super::workshop::Workshop;
-use crate::cluster::{CallContext, Cluster};
 
 /// The sides of the picture and of its preview, in pixels.
 const FULL: u32 = 640;
@@ -50,7 +47,7 @@ const MOST_AT_ONCE: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is made of a node's pictures.
-pub(super) struct Cutter {
+pub(crate) struct Cutter {
     running: Arc<Semaphore>,
     /// In pieces.
     memory: Arc<Semaphore>,
@@ -68,7 +65,7 @@ impl Cutter {
 
     /// # Errors
     /// [`Unfit`], or `None` when too many wait for their turn.
-    async fn cut(&self, spooled: Spooled) -> Result<Picture, Option<Unfit>> {
+    pub(crate) async fn cut(&self, spooled: Spooled) -> Result<Picture, Option<Unfit>> {
         let until = Instant::now() + PATIENCE;
         let turn = timeout_at(until, self.running.clone().acquire_owned()).await;
         let Ok(Ok(turn)) = turn else { return Err(None) };
@@ -92,49 +89,13 @@ impl Cutter {
     }
 }
 
-impl Cluster {
-    /// Fetches a picture by its URL and makes it fit for the network. `field` names the URL in the caller's body.
-    ///
-    /// # Errors
-    /// `media_fetch_failed`, `media_fetch_blocked`, `media_too_large` above 5 MB, and `invalid_request` with an issue at
-    /// `field` for what is no picture.
-    pub async fn picture_at(
-        &self,
-        customer: CustomerId,
-        url: &str,
-        field: &str,
-        context: &CallContext,
-    ) -> Result<Picture, ApiError> {
-        let fetched = self.fetch_media(customer, url, context).await.map_err(|error| match error {
-            FetchError::Spool(SpoolError::TooLarge { size }) => too_large(size),
-            error => error.told(url, field),
-        })?;
-        self.picture_of(fetched.spooled, field).await
-    }
-
-    /// Makes a picture that arrived whole fit for the network.
-    ///
-    /// # Errors
-    /// `media_too_large` above 5 MB, `invalid_request` with an issue at `field` for what is no picture, 503 when too many
-    /// wait for their turn.
-    pub async fn picture_of(&self, spooled: Spooled, field: &str) -> Result<Picture, ApiError> {
-        if spooled.size > LARGEST_PICTURE {
-            return Err(too_large(spooled.size));
-        }
-        self.media().cutter.cut(spooled).await.map_err(|unfit| match unfit {
-            Some(unfit) => unfit.fault().at(&[field]),
-            None => ApiError::worker_at_capacity(),
-        })
-    }
-}
-
-fn too_large(size: u64) -> ApiError {
+pub(crate) fn too_large(size: u64) -> ApiError {
     ApiError::media_too_large_over(LARGEST_PICTURE, size)
 }
 
 /// Why bytes did not become a picture.
 #[derive(Debug, PartialEq)]
-enum Unfit {
+pub(crate) enum Unfit {
     Damaged,
     TooManyPixels,
 }
@@ -146,7 +107,7 @@ impl From<image::ImageError> for Unfit {
 }
 
 impl Unfit {
-    fn fault(&self) -> Fault {
+    pub(crate) fn fault(&self) -> Fault {
         match self {
             Self::Damaged => Fault::new(IssueCode::Format, "must be a JPEG, PNG or WebP picture"),
             Self::TooManyPixels => {

@@ -43,8 +43,8 @@ pub struct MediaConfig {
 pub struct MediaStore {
     pub blobs: Arc<Blobs>,
     pub fetcher: Fetcher,
-    pub(super) converter: Converter,
-    pub(super) cutter: Cutter,
+    pub(crate) converter: Converter,
+    pub(crate) cutter: Cutter,
     directory: Arc<Directory>,
     secrets: Arc<Secrets>,
     /// Known once the cluster is formed.

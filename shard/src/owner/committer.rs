@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::FuturesOrdered;
 use model::format::Format;
-use model::id::{Epoch, NodeId, ShardId};
+use model::id::{Epoch, NodeId};
 use raft::directory::Directory;
 use raft::failpoint::{self, Point};
 use raft::group::{Group, MAX_COMMAND, ProposeError};
@@ -18,8 +18,8 @@ use raft::supervise;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::command::{Batch, BatchReply, Command, NewDelivery, NewEvent, Reply};
-use crate::deliveries::{Deliveries, Job};
+use crate::command::{Batch, BatchReply, Command, Effect, NewEvent, Reply};
+use crate::deliveries::Deliveries;
 use crate::stream::Streams;
 
 /// How many submissions wait at most; a channel that submits more waits itself.
@@ -52,10 +52,6 @@ pub struct Lost;
 /// Who waits for a part of an entry's replies.
 struct Caller {
     commands: usize,
-    /// Deliveries that come into being when the command at the index takes effect.
-    jobs: Vec<(usize, Job)>,
-    /// Homes that have something to fetch when the command at the index takes effect.
-    homes: Vec<(usize, ShardId)>,
     reply: oneshot::Sender<Vec<Reply>>,
 }
 
@@ -94,10 +90,8 @@ fn submissions(commands: &[Command]) -> Vec<(Option<Submission>, Part)> {
     let mut encoded = Vec::new();
     let mut first = 0;
     let close = |encoded: Vec<u8>, commands: &[Command]| {
-        let jobs = commands.iter().enumerate().flat_map(|(n, command)| jobs_of(n, command)).collect();
-        let homes = commands.iter().enumerate().flat_map(|(n, command)| homes_of(n, command)).collect();
         let (reply, replied) = oneshot::channel();
-        let caller = Caller { commands: commands.len(), jobs, homes, reply };
+        let caller = Caller { commands: commands.len(), reply };
         (Some(Submission { encoded, caller }), Part::Awaited(replied))
     };
     for (place, command) in commands.iter().enumerate() {
@@ -244,18 +238,19 @@ async fn run(
         tokio::select! {
             () = lost.cancelled() => return,
             Some(outcome) = on_their_way.next() => {
-                let Some(replies) = replies_of(outcome) else { break };
+                let Some((replies, effects)) = replies_of(outcome) else { break };
                 failpoint::reach(Point::CommitAfter);
+                let mut jobs = Vec::new();
+                for effect in effects {
+                    match effect {
+                        Effect::Deliver(job) => jobs.push(job),
+                        Effect::Relayed(home) => streams.relayed.ring(home),
+                    }
+                }
+                deliveries.announce(group.id(), epoch, jobs.into_iter());
                 let mut replies = replies.into_iter();
                 for caller in callers.pop_front().unwrap_or_default() {
                     let own: Vec<Reply> = replies.by_ref().take(caller.commands).collect();
-                    let written = caller.jobs.into_iter().filter(|(command, _)| own.get(*command) == Some(&Reply::Done));
-                    deliveries.announce(group.id(), epoch, written.map(|(_, job)| job));
-                    for (command, home) in caller.homes {
-                        if own.get(command) == Some(&Reply::Done) {
-                            streams.relayed.ring(home);
-                        }
-                    }
                     // A caller that has gone away needs no answer.
                     let _ = caller.reply.send(own);
                 }
@@ -338,10 +333,10 @@ fn entry_of(
 const ARRAY_32: u8 = 0xdd;
 const ARRAY_HEAD: usize = 5;
 
-/// The machine's replies, or `None` when the owner must stop: refused, in doubt, or fenced.
-fn replies_of(outcome: Result<Bytes, ProposeError>) -> Option<Vec<Reply>> {
+/// The machine's replies and effects, or `None` when the owner must stop: refused, in doubt, or fenced.
+fn replies_of(outcome: Result<Bytes, ProposeError>) -> Option<(Vec<Reply>, Vec<Effect>)> {
     match rmp_serde::from_slice(&outcome.ok()?).ok()? {
-        BatchReply::Replies(replies) => Some(replies),
+        BatchReply::Replies(replies, effects) => Some((replies, effects)),
         BatchReply::Fenced => None,
     }
 }
@@ -358,6 +353,7 @@ fn events_of(command: &Command) -> &[NewEvent] {
         | Command::Emit(event) => std::slice::from_ref(event),
         Command::AcceptSend { .. }
         | Command::Auth { .. }
+        | Command::Reseal { .. }
         | Command::ChangeSettings { .. }
         | Command::Delivery(_)
         | Command::Trim(_)
@@ -369,22 +365,6 @@ fn events_of(command: &Command) -> &[NewEvent] {
         | Command::KeepTicket { .. }
         | Command::UseTicket { .. } => &[],
     }
-}
-
-fn homes_of(index: usize, command: &Command) -> impl Iterator<Item = (usize, ShardId)> {
-    events_of(command).iter().filter_map(move |event| event.streamed.map(|streamed| (index, streamed.home)))
-}
-
-fn jobs_of(index: usize, command: &Command) -> impl Iterator<Item = (usize, Job)> {
-    events_of(command).iter().flat_map(move |event| {
-        let job = |new: &NewDelivery| Job {
-            endpoint: new.endpoint,
-            delivery: new.id,
-            due: event.at,
-            chat: event.chat.clone(),
-        };
-        event.deliveries.iter().map(move |new| (index, job(new)))
-    })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use model::address::{Address, AddressKind};
 use model::format::Format;
 use model::id::{MessageId, RowId};
 use model::media::{Media, MediaRef};
-use model::message::Content;
+use model::message::{Content, Surroundings};
 use model::payload::{
     Chat, ContactResolved, MessageReaction, MessageReceived, Payload, ReceivedBody, SendSource, Sender,
 };
@@ -13,7 +13,6 @@ use network::driver::{InboundItem, InboundKind, InboundMessage};
 use raft::failpoint::{self, Point};
 use raft::machine::View;
 
-use super::bounds;
 use super::channel::{After, Channel, Turn};
 use super::events::{self, About};
 use super::sends::{about, chat_of, sent_payload};
@@ -24,7 +23,8 @@ use crate::records::{MessageRow, decode};
 use crate::trace::{self, Kind, Place};
 use crate::{keys, sameness};
 
-/// Bytes of an event at most: with its row and its deliveries it goes into one log entry.
+/// Bytes of a message's events at most: with its row and its deliveries they go into one log entry. What the network delivers
+/// is within [`InboundItem::fit`] here, but JSON may take six times the bytes of a text.
 const LARGEST_EVENT: usize = 512 << 10;
 
 /// Tells the event of a recovered message from that of the undecryptable one (supplement 24).
@@ -84,7 +84,6 @@ impl Channel {
             created_at: now,
         };
         self.settle_addresses(turn, &mut row);
-        let is_cut = bounds::cut(&mut row) || is_cut;
         let unread = self.undecryptable(turn, &row);
         row.around.recovered |= unread.is_some();
         if let Some(unread) = &unread {
@@ -109,7 +108,7 @@ impl Channel {
         };
         let Some(mut event) = told(&row, is_cut) else { return };
         if event.body.len() > LARGEST_EVENT {
-            bounds::leave_out(&mut row);
+            leave_out(&mut row);
             let Some(smaller) = told(&row, true) else { return };
             event = smaller;
         }
@@ -159,12 +158,18 @@ impl Channel {
             created_at: now,
         };
         self.settle_addresses(turn, &mut row);
-        bounds::cut(&mut row);
-        let told = self.settings.settings.emit_device_sent;
-        let sent = told.then(|| sent_payload(&row, SendSource::Device, at));
-        let payloads = sent.into_iter().chain(reaction_payload(&row, Sender::phone(own), true, at));
-        let of_network = |payload| self.network_event(row.message_id.as_str(), "", at, payload, about(&row), now);
-        let events = payloads.map(of_network).collect();
+        let is_told = self.settings.settings.emit_device_sent;
+        let told = |row: &MessageRow| -> Vec<NewEvent> {
+            let sent = is_told.then(|| sent_payload(row, SendSource::Device, at));
+            let payloads = sent.into_iter().chain(reaction_payload(row, Sender::phone(own.clone()), true, at));
+            let of_network = |payload| self.network_event(row.message_id.as_str(), "", at, payload, about(row), now);
+            payloads.map(of_network).collect()
+        };
+        let mut events = told(&row);
+        if events.iter().map(|event| event.body.len()).sum::<usize>() > LARGEST_EVENT {
+            leave_out(&mut row);
+            events = told(&row);
+        }
         let message = self.new_message(&row);
         turn.commands.push(Command::ReceiveOwn { customer: self.row.customer, message, events });
     }
@@ -253,6 +258,12 @@ impl Channel {
         let owner = &self.owner;
         events::of_network(&owner.node.directory, &owner.deployment_key, self.row.customer, source, payload, about, now)
     }
+}
+
+/// Leaves nothing of a message but that it came, and of which type it was.
+fn leave_out(row: &mut MessageRow) {
+    row.content = Content::Unknown { raw_type: row.content.type_name().to_owned() };
+    row.around = Surroundings::default();
 }
 
 /// `message.received` of a row.

@@ -7,7 +7,6 @@
 //!   `hearing`: an owner that does not hear of the directory.
 
 pub mod auth;
-mod bounds;
 pub mod census;
 pub mod channel;
 pub mod committer;

@@ -162,7 +162,9 @@ impl<V: View> Reading<V> {
                 Done::Rows(self.page(range, &filter, limit, largest(in_bytes)))
             }
             Read::Chat(id) => Done::Row(chats::one(&self.best(&id), &rows).map(|chat| Bytes::from(encode(&chat)))),
-            Read::Chats(page) => Done::Rows(page.read(&rows, |id| self.kind_of(id)).iter().map(encoded).collect()),
+            Read::Chats(page) => {
+                Done::Rows(page.read(&rows, |id| self.kind_of(id), Timestamp::now()).iter().map(encoded).collect())
+            }
             Read::Contact(id) => {
                 let row = rows.get::<ContactRow>(self.best(&id).as_str());
                 Done::Row(row.map(|row| Bytes::from(encode(&row))))

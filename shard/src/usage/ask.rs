@@ -25,6 +25,8 @@ pub enum UsageAsk {
     Figures { customer: CustomerId, since: Hour, only: Option<ChannelId>, channels: Vec<ChannelId> },
     /// Bytes of media that are kept now, as far as they count towards the quota. Asked in a cluster whose format knows it.
     MediaKept { customer: CustomerId },
+    /// The hours of `[from, to)`, each as a whole; those without use are left out.
+    Hours { customer: CustomerId, from: Hour, to: Hour },
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -34,6 +36,7 @@ pub enum UsageDone {
     TooMany,
     Figures(Box<AccountFigures>),
     MediaKept(u64),
+    Hours(Vec<(Hour, Counts)>),
 }
 
 /// A day, of one channel or of all.
@@ -89,6 +92,14 @@ fn read(view: &dyn View, ask: UsageAsk) -> UsageDone {
             figures.queued = channels.iter().map(|channel| queued(view, *channel)).sum();
             figures.retrying = retrying(view, customer, only);
             UsageDone::Figures(Box::new(figures))
+        }
+        UsageAsk::Hours { customer, from, to } => {
+            let mut hours: BTreeMap<Hour, Counts> = BTreeMap::new();
+            each(view, customer, (from, to), |hour, _, row| {
+                hours.entry(hour).or_default().add(&row.counts);
+                true
+            });
+            UsageDone::Hours(hours.into_iter().collect())
         }
         UsageAsk::MediaKept { customer } => UsageDone::MediaKept(media::apply::kept_bytes(view, customer)),
     }
@@ -191,6 +202,16 @@ mod tests {
         let UsageDone::Days(parts) = ask(true, 4) else { panic!("these are four") };
         assert!(parts.iter().all(|part| part.counts.sent == 1 && channels.contains(&part.channel.unwrap())));
         assert!(matches!(ask(true, 3), UsageDone::TooMany));
+    }
+
+    #[test]
+    fn hours_are_told_from_the_first_to_before_the_last() {
+        let (state, customer, _) = used(3);
+        let (first, hour) = (Hour::of(NOON), |days: u32| Hour(Hour::of(NOON).0 + 24 * days));
+        let UsageDone::Hours(hours) = read(&state, UsageAsk::Hours { customer, from: first, to: hour(2) }) else {
+            panic!("hours are asked for")
+        };
+        assert_eq!(hours.iter().map(|(at, counts)| (*at, counts.sent)).collect::<Vec<_>>(), [(first, 2), (hour(1), 2)]);
     }
 
     #[test]

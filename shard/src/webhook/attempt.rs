@@ -22,7 +22,6 @@ use url::Position;
 
 use super::connection::{self, Connection, Pool, Receiver};
 use super::resolver::{Resolver, checked_addresses};
-use crate::media::fetch::Fetcher;
 
 /// As much of an answer's body as is read and kept.
 const LONGEST_BODY: usize = 4096;
@@ -150,10 +149,10 @@ struct Answer {
 
 /// Makes attempts. One per node: it keeps the idle connections.
 pub struct Attempter {
-    config: AttemptConfig,
+    pub(crate) config: AttemptConfig,
     user_agent: HeaderValue,
-    tls: TlsConnector,
-    resolver: Arc<dyn Resolver>,
+    pub(crate) tls: TlsConnector,
+    pub(crate) resolver: Arc<dyn Resolver>,
     pool: Pool,
 }
 
@@ -163,11 +162,6 @@ impl Attempter {
         let user_agent = HeaderValue::from_str(&format!("gateway-webhooks/{}", config.version))
             .unwrap_or_else(|_| HeaderValue::from_static("gateway-webhooks"));
         Ok(Self { config, user_agent, tls, resolver: Arc::new(resolver), pool: Pool::default() })
-    }
-
-    /// What fetches URLs for callers, by the same rules and with the same trust.
-    pub fn fetcher(&self) -> Fetcher {
-        Fetcher::new(self.config.policy.clone(), &self.config.version, self.tls.clone(), Arc::clone(&self.resolver))
     }
 
     /// Closes connections that have been idle for too long; to be called every ten seconds or so.

@@ -143,6 +143,12 @@ async fn a_hidden_number_is_one_contact_and_one_chat_before_and_after_it_is_know
     }
     let chats = api.get(&scene.path("/chats")).await.expect(200);
     assert_eq!(chats["data"].as_array().unwrap().len(), 1, "{chats}");
+    // What was stored before the number was known is shown under it, by whichever name it is asked for.
+    for filter in [String::new(), format!("?chat_id={lid}"), format!("?chat_id={hidden}")] {
+        let rows = api.get(&scene.path(&format!("/messages{filter}"))).await.expect(200);
+        assert_eq!(rows["data"].as_array().unwrap().len(), 1, "{filter}: {rows}");
+        assert_has(&rows["data"][0], &json!({ "chat_id": address(&hidden), "direction": "inbound" }));
+    }
 }
 
 #[tokio::test]

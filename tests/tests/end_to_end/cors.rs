@@ -34,7 +34,7 @@ async fn an_origin_that_is_configured_may_ask_and_read_and_another_may_not() {
         let asked = preflight(&public, OURS, path).await;
         assert_eq!((asked.status, allows(&asked)), (204, Some(OURS)), "{path}: {}", asked.text());
         assert!(asked.header("access-control-allow-methods").unwrap().contains("GET"), "{path}");
-        for header in ["Authorization", "Content-Type", "Last-Event-ID"] {
+        for header in ["Authorization", "Content-Type", "Last-Event-ID", "If-Match", "X-Filename"] {
             assert!(asked.header("access-control-allow-headers").unwrap().contains(header), "{header}");
         }
         assert!(asked.header("x-request-id").is_some() && asked.header("x-ratelimit-scope").is_none());

@@ -153,6 +153,8 @@ async fn an_invite_leads_into_a_group_at_once_or_past_its_admins() {
     let preview = api.get(&scene.path(&format!("/groups/invite/{code}"))).await.expect(200);
     assert_has(&preview, &json!({ "id": group.id, "subject": "Open", "size": 1 }));
     api.get(&scene.path("/groups/invite/nowhere")).await.expect_error(404, "not_found");
+    let encoded = format!("https%3A%2F%2Fchat.g.example%2F{code}");
+    assert_eq!(api.get(&scene.path(&format!("/groups/invite/{encoded}"))).await.expect(200), preview);
 
     let url = format!("https://chat.g.example/{code}");
     let joined = api.post(&scene.path("/groups/join"), json!({ "invite_code": url })).await.expect(200);

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use tests::cluster::Cluster;
+use tests::cluster::{Cluster, Options};
 use tests::http::{client, string, try_answer};
-use tests::receiver::Receiver;
+use tests::receiver::{Receiver, Reply};
 use tests::sources::checkout;
 use tests::tenant::{Tenant, number, text};
 use tests::wait::{eventually, seconds};
+use tokio::time::Instant;
 
 const PREFIXES: [&str; 3] = ["gateway_", "raft_", "process_"];
 
@@ -82,7 +83,7 @@ fn selected_in(query: &str) -> Vec<(String, String, Vec<String>)> {
             let values = value.trim_start_matches('~').trim_matches('"').split('|').map(str::to_owned);
             // Patterns and variables of the dashboard name no value.
             let outright = values.filter(|value| value.chars().all(|letter| letter.is_alphanumeric() || letter == '_'));
-            found.push((name.to_owned(), label.to_owned(), outright.collect()));
+            found.push((name.to_owned(), label.trim_end_matches('!').to_owned(), outright.collect()));
         }
     }
     found
@@ -176,4 +177,55 @@ async fn every_metric_says_what_it_is_and_those_that_are_asked_for_are_there() {
         let tenants = values.iter().filter(|value| value.contains(&tenant.customer_id) || value.contains(&channel.id));
         assert_eq!(tenants.count(), 0, "{metric} names a tenant in {label}");
     }
+}
+
+/// The value of a series that a node exports, named as it is written, or NaN where there is none.
+async fn value(cluster: &Cluster, node: u64, series: &str) -> f64 {
+    let text = cluster.operator(node, &client()).get("/metrics").await.text();
+    let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+    line.map_or(f64::NAN, |number| number.parse().unwrap())
+}
+
+/// Waits until a series of node 1 is as wanted. Some are counted every quarter of a minute.
+async fn becomes(cluster: &Cluster, series: &str, wanted: impl Fn(f64) -> bool) {
+    eventually(series, seconds(60), async || {
+        let found = value(cluster, 1, series).await;
+        if wanted(found) { Ok(()) } else { Err(found.to_string()) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_operators_forget_is_measured_for_their_alerts() {
+    let cluster = Cluster::start(Options::nodes(2)).await;
+    let tenant = Tenant::new(&cluster).await;
+    let operator = cluster.operator(1, &client());
+
+    // Without a backup, its age is that of the cluster; the last part of one that is handed out makes it young.
+    becomes(&cluster, "gateway_backup_age_seconds", |age| age > 0.0).await;
+    let asked = Instant::now();
+    assert_eq!(operator.get("/v1/admin/backup/groups/0").await.status, 200);
+    becomes(&cluster, "gateway_backup_age_seconds", |age| age <= asked.elapsed().as_secs_f64() + 0.1).await;
+
+    // A receiver that wants no more is switched off.
+    becomes(&cluster, r#"gateway_webhook_endpoints{state="gone"}"#, |count| count == 0.0).await;
+    let receiver = Receiver::start().await;
+    receiver.answer(|_| Reply::Status(410));
+    tenant.endpoint(&receiver.url("/"), &["*"], json!({})).await;
+    becomes(&cluster, r#"gateway_webhook_endpoints{state="enabled"}"#, |count| count == 1.0).await;
+    tenant.paired("Gone").await;
+    becomes(&cluster, r#"gateway_webhook_endpoints{state="gone"}"#, |count| count == 1.0).await;
+    becomes(&cluster, r#"gateway_webhook_endpoints{state="enabled"}"#, |count| count == 0.0).await;
+
+    let key = r#"gateway_certificate_seconds_left{key="peer.cert_file"}"#;
+    becomes(&cluster, key, |left| (80.0 * 86_400.0..91.0 * 86_400.0).contains(&left)).await;
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
+    let clock = value(&cluster, 1, "gateway_clock_seconds").await;
+    assert!((clock - now).abs() < 30.0, "{clock} at {now}");
+
+    becomes(&cluster, "gateway_draining", |draining| draining == 0.0).await;
+    operator.post("/v1/admin/nodes/1/drain", json!({ "force": true })).await.expect(202);
+    becomes(&cluster, "gateway_draining", |draining| draining == 1.0).await;
+    operator.act("/v1/admin/nodes/1/undrain").await.expect(202);
+    becomes(&cluster, "gateway_draining", |draining| draining == 0.0).await;
 }

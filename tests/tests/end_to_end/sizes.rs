@@ -50,6 +50,18 @@ async fn addresses_ids_and_sums_are_taken_up_to_their_bounds_wherever_they_are_g
     let large = json!({ "type": "text", "to": number(), "text": "x", "more": "x".repeat(256 * 1024) });
     assert_eq!(api.post(&messages, large).await.expect_error(413, "payload_too_large")["limit_bytes"], 262_144);
 
+    // Whole numbers of metadata come back as they are, or are refused: no float comes near those of more than 64 bits.
+    let with = |number: &str| format!(r#"{{"name":"Numbers","metadata":{{"n":{number},"in":[{number}]}}}}"#);
+    let create =
+        |body: String| api.request(Method::POST, "/v1/channels").header("content-type", "application/json").body(body);
+    for kept in ["18446744073709551615", "-9223372036854775808"] {
+        let created = answer(create(with(kept))).await;
+        assert!(created.status == 201 && created.text().contains(&format!(r#""n":{kept}"#)), "{}", created.text());
+    }
+    for refused in ["18446744073709551616", "-9223372036854775809"] {
+        answer(create(with(refused))).await.expect_issue(&json!(["metadata"]), "too_big");
+    }
+
     // An invite is known by its code and by the link that ends in it.
     let link = "https%3A%2F%2Fchat.g.example%2FAbCdEfGhIjKlMnOpQrStUv";
     for invite in ["AbCdEfGhIjKlMnOpQrStUv", link] {

@@ -113,6 +113,12 @@ async fn what_was_used_is_counted_once_though_the_owner_dies_and_the_channel_goe
         assert!(days.iter().all(|day| day["channel_id"].is_null()));
         assert!(days.is_sorted_by_key(|day| day["date"].as_str()));
         assert_eq!(sum(&days), sum(&usage(&api, "?group_by=channel").await));
+        let hours = usage(&api, "?group_by=hour").await;
+        assert!((145..=168).contains(&hours.len()), "{} hours of seven days", hours.len());
+        assert!(
+            hours.is_sorted_by_key(|row| time(&row["hour"])) && hours.iter().all(|row| row["channel_id"].is_null())
+        );
+        assert_eq!(sum(&hours), sum(&days), "the same by hour");
         assert_eq!(sum(&usage(&api, "?from=2020-01-01&to=2020-03-01").await).values().sum::<u64>(), 0);
     }
 }
@@ -187,7 +193,7 @@ async fn figures_are_for_those_who_may_see_the_account() {
         ("/v1/account/usage?from=2026-01-01&to=2026-04-05", "from", "too_big"),
         ("/v1/account/usage?from=2026-01-02&to=2026-01-01", "from", "conflict"),
         ("/v1/account/usage?to=1st%20of%20May", "to", "format"),
-        ("/v1/account/usage?group_by=hour", "group_by", "enum"),
+        ("/v1/account/usage?group_by=minute", "group_by", "enum"),
         ("/v1/metrics?window=2h", "window", "enum"),
         ("/v1/metrics?channel_id=1", "channel_id", "format"),
     ];

@@ -7,7 +7,7 @@ use model::time::{Day, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
-use shard::usage::{Counts, DayUsage};
+use shard::usage::{Counts, DayUsage, Hour};
 
 use crate::exchange::AccountCall;
 use crate::openapi::Doc;
@@ -17,17 +17,23 @@ use crate::reply::{List, Outcome, Reply};
 /// The longest range, in days with both ends.
 const LONGEST: u32 = 93;
 
+/// The longest range by hour, and the one when `from` is not given.
+const LONGEST_BY_HOUR: u32 = 7;
+
 /// The range when `from` is not given.
 const DEFAULT_DAYS: u32 = 30;
 
 /// Rows of one answer; the list has no pages.
 const MOST_ROWS: usize = 20_000;
 
-/// A day of the account, or of one of its channels.
+/// A day or an hour of the account, or a day of one of its channels.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Usage")]
 pub struct UsageView {
     date: Day,
+    /// There where the rows are by hour.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hour: Option<Timestamp>,
     channel_id: Option<ChannelId>,
     sent: u64,
     received: u64,
@@ -38,10 +44,11 @@ pub struct UsageView {
 }
 
 pub fn doc() -> Doc {
-    Doc::new("get_account_usage", "Get what the account has used, by day or by day and channel")
+    Doc::new("get_account_usage", "Get what the account has used, by day, by day and channel, or by hour")
         .about(
             "Days are those of UTC, both ends included, 93 at most; without `from` and `to` the last 30. By day, each day of \
-             the range has a row; by channel, only those on which the channel was used. Deleted channels count.",
+             the range has a row; by channel, only those on which the channel was used. By hour, each hour of the range until now, of 7 days at most and without \
+             `from` and `to` of the last 7. Deleted channels count.",
         )
         .query(|query| Asked::read(query, Day::of(Timestamp::now())))
         .list::<UsageView>()
@@ -50,9 +57,16 @@ pub fn doc() -> Doc {
 impl From<DayUsage> for UsageView {
     fn from(usage: DayUsage) -> Self {
         let DayUsage { day, channel, counts } = usage;
+        Self::of(day, None, channel, &counts)
+    }
+}
+
+impl UsageView {
+    fn of(date: Day, hour: Option<Timestamp>, channel_id: Option<ChannelId>, counts: &Counts) -> Self {
         Self {
-            date: day,
-            channel_id: channel,
+            date,
+            hour,
+            channel_id,
             sent: counts.sent,
             received: counts.received,
             failed: counts.failed,
@@ -62,12 +76,20 @@ impl From<DayUsage> for UsageView {
     }
 }
 
-/// What is asked for: the first and the last day, and whether by channel.
+/// What a row is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Grouping {
+    Day,
+    Channel,
+    Hour,
+}
+
+/// What is asked for: the first and the last day, and what rows are of.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Asked {
     from: Day,
     to: Day,
-    by_channel: bool,
+    by: Grouping,
 }
 
 impl Asked {
@@ -75,24 +97,34 @@ impl Asked {
         let date = || json!({ "type": "string", "format": "date", "maxLength": 10, "pattern": "^(19[7-9]|[2-9][0-9]{2})[0-9]-" });
         let day = |name| query.parsed(name, date, "must be a date such as 2026-01-31", Day::parse);
         let (from, to) = (day("from"), day("to").unwrap_or(today));
-        let from = from.unwrap_or(to.minus(DEFAULT_DAYS - 1));
-        if from > to {
-            query.refuse("from", IssueCode::Conflict, "must not be after `to`");
-        } else if to.0 - from.0 >= LONGEST {
-            query.refuse("from", IssueCode::TooBig, &format!("at most {LONGEST} days from `from` to `to`"));
-        }
-        let by_channel = query.word("group_by", &["day", "channel"], |word| match word {
-            "day" => Some(false),
-            "channel" => Some(true),
+        let by = query.word("group_by", &["day", "channel", "hour"], |word| match word {
+            "day" => Some(Grouping::Day),
+            "channel" => Some(Grouping::Channel),
+            "hour" => Some(Grouping::Hour),
             _ => None,
         });
-        query.finish(Self { from, to, by_channel: by_channel.unwrap_or(false) })
+        let by = by.unwrap_or(Grouping::Day);
+        let (days, longest) = match by {
+            Grouping::Day | Grouping::Channel => (DEFAULT_DAYS, LONGEST),
+            Grouping::Hour => (LONGEST_BY_HOUR, LONGEST_BY_HOUR),
+        };
+        let from = from.unwrap_or(to.minus(days - 1));
+        if from > to {
+            query.refuse("from", IssueCode::Conflict, "must not be after `to`");
+        } else if to.0 - from.0 >= longest {
+            query.refuse("from", IssueCode::TooBig, &format!("at most {longest} days from `from` to `to`"));
+        }
+        query.finish(Self { from, to, by })
     }
 }
 
 /// By day, every day of the range has its row; by channel, a day has a row for each channel that was used on it.
 pub async fn show(call: &mut AccountCall) -> Outcome {
-    let Asked { from, to, by_channel } = Asked::read(call.query(), Day::of(call.now))?;
+    let Asked { from, to, by } = Asked::read(call.query(), Day::of(call.now))?;
+    if by == Grouping::Hour {
+        return by_hour(call, from, to).await;
+    }
+    let by_channel = by == Grouping::Channel;
     let days = (from, Day(to.0 + 1));
     let used = call.cluster().usage(call.customer_id(), days, by_channel, MOST_ROWS, &call.context()).await?;
     let Some(used) = used else {
@@ -101,6 +133,18 @@ pub async fn show(call: &mut AccountCall) -> Outcome {
     };
     let rows = if by_channel { used } else { every_day(from, to, used) };
     Ok(Reply::ok(&List::whole(rows.into_iter().map(UsageView::from).collect())))
+}
+
+/// Every hour of the days has its row, those of the future excepted.
+async fn by_hour(call: &AccountCall, from: Day, to: Day) -> Outcome {
+    let (first, end) = (Hour::first_of(from), Hour::first_of(Day(to.0 + 1)).min(Hour::of(call.now).next()));
+    let used = call.cluster().usage_by_hour(call.customer_id(), (first, end), &call.context()).await?;
+    let hours = (first.0..end.0).map(Hour);
+    let rows = hours.map(|hour| {
+        let counts = used.get(&hour).copied().unwrap_or_default();
+        UsageView::of(hour.day(), Some(hour.start()), None, &counts)
+    });
+    Ok(Reply::ok(&List::whole(rows.collect())))
 }
 
 /// Puts the days in between on which nothing was used.
@@ -130,10 +174,11 @@ mod tests {
 
     #[test]
     fn a_range_ends_today_and_has_thirty_days_unless_it_is_told_otherwise() {
-        let asked = |from, to, by_channel| Asked { from: Day(from), to: Day(to), by_channel };
-        assert_eq!(ask("").unwrap(), asked(19_971, 20_000, false));
-        assert_eq!(ask("to=2024-01-31&group_by=channel").unwrap(), asked(19_724, 19_753, true));
-        assert_eq!(ask("from=2024-07-01&to=2024-10-01").unwrap(), asked(19_905, 19_997, false));
+        let asked = |from, to, by| Asked { from: Day(from), to: Day(to), by };
+        assert_eq!(ask("").unwrap(), asked(19_971, 20_000, Grouping::Day));
+        assert_eq!(ask("to=2024-01-31&group_by=channel").unwrap(), asked(19_724, 19_753, Grouping::Channel));
+        assert_eq!(ask("from=2024-07-01&to=2024-10-01").unwrap(), asked(19_905, 19_997, Grouping::Day));
+        assert_eq!(ask("group_by=hour").unwrap(), asked(19_994, 20_000, Grouping::Hour));
     }
 
     #[test]
@@ -143,7 +188,8 @@ mod tests {
             ("to=2024-02-30", "to", "format"),
             ("from=2024-02-02&to=2024-02-01", "from", "conflict"),
             ("from=2024-07-01&to=2024-10-02", "from", "too_big"),
-            ("group_by=hour", "group_by", "enum"),
+            ("group_by=hour&from=2024-01-01&to=2024-01-08", "from", "too_big"),
+            ("group_by=week", "group_by", "enum"),
         ];
         for (query, path, code) in table {
             let details = ask(query).unwrap_err().details.unwrap();

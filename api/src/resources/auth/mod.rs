@@ -10,6 +10,8 @@ use model::issue::{Fault, IssueCode};
 use model::member::{LONGEST_EMAIL, fold_email};
 use serde_json::{Value, json};
 
+pub use self::sign_in::{end_session, exchange_token, log_in};
+
 use self::sign_in::Login;
 use self::sign_up::{Nothing, SignUp, SignedUp};
 use crate::auth::session::TokensView;

@@ -46,6 +46,14 @@ impl Login {
 /// Wrong passwords are counted by address and member, so that the right one is let in from any address that has not
 /// failed; right ones by member alone.
 pub async fn login(exchange: &mut Exchange) -> Outcome {
+    Ok(Reply::ok(&log_in(exchange).await?).uncached())
+}
+
+/// The tokens of a login; for the console, too.
+///
+/// # Errors
+/// Those of the route.
+pub async fn log_in(exchange: &mut Exchange) -> Result<TokensView, ApiError> {
     let Login { email, password } = Login::parse(&exchange.object().await?)?;
     let ip = exchange.client.ip;
     let failures = [Attempt::LoginFrom(ip), Attempt::LoginFromAs(ip, email.clone())];
@@ -80,7 +88,7 @@ pub async fn login(exchange: &mut Exchange) -> Outcome {
     let tokens = TokensView::issue(exchange, user, &session, &token)?;
     let entry = exchange.audit_entry(user.customer_id, "auth.login", actor(user), target(&session, user));
     exchange.change(Command::Users(UserCommand::OpenSession(session)), vec![entry]).await?;
-    Ok(Reply::ok(&tokens).uncached())
+    Ok(tokens)
 }
 
 /// Reads `{ "refresh_token" }`.
@@ -94,12 +102,20 @@ pub fn parse_refresh(body: &Body) -> Result<String, ApiError> {
 /// whose are the right ones: its session ends.
 pub async fn refresh(exchange: &mut Exchange) -> Outcome {
     let text = parse_refresh(&exchange.object().await?)?;
+    Ok(Reply::ok(&exchange_token(exchange, &text).await?).uncached())
+}
+
+/// The tokens that follow a refresh token; for the console, too.
+///
+/// # Errors
+/// Those of the route.
+pub async fn exchange_token(exchange: &Exchange, text: &str) -> Result<TokensView, ApiError> {
     fresh_directory(exchange).await?;
     let refused = |exchange: &Exchange, suspect: Suspect, error: ApiError| {
         exchange.app.failures.note(exchange, suspect, error.code);
         Err(error)
     };
-    let found = RefreshToken::parse(&text).and_then(|token| Some((find(exchange, &token)?, token)));
+    let found = RefreshToken::parse(text).and_then(|token| Some((find(exchange, &token)?, token)));
     let Some(((session, user), token)) = found else {
         return refused(exchange, Suspect::Unknown(None), ApiError::auth_invalid());
     };
@@ -118,7 +134,7 @@ pub async fn refresh(exchange: &mut Exchange) -> Outcome {
         Err(UpdateError::Rejected(Rejection::SessionMoved))
     };
     match rotated {
-        Ok(_) => Ok(Reply::ok(&TokensView::issue(exchange, &user, &session, &next)?).uncached()),
+        Ok(_) => TokensView::issue(exchange, &user, &session, &next),
         Err(UpdateError::Rejected(Rejection::SessionMoved)) => {
             let entry =
                 exchange.audit_entry(user.customer_id, "auth.token_reused", actor(&user), target(&session, &user));
@@ -128,6 +144,19 @@ pub async fn refresh(exchange: &mut Exchange) -> Outcome {
         }
         Err(error) => Err(failure::of_update(error)),
     }
+}
+
+/// Ends the session of a refresh token, be it the newest one or not; one that belongs to no session ends nothing.
+///
+/// # Errors
+/// 503 while no leader answers.
+pub async fn end_session(exchange: &Exchange, text: &str) -> Result<(), ApiError> {
+    fresh_directory(exchange).await?;
+    let found = RefreshToken::parse(text).and_then(|token| find(exchange, &token));
+    let Some((session, user)) = found.filter(|(session, _)| session.revoked_at.is_none()) else { return Ok(()) };
+    let entry = exchange.audit_entry(user.customer_id, "auth.logout", actor(&user), target(&session, &user));
+    let revoke = Command::Users(UserCommand::RevokeSession { id: session.id });
+    exchange.change(revoke, vec![entry]).await.map(drop)
 }
 
 /// The session of a token that is, or once was, one of its tokens.

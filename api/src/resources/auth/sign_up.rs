@@ -158,7 +158,9 @@ async fn make_account(
         user: user.clone(),
         session,
     };
-    if let Err(error) = exchange.try_change(Command::Users(command), audit).await {
+    let command = Command::Users(command);
+    exchange.has_room_for(&command)?;
+    if let Err(error) = exchange.try_change(command, audit).await {
         return Ok(Err(error));
     }
     Ok(Ok(SignedUp {

@@ -19,7 +19,7 @@ use salvo::conn::ConnCtrl;
 use salvo::http::header::CACHE_CONTROL;
 use salvo::http::{HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::{Value, json};
-use shard::stream::{Filter, Start, StreamAsk, StreamDone, StreamId};
+use shard::stream::{Filter, Start, StreamAsk, StreamDone, mint_stream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -102,7 +102,7 @@ async fn open(call: &mut AccountCall) -> Outcome {
     let customer = call.customer_id();
     let context = call.context();
     call.cluster().announce_stream(customer, context.deadline).await.map_err(failure::of_update)?;
-    let stream = StreamId::mint();
+    let stream = mint_stream();
     let ask = StreamAsk::Open { stream: stream.clone(), resume: resume.clone() };
     let Start { after, gap } = match call.cluster().stream(customer, ask, &context).await? {
         StreamDone::Opened(start) => start,

@@ -2,15 +2,16 @@
 
 use model::error::ApiError;
 use model::field::{Body, Fields, rule};
+use model::id::MediaId;
 use model::issue::{Fault, IssueCode, Issues};
 use model::target::LONGEST_URL;
 use serde_json::{Value, json};
 use shard::call::{Done, Work};
+use shard::cluster::MediaRoom;
 use shard::media::call::MediaWork;
 use shard::media::record::{MediaDirection, MediaRow};
 use shard::media::sniff;
 use shard::media::spool::Spooled;
-use shard::usage::MediaRoom;
 
 use super::MediaUpload;
 use super::receive::{self, Received};
@@ -108,7 +109,8 @@ impl ChannelCall {
 fn new_row(call: &ChannelCall, spooled: &Spooled, mime_type: String, filename: Option<String>) -> MediaRow {
     let retention = call.cluster().media().retention();
     let (customer, channel) = (call.customer_id(), call.channel.id);
-    let mut row = MediaRow::new(customer, channel, MediaDirection::Upload, mime_type, call.now, retention);
+    let mut row =
+        MediaRow::new(MediaId::new(), customer, channel, MediaDirection::Upload, mime_type, call.now, retention);
     row.filename = filename;
     row.with_bytes(spooled.stored(None))
 }

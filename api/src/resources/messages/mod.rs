@@ -8,7 +8,7 @@ mod send;
 use model::error::ErrorCode;
 use model::id::ChannelId;
 use model::media::MediaRef;
-use shard::call::DeliveryView;
+use shard::deliveries::view::DeliveryView;
 use shard::history::StoredMessage;
 
 use crate::openapi::Doc;

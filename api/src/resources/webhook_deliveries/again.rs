@@ -28,6 +28,13 @@ pub struct RecoverView {
     matched: u64,
 }
 
+/// What a recovery would be about.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RecoveryCount")]
+pub struct CountView {
+    matched: u64,
+}
+
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Purge")]
 pub struct PurgeView {
@@ -78,6 +85,10 @@ pub async fn recover(call: &mut AccountCall) -> Outcome {
         until: asked.until,
         reached: None,
     };
+    if asked.dry_run {
+        let matched = call.cluster().count_sweep(sweep, &call.context()).await?;
+        return Ok(Reply::ok(&CountView { matched }));
+    }
     let matched = call.cluster().sweep(sweep, &call.context()).await?;
     Ok(Reply::accepted(&RecoverView { job_id, matched }))
 }

@@ -56,11 +56,13 @@ pub fn routes() -> Vec<Route> {
         ),
         Route::post("/v1/webhook-endpoints/{id}/recover").account(again::recover).doc(
             Doc::new("recover_deliveries", "Make many deliveries of an endpoint again")
+                .about("With `dry_run` it says how many they would be, and does nothing.")
                 .body(
                     |body| Recovery::parse(body, Timestamp(0)),
                     json!({ "since": "2026-01-01T00:00:00.000Z", "states": ["exhausted"] }),
                 )
                 .accepted::<again::RecoverView>()
+                .ok::<again::CountView>()
                 .errors(&[E::WebhookEndpointNotFound]),
         ),
         Route::get("/v1/webhook-endpoints/{id}/stats").account(stats::show).doc(

@@ -156,7 +156,15 @@ impl Channel {
         let (customer, channel) = (self.row.customer, self.row.id);
         let retention = self.media_retention();
         let mime_type = media.mime_type.clone();
-        let mut row = MediaRow::new(customer, channel, MediaDirection::Inbound, mime_type, Timestamp::now(), retention);
+        let mut row = MediaRow::new(
+            MediaId::new(),
+            customer,
+            channel,
+            MediaDirection::Inbound,
+            mime_type,
+            Timestamp::now(),
+            retention,
+        );
         row.size = media.size_bytes;
         row.sha256.clone_from(&media.sha256);
         row.filename.clone_from(&media.filename);

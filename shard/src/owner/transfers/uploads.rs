@@ -194,7 +194,7 @@ impl Channel {
 
 #[cfg(test)]
 mod tests {
-    use model::id::{ChannelId, CustomerId};
+    use model::id::{ChannelId, CustomerId, MediaId};
     use model::media::MediaHandle;
 
     use super::*;
@@ -203,7 +203,15 @@ mod tests {
     fn row(hash: usize) -> MediaRow {
         let now = Timestamp(0);
         let (customer, channel) = (CustomerId::random(), ChannelId::random());
-        let row = MediaRow::new(customer, channel, MediaDirection::Outbound, "image/png", now, Duration::from_secs(1));
+        let row = MediaRow::new(
+            MediaId::new(),
+            customer,
+            channel,
+            MediaDirection::Outbound,
+            "image/png",
+            now,
+            Duration::from_secs(1),
+        );
         MediaRow { sha256: Some(Sha256Hex(format!("{hash:064}"))), ..row }
     }
 

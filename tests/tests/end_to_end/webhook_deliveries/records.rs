@@ -234,6 +234,11 @@ async fn what_was_exhausted_is_recovered_and_what_waits_is_purged() {
     let other = json!({ "since": ago(1), "events": ["message.sent"] });
     assert_eq!(api.post(&format!("{path}/recover"), other).await.expect(202)["matched"], 0);
     receiver.answer(|_| Reply::Status(200));
+    for _ in 0..2 {
+        let counted =
+            api.post(&format!("{path}/recover"), json!({ "since": ago(1), "dry_run": true })).await.expect(200);
+        assert_eq!(counted, json!({ "matched": 2 }), "they are counted, and nothing happens to them");
+    }
     let recovered = api.post(&format!("{path}/recover"), json!({ "since": ago(1) })).await.expect(202);
     assert_eq!(recovered["matched"], 2);
     uuid(&recovered["job_id"]);

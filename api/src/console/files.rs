@@ -1,0 +1,170 @@
+//! The files of the console, with what a browser is told about them.
+//!
+//! `make console` builds them into `console/dist`, each beside its compressed forms; the binary holds them all.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use model::error::ApiError;
+use rust_embed::Embed;
+use salvo::http::header::{
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, REFERRER_POLICY, VARY, X_FRAME_OPTIONS,
+};
+use salvo::http::{HeaderName, HeaderValue};
+
+use crate::exchange::Exchange;
+use crate::failure;
+use crate::reply::{Outcome, Reply};
+
+#[derive(Embed)]
+#[folder = "../console/dist"]
+struct Dist;
+
+const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
+const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+const PERMISSIONS_POLICY: HeaderName = HeaderName::from_static("permissions-policy");
+
+const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
+const NO_DEVICES: HeaderValue = HeaderValue::from_static("camera=(), microphone=(), geolocation=(), usb=()");
+
+/// Names of files hold the hash of their content, so that a browser may keep them; a page names them and is asked for.
+const FOR_EVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
+const ASK_AGAIN: HeaderValue = HeaderValue::from_static("no-cache");
+
+/// The compressed forms, the smaller one first: what a browser calls it, and how the file's name ends.
+const ENCODINGS: [(&str, &str); 2] = [("br", ".br"), ("gzip", ".gz")];
+
+pub async fn members(exchange: &mut Exchange) -> Outcome {
+    page(exchange, "members.html")
+}
+
+pub async fn operators(exchange: &mut Exchange) -> Outcome {
+    page(exchange, "operators.html")
+}
+
+fn page(exchange: &Exchange, name: &str) -> Outcome {
+    file(exchange, name, "text/html; charset=utf-8", ASK_AGAIN)
+        .ok_or_else(|| failure::internal("a page of the console is missing", &name))
+}
+
+pub async fn asset(exchange: &mut Exchange) -> Outcome {
+    let name = exchange.parameter("asset");
+    let content_type = match name.rsplit_once('.') {
+        Some((_, "js")) => "text/javascript; charset=utf-8",
+        Some((_, "css")) => "text/css; charset=utf-8",
+        Some((_, "svg")) => "image/svg+xml",
+        Some((_, "txt")) => "text/plain; charset=utf-8",
+        _ => return Err(ApiError::route_not_found()),
+    };
+    let age = if content_type.starts_with("text/plain") { ASK_AGAIN } else { FOR_EVER };
+    file(exchange, name, content_type, age).ok_or_else(ApiError::route_not_found)
+}
+
+/// A file in the smallest form that the browser takes, guarded.
+fn file(exchange: &Exchange, name: &str, content_type: &'static str, age: HeaderValue) -> Option<Reply> {
+    let plain = Dist::get(name)?.data;
+    let taken = exchange.http.headers().get(ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let packed = ENCODINGS.iter().find_map(|(encoding, ending)| {
+        let file = takes(taken, encoding).then(|| Dist::get(&format!("{name}{ending}"))).flatten()?;
+        Some((*encoding, file.data))
+    });
+    let (encoding, data) = packed.map_or((None, plain), |(encoding, data)| (Some(encoding), data));
+    let reply = Reply::content(content_type, bytes(data)).with(CACHE_CONTROL, age);
+    let reply = reply.with(VARY, HeaderValue::from_static("Accept-Encoding"));
+    let reply = match encoding {
+        Some(encoding) => reply.with(CONTENT_ENCODING, HeaderValue::from_static(encoding)),
+        None => reply,
+    };
+    Some(guarded(reply, &exchange.app.config.base_url))
+}
+
+fn bytes(data: Cow<'static, [u8]>) -> Bytes {
+    match data {
+        Cow::Borrowed(data) => Bytes::from_static(data),
+        Cow::Owned(data) => data.into(),
+    }
+}
+
+/// Whether a browser takes an encoding: named, and not with a weight of nothing.
+fn takes(accepted: &str, encoding: &str) -> bool {
+    accepted.split(',').any(|part| {
+        let (name, weight) = part.split_once(';').unwrap_or((part, ""));
+        let weight = weight.trim().strip_prefix("q=").and_then(|text| text.parse::<f32>().ok());
+        name.trim().eq_ignore_ascii_case(encoding) && weight.is_none_or(|weight| weight > 0.0)
+    })
+}
+
+/// With the policies that a browser is to keep: the console runs its own scripts alone, from files, and speaks to this
+/// port alone; it lies in no frame, and text never becomes markup.
+fn guarded(reply: Reply, base_url: &str) -> Reply {
+    let media = origin_of(base_url);
+    let policy = format!(
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data: {media}; \
+         media-src 'self' blob: {media}; connect-src 'self'; form-action 'self'; base-uri 'none'; \
+         frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    );
+    let policy = HeaderValue::try_from(policy)
+        .unwrap_or_else(|_| HeaderValue::from_static("default-src 'none'; script-src 'self'; frame-ancestors 'none'"));
+    reply
+        .with(CONTENT_SECURITY_POLICY, policy)
+        .with(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"))
+        .with(REFERRER_POLICY, HeaderValue::from_static("no-referrer"))
+        .with(OPENER_POLICY, SAME_ORIGIN)
+        .with(RESOURCE_POLICY, SAME_ORIGIN)
+        .with(PERMISSIONS_POLICY, NO_DEVICES)
+}
+
+/// Where signed links to media lead: scheme, host and port of a URL.
+fn origin_of(url: &str) -> &str {
+    let host = url.find("://").map_or(0, |at| at + 3);
+    url[host..].find('/').map_or(url, |end| &url[..host + end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_encoding_is_taken_where_it_is_named_and_has_a_weight() {
+        let table = [
+            ("gzip, deflate, br, zstd", "br", true),
+            ("gzip, br;q=0", "br", false),
+            ("gzip;q=0.5", "gzip", true),
+            ("GZIP", "gzip", true),
+            ("", "gzip", false),
+            ("gzipped", "gzip", false),
+        ];
+        for (accepted, encoding, taken) in table {
+            assert_eq!(takes(accepted, encoding), taken, "{accepted:?} {encoding}");
+        }
+    }
+
+    #[test]
+    fn an_origin_is_a_url_without_its_path() {
+        let table = [
+            ("https://gateway.example.com", "https://gateway.example.com"),
+            ("https://gateway.example.com:8443/a/b", "https://gateway.example.com:8443"),
+            ("http://127.0.0.1:8001/", "http://127.0.0.1:8001"),
+        ];
+        for (url, origin) in table {
+            assert_eq!(origin_of(url), origin);
+        }
+    }
+
+    #[test]
+    fn every_file_is_there_in_its_compressed_forms_and_pages_name_files_that_are_there() {
+        for page in ["members.html", "operators.html"] {
+            let text = String::from_utf8(Dist::get(page).expect("the page is built").data.into_owned()).expect("UTF-8");
+            let named: Vec<&str> = text.split('"').filter_map(|part| part.strip_prefix("/console/assets/")).collect();
+            assert!(named.len() >= 3, "{page}: {named:?}");
+            for name in named {
+                assert!(Dist::get(name).is_some(), "{page} names {name}");
+            }
+        }
+        for name in Dist::iter().filter(|name| !name.ends_with(".br") && !name.ends_with(".gz")) {
+            for (_, ending) in ENCODINGS {
+                assert!(Dist::get(&format!("{name}{ending}")).is_some(), "{name}{ending}");
+            }
+        }
+    }
+}

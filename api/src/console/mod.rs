@@ -1,0 +1,57 @@
+//! The console: pages for members on the public port and for operators on theirs, embedded in the binary.
+//!
+//! The pages hold no rules: they call the interface. `files` serves what `console/` builds, `session` keeps a member's
+//! refresh token where no script reads it. How the interface is mounted once more for members' sessions stands in
+//! [`route`](crate::route::router_with_console).
+
+mod files;
+mod session;
+
+use model::error::ErrorCode;
+
+use self::session::SessionView;
+use crate::openapi::Doc;
+use crate::route::Route;
+
+const HTML: &str = "text/html; charset=utf-8";
+
+/// Of the public port. They belong to the console alone and are not part of the interface.
+pub fn routes_for_members() -> Vec<Route> {
+    use ErrorCode as E;
+    let mut routes =
+        pages(Route::get("/console").public(files::members), Route::get("/console/{page}").public(files::members));
+    routes.extend([
+        Route::post("/console/session").public(session::log_in).doc(
+            Doc::new("open_console_session", "Log in to the console")
+                .ok::<SessionView>()
+                .errors(&[E::BadRequest, E::AuthInvalid]),
+        ),
+        Route::put("/console/session").public(session::refresh).doc(
+            Doc::new("refresh_console_session", "Get another access token for the console")
+                .ok::<SessionView>()
+                .errors(&[E::BadRequest, E::AuthMissing, E::AuthInvalid, E::AuthExpired, E::AuthRevoked]),
+        ),
+        Route::delete("/console/session")
+            .public(session::log_out)
+            .doc(Doc::new("close_console_session", "Log out of the console").no_content().errors(&[E::BadRequest])),
+    ]);
+    routes
+}
+
+/// Of the operators' port: the pages alone, which call that port with the operator's token.
+pub fn routes_for_operators() -> Vec<Route> {
+    pages(Route::get("/console").public(files::operators), Route::get("/console/{page}").public(files::operators))
+}
+
+fn pages(first: Route, page: Route) -> Vec<Route> {
+    vec![
+        first.doc(Doc::new("get_console", "Open the console").content(HTML)),
+        page.doc(Doc::new("get_console_page", "Open a page of the console").content(HTML)),
+        Route::get("/console/assets/{asset}").public(files::asset).doc(
+            Doc::new("get_console_asset", "Get a file of the console")
+                .content("text/css; charset=utf-8")
+                .content("text/javascript; charset=utf-8")
+                .errors(&[ErrorCode::NotFound]),
+        ),
+    ]
+}

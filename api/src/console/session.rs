@@ -1,0 +1,108 @@
+//! `/console/session`: a member's way in for the console. The access token goes to the page, which keeps it in memory;
+//! the refresh token goes into a cookie that no script reads and that is sent to this path alone.
+
+use model::error::ApiError;
+use model::field::{Body, Fields, rule};
+use model::issue::Issues;
+use salvo::http::HeaderValue;
+use salvo::http::header::{COOKIE, SET_COOKIE};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::auth::session::TokensView;
+use crate::exchange::Exchange;
+use crate::failure;
+use crate::reply::{Outcome, Reply};
+use crate::resources::{end_session, exchange_token};
+
+/// What a browser says of a page's own request; no page can say it of another's.
+const FETCH_SITE: &str = "sec-fetch-site";
+
+/// How long the cookie stays: as long as a session that is not used.
+const COOKIE_SECONDS: u64 = 30 * 24 * 3600;
+
+/// The longest text that is looked at as a refresh token.
+const LONGEST_TOKEN: usize = 1024;
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ConsoleSession")]
+pub struct SessionView {
+    access_token: String,
+    expires_in: u64,
+}
+
+pub async fn log_in(exchange: &mut Exchange) -> Outcome {
+    require_own_page(exchange)?;
+    let tokens = crate::resources::log_in(exchange).await?;
+    signed_in(exchange, &tokens)
+}
+
+/// By the cookie; on the machine of the node itself also by a token in the body, which is how `gateway dev` signs its
+/// user in by a link that works once.
+pub async fn refresh(exchange: &mut Exchange) -> Outcome {
+    require_own_page(exchange)?;
+    let given = parse_link(&exchange.optional_object().await?)?;
+    if given.is_some() && !exchange.client.ip.is_loopback() {
+        return Err(ApiError::bad_request("links that sign in work on the machine of the node alone; log in instead"));
+    }
+    let token = given.or_else(|| cookie(exchange)).ok_or_else(ApiError::auth_missing)?;
+    let tokens = exchange_token(exchange, &token).await?;
+    signed_in(exchange, &tokens)
+}
+
+/// Reads `{ "refresh_token"? }`.
+fn parse_link(body: &Body) -> Result<Option<String>, ApiError> {
+    let issues = Issues::new();
+    let token = Fields::new(body, &issues).optional("refresh_token", rule::text(1..=LONGEST_TOKEN));
+    issues.finish(|| Some(token))
+}
+
+pub async fn log_out(exchange: &mut Exchange) -> Outcome {
+    require_own_page(exchange)?;
+    if let Some(token) = cookie(exchange) {
+        end_session(exchange, &token).await?;
+    }
+    Ok(Reply::no_content().with(SET_COOKIE, set_cookie(exchange, "", 0)?))
+}
+
+/// A page of somebody else could sign its visitor in or out otherwise.
+fn require_own_page(exchange: &Exchange) -> Result<(), ApiError> {
+    let site = exchange.http.headers().get(FETCH_SITE).map(HeaderValue::as_bytes);
+    if site == Some(b"same-origin") {
+        return Ok(());
+    }
+    let advice = "this call is for the console's own pages; a program logs in with POST /v1/auth/login";
+    Err(ApiError::bad_request(advice))
+}
+
+fn signed_in(exchange: &Exchange, tokens: &TokensView) -> Outcome {
+    let view = SessionView { access_token: tokens.access_token().to_owned(), expires_in: tokens.expires_in() };
+    let cookie = set_cookie(exchange, tokens.refresh_token(), COOKIE_SECONDS)?;
+    Ok(Reply::ok(&view).uncached().with(SET_COOKIE, cookie))
+}
+
+/// Browsers keep a cookie of that prefix from pages without TLS, and so it has it wherever the deployment has TLS.
+fn cookie_name(is_https: bool) -> &'static str {
+    if is_https { "__Secure-gateway_session" } else { "gateway_session" }
+}
+
+fn is_https(exchange: &Exchange) -> bool {
+    exchange.app.config.base_url.starts_with("https://")
+}
+
+fn set_cookie(exchange: &Exchange, value: &str, seconds: u64) -> Result<HeaderValue, ApiError> {
+    let is_https = is_https(exchange);
+    let secure = if is_https { "; Secure" } else { "" };
+    let name = cookie_name(is_https);
+    let text = format!("{name}={value}; Path=/console/session; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}");
+    HeaderValue::try_from(text).map_err(|error| failure::internal("a cookie could not be written", &error))
+}
+
+fn cookie(exchange: &Exchange) -> Option<String> {
+    let headers = exchange.http.headers().get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let wanted = cookie_name(is_https(exchange));
+    let mut cookies = headers.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    cookies
+        .find(|(name, value)| *name == wanted && (1..=LONGEST_TOKEN).contains(&value.len()))
+        .map(|found| found.1.to_owned())
+}

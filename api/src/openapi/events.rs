@@ -1,0 +1,184 @@
+//! The events of webhooks and of the event stream in the document: one schema and one example each, made of the types
+//! that events are written by (supplement 24 and 32, row 20).
+
+use model::event::{Event, EventName};
+use model::payload as p;
+use schemars::{Schema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use super::{Parts, fields, settings};
+
+/// The schema of the `data` of an event.
+fn data(name: EventName, schemas: &mut SchemaGenerator) -> Schema {
+    match name {
+        EventName::MessageReceived => schemas.subschema_for::<p::MessageReceived>(),
+        EventName::MessageSent => schemas.subschema_for::<p::MessageSent>(),
+        EventName::MessageReaction => schemas.subschema_for::<p::MessageReaction>(),
+        EventName::MessageStatus => schemas.subschema_for::<p::MessageStatus>(),
+        EventName::ChannelConnected => schemas.subschema_for::<p::ChannelConnected>(),
+        EventName::ChannelDisconnected => schemas.subschema_for::<p::ChannelDisconnected>(),
+        EventName::ChannelStatus => schemas.subschema_for::<p::ChannelStatus>(),
+        EventName::QrUpdated => schemas.subschema_for::<p::QrUpdated>(),
+        EventName::GroupCreated => schemas.subschema_for::<p::GroupCreated>(),
+        EventName::GroupUpdated => schemas.subschema_for::<p::GroupUpdated>(),
+        EventName::GroupParticipantAdded
+        | EventName::GroupParticipantRemoved
+        | EventName::GroupAdminPromoted
+        | EventName::GroupAdminDemoted => schemas.subschema_for::<p::GroupMembers>(),
+        EventName::ChatUpdated => schemas.subschema_for::<p::ChatUpdated>(),
+        EventName::ChatArchived => schemas.subschema_for::<p::ChatArchived>(),
+        EventName::ChatPinned => schemas.subschema_for::<p::ChatPinned>(),
+        EventName::PresenceUpdated => schemas.subschema_for::<p::PresenceUpdated>(),
+        EventName::OrderPlaced => schemas.subschema_for::<p::OrderPlaced>(),
+        EventName::OrderCancelled => schemas.subschema_for::<p::OrderCancelled>(),
+        EventName::CartUpdated => schemas.subschema_for::<p::CartUpdated>(),
+        EventName::StoryViewed => schemas.subschema_for::<p::StoryViewed>(),
+        EventName::CallOffered => schemas.subschema_for::<p::CallOffered>(),
+        EventName::CallTerminated => schemas.subschema_for::<p::CallTerminated>(),
+        EventName::ContactResolved => schemas.subschema_for::<p::ContactResolved>(),
+    }
+}
+
+/// The schema of a delivery's body (interface 6.1).
+fn envelope(name: EventName, data: Schema) -> Value {
+    let mut data = data.to_value();
+    data["description"] = json!("What has happened.");
+    json!({
+        "type": "object",
+        "description": name.about(),
+        "required": ["event", "event_id", "api_version", "channel_id", "occurred_at", "data"],
+        "properties": {
+            "event": { "type": "string", "const": name.as_str(), "description": "The event's name." },
+            "event_id": {
+                "type": "string",
+                "pattern": "^evt_[0-9A-HJKMNP-TV-Z]{26}$",
+                "description": "The same at every attempt: drop what has one that was seen.",
+            },
+            "api_version": { "type": "string", "description": "The version of the events' shapes." },
+            "channel_id": { "type": "string", "format": "uuid", "description": "The channel that it happened to." },
+            "occurred_at": {
+                "type": "string",
+                "format": "date-time",
+                "description": "When the gateway emitted it: sort by this.",
+            },
+            "data": data,
+        },
+    })
+}
+
+/// An event as it is sent.
+pub fn example(name: EventName) -> Value {
+    serde_json::from_slice(&Event::example(name).to_bytes()).expect("an event is written as JSON")
+}
+
+/// The schema of an event, with all that it consists of inside.
+pub fn schema(name: EventName) -> Value {
+    let mut schemas = settings().into_generator();
+    let mut schema = envelope(name, data(name, &mut schemas));
+    let mut types = schemas.take_definitions(true);
+    let texts = fields::Texts::default();
+    types.iter_mut().for_each(|(name, schema)| texts.describe(name, schema));
+    texts.describe(&type_name(name), &mut schema);
+    put_inside(&mut schema, &types);
+    schema
+}
+
+/// Puts what a schema refers to in the place of the references. What stands beside one holds in its place. No type of
+/// an event is inside itself.
+fn put_inside(schema: &mut Value, types: &Map<String, Value>) {
+    if let Value::Object(fields) = schema
+        && let Some(Value::String(reference)) = fields.remove("$ref")
+        && let Some(Value::Object(whole)) = reference.rsplit('/').next().and_then(|name| types.get(name))
+    {
+        let beside = std::mem::replace(fields, whole.clone());
+        fields.extend(beside);
+    }
+    match schema {
+        Value::Object(fields) => fields.values_mut().for_each(|inside| put_inside(inside, types)),
+        Value::Array(items) => items.iter_mut().for_each(|inside| put_inside(inside, types)),
+        _ => {}
+    }
+}
+
+fn type_name(name: EventName) -> String {
+    format!("{name:?}Event")
+}
+
+fn reference(name: EventName) -> String {
+    format!("#/components/schemas/{}", type_name(name))
+}
+
+/// `webhooks` of the document; the events' types go among the others.
+pub fn webhooks(parts: &mut Parts<'_>) -> Map<String, Value> {
+    let mut webhooks = Map::new();
+    for name in EventName::ALL.iter().copied() {
+        let data = data(name, &mut parts.schemas);
+        parts.shapes.insert(type_name(name), envelope(name, data));
+        webhooks.insert(name.as_str().to_owned(), json!({ "post": delivery(name) }));
+    }
+    let any: Vec<Value> = EventName::ALL.iter().map(|name| json!({ "$ref": reference(*name) })).collect();
+    let mapping: Map<String, Value> =
+        EventName::ALL.iter().map(|name| (name.as_str().to_owned(), json!(reference(*name)))).collect();
+    let event = json!({
+        "description": "What webhooks are sent, and what stands in the event stream.",
+        "oneOf": any,
+        "discriminator": { "propertyName": "event", "mapping": mapping },
+    });
+    parts.shapes.insert("Event".to_owned(), event);
+    webhooks
+}
+
+/// What the gateway asks of an endpoint.
+fn delivery(name: EventName) -> Value {
+    let headers: Vec<Value> =
+        HEADERS.iter().map(|(header, _, _)| json!({ "$ref": format!("#/components/parameters/{header}") })).collect();
+    json!({
+        "operationId": format!("on_{}", name.as_str().replace('.', "_")),
+        "summary": name.about(),
+        "tags": ["Events"],
+        "security": [],
+        "parameters": headers,
+        "requestBody": {
+            "required": true,
+            "content": {
+                "application/json": {
+                    "schema": { "$ref": reference(name) },
+                    "examples": { "example": { "value": example(name) } },
+                },
+            },
+        },
+        "responses": {
+            "2XX": { "description": "It was taken. After any other answer, or none, it is sent again." },
+        },
+    })
+}
+
+/// The headers of a delivery (interface 6.3): name, whether it is always there, what it says.
+const HEADERS: [(&str, bool, &str); 6] = [
+    (
+        "X-Gateway-Signature",
+        true,
+        "`t=<unix seconds>,v1=<hex>`: HMAC-SHA256 of `<t>.<body>` under the endpoint's signing secret. Refuse what is older \
+         than 300 s.",
+    ),
+    ("X-Gateway-Event", true, "The event's name, as in the body."),
+    ("X-Gateway-Event-Id", true, "The event's id, as in the body."),
+    ("X-Gateway-Delivery-Id", true, "The delivery's id, as in `GET /v1/webhook-deliveries`."),
+    ("X-Gateway-Attempt", true, "Which attempt it is, from 1."),
+    (
+        "X-Gateway-Correlation-Id",
+        false,
+        "Of `message.sent`, the request id of the send; of `message.received`, an id that stays the same.",
+    ),
+];
+
+/// Those headers among the document's parameters.
+pub fn headers() -> Map<String, Value> {
+    let parameter = |(name, required, about): &(&str, bool, &str)| {
+        let shown = json!({
+            "name": name, "in": "header", "required": required, "description": about, "schema": { "type": "string" },
+        });
+        ((*name).to_owned(), shown)
+    };
+    HEADERS.iter().map(parameter).collect()
+}

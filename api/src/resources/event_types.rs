@@ -1,0 +1,59 @@
+//! `GET /v1/event-types`: what each event looks like (supplement 32, row 20). It says the same as `webhooks` of the document,
+//! to everybody, since it is the same for all.
+
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use model::event::EventName;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::exchange::Exchange;
+use crate::openapi::{Doc, event_example, event_schema};
+use crate::reply::{List, Outcome, Reply};
+use crate::route::Route;
+
+/// The document has `webhooks` where there is this route.
+pub const PATH: &str = "/v1/event-types";
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::get(PATH).public(list).doc(
+            Doc::new("list_event_types", "List the events, with the schema and an example of each")
+                .about("What an endpoint can subscribe to, webhooks are sent, and the event stream tells.")
+                .list::<EventType>(),
+        ),
+    ]
+}
+
+#[derive(Serialize, JsonSchema)]
+struct EventType {
+    name: EventName,
+    /// What has happened when it is told of.
+    description: &'static str,
+    /// JSON Schema of the whole event, the body of a webhook.
+    schema: serde_json::Map<String, Value>,
+    /// Such a body.
+    example: serde_json::Map<String, Value>,
+}
+
+/// The answer, which never changes.
+static ALL: LazyLock<Bytes> = LazyLock::new(|| {
+    let object = |value: Value| match value {
+        Value::Object(fields) => fields,
+        _ => serde_json::Map::new(),
+    };
+    let one = |name: &EventName| EventType {
+        name: *name,
+        description: name.about(),
+        schema: object(event_schema(*name)),
+        example: object(event_example(*name)),
+    };
+    let all = List::whole(EventName::ALL.iter().map(one).collect());
+    serde_json::to_vec(&all).expect("schemas have string keys").into()
+});
+
+async fn list(_: &mut Exchange) -> Outcome {
+    Ok(Reply::content("application/json", ALL.clone()))
+}

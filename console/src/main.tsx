@@ -1,0 +1,178 @@
+// The console: signs in, and shows the page of the address within its frame.
+import { render } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { type ComponentType } from "preact";
+import { door, get, reachable } from "./api";
+import { begin as beginLive, state } from "./live";
+import { announcement, toast, useLoad } from "./parts";
+import { follow, href, place } from "./router";
+import { begin, signOut, who } from "./session";
+import { SignIn } from "./pages/sign-in";
+import * as members from "./pages/members";
+import * as operators from "./pages/operators";
+import type { M } from "./types";
+
+type Pages = Record<string, { label?: string; page: ComponentType }>;
+
+const PAGES: Pages = door === "members" ? members.pages : operators.pages;
+
+const THEMES = ["auto", "light", "dark"] as const;
+type Theme = (typeof THEMES)[number];
+const THEME = "gateway-theme";
+
+function storedTheme(): Theme {
+  const stored = localStorage.getItem(THEME) as Theme | null;
+  return stored && THEMES.includes(stored) ? stored : "auto";
+}
+
+function ThemeSwitch() {
+  const [theme, set] = useState(storedTheme);
+  useEffect(() => {
+    document.documentElement.dataset.theme = theme;
+    localStorage.setItem(THEME, theme);
+  }, [theme]);
+  const next = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length]!;
+  return (
+    <button type="button" class="quiet" onClick={() => set(next)} title={`Theme: ${theme}; change to ${next}`}>
+      <span aria-hidden="true">{theme === "dark" ? "☾" : theme === "light" ? "☀" : "◐"}</span>
+      <span class="hidden">Theme: {theme}</span>
+    </button>
+  );
+}
+
+const LIVE: Record<string, string> = {
+  on: "Live updates are on.",
+  connecting: "Live updates are being connected.",
+  full: "Live updates are off: ten streams are open.",
+  off: "Live updates are off.",
+};
+
+function LiveDot() {
+  return (
+    <span class={`live is-${state.value}`} title={LIVE[state.value]}>
+      <span class="dot" aria-hidden="true" />
+      <span class="hidden">{LIVE[state.value]}</span>
+    </span>
+  );
+}
+
+function Customer() {
+  const account = useLoad((signal) => get<M["Account"]>("/v1/account", {}, signal), []);
+  return <strong class="customer">{account.data?.name ?? ""}</strong>;
+}
+
+function Frame() {
+  const [open, setOpen] = useState(false);
+  const { page, query } = place.value;
+  const shown = PAGES[page];
+  const address = `${page}?${query}`;
+  useEffect(() => setOpen(false), [address]);
+  useEffect(() => {
+    document.title = `${shown?.label ?? "Gateway"} · ${door === "members" ? "Gateway console" : "Gateway operators"}`;
+  }, [page]);
+  const Page = shown?.page;
+  return (
+    <div class={open ? "frame is-open" : "frame"} onClick={follow}>
+      <a
+        class="skip"
+        href="#main"
+        onClick={(event) => {
+          event.preventDefault();
+          document.getElementById("main")?.focus();
+        }}
+      >
+        Skip to the page
+      </a>
+      <header class="top">
+        <button type="button" class="quiet drawer" aria-expanded={open} aria-controls="pages" onClick={() => setOpen(!open)}>
+          <span aria-hidden="true">☰</span>
+          <span class="hidden">Pages</span>
+        </button>
+        <a class="brand" href={href("home")}>
+          Gateway{door === "operators" && <span> operators</span>}
+        </a>
+        {door === "members" && <Customer />}
+        <span class="space" />
+        {door === "members" && <LiveDot />}
+        <ThemeSwitch />
+        <span class="who" title={who.value?.role}>
+          {who.value?.email}
+        </span>
+        <button type="button" class="quiet" onClick={() => void signOut().catch(() => undefined)}>
+          Sign out
+        </button>
+      </header>
+      <nav id="pages" class="pages" aria-label="Pages">
+        {Object.entries(PAGES).map(([name, { label }]) =>
+          label ? (
+            <a key={name} href={href(name)} aria-current={name === page ? "page" : undefined}>
+              {label}
+            </a>
+          ) : null,
+        )}
+        <a class="fine" href="/docs" target="_blank" rel="noreferrer">
+          API documentation
+        </a>
+        <a class="fine" href="/console/assets/licences.txt" target="_blank" rel="noreferrer">
+          Licences
+        </a>
+      </nav>
+      <main id="main" tabIndex={-1}>
+        {!reachable.value && (
+          <p class="stale" role="status">
+            The node does not answer. What is shown here may be old.
+          </p>
+        )}
+        {state.value === "full" && (
+          <p class="stale" role="status">
+            Live updates are off: ten streams are open.
+          </p>
+        )}
+        {Page ? <Page key={page} /> : <Nowhere />}
+      </main>
+    </div>
+  );
+}
+
+function Nowhere() {
+  return (
+    <>
+      <h1 tabIndex={-1}>There is no such page</h1>
+      <p>
+        <a href={href("home")}>To the first page</a>
+      </p>
+    </>
+  );
+}
+
+function Spoken() {
+  return (
+    <>
+      <p class="hidden" role="status" aria-live="polite">
+        {announcement.value}
+      </p>
+      {toast.value && (
+        <p class="toast" aria-hidden="true">
+          {toast.value}
+        </p>
+      )}
+    </>
+  );
+}
+
+function App() {
+  const known = who.value;
+  if (known === undefined) return <p class="hidden">Loading</p>;
+  return (
+    <>
+      {known === null ? <SignIn /> : <Frame />}
+      <Spoken />
+    </>
+  );
+}
+
+document.documentElement.dataset.theme = storedTheme();
+const root = document.getElementById("app")!;
+root.replaceChildren();
+render(<App />, root);
+void begin().finally(beginLive);

@@ -1,0 +1,72 @@
+import { useState } from "preact/hooks";
+import { call, get, patch } from "../api";
+import { Confirm, Faces, Failure, Field, Id, Table, Time, Title, bytes, number, say, useAction, useLoad } from "../parts";
+import { may, who } from "../session";
+import type { M } from "../types";
+
+export function Account() {
+  const shown = useLoad((signal) => get<M["Account"]>("/v1/account", {}, signal), []);
+  return (
+    <>
+      <Title>Account</Title>
+      <Faces of={shown}>{(account) => <Form key={account.name + account.timezone} account={account} reload={shown.reload} />}</Faces>
+    </>
+  );
+}
+
+function Form({ account, reload }: { account: M["Account"]; reload: () => void }) {
+  const [name, setName] = useState(account.name);
+  const [timezone, setTimezone] = useState(account.timezone);
+  const [deleting, setDeleting] = useState(false);
+  const { busy, error, run } = useAction();
+  const quotas = Object.entries(account.storage ?? {}) as [string, { used: number | null; limit: number }][];
+  return (
+    <>
+      <p class="fine">
+        <Id id={account.id} /> · {account.email ?? "no e-mail address"} · plan {account.plan.name} ({account.plan.status}) · since <Time at={account.created_at} />
+      </p>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          void run(async () => {
+            await patch("/v1/account", { name, timezone });
+            say("Saved");
+            reload();
+          });
+        }}
+      >
+        <fieldset disabled={!may("account")}>
+          <Field label="Name" name="name" required maxLength={120} value={name} error={error} onInput={(event) => setName(event.currentTarget.value)} />
+          <Field label="Time zone" name="timezone" required value={timezone} error={error} hint="Such as Europe/Berlin." onInput={(event) => setTimezone(event.currentTarget.value)} />
+          <Failure error={error} />
+          <button type="submit" disabled={busy || (name === account.name && timezone === account.timezone)}>
+            Save
+          </button>
+        </fieldset>
+      </form>
+      <h2>What the plan allows</h2>
+      <Table
+        name="Quotas"
+        rows={quotas}
+        id={([name]) => name}
+        columns={[
+          { head: "Of", cell: ([name]) => name },
+          { head: "Used", cell: ([name, quota]) => (name === "media_bytes" ? bytes(quota.used) : number(quota.used)), end: true },
+          { head: "At most", cell: ([name, quota]) => (name === "media_bytes" ? bytes(quota.limit) : number(quota.limit)), end: true },
+        ]}
+      />
+      {who.value?.role === "owner" && (
+        <>
+          <h2>Delete the account</h2>
+          <button type="button" class="danger" onClick={() => setDeleting(true)}>
+            Delete the account
+          </button>
+        </>
+      )}
+      {deleting && (
+        <Confirm title="Delete the account" about={<p>Keys, sessions and channels end at once; the data goes after a time of grace.</p>} action="Delete" typed={account.name}
+          close={() => setDeleting(false)} work={() => call("DELETE", "/v1/account", { body: { confirm: account.name } })} />
+      )}
+    </>
+  );
+}

@@ -1,0 +1,74 @@
+import { useState } from "preact/hooks";
+import { type Page, door, get } from "../api";
+import { Badge, Faces, Field, Id, More, Table, Theirs, Time, Title, csv, download, param, useAction, useLoad } from "../parts";
+import { go, href } from "../router";
+import type { M } from "../types";
+
+type Entry = M["AuditEntry"];
+
+const NAMES = ["action", "actor", "since", "until"] as const;
+
+/** Of a member's own account, or of the whole cluster. */
+export function Audit() {
+  const path = door === "members" ? "/v1/account/audit-log" : "/v1/admin/audit-log";
+  const query = Object.fromEntries(NAMES.map((name) => [name, param(name)])) as Record<(typeof NAMES)[number], string>;
+  const [more, setMore] = useState<Page<Entry>>();
+  const fetching = useAction();
+  const list = useLoad(
+    async (signal) => {
+      setMore(undefined);
+      return get<Page<Entry>>(path, { ...query, limit: 50 }, signal);
+    },
+    [path, query],
+  );
+  const who = (row: Entry) => row.actor.email ?? row.actor.prefix ?? row.actor.id ?? "";
+  return (
+    <>
+      <Title>Audit log</Title>
+      <form class="filters" role="search" onSubmit={(event) => event.preventDefault()}>
+        {NAMES.map((name) => (
+          <Field key={name} label={name} name={name} value={query[name]} error={list.error} placeholder={name === "action" ? "key.issued" : ""}
+            onChange={(event) => go(href("audit", { ...query, [name]: event.currentTarget.value }))} />
+        ))}
+        <button type="button" class="quiet" disabled={!list.data}
+          onClick={() => {
+            const rows = [...(list.data?.data ?? []), ...(more?.data ?? [])];
+            download("audit-log.csv", csv([["time", "action", "outcome", "actor", "who", "target", "label", "ip", "request_id"], ...rows.map((row) => [row.created_at, row.action, row.outcome, row.actor.type, who(row), row.target?.type ?? null, row.target?.label ?? null, row.ip ?? null, row.request_id ?? null])]));
+          }}>
+          Download these as CSV
+        </button>
+      </form>
+      <Faces of={list} isEmpty={({ data }) => data.length === 0} empty={<p>Nothing fits.</p>}>
+        {(page) => {
+          const rows = [...page.data, ...(more?.data ?? [])];
+          const cursor = more ? more.next_cursor : page.next_cursor;
+          return (
+            <>
+              <Table
+                name="Audit log, the newest first"
+                rows={rows}
+                id={(row) => row.id}
+                columns={[
+                  { head: "Time", cell: (row) => <Time at={row.created_at} /> },
+                  { head: "What", cell: (row) => <code>{row.action}</code> },
+                  { head: "Outcome", cell: (row) => <Badge status={row.outcome} /> },
+                  { head: "Who", cell: (row) => <><span class="fine">{row.actor.type}</span> <Theirs text={who(row)} /></> },
+                  { head: "On", cell: (row) => row.target && <><span class="fine">{row.target.type}</span> <Theirs text={row.target.label} /></> },
+                  { head: "From", cell: (row) => row.ip ?? "–" },
+                  { head: "Request", cell: (row) => <Id id={row.request_id} /> },
+                ]}
+              />
+              <More cursor={cursor} busy={fetching.busy}
+                load={() =>
+                  void fetching.run(async () => {
+                    const next = await get<Page<Entry>>(path, { ...query, limit: 50, cursor });
+                    setMore({ data: [...(more?.data ?? []), ...next.data], next_cursor: next.next_cursor ?? null });
+                  })
+                } />
+            </>
+          );
+        }}
+      </Faces>
+    </>
+  );
+}

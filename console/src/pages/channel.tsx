@@ -1,0 +1,51 @@
+import { get } from "../api";
+import { Badge, Faces, Id, Tabs, Theirs, Time, Title, param, useLoad } from "../parts";
+import { href } from "../router";
+import type { Channel } from "../types";
+import { Chats } from "./chats";
+import { Pairing } from "./pairing";
+import { Messages } from "./messages";
+import { Settings } from "./settings";
+import { StatusPart } from "./status";
+
+const TABS: [string, string][] = [
+  ["pairing", "Pairing"],
+  ["chats", "Chats"],
+  ["messages", "Messages"],
+  ["status", "Status"],
+  ["settings", "Settings"],
+];
+
+/** Statuses in which a channel has a session, or will have one by itself. */
+export const PAIRED = ["connected", "connecting", "reconnecting", "disconnected"];
+
+export function ChannelPage() {
+  const id = param("id");
+  const channel = useLoad((signal) => get<Channel>(`/v1/channels/${encodeURIComponent(id)}`, {}, signal), [id], {
+    on: (event) => event.data.channel_id === id && event.name.startsWith("channel."),
+    every: 5_000,
+  });
+  return (
+    <Faces of={channel}>
+      {(shown) => {
+        const tab = param("tab") || (PAIRED.includes(shown.status) ? "chats" : "pairing");
+        return (
+          <>
+            <Title extra={<Badge status={shown.status} />}>
+              <Theirs text={shown.name} />
+            </Title>
+            <p class="fine">
+              {shown.phone_number ? `+${shown.phone_number}` : "no number yet"} · seen <Time at={shown.last_seen_at} /> · <Id id={shown.id} />
+            </p>
+            <Tabs tabs={TABS} at={tab} link={(to) => href("channel", { id, tab: to })} />
+            {tab === "pairing" && <Pairing key={id} channel={shown} reload={channel.reload} />}
+            {tab === "chats" && <Chats key={id} channel={shown} />}
+            {tab === "messages" && <Messages key={id} channel={shown} />}
+            {tab === "status" && <StatusPart key={id} channel={shown} reload={channel.reload} />}
+            {tab === "settings" && <Settings key={id} channel={shown} />}
+          </>
+        );
+      }}
+    </Faces>
+  );
+}

@@ -1,0 +1,159 @@
+import { useState } from "preact/hooks";
+import { get, post, type Page } from "../api";
+import { Badge, Dialog, Faces, Failure, Field, Id, More, Secret, Table, Theirs, Time, Title, param, useAction, useLoad } from "../parts";
+import { go, href } from "../router";
+import { may } from "../session";
+import type { Channel, M } from "../types";
+import { STATUS } from "../words";
+
+const PAGE = 100;
+
+export function Channels() {
+  const status = param("status");
+  const name = param("name");
+  const [typed, setTyped] = useState(name);
+  const [limit, setLimit] = useState(PAGE);
+  const list = useLoad(
+    async (signal) => {
+      // Pages one after the other, so that a list that was opened far stays open when it is loaded again.
+      const rows: Channel[] = [];
+      let cursor: string | null | undefined;
+      do {
+        const page: Page<Channel> = await get("/v1/channels", { limit: PAGE, status, name, cursor }, signal);
+        rows.push(...page.data);
+        cursor = page.next_cursor;
+      } while (cursor && rows.length < limit);
+      return { rows, cursor };
+    },
+    [status, name, limit],
+    { on: (event) => event.name === "channel.status", every: 5_000 },
+  );
+  return (
+    <>
+      <Title
+        extra={
+          may("write") && (
+            <a class="button" href={href("channels", { create: "1" })}>
+              Create a channel
+            </a>
+          )
+        }
+      >
+        Channels
+      </Title>
+      <form
+        class="filters"
+        role="search"
+        onSubmit={(event) => {
+          event.preventDefault();
+          go(href("channels", { status, name: typed }));
+        }}
+      >
+        <Field label="Status" name="status" value={status}
+          onChange={(event) => go(href("channels", { status: event.currentTarget.value, name }))}>
+          <option value="">all</option>
+          {Object.keys(STATUS).map((word) => (
+            <option key={word} value={word}>
+              {word}
+            </option>
+          ))}
+        </Field>
+        <Field label="Name" name="name" value={typed} onInput={(event) => setTyped(event.currentTarget.value)} />
+        <button type="submit" class="quiet">
+          Find
+        </button>
+      </form>
+      <Faces
+        of={list}
+        isEmpty={({ rows }) => rows.length === 0}
+        empty={
+          status || name ? (
+            <p>No channel fits. <a href={href("channels")}>Show all</a></p>
+          ) : (
+            <>
+              <p>A channel is one phone number, linked by scanning a code.</p>
+              {may("write") && (
+                <p>
+                  <a class="button" href={href("channels", { create: "1" })}>
+                    Create the first channel
+                  </a>
+                </p>
+              )}
+            </>
+          )
+        }
+      >
+        {({ rows, cursor }) => (
+          <>
+            <Table
+              name="Channels"
+              rows={rows}
+              id={(row) => row.id}
+              columns={[
+                { head: "Name", cell: (row) => <a href={href("channel", { id: row.id })}><Theirs text={row.name} /></a> },
+                { head: "Number", cell: (row) => row.phone_number ?? <span class="none">–</span> },
+                { head: "Status", cell: (row) => <Badge status={row.status} /> },
+                { head: "Last seen", cell: (row) => <Time at={row.last_seen_at} /> },
+                { head: "Created", cell: (row) => <Time at={row.created_at} /> },
+                { head: "Id", cell: (row) => <Id id={row.id} /> },
+              ]}
+            />
+            <More cursor={cursor} busy={list.loading} load={() => setLimit(rows.length + PAGE)} />
+          </>
+        )}
+      </Faces>
+      {param("create") && <Create />}
+    </>
+  );
+}
+
+function Create() {
+  const [name, setName] = useState("");
+  const [withKey, setWithKey] = useState(false);
+  const [created, setCreated] = useState<M["CreatedChannel"]>();
+  const { busy, error, run } = useAction();
+  const close = () => go(href("channels"), true);
+  const pairing = (id: string) => href("channel", { id, tab: "pairing" });
+  const submit = async () => {
+    const channel = await post<M["CreatedChannel"]>("/v1/channels", { name, ...(withKey && { issue_scoped_key: true }) });
+    if (channel.scoped_key) setCreated(channel);
+    else go(pairing(channel.id), true);
+  };
+  return (
+    <Dialog title="Create a channel" close={close}>
+      {created?.scoped_key ? (
+        <>
+          <Secret label="The key of this channel" secret={created.scoped_key.secret} />
+          <div class="actions">
+            <button type="button" onClick={() => go(pairing(created.id), true)}>
+              Pair it
+            </button>
+          </div>
+        </>
+      ) : (
+        <form
+          onSubmit={(event) => {
+            event.preventDefault();
+            void run(submit);
+          }}
+        >
+          <Field label="Name" name="name" required maxLength={64} autofocus value={name} error={error} hint="For you alone, such as Sales."
+            onInput={(event) => setName(event.currentTarget.value)} />
+          <label class="check">
+            <input type="checkbox" checked={withKey} onChange={(event) => setWithKey(event.currentTarget.checked)} /> Make an API key for
+            it, too
+          </label>
+          <Failure error={error} />
+          <div class="actions">
+            <button type="button" class="quiet" onClick={close}>
+              Cancel
+            </button>
+            <button type="submit" disabled={busy}>
+              Create
+            </button>
+          </div>
+        </form>
+      )}
+    </Dialog>
+  );
+}

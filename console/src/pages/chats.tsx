@@ -1,0 +1,402 @@
+// Conversations of a channel: a list, the messages of one, and a box to write in.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { Refused, call, get, post, type Page } from "../api";
+import type { Event } from "../live";
+import { Faces, Failure, Field, Theirs, Time, announce, bytes, param, useAction, useLoad } from "../parts";
+import { go, href } from "../router";
+import { may } from "../session";
+import type { Channel, M, Message } from "../types";
+import { TICK } from "../words";
+
+const CHATS = 100;
+const MESSAGES = 50;
+/** Rows of a conversation that are kept in the document. */
+const MOST_ROWS = 200;
+
+const ULID = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+
+/** A label of the console's own for a send, by which it is found again when no answer came. */
+export function ulid(now = Date.now()): string {
+  let time = "";
+  for (let n = 0; n < 10; n++) {
+    time = ULID[now % 32] + time;
+    now = Math.floor(now / 32);
+  }
+  return time + [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => ULID[byte % 32]).join("");
+}
+
+export function Chats({ channel }: { channel: Channel }) {
+  const chat = param("chat");
+  const of = (event: Event) => event.data.channel_id === channel.id && /^(message|chat)\./.test(event.name);
+  const chats = useLoad(
+    (signal) => get<Page<M["Chat"]>>(`/v1/channels/${channel.id}/chats`, { limit: CHATS }, signal),
+    [channel.id],
+    { on: of, every: 5_000 },
+  );
+  const to = param("to");
+  const open = (id: string) => href("channel", { id: channel.id, tab: "chats", chat: id });
+  return (
+    <div class={chat ? "chats is-open" : "chats"}>
+      <section class="chat-list" aria-label="Chats">
+        {may("write") && <NewChat channel={channel} to={to} open={(id) => go(open(id))} />}
+        <Faces
+          of={chats}
+          isEmpty={({ data }) => data.length === 0}
+          empty={<p>Nobody has written yet, and nothing was sent. Write to a number above.</p>}
+        >
+          {({ data }) => (
+            <ul>
+              {data.map((row) => (
+                <li key={row.id}>
+                  <a href={open(row.id)} aria-current={row.id === chat ? "true" : undefined}>
+                    <strong>
+                      <Theirs text={row.id.replace(/@.*/, "")} />
+                    </strong>
+                    {row.pinned && <span title="Pinned"> ⚲</span>}
+                    {row.unread && <span class="unread">unread</span>}
+                    <span class="fine">
+                      <Time at={row.last_message_at === null ? null : row.last_message_at * 1000} />
+                    </span>
+                  </a>
+                </li>
+              ))}
+            </ul>
+          )}
+        </Faces>
+      </section>
+      {chat ? <Conversation key={chat} channel={channel} chat={chat} /> : <p class="none chat-hint">Choose a chat.</p>}
+    </div>
+  );
+}
+
+function NewChat({ channel, to, open }: { channel: Channel; to: string; open: (id: string) => void }) {
+  const [number, setNumber] = useState(to);
+  return (
+    <form
+      class="new-chat"
+      onSubmit={(event) => {
+        event.preventDefault();
+        const digits = number.includes("@") ? number : number.replace(/[^0-9]/g, "");
+        if (digits) open(digits);
+      }}
+    >
+      <Field label="Write to" name="to" inputMode="tel" placeholder="number with country code" autocomplete="off" value={number}
+        onInput={(event) => setNumber(event.currentTarget.value)} />
+      <button type="submit" class="quiet" disabled={channel.status === "disabled_by_admin"}>
+        Open
+      </button>
+    </form>
+  );
+}
+
+/** Whether an event is about a chat; one that names no address may be about any. */
+function inChat(message: Record<string, unknown>, chat: string): boolean {
+  const user = chat.replace(/@.*/, "");
+  const addresses = ["chat_id", "to", "from", "from_phone"].map((name) => message[name]).filter((address) => typeof address === "string");
+  return addresses.length === 0 || addresses.some((address) => address.replace(/@.*/, "") === user);
+}
+
+function Conversation({ channel, chat }: { channel: Channel; chat: string }) {
+  const path = `/v1/channels/${channel.id}/messages`;
+  const [older, setOlder] = useState<Message[]>([]);
+  const [cursor, setCursor] = useState<string | null>();
+  const [quoted, setQuoted] = useState<Message>();
+  const fetching = useAction();
+  const newest = useLoad(
+    (signal) => get<Page<Message>>(path, { chat_id: chat, limit: MESSAGES, deliveries: "none" }, signal),
+    [channel.id, chat],
+    {
+      on: (event) => event.data.channel_id === channel.id && event.name.startsWith("message.") && inChat(event.data.data, chat),
+      every: 5_000,
+    },
+  );
+  const list = useRef<HTMLOListElement>(null);
+  const below = useRef(true);
+  const last = newest.data?.data[0]?.id;
+  useEffect(() => {
+    // Who reads further up is left there.
+    if (list.current && below.current) list.current.scrollTop = list.current.scrollHeight;
+  }, [last, newest.data]);
+  useEffect(() => {
+    if (newest.data && cursor === undefined) setCursor(newest.data.next_cursor ?? null);
+  }, [newest.data]);
+  const unread = newest.data?.data.some((row) => row.direction === "inbound");
+  useEffect(() => {
+    // Opening a chat reads it, as on a phone. That nothing was unread is no failure.
+    if (unread && may("write") && channel.status === "connected" && !document.hidden) {
+      void post(`/v1/channels/${channel.id}/chats/${encodeURIComponent(chat)}/read`).catch(() => undefined);
+    }
+  }, [last, unread]);
+
+  const seen = new Map<string, Message>();
+  for (const row of [...older, ...(newest.data?.data ?? []).slice().reverse()]) seen.set(row.id, row);
+  const rows = [...seen.values()].slice(-MOST_ROWS);
+  const more = async () => {
+    const page = await get<Page<Message>>(path, { chat_id: chat, limit: MESSAGES, cursor, deliveries: "none" });
+    setOlder([...page.data.slice().reverse(), ...older].slice(0, MOST_ROWS));
+    setCursor(page.next_cursor ?? null);
+  };
+  return (
+    <section class="conversation" aria-label={`Chat with ${chat}`}>
+      <header>
+        <a class="back" href={href("channel", { id: channel.id, tab: "chats" })}>
+          ‹ Chats
+        </a>
+        <h2>
+          <Theirs text={chat.replace(/@.*/, "")} />
+        </h2>
+      </header>
+      <Faces of={newest}>
+        {() => (
+          <ol
+            ref={list}
+            class="messages"
+            tabIndex={0}
+            aria-label="Messages, the newest last"
+            onScroll={(event) => {
+              const at = event.currentTarget;
+              below.current = at.scrollHeight - at.scrollTop - at.clientHeight < 40;
+            }}
+          >
+            {cursor && (
+              <li class="older">
+                <button type="button" class="quiet" disabled={fetching.busy} onClick={() => void fetching.run(more)}>
+                  Show older messages
+                </button>
+                <Failure error={fetching.error} />
+              </li>
+            )}
+            {rows.map((row) => (
+              <Bubble key={row.id} row={row} rows={seen} channel={channel} quote={() => setQuoted(row)} />
+            ))}
+          </ol>
+        )}
+      </Faces>
+      {may("write") && (
+        <Writer channel={channel} chat={chat} quoted={quoted} unquote={() => setQuoted(undefined)} sent={newest.reload} />
+      )}
+    </section>
+  );
+}
+
+export function Tick({ row }: { row: Message }) {
+  const [sign, about] = TICK[row.status] ?? ["", row.status];
+  if (row.direction === "inbound") return null;
+  return (
+    <span class={`ticks is-${row.status}`} title={about}>
+      <span aria-hidden="true">{sign}</span> <span>{row.status}</span>
+    </span>
+  );
+}
+
+const EMOJI = ["👍", "❤️", "😂", "🙏"];
+
+function Bubble({ row, rows, channel, quote }: { row: Message; rows: Map<string, Message>; channel: Channel; quote: () => void }) {
+  const mine = row.direction === "outbound";
+  const reaction = useAction();
+  const answered = row.quoted_message_id && [...rows.values()].find((other) => other.message_id === row.quoted_message_id);
+  const react = (emoji: string) =>
+    reaction.run(() =>
+      post(`/v1/channels/${channel.id}/messages`, {
+        type: "reaction",
+        emoji,
+        message_key: { id: row.message_id, from_me: mine, remote_jid: row.chat_id },
+        client_ref: ulid(),
+      }),
+    );
+  if (row.type === "reaction") {
+    return (
+      <li class={mine ? "note is-mine" : "note"}>
+        {mine ? "You" : <Theirs text={row.push_name ?? row.from.replace(/@.*/, "")} />} reacted <Theirs text={row.emoji} />
+      </li>
+    );
+  }
+  return (
+    <li class={mine ? "bubble is-mine" : "bubble"}>
+      {!mine && row.is_group && (
+        <strong class="fine">
+          <Theirs text={row.push_name ?? row.participant} />
+        </strong>
+      )}
+      {row.quoted_message_id && <blockquote>{answered ? <Theirs text={answered.text ?? answered.type} /> : "an earlier message"}</blockquote>}
+      {row.media && <Media media={row.media} type={row.type} />}
+      {row.text !== null ? (
+        <p class="text">
+          <Theirs text={row.text} />
+        </p>
+      ) : (
+        !row.media && <p class="none">{row.type}</p>
+      )}
+      <p class="fine">
+        <Time at={row.occurred_at} /> <Tick row={row} />
+        {row.error && (
+          <span class="bad">
+            {" "}
+            {row.error.message} (<code>{row.error.code}</code>)
+          </span>
+        )}
+      </p>
+      {may("write") && (
+        <div class="tools">
+          <button type="button" class="quiet" onClick={quote}>
+            Reply
+          </button>
+          {EMOJI.map((emoji) => (
+            <button key={emoji} type="button" class="quiet" aria-label={`React with ${emoji}`} disabled={reaction.busy} onClick={() => void react(emoji)}>
+              {emoji}
+            </button>
+          ))}
+        </div>
+      )}
+      <Failure error={reaction.error} />
+    </li>
+  );
+}
+
+function Media({ media, type }: { media: NonNullable<Message["media"]>; type: string }) {
+  const about = `${media.mime_type}, ${bytes(media.size_bytes)}`;
+  if (!media.url) return <p class="none">{type}: {about} ({media.state})</p>;
+  if (type === "image" || type === "sticker") return <img class="media" src={media.url} alt={`${type}, ${about}`} loading="lazy" />;
+  if (type === "video") return <video class="media" src={media.url} controls preload="none" aria-label={about} />;
+  if (type === "audio" || type === "voice") return <audio src={media.url} controls preload="none" aria-label={about} />;
+  return (
+    <p>
+      <a href={media.url} download={media.filename ?? "document"} rel="noreferrer">
+        <Theirs text={media.filename ?? "document"} />
+      </a>{" "}
+      <span class="fine">{about}</span>
+    </p>
+  );
+}
+
+type Found = { ref: string; text: string; was: "looking" | "sent" | "not taken" };
+
+function typeOf(mime: string): string {
+  const kind = mime.split("/")[0] ?? "";
+  return ["image", "video", "audio"].includes(kind) ? kind : "document";
+}
+
+/** A send is never repeated by itself: where no answer came, its own label is looked for in the history. */
+function Writer({ channel, chat, quoted, unquote, sent }: { channel: Channel; chat: string; quoted: Message | undefined; unquote: () => void; sent: () => void }) {
+  const [text, setText] = useState("");
+  const [file, setFile] = useState<File>();
+  const [found, setFound] = useState<Found>();
+  const input = useRef<HTMLInputElement>(null);
+  const { busy, error, run, clear } = useAction();
+  const path = `/v1/channels/${channel.id}/messages`;
+
+  const look = async (ref: string) => {
+    setFound({ ref, text, was: "looking" });
+    for (let attempt = 0; attempt < 5; attempt++) {
+      try {
+        const { data } = await get<Page<Message>>(path, { client_ref: ref, limit: 1 });
+        if (data.length > 0) {
+          setFound({ ref, text, was: "sent" });
+          announce("The message was sent.");
+          done();
+          return;
+        }
+      } catch (refused) {
+        if (!(refused instanceof Refused) || !refused.unanswered) throw refused;
+      }
+      await new Promise((wait) => setTimeout(wait, 1_000));
+    }
+    setFound({ ref, text, was: "not taken" });
+  };
+  const done = () => {
+    setText("");
+    setFile(undefined);
+    if (input.current) input.current.value = "";
+    unquote();
+    sent();
+  };
+  const send = async () => {
+    const ref = ulid();
+    const body: Record<string, unknown> = { to: chat, client_ref: ref };
+    if (quoted) {
+      body["quoted"] = { id: quoted.message_id, from_me: quoted.direction === "outbound", remote_jid: quoted.chat_id, ...(quoted.participant && { participant: quoted.participant }) };
+    }
+    if (file) {
+      const form = new FormData();
+      form.append("file", file);
+      const media = await call<M["MediaUpload"]>("POST", `/v1/channels/${channel.id}/media`, { body: form });
+      body["type"] = typeOf(media.mime_type);
+      body["media_url"] = media.url;
+      body["mime_type"] = media.mime_type;
+      if (body["type"] === "document") body["filename"] = file.name;
+      if (text && body["type"] !== "audio") body["caption"] = text;
+    } else {
+      body["type"] = "text";
+      body["text"] = text;
+    }
+    setFound(undefined);
+    try {
+      await post<M["SentMessage"]>(path, body);
+    } catch (refused) {
+      if (refused instanceof Refused && refused.unanswered) return look(ref);
+      throw refused;
+    }
+    done();
+  };
+  return (
+    <form
+      class="writer"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void run(send);
+      }}
+    >
+      {channel.status !== "connected" && <p class="stale">The channel is {channel.status}.</p>}
+      {quoted && (
+        <blockquote>
+          <Theirs text={quoted.text ?? quoted.type} />{" "}
+          <button type="button" class="quiet" onClick={unquote} aria-label="Do not quote">
+            ✕
+          </button>
+        </blockquote>
+      )}
+      {found && (
+        <p role="status" class={found.was === "not taken" ? "failure" : "stale"}>
+          {found.was === "looking" && "No answer came. Looking whether the message was sent."}
+          {found.was === "sent" && "No answer came, but the message was sent."}
+          {found.was === "not taken" && "No answer came, and the message was not taken. Send it again if you still want to."}{" "}
+          {found.was === "not taken" && (
+            <button type="button" class="quiet" onClick={() => void run(() => look(found.ref))}>
+              Look again
+            </button>
+          )}
+        </p>
+      )}
+      <Failure error={error} />
+      <label class="hidden" for="message">
+        Message
+      </label>
+      <textarea
+        id="message"
+        rows={2}
+        maxLength={4096}
+        placeholder="Message"
+        value={text}
+        onInput={(event) => {
+          setText(event.currentTarget.value);
+          if (error) clear();
+        }}
+        onKeyDown={(event) => {
+          if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+            event.preventDefault();
+            event.currentTarget.form?.requestSubmit();
+          }
+        }}
+      />
+      <div class="actions">
+        <label class="attach">
+          <span class="hidden">File</span>
+          <input ref={input} type="file" onChange={(event) => setFile(event.currentTarget.files?.[0])} />
+        </label>
+        <button type="submit" disabled={busy || (!file && text.trim() === "")}>
+          Send
+        </button>
+      </div>
+    </form>
+  );
+}

@@ -1,0 +1,470 @@
+// The cluster as operators see it: how it is, its nodes, its shards, and where they lie.
+import { useState } from "preact/hooks";
+import { type Page, asCurl, get, patch, post, remove } from "../api";
+import { Badge, Confirm, CopyButton, Dialog, Faces, Failure, Field, Secret, Table, Tile, Time, Title, bytes, number, say, useAction, useLoad } from "../parts";
+import { href } from "../router";
+import type { O } from "../types";
+
+const EVERY = { every: 3_000 };
+
+function Findings({ of }: { of: O["Finding"][] }) {
+  const bad = of.filter((finding) => finding.level !== "ok");
+  if (bad.length === 0) return <p class="is-good">Every check is well.</p>;
+  return (
+    <Table
+      name="Findings"
+      rows={bad}
+      id={(row) => row.check + row.message + row.node_id}
+      columns={[
+        { head: "Check", cell: (row) => row.check },
+        { head: "Level", cell: (row) => <Badge status={row.level} /> },
+        { head: "Node", cell: (row) => row.node_id ?? "–" },
+        { head: "What", cell: (row) => row.message },
+        { head: "What to do", cell: (row) => row.remedy ?? "–" },
+      ]}
+    />
+  );
+}
+
+export function Overview() {
+  const shown = useLoad(
+    async (signal) => {
+      const [status, check, nodes] = await Promise.all([
+        get<O["ClusterStatus"]>("/v1/admin/status", {}, signal),
+        get<O["ClusterCheck"]>("/v1/admin/check", {}, signal),
+        get<Page<O["Node"]>>("/v1/admin/nodes", {}, signal),
+      ]);
+      return { status, check, nodes: nodes.data };
+    },
+    [],
+    EVERY,
+  );
+  return (
+    <>
+      <Title extra={<CopyButton text={asCurl("GET", "/v1/admin/status")}>As a command</CopyButton>}>Overview</Title>
+      <Faces of={shown}>
+        {({ status, check, nodes }) => {
+          const channels = status.channels as Record<string, number>;
+          const reason = check.checks.find((finding) => finding.check === "lose_a_node");
+          return (
+            <>
+              <div class="tiles">
+                <Tile label="The cluster is" value={<Badge status={check.status} />} warn={check.status !== "operational"} />
+                <Tile label="Any one node can be lost" value={check.can_lose_a_node ? "yes" : "no"} about={reason?.message} warn={!check.can_lose_a_node} />
+                <Tile label="Nodes ready" value={`${status.nodes.ready} of ${status.nodes.total}`} warn={status.nodes.ready < status.nodes.total} />
+                <Tile label="Shards ready" value={`${status.shards.ready} of ${status.shards.total}`} warn={status.shards.ready < status.shards.total} />
+                <Tile label="Customers" value={number(status.customers)} />
+                <Tile label="Webhook endpoints" value={number(status.webhook_endpoints)} />
+                {Object.entries(channels)
+                  .filter(([, count]) => count > 0)
+                  .map(([word, count]) => (
+                    <Tile key={word} label={`Channels ${word}`} value={number(count)} />
+                  ))}
+              </div>
+              <h2>Findings</h2>
+              <Findings of={check.checks} />
+              <h2>Nodes</h2>
+              <div class="cards">
+                {nodes.map((node) => (
+                  <article key={node.id} class="card">
+                    <h3>
+                      <a href={href("nodes")}>Node {node.id}</a> <Badge status={node.state} />
+                    </h3>
+                    <dl>
+                      <dt>Leads</dt>
+                      <dd>{node.leads}</dd>
+                      <dt>Sessions</dt>
+                      <dd>{number(node.channels_connected)}</dd>
+                      <dt>Memory</dt>
+                      <dd>{bytes(node.rss_bytes)}</dd>
+                      <dt>Disk free</dt>
+                      <dd>{bytes(node.disk_free_bytes)}</dd>
+                      <dt>fsync p99</dt>
+                      <dd>{node.fsync_p99_ms === null ? "–" : `${node.fsync_p99_ms} ms`}</dd>
+                      <dt>Release</dt>
+                      <dd>{node.version ?? "–"}</dd>
+                    </dl>
+                  </article>
+                ))}
+              </div>
+              <p class="fine">
+                Release {status.version}, format {status.format}, formed <Time at={status.formed_at} />, answered by node {status.node_id}
+              </p>
+            </>
+          );
+        }}
+      </Faces>
+    </>
+  );
+}
+
+export function Nodes() {
+  const list = useLoad((signal) => get<Page<O["Node"]>>("/v1/admin/nodes", {}, signal), [], EVERY);
+  const [asked, ask] = useState<{ what: "drain" | "remove" | "weigh" | "let-in"; node?: O["Node"] }>();
+  const { busy, error, run } = useAction();
+  const away = list.data?.data.filter((node) => node.state !== "ready") ?? [];
+  return (
+    <>
+      <Title
+        extra={
+          <button type="button" onClick={() => ask({ what: "let-in" })}>
+            Let a node in
+          </button>
+        }
+      >
+        Nodes
+      </Title>
+      <Failure error={error} />
+      <Faces of={list}>
+        {({ data }) => (
+          <Table
+            name="Nodes"
+            rows={data}
+            id={(row) => String(row.id)}
+            columns={[
+              { head: "Node", cell: (row) => row.id },
+              { head: "State", cell: (row) => <Badge status={row.state} /> },
+              { head: "Member", cell: (row) => row.member },
+              { head: "Zone", cell: (row) => row.zone ?? "–" },
+              { head: "Address", cell: (row) => <code>{row.address}</code> },
+              { head: "Weight", cell: (row) => row.weight, end: true },
+              { head: "Leads", cell: (row) => row.leads, end: true },
+              { head: "Replicas", cell: (row) => row.replicas, end: true },
+              { head: "Sessions", cell: (row) => number(row.channels_connected), end: true },
+              { head: "Up since", cell: (row) => <Time at={row.started_at} /> },
+              {
+                head: "",
+                cell: (row) => (
+                  <span class="actions">
+                    {row.member === "draining" ? (
+                      <button type="button" class="quiet" disabled={busy} onClick={() => void run(async () => { await post(`/v1/admin/nodes/${row.id}/undrain`); list.reload(); })}>
+                        Undrain
+                      </button>
+                    ) : (
+                      <button type="button" class="quiet" onClick={() => ask({ what: "drain", node: row })}>
+                        Drain
+                      </button>
+                    )}
+                    <button type="button" class="quiet" onClick={() => ask({ what: "weigh", node: row })}>
+                      Weigh
+                    </button>
+                    <button type="button" class="danger" onClick={() => ask({ what: "remove", node: row })}>
+                      Remove
+                    </button>
+                  </span>
+                ),
+              },
+            ]}
+          />
+        )}
+      </Faces>
+      {asked?.what === "drain" && asked.node && (
+        <Drain node={asked.node} others={away.filter((other) => other.id !== asked.node!.id)} close={() => { ask(undefined); list.reload(); }} />
+      )}
+      {asked?.what === "remove" && asked.node && <Remove node={asked.node} close={() => { ask(undefined); list.reload(); }} />}
+      {asked?.what === "weigh" && asked.node && <Weigh node={asked.node} close={() => { ask(undefined); list.reload(); }} />}
+      {asked?.what === "let-in" && <LetIn zones={[...new Set(list.data?.data.map((node) => node.zone).filter((zone): zone is string => !!zone))]} seed={list.data?.data[0]?.address ?? ""} close={() => ask(undefined)} />}
+    </>
+  );
+}
+
+function Drain({ node, others, close }: { node: O["Node"]; others: O["Node"][]; close: () => void }) {
+  const risky = others.length > 0;
+  return (
+    <Confirm
+      title={`Drain node ${node.id}`}
+      about={
+        <>
+          <p>
+            Its {node.leads} leads and {number(node.channels_connected)} sessions go to the other nodes; its replicas stay. It can be undone.
+          </p>
+          {risky && (
+            <p class="failure">
+              Node {others.map((other) => `${other.id} (${other.state})`).join(", ")} is away or drained already. With another one drained, the loss of one more may
+              stop sends.
+            </p>
+          )}
+        </>
+      }
+      action={risky ? "Drain all the same" : "Drain"}
+      command={`gateway drain ${node.id}${risky ? " --force" : ""}`}
+      close={close}
+      work={() => post(`/v1/admin/nodes/${node.id}/drain`, risky ? { force: true } : {})}
+    />
+  );
+}
+
+function Remove({ node, close }: { node: O["Node"]; close: () => void }) {
+  const what = useLoad((signal) => get<O["NodeRemoval"]>(`/v1/admin/nodes/${node.id}/removal`, {}, signal), [node.id]);
+  return (
+    <Confirm
+      title={`Remove node ${node.id}`}
+      about={
+        <>
+          <p>Its {node.replicas} replicas move to other nodes, and its number is never used again. This cannot be undone.</p>
+          <Faces of={what}>
+            {({ left }) => (
+              <p class={left.can_lose_a_node ? "" : "failure"}>
+                {left.nodes} nodes are left. {left.can_lose_a_node ? "Any one of them can be lost then." : "None of them can be lost then."}
+                {left.away.length > 0 && ` Away at the moment: ${left.away.join(", ")}.`}
+              </p>
+            )}
+          </Faces>
+        </>
+      }
+      action="Remove"
+      typed={String(node.id)}
+      command={`gateway node remove ${node.id}`}
+      close={close}
+      work={() => remove(`/v1/admin/nodes/${node.id}`)}
+    />
+  );
+}
+
+function Weigh({ node, close }: { node: O["Node"]; close: () => void }) {
+  const [weight, setWeight] = useState(String(node.weight));
+  const { busy, error, run } = useAction();
+  return (
+    <Dialog title={`Weigh node ${node.id}`} close={close}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          void run(async () => {
+            await patch(`/v1/admin/nodes/${node.id}`, { weight: Number(weight) });
+            close();
+          });
+        }}
+      >
+        <Field label="Weight" name="weight" type="number" min={1} max={1000} required autofocus value={weight} error={error} hint="Its part of the shards, against those of others. A plan of the layout moves them."
+          onInput={(event) => setWeight(event.currentTarget.value)} />
+        <Failure error={error} />
+        <div class="actions">
+          <button type="submit" disabled={busy}>
+            Save
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+function LetIn({ zones, seed, close }: { zones: string[]; seed: string; close: () => void }) {
+  const [zone, setZone] = useState(zones[0] ?? "default");
+  const [address, setAddress] = useState("");
+  const [token, setToken] = useState<O["JoinToken"]>();
+  const { busy, error, run } = useAction();
+  const line = token ? `echo ${token.token} | gateway join --token - --via ${seed} --advertise ${address} --zone ${zone}` : "";
+  return (
+    <Dialog title="Let a node in" close={close}>
+      <Field label="Where the other nodes reach it" name="advertise" placeholder="node-4.lan:8082" required autofocus value={address} onInput={(event) => setAddress(event.currentTarget.value)} />
+      <Field label="Zone" name="zone" list="zones" value={zone} hint={`Replicas are spread over zones. There ${zones.length === 1 ? "is" : "are"}: ${zones.join(", ")}.`} onInput={(event) => setZone(event.currentTarget.value)} />
+      <datalist id="zones">
+        {zones.map((known) => (
+          <option key={known} value={known} />
+        ))}
+      </datalist>
+      <Failure error={error} />
+      {token ? (
+        <>
+          <Secret label="On the new machine" secret={line} />
+          <p class="fine">
+            Good once, until <Time at={token.expires_at} />. Then: <code>gateway run --config /etc/gateway/gateway.toml</code>
+          </p>
+        </>
+      ) : (
+        <div class="actions">
+          <button type="button" disabled={busy || !address || !zone} onClick={() => void run(async () => setToken(await post<O["JoinToken"]>("/v1/admin/tokens", {})))}>
+            Make a token
+          </button>
+        </div>
+      )}
+    </Dialog>
+  );
+}
+
+export function Shards() {
+  const shown = useLoad(
+    async (signal) => {
+      const [shards, nodes] = await Promise.all([get<Page<O["Shard"]>>("/v1/admin/shards", {}, signal), get<Page<O["Node"]>>("/v1/admin/nodes", {}, signal)]);
+      return { shards: shards.data, nodes: nodes.data.map((node) => node.id) };
+    },
+    [],
+    EVERY,
+  );
+  const [moving, setMoving] = useState<O["Shard"]>();
+  return (
+    <>
+      <Title extra={<CopyButton text={asCurl("GET", "/v1/admin/shards")}>As a command</CopyButton>}>Shards</Title>
+      <Faces of={shown}>
+        {({ shards, nodes }) => (
+          <Table
+            name="Shards by nodes"
+            rows={shards}
+            id={(row) => `${row.kind}-${row.id}`}
+            columns={[
+              { head: "Shard", cell: (row) => (row.kind === "directory" ? "directory" : row.id) },
+              { head: "State", cell: (row) => <Badge status={row.state} /> },
+              { head: "Can lose", cell: (row) => row.can_lose, end: true },
+              { head: "Channels", cell: (row) => number(row.channels), end: true },
+              { head: "Term", cell: (row) => row.term, end: true },
+              ...nodes.map((node) => ({
+                head: `Node ${node}`,
+                cell: (row: O["Shard"]) => {
+                  const replica = row.replicas.find((replica) => replica.node_id === node);
+                  if (!replica) return <span class="none">·</span>;
+                  const role = row.leader === node ? "leader" : replica.role;
+                  return (
+                    <span class={`replica is-${role} is-${replica.state}`} title={`applied ${replica.applied ?? "?"}, lag ${replica.lag ?? "?"}`}>
+                      {role}
+                      {replica.state !== "ok" && ` (${replica.state})`}
+                      {!!replica.lag && ` −${number(replica.lag)}`}
+                    </span>
+                  );
+                },
+              })),
+              {
+                head: "",
+                cell: (row) =>
+                  row.kind === "shard" ? (
+                    <button type="button" class="quiet" onClick={() => setMoving(row)}>
+                      Move lead
+                    </button>
+                  ) : null,
+              },
+            ]}
+          />
+        )}
+      </Faces>
+      {moving && <MoveLead shard={moving} close={() => { setMoving(undefined); shown.reload(); }} />}
+    </>
+  );
+}
+
+function MoveLead({ shard, close }: { shard: O["Shard"]; close: () => void }) {
+  const choices = shard.replicas.filter((replica) => replica.role === "voter" && replica.node_id !== shard.leader);
+  const [to, setTo] = useState(String(choices[0]?.node_id ?? ""));
+  const { busy, error, run } = useAction();
+  return (
+    <Dialog title={`Move the lead of shard ${shard.id}`} close={close}>
+      <Field label="To node" name="node_id" value={to} error={error} onChange={(event) => setTo(event.currentTarget.value)}>
+        {choices.map((replica) => (
+          <option key={replica.node_id} value={replica.node_id}>
+            {replica.node_id}
+          </option>
+        ))}
+      </Field>
+      <p class="fine">Its {number(shard.channels)} channels log in again there; sends meanwhile are queued.</p>
+      <Failure error={error} />
+      <div class="actions">
+        <button type="button" disabled={busy || !to} onClick={() => void run(async () => { await post(`/v1/admin/shards/${shard.id}/move`, { node_id: Number(to) }); say("Moved"); close(); })}>
+          Move
+        </button>
+      </div>
+    </Dialog>
+  );
+}
+
+export function Layout() {
+  const shown = useLoad((signal) => get<O["Layout"]>("/v1/admin/layout", {}, signal), [], { every: 2_000 });
+  const [plan, setPlan] = useState<O["LayoutPlan"]>();
+  const { busy, error, run } = useAction();
+  const change = shown.data?.change;
+  const rate = change?.began_at ? change.done / Math.max(1, (Date.now() - Date.parse(change.began_at)) / 1000) : 0;
+  const left = change && rate > 0 ? Math.ceil((change.total - change.done - change.cancelled) / rate) : undefined;
+  return (
+    <>
+      <Title
+        extra={
+          <button type="button" disabled={busy || change?.state === "running"} onClick={() => void run(async () => setPlan(await post<O["LayoutPlan"]>("/v1/admin/layout/plan")))}>
+            Plan
+          </button>
+        }
+      >
+        Layout
+      </Title>
+      <Failure error={error} />
+      {plan && change?.state !== "running" && (
+        <section class="next">
+          <h2>Plan {plan.number}</h2>
+          {plan.moves.length === 0 ? (
+            <p>Everything lies where it should.</p>
+          ) : (
+            <>
+              <p>
+                It moves {plan.cost.replicas} replicas and {plan.cost.leads} leads; {number(plan.cost.channels)} channels log in again.
+              </p>
+              <Table
+                name="Nodes before and after"
+                rows={plan.nodes}
+                id={(row) => String(row.node_id)}
+                columns={[
+                  { head: "Node", cell: (row) => row.node_id },
+                  { head: "Weight", cell: (row) => row.weight, end: true },
+                  { head: "Leads", cell: (row) => `${row.leads} → ${row.leads_after}`, end: true },
+                  { head: "Load", cell: (row) => `${row.load.toFixed(2)} → ${row.load_after.toFixed(2)}`, end: true },
+                ]}
+              />
+              <p class="fine">
+                The same by command: <code>gateway layout apply --number {plan.number}</code>
+              </p>
+              <button type="button" disabled={busy} onClick={() => void run(async () => { await post("/v1/admin/layout/apply", { number: plan.number }); setPlan(undefined); shown.reload(); })}>
+                Apply plan {plan.number}
+              </button>
+            </>
+          )}
+        </section>
+      )}
+      <Faces of={shown}>
+        {(layout) => (
+          <>
+            {layout.change && (
+              <section>
+                <h2>
+                  Change {layout.change.number} <Badge status={layout.change.state} />
+                </h2>
+                <progress max={layout.change.total} value={layout.change.done} aria-label="Moves that are done" />
+                <p role="status">
+                  {layout.change.done} of {layout.change.total} moves are done, {layout.change.running} run, {layout.change.waiting} wait
+                  {layout.change.cancelled > 0 && `, ${layout.change.cancelled} were cancelled`}
+                  {layout.change.state === "running" && left !== undefined && `; some ${left} s are left`}
+                </p>
+                {layout.change.state === "running" && (
+                  <button type="button" class="danger" disabled={busy} onClick={() => void run(async () => { await post("/v1/admin/layout/cancel"); shown.reload(); })}>
+                    Cancel what waits
+                  </button>
+                )}
+                <Table
+                  name="Moves"
+                  rows={layout.change.moves}
+                  id={(row) => String(row.shard)}
+                  columns={[
+                    { head: "Shard", cell: (row) => row.shard },
+                    { head: "From", cell: (row) => row.from.join(", ") },
+                    { head: "To", cell: (row) => row.to.join(", ") },
+                    { head: "Leader", cell: (row) => row.leader, end: true },
+                    { head: "State", cell: (row) => <Badge status={row.state} /> },
+                    { head: "Began", cell: (row) => <Time at={row.began_at} /> },
+                    { head: "Ended", cell: (row) => <Time at={row.ended_at} /> },
+                  ]}
+                />
+              </section>
+            )}
+            <h2>Now</h2>
+            <Table
+              name="Where shards lie"
+              rows={layout.shards}
+              id={(row) => String(row.shard)}
+              columns={[
+                { head: "Shard", cell: (row) => row.shard },
+                { head: "Replicas", cell: (row) => row.replicas.join(", ") },
+                { head: "Leader", cell: (row) => row.leader, end: true },
+                { head: "Channels", cell: (row) => number(row.channels), end: true },
+                { head: "Settled", cell: (row) => (row.settled ? "yes" : "no") },
+              ]}
+            />
+          </>
+        )}
+      </Faces>
+    </>
+  );
+}

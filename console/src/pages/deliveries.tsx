@@ -1,0 +1,152 @@
+import { useState } from "preact/hooks";
+import { type Page, get, post } from "../api";
+import { Badge, Faces, Failure, Field, Id, More, Table, Theirs, Time, Title, number, param, plain, say, useAction, useLoad } from "../parts";
+import { go, href } from "../router";
+import { may } from "../session";
+import type { M } from "../types";
+import { DELIVERY, EVENT, OUTCOME } from "../words";
+
+type Row = M["WebhookDelivery"];
+type Detail = M["WebhookDeliveryDetail"];
+
+const NAMES = ["state", "event", "endpoint_id", "channel_id", "http_status", "since", "until", "event_id", "message_id"] as const;
+
+export function Deliveries() {
+  const id = param("id");
+  return id ? <One key={id} id={id} /> : <All />;
+}
+
+function All() {
+  const query = Object.fromEntries(NAMES.map((name) => [name, param(name)])) as Record<(typeof NAMES)[number], string>;
+  const [more, setMore] = useState<Page<Row>>();
+  const fetching = useAction();
+  const list = useLoad(
+    async (signal) => {
+      setMore(undefined);
+      return get<Page<Row>>("/v1/webhook-deliveries", { ...query, limit: 50 }, signal);
+    },
+    [query],
+    { every: more ? 0 : 5_000 },
+  );
+  const filter = (name: string, value: string) => go(href("deliveries", { ...query, [name]: value }));
+  return (
+    <>
+      <Title>Deliveries</Title>
+      <form class="filters" role="search" onSubmit={(event) => event.preventDefault()}>
+        <Field label="State" name="state" value={query.state} onChange={(event) => filter("state", event.currentTarget.value)}>
+          <option value="">all</option>
+          {Object.keys(DELIVERY).map((word) => (
+            <option key={word} value={word}>
+              {word}
+            </option>
+          ))}
+        </Field>
+        <Field label="Event" name="event" value={query.event} onChange={(event) => filter("event", event.currentTarget.value)}>
+          <option value="">all</option>
+          {Object.keys(EVENT).map((word) => (
+            <option key={word} value={word}>
+              {word}
+            </option>
+          ))}
+        </Field>
+        {NAMES.slice(2).map((name) => (
+          <Field key={name} label={name} name={name} value={query[name]} error={list.error} onChange={(event) => filter(name, event.currentTarget.value)} />
+        ))}
+      </form>
+      <Faces of={list} isEmpty={({ data }) => data.length === 0} empty={<p>No delivery fits. One is made for each event and each endpoint that wants it.</p>}>
+        {(page) => {
+          const rows = [...page.data, ...(more?.data ?? [])];
+          const cursor = more ? more.next_cursor : page.next_cursor;
+          return (
+            <>
+              <Table
+                name="Deliveries, the newest first"
+                rows={rows}
+                id={(row) => row.id}
+                columns={[
+                  { head: "Made", cell: (row) => <Time at={row.created_at} /> },
+                  { head: "Event", cell: (row) => <a href={href("deliveries", { id: row.id })}>{row.event}</a> },
+                  { head: "State", cell: (row) => <Badge status={row.state} title={DELIVERY[row.state]} /> },
+                  { head: "Answer", cell: (row) => row.last_http_status ?? row.last_outcome ?? "–", end: true },
+                  { head: "Attempts", cell: (row) => `${row.attempt_count} of ${row.max_attempts}`, end: true },
+                  { head: "Next", cell: (row) => <Time at={row.next_attempt_at} /> },
+                  { head: "To", cell: (row) => <span class="cut"><Theirs text={row.url} /></span> },
+                ]}
+              />
+              <More cursor={cursor} busy={fetching.busy}
+                load={() =>
+                  void fetching.run(async () => {
+                    const next = await get<Page<Row>>("/v1/webhook-deliveries", { ...query, limit: 50, cursor });
+                    setMore({ data: [...(more?.data ?? []), ...next.data], next_cursor: next.next_cursor ?? null });
+                  })
+                } />
+            </>
+          );
+        }}
+      </Faces>
+    </>
+  );
+}
+
+function headers(of: unknown): string {
+  return Object.entries((of ?? {}) as Record<string, unknown>)
+    .map(([name, value]) => `${name}: ${Array.isArray(value) ? value.join(", ") : String(value)}`)
+    .join("\n");
+}
+
+function One({ id }: { id: string }) {
+  const path = `/v1/webhook-deliveries/${encodeURIComponent(id)}`;
+  const shown = useLoad((signal) => get<Detail>(path, {}, signal), [id], { every: 3_000 });
+  const { busy, error, run } = useAction();
+  return (
+    <>
+      <p>
+        <a href={href("deliveries")}>‹ Deliveries</a>
+      </p>
+      <Faces of={shown}>
+        {(row) => (
+          <>
+            <Title extra={<Badge status={row.state} title={DELIVERY[row.state]} />}>{row.event}</Title>
+            <p class="fine">
+              event <Id id={row.event_id} /> · message <Id id={row.message_id} /> · to <a href={href("webhooks", { id: row.endpoint_id })}><Theirs text={row.url} /></a> · made <Time at={row.created_at} />
+              {row.next_attempt_at && (
+                <>
+                  {" "}
+                  · next attempt <Time at={row.next_attempt_at} />
+                </>
+              )}
+            </p>
+            {may("write") && (
+              <button type="button" disabled={busy} onClick={() => void run(async () => { await post(`${path}/redeliver`); say("It is due now"); shown.reload(); })}>
+                Redeliver
+              </button>
+            )}
+            <Failure error={error} />
+            <h2>Attempts</h2>
+            {row.attempts.length === 0 && <p>None yet.</p>}
+            <ol class="attempts">
+              {row.attempts.map((attempt) => (
+                <li key={`${attempt.number}-${attempt.started_at}`}>
+                  <p>
+                    <strong>{attempt.number}.</strong> <Time at={attempt.started_at} /> <Badge status={attempt.outcome} title={OUTCOME[attempt.outcome]} /> {attempt.http_status !== null && <>status {attempt.http_status} </>}
+                    after {number(attempt.elapsed_ms)} ms <span class="fine">({attempt.trigger}{attempt.remote_ip && `, ${attempt.remote_ip}`})</span>
+                  </p>
+                  <p class="fine">{attempt.error ? plain(attempt.error) : OUTCOME[attempt.outcome]}</p>
+                  {attempt.http_status !== null && (
+                    <details>
+                      <summary>The receiver's answer</summary>
+                      <pre tabIndex={0}>{plain(headers(attempt.response_headers))}{"\n\n"}{plain(attempt.response_body ?? "")}</pre>
+                    </details>
+                  )}
+                </li>
+              ))}
+            </ol>
+            <h2>Request</h2>
+            <pre tabIndex={0}>{plain(headers(row.request.headers))}</pre>
+            <pre tabIndex={0}>{plain(JSON.stringify(row.request.body, null, 2))}</pre>
+          </>
+        )}
+      </Faces>
+    </>
+  );
+}

@@ -1,0 +1,154 @@
+import { useState } from "preact/hooks";
+import { type Page, get, post, remove } from "../api";
+import { Badge, Confirm, Dialog, Faces, Failure, Field, Id, Secret, Table, Theirs, Time, Title, param, useAction, useLoad } from "../parts";
+import { go, href } from "../router";
+import { may } from "../session";
+import type { Channel, M } from "../types";
+
+type Key = M["ApiKey"];
+
+const RESOURCES = [
+  "channels", "messages", "media", "chats", "contacts", "groups", "communities", "newsletters", "labels", "blacklist", "stories", "calls",
+  "presences", "profile", "settings", "business", "webhooks", "keys", "events", "limits", "metrics",
+];
+
+function granted(scopes: string[]): string {
+  if (scopes.length === 0 || scopes.includes("*")) return "everything";
+  return scopes.map((scope) => scope.replace(/\.\*$/, " (read and change)").replace(/\.read$/, " (read)").replace(/\.write$/, " (change)")).join(", ");
+}
+
+export function Keys() {
+  const revoked = param("revoked");
+  const list = useLoad((signal) => get<Page<Key>>("/v1/api-keys", { include_revoked: revoked ? true : undefined }, signal), [revoked]);
+  const [gone, setGone] = useState<Key>();
+  return (
+    <>
+      <Title
+        extra={
+          may("keys") && (
+            <a class="button" href={href("keys", { create: "1" })}>
+              Create a key
+            </a>
+          )
+        }
+      >
+        API keys
+      </Title>
+      <p>
+        <a href={href("keys", { revoked: revoked ? "" : "1" })}>{revoked ? "Hide revoked keys" : "Show revoked keys, too"}</a>
+      </p>
+      <Faces of={list} isEmpty={({ data }) => data.length === 0} empty={<p>A key lets a program of yours call the interface.</p>}>
+        {({ data }) => (
+          <Table
+            name="API keys"
+            rows={data}
+            id={(row) => row.id}
+            columns={[
+              { head: "Name", cell: (row) => <Theirs text={row.name} /> },
+              { head: "Begins with", cell: (row) => <code>{row.prefix}</code> },
+              { head: "State", cell: (row) => <Badge status={row.status} /> },
+              { head: "May", cell: (row) => granted(row.scopes) },
+              { head: "Of", cell: (row) => (row.channel_id ? <Id id={row.channel_id} /> : "the account") },
+              { head: "Last used", cell: (row) => <Time at={row.last_used_at} /> },
+              { head: "Ends", cell: (row) => <Time at={row.expires_at} /> },
+              {
+                head: "",
+                cell: (row) =>
+                  may("keys") && row.status === "active" ? (
+                    <button type="button" class="danger" onClick={() => setGone(row)}>
+                      Revoke
+                    </button>
+                  ) : null,
+              },
+            ]}
+          />
+        )}
+      </Faces>
+      {gone && (
+        <Confirm title="Revoke the key" about={<p>Programs that use <strong>{gone.name}</strong> are refused on every node at once.</p>} action="Revoke"
+          close={() => setGone(undefined)} work={() => remove(`/v1/api-keys/${gone.id}`).then(list.reload)} />
+      )}
+      {param("create") && <Create close={() => { go(href("keys"), true); list.reload(); }} />}
+    </>
+  );
+}
+
+function Create({ close }: { close: () => void }) {
+  const [name, setName] = useState("");
+  const [scopes, setScopes] = useState<string[]>([]);
+  const [channel, setChannel] = useState("");
+  const [ends, setEnds] = useState("");
+  const [made, setMade] = useState<M["IssuedKey"]>();
+  const { busy, error, run } = useAction();
+  const channels = useLoad((signal) => get<Page<Channel>>("/v1/channels", { limit: 100 }, signal), []);
+  const toggle = (scope: string, on: boolean) => setScopes(on ? [...scopes, scope] : scopes.filter((other) => other !== scope));
+  if (made) {
+    return (
+      <Dialog title="The key" close={close}>
+        <Secret label={made.name} secret={made.secret} />
+        <div class="actions">
+          <button type="button" onClick={close}>
+            Done
+          </button>
+        </div>
+      </Dialog>
+    );
+  }
+  return (
+    <Dialog title="Create a key" close={close}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          const expires_at = ends ? new Date(ends).toISOString() : undefined;
+          void run(async () => setMade(await post("/v1/api-keys", { name, scopes, ...(channel && { channel_id: channel }), ...(expires_at && { expires_at }) })));
+        }}
+      >
+        <Field label="Name" name="name" required maxLength={120} autofocus value={name} error={error} onInput={(event) => setName(event.currentTarget.value)} />
+        <Field label="Channel" name="channel_id" value={channel} error={error} onChange={(event) => setChannel(event.currentTarget.value)}>
+          <option value="">all of the account</option>
+          {channels.data?.data.map((row) => (
+            <option key={row.id} value={row.id}>
+              {row.name}
+            </option>
+          ))}
+        </Field>
+        <Field label="Ends" name="expires_at" type="datetime-local" value={ends} error={error} hint="Empty for never." onInput={(event) => setEnds(event.currentTarget.value)} />
+        <fieldset>
+          <legend>What it may do</legend>
+          <p class="fine">{scopes.length === 0 ? "Nothing is chosen: it may do everything." : `It may: ${granted(scopes)}.`}</p>
+          <table class="scopes">
+            <thead>
+              <tr>
+                <th scope="col">Resource</th>
+                <th scope="col">read</th>
+                <th scope="col">write</th>
+              </tr>
+            </thead>
+            <tbody>
+              {RESOURCES.map((resource) => (
+                <tr key={resource}>
+                  <th scope="row">{resource}</th>
+                  {["read", "write"].map((access) => (
+                    <td key={access}>
+                      <input type="checkbox" aria-label={`${resource}.${access}`} checked={scopes.includes(`${resource}.${access}`)}
+                        onChange={(event) => toggle(`${resource}.${access}`, event.currentTarget.checked)} />
+                    </td>
+                  ))}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </fieldset>
+        <Failure error={error} />
+        <div class="actions">
+          <button type="button" class="quiet" onClick={close}>
+            Cancel
+          </button>
+          <button type="submit" disabled={busy}>
+            Create
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

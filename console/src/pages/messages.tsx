@@ -1,0 +1,118 @@
+import { useState } from "preact/hooks";
+import { asCurl, get, type Page } from "../api";
+import { CopyButton, Dialog, Faces, Field, Id, More, Table, Theirs, Time, param, useAction, useLoad, Badge } from "../parts";
+import { go, href } from "../router";
+import type { Channel, M, Message } from "../types";
+import { DELIVERY } from "../words";
+import { Tick } from "./chats";
+
+const FILTERS = ["direction", "type", "status", "chat_id", "from", "to", "message_id", "client_ref", "since", "until"] as const;
+
+export function Messages({ channel }: { channel: Channel }) {
+  const query = Object.fromEntries(FILTERS.map((name) => [name, param(name)])) as Record<(typeof FILTERS)[number], string>;
+  const path = `/v1/channels/${channel.id}/messages`;
+  const [more, setMore] = useState<Page<Message>>();
+  const [open, setOpen] = useState<Message>();
+  const fetching = useAction();
+  const list = useLoad(
+    async (signal) => {
+      setMore(undefined);
+      return get<Page<Message>>(path, { ...query, limit: 50 }, signal);
+    },
+    [channel.id, query],
+  );
+  const filter = (name: string, value: string) => go(href("channel", { id: channel.id, tab: "messages", ...query, [name]: value }));
+  const search = new URLSearchParams(Object.entries(query).filter(([, value]) => value)).toString();
+  return (
+    <>
+      <form class="filters" role="search" onSubmit={(event) => event.preventDefault()}>
+        <Field label="Direction" name="direction" value={query.direction} onChange={(event) => filter("direction", event.currentTarget.value)}>
+          <option value="">both</option>
+          <option value="inbound">inbound</option>
+          <option value="outbound">outbound</option>
+        </Field>
+        <Field label="Status" name="status" value={query.status} onChange={(event) => filter("status", event.currentTarget.value)}>
+          <option value="">all</option>
+          {["queued", "sent", "delivered", "read", "played", "failed", "received"].map((word) => (
+            <option key={word} value={word}>
+              {word}
+            </option>
+          ))}
+        </Field>
+        {FILTERS.filter((name) => name !== "direction" && name !== "status").map((name) => (
+          <Field key={name} label={name} name={name} value={query[name]} error={list.error} placeholder={name === "since" || name === "until" ? "2026-01-31T00:00:00Z" : ""}
+            onChange={(event) => filter(name, event.currentTarget.value)} />
+        ))}
+        <CopyButton text={asCurl("GET", `${path}${search ? `?${search}` : ""}`)}>Copy as curl</CopyButton>
+        <button type="button" class="quiet" onClick={list.reload}>
+          Load again
+        </button>
+      </form>
+      <Faces of={list} isEmpty={({ data }) => data.length === 0} empty={<p>No message fits.</p>}>
+        {(page) => {
+          const rows = [...page.data, ...(more?.data ?? [])];
+          const cursor = more ? more.next_cursor : page.next_cursor;
+          return (
+            <>
+              <Table
+                name="Messages, the newest first"
+                rows={rows}
+                id={(row) => row.id}
+                columns={[
+                  { head: "Time", cell: (row) => <Time at={row.occurred_at} /> },
+                  { head: "", cell: (row) => <span title={row.direction}>{row.direction === "outbound" ? "→ out" : "← in"}</span> },
+                  { head: "With", cell: (row) => <Theirs text={row.chat_id.replace(/@.*/, "")} /> },
+                  { head: "Type", cell: (row) => row.type },
+                  { head: "Text", cell: (row) => <span class="cut"><Theirs text={row.text} /></span> },
+                  { head: "Status", cell: (row) => (row.direction === "outbound" ? <Tick row={row} /> : row.status) },
+                  {
+                    head: "Deliveries",
+                    cell: (row) => (
+                      <button type="button" class="quiet" onClick={() => setOpen(row)}>
+                        {row.webhook_deliveries.length} <span class="hidden">deliveries of message {row.message_id}</span>
+                      </button>
+                    ),
+                  },
+                  { head: "Id", cell: (row) => <Id id={row.message_id} /> },
+                ]}
+              />
+              <More
+                cursor={cursor}
+                busy={fetching.busy}
+                load={() =>
+                  void fetching.run(async () => {
+                    const next = await get<Page<Message>>(path, { ...query, limit: 50, cursor });
+                    setMore({ data: [...(more?.data ?? []), ...next.data], next_cursor: next.next_cursor ?? null });
+                  })
+                }
+              />
+            </>
+          );
+        }}
+      </Faces>
+      {open && (
+        <Dialog title="Message" close={() => setOpen(undefined)}>
+          <p class="fine">
+            <Id id={open.message_id} /> · request <Id id={open.request_id} />
+          </p>
+          <Deliveries of={open.webhook_deliveries} />
+          <pre tabIndex={0}>{JSON.stringify(open, null, 2)}</pre>
+        </Dialog>
+      )}
+    </>
+  );
+}
+
+function Deliveries({ of }: { of: M["MessageDelivery"][] }) {
+  if (of.length === 0) return <p>No webhook carried it.</p>;
+  return (
+    <ul>
+      {of.map((row) => (
+        <li key={row.id}>
+          <a href={href("deliveries", { id: row.id })}>{row.event}</a> <Badge status={row.state} title={DELIVERY[row.state]} />{" "}
+          {row.last_http_status} after {row.attempt_count} attempts
+        </li>
+      ))}
+    </ul>
+  );
+}

@@ -1,0 +1,18 @@
+// The pages of operators, in the order in which they are listed.
+import { Audit } from "./audit";
+import { Backup, Customers, Placed, Stuck, Tickets, Trace } from "./operate";
+import { Layout, Nodes, Overview, Shards } from "./cluster";
+
+export const pages = {
+  home: { label: "Overview", page: Overview },
+  nodes: { label: "Nodes", page: Nodes },
+  shards: { label: "Shards", page: Shards },
+  layout: { label: "Layout", page: Layout },
+  customers: { label: "Customers", page: Customers },
+  channels: { label: "Channels", page: Placed },
+  webhooks: { label: "Webhooks", page: Stuck },
+  trace: { label: "Trace", page: Trace },
+  tickets: { label: "Tickets", page: Tickets },
+  backup: { label: "Backup and secrets", page: Backup },
+  audit: { label: "Audit log", page: Audit },
+};

@@ -1,0 +1,264 @@
+// The page on which a number is paired: the code at once, the next one before it is missed, and every refusal in words.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { type Refused, get, post } from "../api";
+import { onEvent, state } from "../live";
+import { Failure, Field, announce, useAction } from "../parts";
+import { href } from "../router";
+import { may } from "../session";
+import type { Channel, M } from "../types";
+import { REASON } from "../words";
+import { PAIRED } from "./channel";
+
+interface Code {
+  qr: string;
+  expires_at: string;
+}
+
+/** A code that nobody has scanned lives so long at most; the ring is drawn against it. */
+const LONGEST_MS = 60_000;
+
+/** Statuses in which a code is shown at once; in the others a person has to want it. */
+const BEGINS = ["pending", "qr", "logged_out"];
+
+export function Pairing({ channel, reload }: { channel: Channel; reload: () => void }) {
+  const [began, setBegan] = useState(BEGINS.includes(channel.status) && may("write"));
+  const [ended, setEnded] = useState(false);
+  const [reason, setReason] = useState("");
+  const status = channel.status;
+  const before = useRef(status);
+  useEffect(
+    () =>
+      onEvent((event) => {
+        if (event.data.channel_id !== channel.id || event.name !== "channel.status") return;
+        setReason(String(event.data.data.reason ?? ""));
+      }),
+    [channel.id],
+  );
+  useEffect(() => {
+    // The last of the codes has passed, and nobody has scanned one.
+    if (before.current === "qr" && status === "pending") {
+      setEnded(true);
+      announce("No phone scanned the code.");
+    }
+    if (before.current !== status && status === "connecting") announce("A phone has scanned the code. Connecting.");
+    if (before.current !== status && status === "connected") announce(`Connected as ${channel.phone_number}.`);
+    before.current = status;
+  }, [status]);
+
+  if (status === "connected") return <Connected channel={channel} />;
+  if (status === "connecting" || status === "reconnecting") {
+    return (
+      <section class="pairing-state" role="status">
+        <span class="spinner" aria-hidden="true" />
+        <h2>{status === "connecting" ? "Connecting" : "Reconnecting"}</h2>
+        <p>The phone is known. This takes a second or two.</p>
+      </section>
+    );
+  }
+  if (status === "disabled_by_admin") return <p class="failure">The operator has disabled this channel. Ask for it to be enabled again.</p>;
+  if (!may("write")) return <p>Your role lets you look. Somebody who may change things pairs the number.</p>;
+  if (ended || !began) {
+    return (
+      <section class="pairing-state">
+        <h2>{ended ? "No phone scanned it" : "Not connected"}</h2>
+        {ended ? (
+          <p>The codes were shown for some minutes. Have the phone at hand, then start again.</p>
+        ) : (
+          <p>
+            The channel is <strong>{status}</strong>
+            {reason && <>: {REASON[reason] ?? reason}</>}.{" "}
+            {status === "failed" && reason === "banned" && "The network has banned this number: pair another one."}
+          </p>
+        )}
+        <div class="actions">
+          <button
+            type="button"
+            onClick={() => {
+              setEnded(false);
+              setBegan(true);
+            }}
+          >
+            Start {ended && "again"}
+          </button>
+          {PAIRED.concat("stopped_by_user", "error", "failed").includes(status) && (
+            <Lifecycle channel={channel} call="connect" reload={reload}>
+              Connect with its credentials
+            </Lifecycle>
+          )}
+        </div>
+      </section>
+    );
+  }
+  return <Scan channel={channel} stop={() => setBegan(false)} />;
+}
+
+function Lifecycle({ channel, call, reload, children }: { channel: Channel; call: string; reload: () => void; children: string }) {
+  const { busy, error, run } = useAction();
+  return (
+    <>
+      <button type="button" class="quiet" disabled={busy} onClick={() => void run(async () => { await post(`/v1/channels/${channel.id}/${call}`); reload(); })}>
+        {children}
+      </button>
+      <Failure error={error} />
+    </>
+  );
+}
+
+function Scan({ channel, stop }: { channel: Channel; stop: () => void }) {
+  const [code, setCode] = useState<Code>();
+  const [error, setError] = useState<Refused>();
+  const [now, setNow] = useState(Date.now());
+  const [byCode, setByCode] = useState(false);
+  const shown = useRef<Code | undefined>(undefined);
+  shown.current = code;
+  const asking = useRef(false);
+
+  const ask = async () => {
+    if (asking.current) return;
+    asking.current = true;
+    try {
+      setCode(await get<M["Qr"]>(`/v1/channels/${channel.id}/qr`, { format: "json", size: 512 }));
+      setError(undefined);
+    } catch (refused) {
+      setError(refused as Refused);
+    } finally {
+      asking.current = false;
+    }
+  };
+
+  useEffect(() => {
+    void ask();
+    return onEvent((event) => {
+      if (event.name !== "qr.updated" || event.data.channel_id !== channel.id) return;
+      const { qr, expires_at } = event.data.data;
+      setCode({ qr, expires_at });
+      setError(undefined);
+    });
+  }, [channel.id]);
+
+  useEffect(() => {
+    const timer = setInterval(() => {
+      if (document.hidden) return;
+      setNow(Date.now());
+      const due = shown.current && Date.parse(shown.current.expires_at) + 500 < Date.now();
+      // With live updates the next code comes by itself; it is asked for where it does not.
+      const late = shown.current && Date.parse(shown.current.expires_at) + 3_000 < Date.now();
+      if (late || (due && state.value !== "on")) void ask();
+    }, 1_000);
+    return () => clearInterval(timer);
+  }, [channel.id]);
+
+  const left = code ? Math.max(0, Date.parse(code.expires_at) - now) : 0;
+  const seconds = Math.ceil(left / 1000);
+  return (
+    <div class="pairing">
+      <section class="qr" aria-label="Code to scan">
+        <div class={code && left > 0 ? "picture" : "picture is-old"}>
+          {code ? <img src={code.qr} width={320} height={320} alt="QR code to scan with the phone" /> : <span class="spinner" aria-hidden="true" />}
+        </div>
+        <p class="countdown">
+          <svg viewBox="0 0 20 20" aria-hidden="true">
+            <circle class="track" cx="10" cy="10" r="8" />
+            <circle cx="10" cy="10" r="8" pathLength={100} stroke-dasharray={`${(Math.min(left, LONGEST_MS) / LONGEST_MS) * 100} 100`} />
+          </svg>
+          {code ? (left > 0 ? `This code is good for ${seconds} s` : "The next code is on its way") : "The code is on its way"}
+        </p>
+        {error && <Failure error={error} retry={() => void ask()} />}
+        <p>
+          <button type="button" class="quiet" onClick={stop}>
+            Not now
+          </button>
+        </p>
+      </section>
+      <section class="steps">
+        <h2>On the phone</h2>
+        <ol>
+          <li>Open the messaging app whose number you want to use here.</li>
+          <li>
+            Go to <strong>Settings</strong>, then <strong>Linked devices</strong>.
+          </li>
+          <li>
+            Tap <strong>Link a device</strong>.
+          </li>
+          <li>Point the camera at the code. This page goes on by itself.</li>
+        </ol>
+        {byCode ? (
+          <ByCode channel={channel} />
+        ) : (
+          <p>
+            No camera?{" "}
+            <button type="button" class="link" onClick={() => setByCode(true)}>
+              Use a code instead
+            </button>
+          </p>
+        )}
+      </section>
+    </div>
+  );
+}
+
+/** A code that is typed into the phone. */
+function ByCode({ channel }: { channel: Channel }) {
+  const [phone, setPhone] = useState("");
+  const [given, setGiven] = useState<M["PairCode"]>();
+  const [locked, setLocked] = useState(0);
+  const { busy, error, run } = useAction();
+  useEffect(() => {
+    if (locked <= 0) return;
+    const timer = setTimeout(() => setLocked(locked - 1), 1_000);
+    return () => clearTimeout(timer);
+  }, [locked]);
+  useEffect(() => {
+    if (error?.code === "rate_limited") setLocked(error.retryAfter);
+  }, [error]);
+  return (
+    <form
+      onSubmit={(event) => {
+        event.preventDefault();
+        void run(async () => {
+          const code = await post<M["PairCode"]>(`/v1/channels/${channel.id}/pair-code`, { phone_number: phone.replace(/[^0-9]/g, "") });
+          setGiven(code);
+          setLocked(60);
+          announce(`The code is ${[...code.code].join(" ")}.`);
+        });
+      }}
+    >
+      <Field label="The phone's number, with its country code" name="phone_number" inputMode="tel" autocomplete="off" required
+        placeholder="15551234567" value={phone} error={error} onInput={(event) => setPhone(event.currentTarget.value)} />
+      {given && (
+        <p class="pair-code" role="status">
+          <span class="hidden">The code is</span> {given.code}
+        </p>
+      )}
+      {given && (
+        <p class="fine">
+          On the phone: <strong>Link with phone number instead</strong>, then type the code.
+        </p>
+      )}
+      {error && <Failure error={error} />}
+      <button type="submit" disabled={busy || locked > 0}>
+        {locked > 0 ? `Another code in ${locked} s` : "Get a code"}
+      </button>
+    </form>
+  );
+}
+
+function Connected({ channel }: { channel: Channel }) {
+  return (
+    <section class="pairing-state is-good" role="status">
+      <span class="tick" aria-hidden="true">
+        ✓
+      </span>
+      <h2>Connected</h2>
+      <p class="number">+{channel.phone_number}</p>
+      <p>
+        <a class="button" href={href("channel", { id: channel.id, tab: "chats", to: channel.phone_number })}>
+          Send a message to yourself
+        </a>{" "}
+        <a class="button is-quiet" href={href("webhooks", { create: "1", channel: channel.id })}>
+          Add a webhook
+        </a>
+      </p>
+    </section>
+  );
+}

@@ -1,0 +1,119 @@
+import { useState } from "preact/hooks";
+import { Refused, call, open } from "../api";
+import { Faces, Failure, Field, say, useAction, useLoad } from "../parts";
+import { may } from "../session";
+import type { Channel, M } from "../types";
+
+type Settings = M["Settings"];
+type Name = Exclude<keyof Settings, "updated_at">;
+
+const FLAGS: [Name, string][] = [
+  ["always_online", "Show as online all the time"],
+  ["mark_read_on_receive", "Send read receipts as messages come in"],
+  ["simulate_typing", "Show typing before a text is sent"],
+  ["link_preview", "Show what a link leads to"],
+  ["auto_download_media", "Fetch media as it comes in"],
+  ["reject_calls", "Reject calls"],
+  ["emit_device_sent", "Events for what the phone itself sends"],
+  ["ignore_groups", "Ignore groups"],
+  ["ignore_broadcasts", "Ignore broadcast lists"],
+  ["ignore_newsletters", "Ignore newsletters"],
+  ["ignore_stories", "Ignore stories"],
+  ["store_bodies", "Keep the texts of messages"],
+  ["sync_full_history", "Take over the phone's whole history at the next pairing"],
+];
+const TEXTS: [Name, string, string][] = [
+  ["device_name", "Name of this device on the phone", "From the next pairing on."],
+  ["reject_call_message", "Text to callers who are rejected", "Empty for none."],
+  ["proxy_url", "Proxy", "From the next connection on; empty for none."],
+];
+const NUMBERS: [Name, string, string][] = [
+  ["history_retention_days", "Days for which messages are kept", "Empty for the deployment's."],
+  ["media_retention_days", "Days for which media is kept", "Empty for the deployment's."],
+  ["auto_download_max_bytes", "Largest media that is fetched, in bytes", ""],
+];
+
+export function Settings({ channel }: { channel: Channel }) {
+  const path = `/v1/channels/${channel.id}/settings`;
+  const loaded = useLoad(
+    async (signal) => {
+      const response = await open("GET", path, { signal });
+      return { settings: (await response.json()) as Settings, etag: response.headers.get("etag") };
+    },
+    [channel.id],
+  );
+  const [changes, setChanges] = useState<Partial<Record<Name, unknown>>>({});
+  const { busy, error, run } = useAction();
+  const moved = error instanceof Refused && (error.status === 412 || error.code === "concurrent_modification");
+  const act = (method: "PATCH" | "DELETE", etag: string | null) =>
+    run(async () => {
+      const headers: Record<string, string> = etag ? { "if-match": etag } : {};
+      await call(method, path, { headers, ...(method === "PATCH" && { body: changes }) });
+      setChanges({});
+      loaded.reload();
+      say(method === "PATCH" ? "Saved" : "All settings are the defaults again");
+    });
+  const change = (name: Name, value: unknown) => setChanges({ ...changes, [name]: value });
+  return (
+    <Faces of={loaded}>
+      {({ settings, etag }) => {
+        const now = { ...settings, ...changes } as Settings;
+        const label = (name: Name, text: string) => (name in changes ? `${text} (changed)` : text);
+        return (
+          <form
+            class="settings"
+            onSubmit={(event) => {
+              event.preventDefault();
+              void act("PATCH", etag);
+            }}
+          >
+            <fieldset disabled={!may("write")}>
+              {FLAGS.map(([name, text]) => (
+                <label key={name} class="check">
+                  <input type="checkbox" name={name} checked={now[name] === true} onChange={(event) => change(name, event.currentTarget.checked)} /> {label(name, text)}
+                </label>
+              ))}
+              {TEXTS.map(([name, text, hint]) => (
+                <Field key={name} label={label(name, text)} name={name} hint={hint} error={error} value={(now[name] as string | null) ?? ""}
+                  onInput={(event) => change(name, event.currentTarget.value || (name === "device_name" ? "" : null))} />
+              ))}
+              {NUMBERS.map(([name, text, hint]) => (
+                <Field key={name} label={label(name, text)} name={name} hint={hint} error={error} type="number" value={(now[name] as number | null) ?? ""}
+                  onInput={(event) => change(name, event.currentTarget.value === "" ? null : Number(event.currentTarget.value))} />
+              ))}
+              <Field label={label("presence_on_connect", "Presence on connecting")} name="presence_on_connect" value={now.presence_on_connect}
+                onChange={(event) => change("presence_on_connect", event.currentTarget.value)}>
+                {["available", "unavailable", "none"].map((word) => (
+                  <option key={word} value={word}>
+                    {word}
+                  </option>
+                ))}
+              </Field>
+              <div class="pair">
+                {(["min", "max"] as const).map((end) => (
+                  <Field key={end} label={label("send_delay_ms", `Pause between sends, ${end} ms`)} name="send_delay_ms" type="number" error={error}
+                    value={now.send_delay_ms?.[end] ?? ""}
+                    onInput={(event) => {
+                      const typed = event.currentTarget.value;
+                      const before = now.send_delay_ms ?? { min: 0, max: 0 };
+                      change("send_delay_ms", typed === "" ? null : { ...before, [end]: Number(typed) });
+                    }} />
+                ))}
+              </div>
+              {moved && <p class="stale">Somebody else changed the settings meanwhile. Load them again, then change them.</p>}
+              <Failure error={error} {...(moved && { retry: loaded.reload })} />
+              <div class="actions">
+                <button type="button" class="quiet" disabled={busy} onClick={() => void act("DELETE", etag)}>
+                  Back to the defaults
+                </button>
+                <button type="submit" disabled={busy || Object.keys(changes).length === 0}>
+                  Save
+                </button>
+              </div>
+            </fieldset>
+          </form>
+        );
+      }}
+    </Faces>
+  );
+}

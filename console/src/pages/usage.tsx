@@ -1,0 +1,68 @@
+import { type Page, get } from "../api";
+import { Bars, Faces, Field, Id, Table, Tile, Title, bytes, csv, download, number, param, useLoad } from "../parts";
+import { go, href } from "../router";
+import type { M } from "../types";
+
+type Row = M["Usage"];
+
+export function Usage() {
+  const by = param("by") || "day";
+  const shown = useLoad(
+    async (signal) => {
+      const [usage, limits] = await Promise.all([
+        get<Page<Row>>("/v1/account/usage", { group_by: by }, signal),
+        get<M["Limits"]>("/v1/limits", {}, signal),
+      ]);
+      return { rows: usage.data, limits };
+    },
+    [by],
+  );
+  const at = (row: Row) => row.hour?.slice(0, 16).replace("T", " ") ?? row.date;
+  const table = (rows: Row[]) => [
+    ["time", "channel_id", "sent", "received", "failed", "media_bytes", "webhook_deliveries"],
+    ...rows.map((row) => [at(row), row.channel_id, row.sent, row.received, row.failed, row.media_bytes, row.webhook_deliveries]),
+  ];
+  return (
+    <>
+      <Title>Usage</Title>
+      <form class="filters" onSubmit={(event) => event.preventDefault()}>
+        <Field label="By" name="by" value={by} onChange={(event) => go(href("usage", { by: event.currentTarget.value }))}>
+          <option value="day">day, 30 days</option>
+          <option value="hour">hour, 7 days</option>
+          <option value="channel">day and channel, 30 days</option>
+        </Field>
+        <button type="button" class="quiet" disabled={!shown.data} onClick={() => shown.data && download(`usage-by-${by}.csv`, csv(table(shown.data.rows)))}>
+          Download as CSV
+        </button>
+      </form>
+      <Faces of={shown}>
+        {({ rows, limits }) => (
+          <>
+            <div class="tiles">
+              <Tile label="Calls left for your programs" value={number(limits.per_customer.remaining)} about={`of ${number(limits.per_customer.limit)}; the console takes none`} />
+              <Tile label="Sent" value={number(rows.reduce((sum, row) => sum + row.sent, 0))} />
+              <Tile label="Received" value={number(rows.reduce((sum, row) => sum + row.received, 0))} />
+            </div>
+            {by !== "channel" && (
+              <Bars label={`Messages by ${by}; the table below has the same numbers`} rows={rows.map((row) => ({ at: at(row), values: [["sent", row.sent], ["received", row.received], ["failed", row.failed]] }))} />
+            )}
+            <Table
+              name={`Usage by ${by}, times in UTC`}
+              rows={rows.slice().reverse()}
+              id={(row) => at(row) + row.channel_id}
+              columns={[
+                { head: by === "hour" ? "Hour" : "Day", cell: at },
+                ...(by === "channel" ? [{ head: "Channel", cell: (row: Row) => <Id id={row.channel_id} /> }] : []),
+                { head: "Sent", cell: (row) => number(row.sent), end: true },
+                { head: "Received", cell: (row) => number(row.received), end: true },
+                { head: "Failed", cell: (row) => number(row.failed), end: true },
+                { head: "Media", cell: (row) => bytes(row.media_bytes), end: true },
+                { head: "Deliveries", cell: (row) => number(row.webhook_deliveries), end: true },
+              ]}
+            />
+          </>
+        )}
+      </Faces>
+    </>
+  );
+}

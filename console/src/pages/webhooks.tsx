@@ -1,0 +1,368 @@
+import { useState } from "preact/hooks";
+import { type Page, get, patch, post, remove } from "../api";
+import { Badge, Confirm, CopyButton, Dialog, Faces, Failure, Field, Id, Table, Theirs, Tile, Time, Title, number, param, useAction, useLoad } from "../parts";
+import { go, href } from "../router";
+import { may } from "../session";
+import type { M } from "../types";
+import { EVENT } from "../words";
+
+type Endpoint = M["WebhookEndpoint"];
+
+export function Webhooks() {
+  const id = param("id");
+  return id ? <One key={id} id={id} /> : <All />;
+}
+
+function health(row: Endpoint) {
+  if (row.disabled_reason) return <Badge status="off" title={`Switched off: ${row.disabled_reason}`} />;
+  if (!row.enabled) return <Badge status="off" title="Switched off by hand" />;
+  if (row.failing_since) return <Badge status="failing" title={`Failing since ${row.failing_since}`} />;
+  return <Badge status="ok" title="Nothing is known against it" />;
+}
+
+function All() {
+  const list = useLoad((signal) => get<Page<Endpoint>>("/v1/webhook-endpoints", {}, signal), [], { every: 30_000 });
+  return (
+    <>
+      <Title
+        extra={
+          may("write") && (
+            <a class="button" href={href("webhooks", { create: "1" })}>
+              Add an endpoint
+            </a>
+          )
+        }
+      >
+        Webhooks
+      </Title>
+      <Faces
+        of={list}
+        isEmpty={({ data }) => data.length === 0}
+        empty={<p>An endpoint is a URL of yours that hears of events, signed, as they happen.</p>}
+      >
+        {({ data }) => (
+          <Table
+            name="Webhook endpoints"
+            rows={data}
+            id={(row) => row.id}
+            columns={[
+              { head: "URL", cell: (row) => <a href={href("webhooks", { id: row.id })}><Theirs text={row.url} /></a> },
+              { head: "Events", cell: (row) => (row.events.includes("*" as never) ? "all" : row.events.join(", ")) },
+              { head: "Of", cell: (row) => (row.channel_id ? <Id id={row.channel_id} /> : "the account") },
+              { head: "Health", cell: health },
+              { head: "Last success", cell: (row) => <Time at={row.last_success_at} /> },
+            ]}
+          />
+        )}
+      </Faces>
+      {param("create") && <Edit close={() => go(href("webhooks"), true)} done={(endpoint) => go(href("webhooks", { id: endpoint.id }), true)} />}
+    </>
+  );
+}
+
+function One({ id }: { id: string }) {
+  const path = `/v1/webhook-endpoints/${encodeURIComponent(id)}`;
+  const shown = useLoad(
+    async (signal) => {
+      const [endpoint, stats] = await Promise.all([get<Endpoint>(path, {}, signal), get<M["EndpointStats"]>(`${path}/stats`, {}, signal)]);
+      return { endpoint, stats };
+    },
+    [id],
+    { every: 10_000 },
+  );
+  const [asked, setAsked] = useState("");
+  const { busy, error, run } = useAction();
+  return (
+    <Faces of={shown}>
+      {({ endpoint, stats }) => (
+        <>
+          <Title extra={health(endpoint)}>
+            <Theirs text={endpoint.url} />
+          </Title>
+          <p class="fine">
+            <Id id={endpoint.id} /> · {endpoint.channel_id ? "of one channel" : "of the whole account"} · {endpoint.chat_type_filter}
+            {endpoint.failing_since && (
+              <>
+                {" "}
+                · failing since <Time at={endpoint.failing_since} />
+              </>
+            )}
+            {endpoint.disabled_reason && <> · switched off: {endpoint.disabled_reason}</>}
+          </p>
+          <div class="tiles">
+            <Tile label="Success" value={stats.success_rate === null ? "–" : `${Math.round(stats.success_rate * 100)} %`} />
+            <Tile label="Delivered" value={number(stats.delivered)} />
+            <Tile label="Waiting" value={number(stats.pending + stats.retrying + stats.paused)} about={`${number(stats.retrying)} retrying`} warn={stats.retrying > 0} />
+            <Tile label="Exhausted" value={number(stats.exhausted)} warn={stats.exhausted > 0} />
+            <Tile label="Answers in" value={`${number(stats.p50_latency_ms)} ms`} about={`p95 ${number(stats.p95_latency_ms)} ms`} />
+          </div>
+          <p>
+            <a href={href("deliveries", { endpoint_id: id })}>Its deliveries</a>
+          </p>
+          {may("write") && (
+            <div class="actions is-start">
+              <button type="button" onClick={() => setAsked("edit")}>
+                Edit
+              </button>
+              <button type="button" class="quiet" disabled={busy} onClick={() => void run(async () => { await patch(path, { enabled: !endpoint.enabled }); shown.reload(); })}>
+                {endpoint.enabled ? "Switch off" : "Switch on"}
+              </button>
+              <button type="button" class="quiet" onClick={() => setAsked("recover")}>
+                Recover
+              </button>
+              <button type="button" class="danger" onClick={() => setAsked("purge")}>
+                Purge
+              </button>
+              <button type="button" class="danger" onClick={() => setAsked("delete")}>
+                Delete
+              </button>
+            </div>
+          )}
+          <Failure error={error} />
+          {may("write") && <Test path={path} />}
+          <Signing path={path} />
+          <section>
+            <h2>Events</h2>
+            <ul>
+              {(endpoint.events.includes("*" as never) ? Object.keys(EVENT) : endpoint.events).map((name) => (
+                <li key={name}>
+                  <code>{name}</code> {EVENT[name]}
+                </li>
+              ))}
+            </ul>
+          </section>
+          {asked === "edit" && <Edit endpoint={endpoint} close={() => setAsked("")} done={() => { setAsked(""); shown.reload(); }} />}
+          {asked === "recover" && <Recover path={path} close={() => { setAsked(""); shown.reload(); }} />}
+          {asked === "purge" && (
+            <Confirm title="Purge" about={<p>Everything that waits for this endpoint is given up without another attempt.</p>} action="Purge" typed={new URL(endpoint.url).host}
+              command={`curl -X DELETE ".../v1/webhook-deliveries?endpoint_id=${id}"`} close={() => setAsked("")}
+              work={() => remove("/v1/webhook-deliveries", { endpoint_id: id }).then(shown.reload)} />
+          )}
+          {asked === "delete" && (
+            <Confirm title="Delete the endpoint" about={<p>Deliveries that wait for it fail until they are exhausted.</p>} action="Delete"
+              typed={new URL(endpoint.url).host} close={() => setAsked("")} work={() => remove(path).then(() => go(href("webhooks")))} />
+          )}
+        </>
+      )}
+    </Faces>
+  );
+}
+
+function Test({ path }: { path: string }) {
+  const [result, setResult] = useState<M["TestResult"]>();
+  const { busy, error, run } = useAction();
+  return (
+    <section>
+      <h2>Test</h2>
+      <button type="button" disabled={busy} onClick={() => void run(async () => setResult(await post<M["TestResult"]>(`${path}/test`)))}>
+        Send a test
+      </button>
+      <Failure error={error} />
+      {result && (
+        <p role="status" class={result.ok ? "is-good" : "failure"}>
+          {result.ok ? "The receiver took it" : result.error?.message ?? "It failed"}: status {result.http_status || "none"} after {number(result.elapsed_ms)} ms, signed with{" "}
+          {result.signed_with === "endpoint" ? "the endpoint's secret" : "the account's default secret"}
+        </p>
+      )}
+    </section>
+  );
+}
+
+const SNIPPETS: [string, (secret: string) => string][] = [
+  ["Node.js", (secret) => `import { createHmac, timingSafeEqual } from "node:crypto";
+
+// body: the raw bytes of the request; header: X-Gateway-Signature
+export function verify(body, header) {
+  const { t, v1 } = Object.fromEntries(header.split(",").map((part) => part.split("=")));
+  if (Math.abs(Date.now() / 1000 - Number(t)) > 300) return false;
+  const ours = createHmac("sha256", ${JSON.stringify(secret)}).update(t + ".").update(body).digest();
+  const theirs = Buffer.from(v1, "hex");
+  return ours.length === theirs.length && timingSafeEqual(ours, theirs);
+}`],
+  ["Python", (secret) => `import hashlib, hmac, time
+
+def verify(body: bytes, header: str) -> bool:
+    sent = dict(part.split("=", 1) for part in header.split(","))
+    if abs(time.time() - int(sent["t"])) > 300:
+        return False
+    ours = hmac.new(${JSON.stringify(secret)}.encode(), sent["t"].encode() + b"." + body, hashlib.sha256)
+    return hmac.compare_digest(ours.hexdigest(), sent["v1"])`],
+  ["PHP", (secret) => `function verify(string $body, string $header): bool {
+    parse_str(str_replace(",", "&", $header), $sent);
+    if (abs(time() - (int) $sent["t"]) > 300) return false;
+    return hash_equals(hash_hmac("sha256", $sent["t"] . "." . $body, ${JSON.stringify(secret).replaceAll("$", "\\$")}), $sent["v1"]);
+}`],
+  ["Ruby", (secret) => `require "openssl"
+
+def verify(body, header)
+  sent = header.split(",").to_h { |part| part.split("=", 2) }
+  return false if (Time.now.to_i - sent["t"].to_i).abs > 300
+  ours = OpenSSL::HMAC.hexdigest("SHA256", ${JSON.stringify(secret).replaceAll("#", "\\#")}, sent["t"] + "." + body)
+  OpenSSL.secure_compare(ours, sent["v1"])
+end`],
+  ["Go", (secret) => `func verify(body []byte, header string) bool {
+	sent := map[string]string{}
+	for _, part := range strings.Split(header, ",") {
+		name, value, _ := strings.Cut(part, "=")
+		sent[name] = value
+	}
+	at, err := strconv.ParseInt(sent["t"], 10, 64)
+	if err != nil || time.Since(time.Unix(at, 0)).Abs() > 5*time.Minute {
+		return false
+	}
+	mac := hmac.New(sha256.New, []byte(${JSON.stringify(secret)}))
+	mac.Write([]byte(sent["t"] + "."))
+	mac.Write(body)
+	theirs, err := hex.DecodeString(sent["v1"])
+	return err == nil && hmac.Equal(mac.Sum(nil), theirs)
+}`],
+];
+
+function Signing({ path }: { path: string }) {
+  const [secret, setSecret] = useState<M["SigningSecret"]>();
+  const [language, setLanguage] = useState("Node.js");
+  const { busy, error, run } = useAction();
+  const code = SNIPPETS.find(([name]) => name === language)![1](secret?.signing_secret ?? "whsec_...");
+  return (
+    <section>
+      <h2>Signature</h2>
+      <p>
+        Every request bears <code>X-Gateway-Signature: t=SECONDS,v1=HEX</code>: HMAC-SHA256 of <code>t.body</code> under the secret.
+      </p>
+      {secret ? (
+        <p>
+          <code>{secret.signing_secret}</code> <CopyButton text={secret.signing_secret}>Copy</CopyButton>{" "}
+          {secret.is_default && "(the account's default)"}
+        </p>
+      ) : (
+        <p>
+          <button type="button" class="quiet" disabled={busy} onClick={() => void run(async () => setSecret(await get<M["SigningSecret"]>(`${path}/signing-secret`)))}>
+            Show the secret
+          </button>{" "}
+          <span class="fine">Each look at it is on record in the audit log.</span>
+        </p>
+      )}
+      <Failure error={error} />
+      <div class="code">
+        <Field label="Language" name="language" value={language} onChange={(event) => setLanguage(event.currentTarget.value)}>
+          {SNIPPETS.map(([name]) => (
+            <option key={name} value={name}>
+              {name}
+            </option>
+          ))}
+        </Field>
+        <CopyButton text={code}>Copy the code</CopyButton>
+        <pre tabIndex={0}>{code}</pre>
+      </div>
+    </section>
+  );
+}
+
+function Recover({ path, close }: { path: string; close: () => void }) {
+  const [hours, setHours] = useState("24");
+  const [counted, setCounted] = useState<number>();
+  const [done, setDone] = useState<number>();
+  const { busy, error, run } = useAction();
+  const body = (dry: boolean) => ({
+    since: new Date(Date.now() - Number(hours) * 3_600_000).toISOString(),
+    states: ["exhausted"],
+    ...(dry && { dry_run: true }),
+  });
+  return (
+    <Dialog title="Recover deliveries" close={close}>
+      <p>Makes deliveries that were given up due again, under the same event ids.</p>
+      <Field label="Of the last hours" name="since" type="number" min={1} max={720} value={hours} error={error}
+        onInput={(event) => { setHours(event.currentTarget.value); setCounted(undefined); }} />
+      <Failure error={error} />
+      {done !== undefined && <p role="status">{number(done)} deliveries are due again.</p>}
+      <div class="actions">
+        {counted === undefined ? (
+          <button type="button" disabled={busy} onClick={() => void run(async () => setCounted((await post<{ matched: number }>(`${path}/recover`, body(true))).matched))}>
+            Count them
+          </button>
+        ) : (
+          <button type="button" disabled={busy || counted === 0 || done !== undefined}
+            onClick={() => void run(async () => setDone((await post<{ matched: number }>(`${path}/recover`, body(false))).matched))}>
+            Recover {number(counted)}
+          </button>
+        )}
+      </div>
+    </Dialog>
+  );
+}
+
+function Edit({ endpoint, close, done }: { endpoint?: Endpoint; close: () => void; done: (endpoint: Endpoint) => void }) {
+  const [url, setUrl] = useState(endpoint?.url ?? "");
+  const [events, setEvents] = useState<string[]>(endpoint?.events ?? (param("events") ? param("events").split(",") : ["*"]));
+  const [filter, setFilter] = useState<string>(endpoint?.chat_type_filter ?? "all");
+  const [secret, setSecret] = useState("");
+  const [headers, setHeaders] = useState("");
+  const { busy, error, run } = useAction();
+  const every = events.includes("*");
+  const channel = param("channel");
+  const toggle = (name: string, on: boolean) => setEvents(on ? [...events.filter((other) => other !== "*"), name] : events.filter((other) => other !== name));
+  const save = async () => {
+    const pairs = headers.split("\n").map((line) => line.split(/:(.*)/)).filter(([name]) => name?.trim());
+    const body = {
+      url,
+      events,
+      chat_type_filter: filter,
+      ...(secret && { signing_secret: secret }),
+      ...(pairs.length > 0 && { headers: Object.fromEntries(pairs.map(([name, value]) => [name!.trim(), (value ?? "").trim()])) }),
+      ...(!endpoint && channel && { channel_id: channel }),
+    };
+    done(endpoint ? await patch<Endpoint>(`/v1/webhook-endpoints/${endpoint.id}`, body) : await post<Endpoint>("/v1/webhook-endpoints", body));
+  };
+  return (
+    <Dialog title={endpoint ? "Edit the endpoint" : "Add an endpoint"} close={close}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          void run(save);
+        }}
+      >
+        <Field label="URL" name="url" type="url" required autofocus placeholder="https://example.com/hook" value={url} error={error} onInput={(event) => setUrl(event.currentTarget.value)} />
+        {channel && !endpoint && <p class="fine">It hears of one channel alone.</p>}
+        <fieldset>
+          <legend>Events</legend>
+          <label class="check">
+            <input type="checkbox" checked={every} onChange={(event) => setEvents(event.currentTarget.checked ? ["*"] : ["message.received"])} /> All, and those that come to be
+          </label>
+          {!every && (
+            <div class="picker">
+              {Object.entries(EVENT).map(([name, about]) => (
+                <label key={name} class="check">
+                  <input type="checkbox" checked={events.includes(name)} onChange={(event) => toggle(name, event.currentTarget.checked)} />{" "}
+                  <span>
+                    <code>{name}</code> <span class="fine">{about}</span>
+                  </span>
+                </label>
+              ))}
+            </div>
+          )}
+        </fieldset>
+        <Field label="Chats" name="chat_type_filter" value={filter} error={error} onChange={(event) => setFilter(event.currentTarget.value)}>
+          <option value="all">all</option>
+          <option value="direct_only">direct chats alone</option>
+          <option value="groups_only">groups alone</option>
+        </Field>
+        <Field label={endpoint?.has_custom_signing_secret ? "Another signing secret" : "Signing secret"} name="signing_secret" autocomplete="off" value={secret} error={error}
+          hint="16 to 255 characters; empty keeps what there is, or the account's default." onInput={(event) => setSecret(event.currentTarget.value)} />
+        <div class="field">
+          <label for="headers">More headers</label>
+          <textarea id="headers" rows={2} placeholder="X-Api-Key: value" value={headers} onInput={(event) => setHeaders(event.currentTarget.value)} />
+          {endpoint && Object.keys(endpoint.headers).length > 0 && <p class="fine">Now: {Object.keys(endpoint.headers).join(", ")}; what stands here takes their place.</p>}
+        </div>
+        <Failure error={error} />
+        <div class="actions">
+          <button type="button" class="quiet" onClick={close}>
+            Cancel
+          </button>
+          <button type="submit" disabled={busy || events.length === 0}>
+            Save
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

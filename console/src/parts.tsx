@@ -1,0 +1,587 @@
+// The parts that pages are made of.
+import type { ComponentChildren, JSX } from "preact";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { signal } from "@preact/signals";
+import { Refused } from "./api";
+import { onEvent, reloads, state, type Event } from "./live";
+import { place } from "./router";
+import { ADVICE, STATUS } from "./words";
+
+// Data.
+
+export interface Loaded<T> {
+  data: T | undefined;
+  error: Refused | undefined;
+  loading: boolean;
+  /** When `data` came, in milliseconds. */
+  at: number;
+  reload: () => void;
+  set: (data: T) => void;
+}
+
+export interface Watch {
+  /** Events after which the data is loaded again. */
+  on?: (event: Event) => boolean;
+  /** Milliseconds between two looks where no events come: live updates are off, or the operators' port has none. */
+  every?: number;
+}
+
+function refused(error: unknown): Refused {
+  return error instanceof Refused ? error : new Refused(0, "console", String(error), null, null, 0);
+}
+
+/** Loads what a page shows, and again when it may have changed. What is shown stays while a newer answer is on its way. */
+export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, deps: unknown[], watch: Watch = {}): Loaded<T> {
+  const [shown, show] = useState<{ data?: T; error?: Refused; loading: boolean; at: number }>({ loading: true, at: 0 });
+  const again = useRef<() => void>(() => undefined);
+  const key = JSON.stringify(deps);
+  const missed = reloads.value;
+  const latest = useRef({ load, watch });
+  latest.current = { load, watch };
+  useEffect(() => {
+    let stopped = new AbortController();
+    let due: ReturnType<typeof setTimeout> | undefined;
+    const run = async () => {
+      stopped.abort();
+      const mine = (stopped = new AbortController());
+      show((before) => ({ ...before, loading: true }));
+      try {
+        const data = await latest.current.load(mine.signal);
+        if (!mine.signal.aborted) show({ data, loading: false, at: Date.now() });
+      } catch (error) {
+        if (!mine.signal.aborted) show((before) => ({ ...before, error: refused(error), loading: false }));
+      }
+    };
+    const soon = () => {
+      clearTimeout(due);
+      due = setTimeout(run, 150);
+    };
+    again.current = run;
+    void run();
+    const stop = onEvent((event) => {
+      if (latest.current.watch.on?.(event)) soon();
+    });
+    const { every } = latest.current.watch;
+    const timer = every
+      ? setInterval(() => {
+          if (!document.hidden && (state.value !== "on" || !latest.current.watch.on)) void run();
+        }, every)
+      : undefined;
+    const seen = () => {
+      if (!document.hidden && every) void run();
+    };
+    document.addEventListener("visibilitychange", seen);
+    return () => {
+      stopped.abort();
+      clearTimeout(due);
+      clearInterval(timer);
+      stop();
+      document.removeEventListener("visibilitychange", seen);
+    };
+  }, [key, missed]);
+  return {
+    data: shown.data,
+    error: shown.error,
+    loading: shown.loading,
+    at: shown.at,
+    reload: () => again.current(),
+    set: (data) => show({ data, loading: false, at: Date.now() }),
+  };
+}
+
+/** Does something once at a time, and keeps what was refused. */
+export function useAction(): {
+  busy: boolean;
+  error: Refused | undefined;
+  run: (work: () => Promise<unknown>) => Promise<boolean>;
+  clear: () => void;
+} {
+  const [doing, set] = useState<{ busy: boolean; error?: Refused }>({ busy: false });
+  const busy = useRef(false);
+  return {
+    busy: doing.busy,
+    error: doing.error,
+    clear: () => set({ busy: false }),
+    async run(work) {
+      if (busy.current) return false;
+      busy.current = true;
+      set({ busy: true });
+      try {
+        await work();
+        set({ busy: false });
+        return true;
+      } catch (error) {
+        set({ busy: false, error: refused(error) });
+        return false;
+      } finally {
+        busy.current = false;
+      }
+    },
+  };
+}
+
+// What is said to those who listen, at most one sentence at a time.
+
+export const announcement = signal("");
+export function announce(sentence: string): void {
+  announcement.value = sentence;
+}
+
+export const toast = signal("");
+let toastTimer: ReturnType<typeof setTimeout> | undefined;
+export function say(sentence: string): void {
+  toast.value = sentence;
+  announce(sentence);
+  clearTimeout(toastTimer);
+  toastTimer = setTimeout(() => (toast.value = ""), 4000);
+}
+
+// Text that others wrote.
+
+const INVISIBLE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
+
+/** Control and direction characters are shown as their numbers, so that text cannot dress as other text. */
+export function plain(text: string): string {
+  return text.replace(INVISIBLE, (c) => `⟨U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
+}
+
+export function Theirs({ text }: { text: string | null | undefined }) {
+  return <bdi>{plain(text ?? "")}</bdi>;
+}
+
+// Small parts.
+
+export function Title({ children, extra }: { children: ComponentChildren; extra?: ComponentChildren }) {
+  return (
+    <header class="title">
+      <h1 tabIndex={-1}>{children}</h1>
+      {extra && <div class="actions">{extra}</div>}
+    </header>
+  );
+}
+
+export function Badge({ status, title }: { status: string; title?: string | undefined }) {
+  return (
+    <span class={`badge is-${status}`} title={title ?? STATUS[status] ?? ""}>
+      <span class="shape" aria-hidden="true" />
+      {status}
+    </span>
+  );
+}
+
+const units: [Intl.RelativeTimeFormatUnit, number][] = [
+  ["day", 86_400],
+  ["hour", 3_600],
+  ["minute", 60],
+  ["second", 1],
+];
+const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+
+export function ago(then: number, now = Date.now()): string {
+  const seconds = Math.round((then - now) / 1000);
+  const [unit, size] = units.find(([, size]) => Math.abs(seconds) >= size) ?? ["second", 1];
+  return relative.format(Math.trunc(seconds / size), unit);
+}
+
+/** `null` shows a dash. */
+export function Time({ at }: { at: string | number | null | undefined }) {
+  if (at === null || at === undefined) return <span class="none">–</span>;
+  const time = new Date(at);
+  return (
+    <time dateTime={time.toISOString()} title={time.toISOString()}>
+      {ago(time.getTime())}
+    </time>
+  );
+}
+
+const grouped = new Intl.NumberFormat("en");
+export function number(value: number | null | undefined): string {
+  return value === null || value === undefined ? "–" : grouped.format(value);
+}
+
+export function bytes(value: number | null | undefined): string {
+  if (value === null || value === undefined) return "–";
+  const sizes = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let at = 0;
+  while (value >= 1024 && at < sizes.length - 1) {
+    value /= 1024;
+    at++;
+  }
+  return `${value < 10 && at > 0 ? value.toFixed(1) : Math.round(value)} ${sizes[at]}`;
+}
+
+export async function copy(text: string, what = "Copied"): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(text);
+    say(what);
+  } catch {
+    say("The browser does not let this page copy. Select the text and copy it by hand.");
+  }
+}
+
+/** An id, shortened in the middle; a click copies it whole. */
+export function Id({ id }: { id: string | null | undefined }) {
+  if (!id) return <span class="none">–</span>;
+  const short = id.length > 16 ? `${id.slice(0, 8)}…${id.slice(-4)}` : id;
+  return (
+    <button type="button" class="id" title={`${id} (click to copy)`} onClick={() => copy(id)}>
+      <span class="hidden">Copy </span>
+      {short}
+    </button>
+  );
+}
+
+export function CopyButton({ text, children }: { text: string; children: ComponentChildren }) {
+  return (
+    <button type="button" class="quiet" onClick={() => copy(text)}>
+      {children}
+    </button>
+  );
+}
+
+/** A secret that is shown once. */
+export function Secret({ label, secret }: { label: string; secret: string }) {
+  return (
+    <div class="secret" role="group" aria-label={label}>
+      <p>
+        <strong>{label}</strong>. It is shown this once: copy it now.
+      </p>
+      <code>{secret}</code> <CopyButton text={secret}>Copy</CopyButton>
+    </div>
+  );
+}
+
+/** What was refused, why, and what to do. */
+export function Failure({ error, retry }: { error: Refused | undefined; retry?: () => void }) {
+  if (!error) return null;
+  const advice = ADVICE[error.code];
+  const details = error.details as { required?: unknown; allowed_from?: string[] } | null;
+  return (
+    <div class="failure" role="alert">
+      <p>{advice ?? sentence(error.message)}</p>
+      {error.code === "insufficient_scope" && details?.required !== undefined && (
+        <p>Needed: {String(details.required)}</p>
+      )}
+      {details?.allowed_from && <p>Possible while it is: {details.allowed_from.join(", ")}</p>}
+      {error.issues().map((issue) => (
+        <p key={issue.path.join(".") + issue.code}>
+          <code>{issue.path.join(".")}</code> {issue.message}
+        </p>
+      ))}
+      <p class="fine">
+        {advice ? `${error.message} · ` : ""}
+        <code>{error.code}</code>
+        {error.requestId && (
+          <>
+            {" "}
+            · request <Id id={error.requestId} />
+          </>
+        )}
+      </p>
+      {retry && (
+        <button type="button" onClick={retry}>
+          Try again
+        </button>
+      )}
+    </div>
+  );
+}
+
+function sentence(text: string): string {
+  return text === "" ? text : `${text[0]!.toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
+}
+
+/** The four faces of a page's data: loading, failed, empty, filled. */
+export function Faces<T>({
+  of,
+  children,
+  isEmpty,
+  empty,
+}: {
+  of: Loaded<T>;
+  children: (data: T) => ComponentChildren;
+  isEmpty?: (data: T) => boolean;
+  empty?: ComponentChildren;
+}) {
+  const { data, error, loading, at, reload } = of;
+  if (data === undefined) {
+    if (error) return <Failure error={error} retry={reload} />;
+    return loading ? <Skeleton /> : null;
+  }
+  return (
+    <>
+      {error && (
+        <>
+          <p class="stale">Shown as it was {ago(at)}.</p>
+          <Failure error={error} retry={reload} />
+        </>
+      )}
+      {isEmpty?.(data) ? <div class="empty">{empty}</div> : children(data)}
+    </>
+  );
+}
+
+export function Skeleton() {
+  return (
+    <div class="skeleton" aria-busy="true">
+      <span class="hidden">Loading</span>
+      <i />
+      <i />
+      <i />
+    </div>
+  );
+}
+
+export interface Column<T> {
+  head: string;
+  cell: (row: T) => ComponentChildren;
+  /** Numbers stand to the right. */
+  end?: boolean;
+}
+
+export function Table<T>({
+  rows,
+  columns,
+  name,
+  id,
+}: {
+  rows: T[];
+  columns: Column<T>[];
+  name: string;
+  id: (row: T) => string;
+}) {
+  return (
+    <div class="table" role="region" aria-label={name} tabIndex={0}>
+      <table>
+        <caption class="hidden">{name}</caption>
+        <thead>
+          <tr>
+            {columns.map((column) => (
+              <th key={column.head} scope="col" class={column.end ? "end" : ""}>
+                {column.head}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <tr key={id(row)}>
+              {columns.map((column) => (
+                <td key={column.head} data-head={column.head} class={column.end ? "end" : ""}>
+                  {column.cell(row)}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** A labelled field; what the node says is wrong with it stands below. */
+export function Field({
+  label,
+  name,
+  error,
+  hint,
+  children,
+  ...input
+}: {
+  label: string;
+  name: string;
+  error?: Refused | undefined;
+  hint?: ComponentChildren;
+  children?: ComponentChildren;
+} & Omit<JSX.IntrinsicElements["input"], "label" | "name" | "children" | "error" | "role" | "type" | "list"> & { type?: string; list?: string }) {
+  const id = useId();
+  const issues = error?.issues().filter((issue) => issue.path[0] === name) ?? [];
+  const described = issues.length > 0 || hint ? `${id}-about` : undefined;
+  const common = { id, name, "aria-describedby": described, "aria-invalid": issues.length > 0 };
+  return (
+    <div class={issues.length > 0 ? "field is-wrong" : "field"}>
+      <label for={id}>{label}</label>
+      {children ? (
+        <select {...({ ...common, ...input } as JSX.IntrinsicElements["select"])}>
+          {children}
+        </select>
+      ) : (
+        <input {...({ ...common, ...input } as JSX.IntrinsicElements["input"])} />
+      )}
+      {described && (
+        <p id={described} class="fine">
+          {issues.length > 0 ? issues.map((issue) => issue.message).join("; ") : hint}
+        </p>
+      )}
+    </div>
+  );
+}
+
+/** A dialog of the page; the focus goes back to where it was. */
+export function Dialog({
+  title,
+  close,
+  children,
+}: {
+  title: string;
+  close: () => void;
+  children: ComponentChildren;
+}) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  useEffect(() => {
+    const before = document.activeElement;
+    dialog.current?.showModal();
+    return () => {
+      if (before instanceof HTMLElement) before.focus();
+    };
+  }, []);
+  return (
+    <dialog ref={dialog} aria-labelledby={id} onCancel={close} onClose={close}>
+      <header>
+        <h2 id={id}>{title}</h2>
+        <button type="button" class="quiet" onClick={close} aria-label="Close">
+          ✕
+        </button>
+      </header>
+      {children}
+    </dialog>
+  );
+}
+
+/** Asks before something happens; what cannot be undone wants a name typed, and shows the command that does the same. */
+export function Confirm({
+  title,
+  about,
+  action,
+  typed,
+  command,
+  close,
+  work,
+}: {
+  title: string;
+  about: ComponentChildren;
+  action: string;
+  typed?: string | undefined;
+  command?: string;
+  close: () => void;
+  work: () => Promise<unknown>;
+}) {
+  const [text, setText] = useState("");
+  const { busy, error, run } = useAction();
+  const submit = async (event: SubmitEvent) => {
+    event.preventDefault();
+    if (await run(work)) close();
+  };
+  return (
+    <Dialog title={title} close={close}>
+      <form onSubmit={submit}>
+        <div>{about}</div>
+        {typed !== undefined && (
+          <Field
+            label={`Type ${typed} to go on`}
+            name="typed"
+            value={text}
+            autocomplete="off"
+            onInput={(event) => setText(event.currentTarget.value)}
+          />
+        )}
+        {command && (
+          <p class="fine">
+            The same by command: <code>{command}</code>
+          </p>
+        )}
+        <Failure error={error} />
+        <div class="actions">
+          <button type="button" class="quiet" onClick={close}>
+            Cancel
+          </button>
+          <button type="submit" class="danger" disabled={busy || (typed !== undefined && text !== typed)}>
+            {action}
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+/** Tabs of a page, as links. */
+export function Tabs({ tabs, at, link }: { tabs: [string, string][]; at: string; link: (tab: string) => string }) {
+  return (
+    <nav class="tabs" aria-label="Parts of this page">
+      {tabs.map(([tab, label]) => (
+        <a key={tab} href={link(tab)} aria-current={tab === at ? "page" : undefined}>
+          {label}
+        </a>
+      ))}
+    </nav>
+  );
+}
+
+export function Tile({ label, value, about, warn }: { label: string; value: ComponentChildren; about?: ComponentChildren; warn?: boolean }) {
+  return (
+    <div class={warn ? "tile is-warning" : "tile"}>
+      <span class="fine">{label}</span>
+      <strong>{value}</strong>
+      {about && <span class="fine">{about}</span>}
+    </div>
+  );
+}
+
+/** Pages of a list, fetched one after the other and shown together. */
+export function More({ cursor, busy, load }: { cursor: string | null | undefined; busy: boolean; load: () => void }) {
+  if (!cursor) return null;
+  return (
+    <div class="more">
+      <button type="button" disabled={busy} onClick={load}>
+        Show more
+      </button>
+    </div>
+  );
+}
+
+/** Bars of counts over time, as a drawing; a table beside it has the same numbers. */
+export function Bars({ rows, label }: { rows: { at: string; values: [string, number][] }[]; label: string }) {
+  const most = Math.max(1, ...rows.map((row) => row.values.reduce((sum, [, value]) => sum + value, 0)));
+  const width = 100 / Math.max(rows.length, 1);
+  return (
+    <svg class="bars" viewBox="0 0 100 40" preserveAspectRatio="none" role="img" aria-label={label}>
+      {rows.map((row, index) => {
+        let below = 0;
+        return row.values.map(([name, value], part) => {
+          const height = (value / most) * 38;
+          below += height;
+          return (
+            <rect key={row.at + name} class={`part-${part}`} x={index * width + width * 0.1} width={width * 0.8} y={40 - below} height={height}>
+              <title>{`${row.at}: ${value} ${name}`}</title>
+            </rect>
+          );
+        });
+      })}
+    </svg>
+  );
+}
+
+/** A file for the person to keep, made here. */
+export function download(name: string, text: string): void {
+  const url = URL.createObjectURL(new Blob([text], { type: "text/csv;charset=utf-8" }));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}
+
+/** Cells that a spreadsheet would take for formulas are made text. */
+export function csv(rows: (string | number | null)[][]): string {
+  const cell = (value: string | number | null) => {
+    const text = value === null ? "" : typeof value === "number" ? String(value) : value.replace(/^[=+\-@\t\r]/, "'$&");
+    return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+  return rows.map((row) => row.map(cell).join(",")).join("\r\n");
+}
+
+/** The value of a query parameter of the page. */
+export function param(name: string): string {
+  return place.value.query.get(name) ?? "";
+}

@@ -1,0 +1,47 @@
+// Pages by the address: `/console/NAME?id=...`. Ids stand in the query, so that a page's own part of the path is one word.
+import { computed, signal } from "@preact/signals";
+
+const ROOT = "/console";
+
+export interface Place {
+  page: string;
+  query: URLSearchParams;
+}
+
+const address = signal(location.pathname + location.search);
+window.addEventListener("popstate", () => (address.value = location.pathname + location.search));
+
+export const place = computed<Place>(() => {
+  const url = new URL(address.value, location.origin);
+  const page = url.pathname.slice(ROOT.length).replaceAll("/", "");
+  return { page: page === "" ? "home" : page, query: url.searchParams };
+});
+
+export function href(page: string, query: Record<string, string | undefined | null> = {}): string {
+  const given = Object.entries(query).filter((entry): entry is [string, string] => !!entry[1]);
+  const search = given.length > 0 ? `?${new URLSearchParams(given)}` : "";
+  return (page === "home" ? ROOT : `${ROOT}/${page}`) + search;
+}
+
+export function go(to: string, replace = false): void {
+  if (to === address.value) return;
+  if (replace) history.replaceState(null, "", to);
+  else history.pushState(null, "", to);
+  address.value = to;
+  if (!replace) {
+    window.scrollTo(0, 0);
+    // Whoever listens instead of looking hears what page it is.
+    requestAnimationFrame(() => document.querySelector<HTMLElement>("h1")?.focus());
+  }
+}
+
+/** Follows links within the console without loading a page. */
+export function follow(event: MouseEvent): void {
+  if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  const link = (event.target as Element | null)?.closest?.("a[href]");
+  if (!(link instanceof HTMLAnchorElement) || link.target || link.hasAttribute("download")) return;
+  const path = link.pathname;
+  if (link.origin !== location.origin || (path !== ROOT && !path.startsWith(`${ROOT}/`)) || path.startsWith(`${ROOT}/assets/`)) return;
+  event.preventDefault();
+  go(path + link.search);
+}

@@ -1,0 +1,242 @@
+// Who is signed in. A member's access token lives in this module alone and its refresh token in a cookie that no script
+// reads; an operator's token lives here, and in this tab's storage only where that was asked for.
+import { signal } from "@preact/signals";
+import { type Credentials, Refused, call, door, use } from "./api";
+import { type SharedToken, alone, listen, tell } from "./tabs";
+
+export interface Who {
+  email: string;
+  role: "owner" | "admin" | "member" | "viewer";
+}
+
+/** `undefined` until it is known. */
+export const who = signal<Who | null | undefined>(undefined);
+/** Why a person has to sign in again, where there is a reason. */
+export const why = signal<string | null>(null);
+
+/** A token is exchanged when it has less than this to live. */
+const MARGIN_MS = 60_000;
+
+let token: SharedToken | null = null;
+
+function claims(access: string): Who {
+  const payload = access.split(".")[1] ?? "";
+  const text = atob(payload.replaceAll("-", "+").replaceAll("_", "/"));
+  const { email, role } = JSON.parse(new TextDecoder().decode(Uint8Array.from(text, (c) => c.charCodeAt(0))));
+  return { email, role };
+}
+
+function take(next: SharedToken): void {
+  token = next;
+  const told = claims(next.access);
+  if (who.value?.email !== told.email || who.value.role !== told.role) who.value = told;
+}
+
+async function ask(method: "POST" | "PUT" | "DELETE", body?: unknown): Promise<Response> {
+  // Goes on when the page is left meanwhile: the cookie of the answer must not be lost, as the one before it is used up.
+  const init: RequestInit = { method, keepalive: true, cache: "no-store", credentials: "same-origin" };
+  if (body !== undefined) {
+    init.headers = { "content-type": "application/json" };
+    init.body = JSON.stringify(body);
+  }
+  let response: Response;
+  try {
+    response = await fetch("/console/session", init);
+  } catch {
+    throw new Refused(0, "unreachable", "the node did not answer", null, null, 0);
+  }
+  if (response.ok) return response;
+  const requestId = response.headers.get("x-request-id");
+  const { error } = await response.json().catch(() => ({ error: { code: "unknown", message: `${response.status}` } }));
+  const retryAfter = Number(response.headers.get("retry-after") ?? 0);
+  throw new Refused(response.status, error.code, error.message, requestId, error.details, retryAfter);
+}
+
+async function tokenOf(response: Response): Promise<SharedToken> {
+  const { access_token, expires_in } = await response.json();
+  return { access: access_token, until: Date.now() + expires_in * 1000 };
+}
+
+function accept(next: SharedToken): void {
+  take(next);
+  tell({ kind: "token", token: next });
+}
+
+function fresh(): boolean {
+  return token !== null && token.until - Date.now() > MARGIN_MS;
+}
+
+/** Exchanges the refresh token, in one tab at a time; whoever waited for its turn uses what the other one got. */
+async function refresh(link?: string): Promise<void> {
+  await alone("refresh", async () => {
+    if (fresh() && link === undefined) return;
+    const body = link === undefined ? undefined : { refresh_token: link };
+    let response: Response;
+    try {
+      response = await ask("PUT", body);
+    } catch (error) {
+      if (!(error instanceof Refused) || !error.unanswered) throw error;
+      response = await ask("PUT", body);
+    }
+    accept(await tokenOf(response));
+  });
+}
+
+/** Asks the other tabs first: a refresh token works once, and pages are opened often. */
+async function fromOtherTab(): Promise<boolean> {
+  const heard = new Promise<boolean>((done) => {
+    const stop = listen((message) => {
+      if (message.kind !== "token") return;
+      stop();
+      done(true);
+    });
+    setTimeout(() => {
+      stop();
+      done(false);
+    }, 120);
+  });
+  tell({ kind: "want-token" });
+  return heard;
+}
+
+function signedOut(reason: string | null): void {
+  token = null;
+  why.value = reason;
+  who.value = null;
+}
+
+const members: Credentials = {
+  async bearer() {
+    if (!fresh()) {
+      try {
+        await refresh();
+      } catch (error) {
+        if (error instanceof Refused && error.status === 401) signedOut("Your session has ended. Sign in again.");
+        throw error;
+      }
+    }
+    return token?.access ?? "";
+  },
+  async renew(refused) {
+    if (refused.code === "auth_revoked") {
+      signedOut("This session was ended. Sign in again.");
+      tell({ kind: "signed-out", why: why.value });
+      return false;
+    }
+    token = null;
+    return true;
+  },
+};
+
+/** The fragment of a link that signs in once; it is taken out of the address at once. */
+function takeLink(): string | undefined {
+  const match = /^#sign-in=([\w-]+)$/.exec(location.hash);
+  if (location.hash.startsWith("#sign-in=")) history.replaceState(null, "", location.pathname + location.search);
+  return match?.[1];
+}
+
+async function beginMembers(): Promise<void> {
+  use(members);
+  listen((message) => {
+    if (message.kind === "token") take(message.token);
+    if (message.kind === "want-token" && token && fresh()) tell({ kind: "token", token });
+    if (message.kind === "signed-out") signedOut(message.why);
+  });
+  const link = takeLink();
+  if (await fromOtherTab()) return;
+  try {
+    await refresh();
+    return;
+  } catch (error) {
+    // Nobody is signed in here; a link that was followed twice finds its session, above.
+    if (error instanceof Refused && error.unanswered) why.value = "The node did not answer. Try again.";
+  }
+  if (link === undefined) {
+    who.value = null;
+    return;
+  }
+  try {
+    await refresh(link);
+  } catch (error) {
+    signedOut(
+      error instanceof Refused && error.status === 401
+        ? "This link was used already. Start the cluster again for another one, or sign in."
+        : "This link could not be used. Sign in.",
+    );
+  }
+}
+
+export async function signIn(email: string, password: string): Promise<void> {
+  accept(await tokenOf(await ask("POST", { email, password })));
+  why.value = null;
+}
+
+// Operators.
+
+const KEPT = "gateway-operator-token";
+let operatorToken = "";
+
+const operators: Credentials = {
+  bearer: async () => operatorToken,
+  async renew() {
+    forgetOperator("The token is not accepted any more.");
+    return false;
+  },
+};
+
+function forgetOperator(reason: string | null): void {
+  operatorToken = "";
+  sessionStorage.removeItem(KEPT);
+  signedOut(reason);
+}
+
+export async function enterToken(text: string, keep: boolean): Promise<void> {
+  operatorToken = text;
+  use({ ...operators, renew: async () => false });
+  try {
+    await call("GET", "/v1/admin/status");
+  } catch (error) {
+    operatorToken = "";
+    throw error;
+  } finally {
+    use(operators);
+  }
+  if (keep) sessionStorage.setItem(KEPT, text);
+  why.value = null;
+  who.value = { email: "operator", role: "admin" };
+}
+
+async function beginOperators(): Promise<void> {
+  use(operators);
+  const kept = sessionStorage.getItem(KEPT);
+  if (kept === null) {
+    who.value = null;
+    return;
+  }
+  try {
+    await enterToken(kept, false);
+  } catch {
+    forgetOperator(null);
+  }
+}
+
+export function begin(): Promise<void> {
+  return door === "members" ? beginMembers() : beginOperators();
+}
+
+export async function signOut(): Promise<void> {
+  if (door === "operators") {
+    forgetOperator(null);
+    return;
+  }
+  await ask("DELETE");
+  signedOut(null);
+  tell({ kind: "signed-out", why: null });
+}
+
+/** Whether the member's role lets it change things; the server decides, the page only hides. */
+export function may(what: "write" | "keys" | "account"): boolean {
+  const role = who.value?.role;
+  if (role === "owner" || role === "admin") return true;
+  return what === "write" && role === "member";
+}

@@ -1,0 +1,34 @@
+// What the tabs of one browser share: tokens and events, by a channel, and turns, by locks. Where a browser gives pages of
+// plain HTTP no locks, each tab is on its own.
+
+export interface SharedToken {
+  access: string;
+  /** By this browser's clock, in milliseconds. */
+  until: number;
+}
+
+export type Message =
+  | { kind: "token"; token: SharedToken }
+  | { kind: "want-token" }
+  | { kind: "signed-out"; why: string | null }
+  | { kind: "event"; id: string; name: string; data: unknown }
+  | { kind: "stream"; state: string; lost: boolean };
+
+const channel = new BroadcastChannel(`gateway-console-${document.documentElement.dataset.door}`);
+const listeners = new Set<(message: Message) => void>();
+channel.onmessage = ({ data }) => listeners.forEach((listener) => listener(data as Message));
+
+export function tell(message: Message): void {
+  channel.postMessage(message);
+}
+
+export function listen(listener: (message: Message) => void): () => void {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+/** Does something while no other tab does; `signal` gives up the wait. */
+export async function alone<T>(name: string, work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+  if (!navigator.locks) return work();
+  return navigator.locks.request(`gateway-${name}`, signal ? { signal } : {}, work) as Promise<T>;
+}

@@ -1,0 +1,1577 @@
+// Written by types.mjs.
+export type paths = Record<string, never>;
+export type webhooks = Record<string, never>;
+export interface components {
+    schemas: {
+        /** @description Who acted. `kind` is `api_key`, `session`, `operator`, `join_token`, `system` or `unknown`. */
+        AuditActor: {
+            /** @description The e-mail address. */
+            email?: string | null;
+            /** @description The id of the key or the member. */
+            id: string | null;
+            /** @description The first 12 characters of the key, safe to show. */
+            prefix?: string | null;
+            /** @description What kind it is. */
+            type: string;
+        };
+        /** @description What was acted upon; the label outlives it. */
+        AuditTarget: {
+            /** @description Its id. */
+            id: string;
+            /** @description Its name at that time. */
+            label: string;
+            /** @description What kind it is. */
+            type: string;
+        };
+        /**
+         * @description Who wrote a message of a ticket.
+         * @enum {string}
+         */
+        Author: "customer" | "support";
+        Backup: {
+            /** @description The cluster that it is of. */
+            cluster_id: string;
+            /** @description Of the cluster: what its records may be. */
+            format: components["schemas"]["Format"];
+            /**
+             * Format: uint16
+             * @description Its groups are the shards, from 1, and the directory, 0.
+             */
+            shards: number;
+            /** @description The release of the node that answers. */
+            version: string;
+        };
+        /** @description A backup that a node takes. */
+        BackupJob: {
+            /**
+             * Format: date-time
+             * @description When it began; null while it waits.
+             */
+            began_at: string;
+            /**
+             * Format: date-time
+             * @description When it ended; null while it has not.
+             */
+            ended_at: string | null;
+            /** @description Names this recovery in logs. */
+            job_id: string;
+            /** @description Why there is none; `null` unless it failed. */
+            problem: string | null;
+            /** @description Its state. */
+            state: components["schemas"]["BackupState"];
+            /** @description The folder, or `s3://BUCKET/PREFIX`. */
+            to: string;
+        };
+        /** @enum {string} */
+        BackupState: "running" | "failed" | "done";
+        /** @description Capacity and refill of a bucket. */
+        BucketRule: {
+            /**
+             * Format: uint32
+             * @description The most tokens that a bucket holds.
+             */
+            burst: number;
+            /**
+             * Format: uint32
+             * @description Whole tokens a second.
+             */
+            refill_per_second: number;
+        };
+        /**
+         * @description What a ticket is about.
+         * @enum {string}
+         */
+        Category: "connection" | "delivery" | "webhooks" | "billing" | "other";
+        ChannelCounts: {
+            /**
+             * Format: uint
+             * @description How many are connected.
+             */
+            connected: number;
+            /**
+             * Format: uint
+             * @description How many there are in all.
+             */
+            total: number;
+        };
+        ClusterCheck: {
+            /** @description Whether any one node can be lost now without an outage; never, with fewer than three nodes. */
+            can_lose_a_node: boolean;
+            /** @description Each part, and how it is. */
+            checks: components["schemas"]["Finding"][];
+            /** @description How it is. */
+            status: components["schemas"]["Condition"];
+        };
+        ClusterFormat: {
+            /** @description What the nodes may store and say; each release understands all up to one. */
+            format: components["schemas"]["Format"];
+            /** @description The highest that all members understand; `null` while one does not answer. */
+            highest: components["schemas"]["Format"] | null;
+            /** @description The nodes. */
+            nodes: components["schemas"]["NodeRelease"][];
+        };
+        ClusterStatus: {
+            /** @description By status, of the shards that have an owner. */
+            channels: {
+                [key: string]: number;
+            };
+            /** @description `null` until the cluster is formed. */
+            cluster_id: string | null;
+            /**
+             * Format: uint
+             * @description How many accounts there are.
+             */
+            customers: number;
+            /** @description What is not as it should be; `GET /v1/admin/check` also says what is. */
+            findings: components["schemas"]["Finding"][];
+            /** @description What the nodes may store and say; see `GET /v1/admin/format`. */
+            format: components["schemas"]["Format"];
+            /**
+             * Format: date-time
+             * @description When the cluster was formed.
+             */
+            formed_at: string | null;
+            /**
+             * Format: uint64
+             * @description The node that answers.
+             */
+            node_id: number;
+            /** @description The nodes. */
+            nodes: components["schemas"]["ReadyOfAll"];
+            /** @description The nodes that answer, by the release that they run. */
+            releases: {
+                [key: string]: number[];
+            };
+            /** @description The shards. */
+            shards: components["schemas"]["ReadyOfAll"];
+            /** @description How it is. */
+            status: components["schemas"]["Condition"];
+            /** @description Of the release. */
+            version: string;
+            /**
+             * Format: uint
+             * @description How many webhook endpoints there are.
+             */
+            webhook_endpoints: number;
+        };
+        /**
+         * @description How the cluster is as a whole.
+         * @enum {string}
+         */
+        Condition: "operational" | "degraded" | "outage";
+        /** @description A ticket, in the way in which its reader sees it, with what was written. */
+        Conversation: {
+            /** @description What kind of business it is. */
+            category: components["schemas"]["Category"];
+            /**
+             * Format: uuid
+             * @description The channel.
+             */
+            channel_id: string | null;
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /** @description Who made it. */
+            created_by: string;
+            /** @description The bucket of the account. */
+            customer: components["schemas"]["CustomerView"];
+            /**
+             * Format: uuid
+             * @description Its id.
+             */
+            id: string;
+            /** @description The messages, the first one first. */
+            messages: components["schemas"]["MessageView"][];
+            /**
+             * Format: uint32
+             * @description Its number.
+             */
+            number: number;
+            /** @description How much it matters. */
+            priority: components["schemas"]["Priority"];
+            /** @description The `X-Request-Id` of the call. */
+            request_id: string | null;
+            /** @description How it is. */
+            status: components["schemas"]["TicketStatus"];
+            /** @description What it is called. */
+            subject: string;
+            /**
+             * Format: date-time
+             * @description When it last changed.
+             */
+            updated_at: string;
+        };
+        /** @description The account, and the buckets that it has at present. */
+        CreatedCustomer: {
+            /** @description The first key of the account; its secret is shown once. */
+            api_key: components["schemas"]["IssuedKey"];
+            /** @description Its channels. */
+            channels: components["schemas"]["ChannelCounts"];
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /** @description The e-mail address. */
+            email: string | null;
+            /**
+             * Format: uuid
+             * @description Its id.
+             */
+            id: string;
+            /** @description Its buckets. */
+            limits: components["schemas"]["CustomerLimits"];
+            /** @description Its name. */
+            name: string;
+            /** @description What the account may use. */
+            plan: components["schemas"]["Plan"];
+            /** @description What of the plan's quotas is in use; shown to the account itself. */
+            storage?: components["schemas"]["Storage"] | null;
+            /** @description By its name in the IANA database, such as `Europe/Berlin`. */
+            timezone: string;
+        };
+        /** @description The account, and the buckets that it has at present. */
+        Customer: {
+            /** @description Its channels. */
+            channels: components["schemas"]["ChannelCounts"];
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /** @description The e-mail address. */
+            email: string | null;
+            /**
+             * Format: uuid
+             * @description Its id.
+             */
+            id: string;
+            /** @description Its buckets. */
+            limits: components["schemas"]["CustomerLimits"];
+            /** @description Its name. */
+            name: string;
+            /** @description What the account may use. */
+            plan: components["schemas"]["Plan"];
+            /** @description What of the plan's quotas is in use; shown to the account itself. */
+            storage?: components["schemas"]["Storage"] | null;
+            /** @description By its name in the IANA database, such as `Europe/Berlin`. */
+            timezone: string;
+        };
+        CustomerLimits: {
+            /** @description The bucket of a channel. */
+            channel: components["schemas"]["BucketRule"];
+            /** @description The bucket of the account. */
+            customer: components["schemas"]["BucketRule"];
+            /** @description What the plan allows the account to keep. */
+            storage: components["schemas"]["StorageLimits"];
+        };
+        CustomerView: {
+            /**
+             * Format: uuid
+             * @description Its id.
+             */
+            id: string;
+            /** @description `null` when the account's data is removed. */
+            name: string | null;
+        };
+        /** @enum {string} */
+        Direction: "inbound" | "outbound";
+        /**
+         * @description Why the gateway itself disabled an endpoint (supplement 20.1).
+         * @enum {string}
+         */
+        DisabledReason: "gone" | "failing";
+        Error: {
+            /**
+             * ErrorBody
+             * @description What went wrong.
+             */
+            error: {
+                /**
+                 * @description What to match on. The list is open: have a default branch.
+                 * @example auth_missing
+                 * @example auth_malformed
+                 * @example auth_invalid
+                 * @example auth_expired
+                 * @example auth_revoked
+                 * @example auth_no_email
+                 * @example auth_backend_unavailable
+                 * @example channel_not_found
+                 * @example channel_access_denied
+                 * @example channel_scoped_key
+                 * @example insufficient_scope
+                 * @example channel_unavailable
+                 * @example invalid_lifecycle_transition
+                 * @example pair_code_unavailable
+                 * @example pair_code_failed
+                 * @example no_qr
+                 * @example not_disabled
+                 * @example concurrent_modification
+                 * @example not_connected
+                 * @example plan_channel_limit
+                 * @example plan_limit
+                 * @example rate_limited
+                 * @example worker_at_capacity
+                 * @example storage_full
+                 * @example trial_expired
+                 * @example payment_overdue
+                 * @example sse_connection_limit
+                 * @example webhook_endpoint_not_found
+                 * @example media_gone
+                 * @example media_token_expired
+                 * @example media_token_tampered
+                 * @example media_token_malformed
+                 * @example media_too_large
+                 * @example media_fetch_failed
+                 * @example media_fetch_blocked
+                 * @example message_not_found
+                 * @example chat_not_found
+                 * @example contact_not_found
+                 * @example invalid_request
+                 * @example not_found
+                 * @example bad_request
+                 * @example no_op
+                 * @example other
+                 * @example internal_error
+                 * @example undeliverable_recipient
+                 * @example not_implemented
+                 * @example payload_too_large
+                 * @example uri_too_long
+                 * @example headers_too_large
+                 * @example outcome_unknown
+                 */
+                code: string;
+                /** @description Facts that go with the code. With `invalid_request`, a list of issues with `path`, `code` and `message`. */
+                details?: unknown;
+                /** @description For people; it may change. */
+                message: string;
+            };
+            /** @description The `X-Request-Id` of the call. */
+            request_id: string;
+        };
+        /** @description What one check found. */
+        Finding: {
+            /**
+             * @description What was looked at.
+             * @enum {string}
+             */
+            check: "nodes" | "shards" | "replicas" | "lose_a_node" | "leads" | "fsync" | "clock" | "disk" | "slots" | "connections" | "certificates" | "secrets" | "configuration";
+            /** @description How bad it is. */
+            level: components["schemas"]["Level"];
+            /** @description For people. */
+            message: string;
+            /**
+             * Format: uint64
+             * @description The node that it is about; `null` when it is about the cluster.
+             */
+            node_id: number | null;
+            /** @description What to do; `null` when there is nothing to do. */
+            remedy: string | null;
+        };
+        /**
+         * Format: uint8
+         * @description A step in what is stored and said. Counts from 1.
+         */
+        Format: number;
+        /**
+         * @description How a group stands.
+         * @enum {string}
+         */
+        GroupState: "no_leader" | "ok" | "degraded";
+        Health: {
+            /**
+             * Format: uint64
+             * @description The node that answers.
+             */
+            node: number;
+            /** @description How it is. */
+            status: string;
+            /** @description Of the release. */
+            version: string;
+        };
+        /** @description A key with its secret: shown once, in the answer that makes it. */
+        IssuedKey: {
+            /**
+             * Format: uuid
+             * @description The channel that the key is bound to; null for all of the account.
+             */
+            channel_id: string | null;
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /** @description How it came to be. */
+            created_by: components["schemas"]["KeyOrigin"];
+            /**
+             * Format: uuid
+             * @description The key that made it.
+             */
+            created_by_key_id: string | null;
+            /**
+             * Format: uuid
+             * @description The account.
+             */
+            customer_id: string;
+            /**
+             * Format: date-time
+             * @description When it ends.
+             */
+            expires_at: string | null;
+            /**
+             * Format: uuid
+             * @description Its id.
+             */
+            id: string;
+            /**
+             * Format: date-time
+             * @description When it was last used, within five minutes.
+             */
+            last_used_at: string | null;
+            /** @description Its name. */
+            name: string;
+            /** @description The first 12 characters of the key, safe to show. */
+            prefix: string;
+            /**
+             * Format: date-time
+             * @description When it was revoked.
+             */
+            revoked_at: string | null;
+            /** @description What it grants, such as `messages.read`; an empty list grants everything. */
+            scopes: string[];
+            /** @description The whole key. It is shown once. */
+            secret: string;
+            /**
+             * @description How it is.
+             * @enum {string}
+             */
+            status: "active" | "expired" | "revoked";
+        };
+        JoinToken: {
+            /**
+             * Format: date-time
+             * @description When it ends.
+             */
+            expires_at: string;
+            /** @description Shown once. */
+            token: string;
+        };
+        /**
+         * @description Who made a key (supplement 21.2).
+         * @enum {string}
+         */
+        KeyOrigin: "signup" | "api_key" | "dashboard" | "channel_create";
+        Layout: {
+            /** @description The last change; `null` when there was none since the cluster was made. */
+            change: components["schemas"]["LayoutChange"] | null;
+            /** @description The shards. */
+            shards: components["schemas"]["PlacedShard"][];
+        };
+        LayoutChange: {
+            /**
+             * Format: uint16
+             * @description How many moves run at a time.
+             */
+            at_once: number;
+            /**
+             * @description Made by the cluster itself, to have as many replicas as there should be, or because one node had much more to do than
+             *     the others.
+             */
+            automatic: boolean;
+            /**
+             * Format: date-time
+             * @description When it began; null while it waits.
+             */
+            began_at: string;
+            /**
+             * Format: uint
+             * @description Moves that were given up.
+             */
+            cancelled: number;
+            /**
+             * Format: uint
+             * @description Moves that are done.
+             */
+            done: number;
+            /**
+             * Format: date-time
+             * @description When it ended; null while it has not.
+             */
+            ended_at: string | null;
+            /** @description What moves, shard by shard. */
+            moves: components["schemas"]["Move"][];
+            /**
+             * Format: uint64
+             * @description Its number.
+             */
+            number: number;
+            /**
+             * Format: uint
+             * @description Moves that run.
+             */
+            running: number;
+            /**
+             * @description Its state.
+             * @enum {string}
+             */
+            state: "running" | "done" | "cancelled";
+            /**
+             * Format: uint
+             * @description How many there are in all.
+             */
+            total: number;
+            /**
+             * Format: uint
+             * @description Moves that wait.
+             */
+            waiting: number;
+        };
+        /** @description What moves cost. */
+        LayoutCost: {
+            /**
+             * Format: uint
+             * @description Its channels.
+             */
+            channels: number;
+            /**
+             * Format: uint
+             * @description Shards whose lead moves, and the channels that log in again for it.
+             */
+            leads: number;
+            /**
+             * Format: uint
+             * @description Replicas that are copied.
+             */
+            replicas: number;
+        };
+        LayoutPlan: {
+            /** @description What the moves would cost. */
+            cost: components["schemas"]["LayoutCost"];
+            /** @description What moves, shard by shard. */
+            moves: components["schemas"]["Move"][];
+            /** @description What nodes bear now, and would then. */
+            nodes: components["schemas"]["NodeLoad"][];
+            /**
+             * Format: uint64
+             * @description For `apply`: what this plan begins would be the change of that number.
+             */
+            number: number;
+        };
+        /** @enum {string} */
+        Level: "ok" | "failing" | "warning";
+        MasterKeyExchange: {
+            /**
+             * Format: date-time
+             * @description When it began; null while it waits.
+             */
+            began_at: string;
+            /**
+             * Format: date-time
+             * @description When the last data key was sealed anew; `null` until then.
+             */
+            ended_at: string | null;
+            /** @description The key that goes. */
+            from: string;
+            /** @description Nothing is sealed under the key that goes. */
+            old_key_may_go: boolean;
+            /**
+             * Format: date-time
+             * @description Until then deliveries are signed with the former default secrets too, by nodes that still have the key that goes.
+             */
+            signs_with_both_until: string;
+        };
+        /** @description Why a message failed. */
+        MessageError: {
+            /** @description A stable word to match on. */
+            code: string;
+            /** @description For people. */
+            message: string;
+        };
+        /**
+         * @description The status of a stored message (supplement 5.3); an outbound one only moves forward.
+         * @enum {string}
+         */
+        MessageStatus: "queued" | "sent" | "delivered" | "read" | "played" | "failed" | "received";
+        MessageTrace: {
+            /**
+             * Format: uuid
+             * @description The channel.
+             */
+            channel_id: string;
+            /** @description The channel's name. */
+            channel_name: string;
+            /** @description The caller's own label, which comes back in the answer and in `message.sent`. */
+            client_ref: string | null;
+            /** @description The value of `X-Gateway-Correlation-Id`. */
+            correlation_id: string;
+            /**
+             * Format: uuid
+             * @description The account.
+             */
+            customer_id: string;
+            /** @description Whether it came in or went out. */
+            direction: components["schemas"]["Direction"];
+            /**
+             * Format: uint64
+             * @description The term of the owner's leadership, which fences what an earlier one does.
+             */
+            epoch: number;
+            /** @description What went wrong. */
+            error: components["schemas"]["MessageError"] | null;
+            /** @description Who wrote it: the phone address when it is known, otherwise the linked-device address. */
+            from: string;
+            /** @description A message id of the network: `3EB0` and 36 upper-case hex characters when minted here (interface 2.2). */
+            message_id: string;
+            /**
+             * Format: uint64
+             * @description The owner now, and its epoch.
+             */
+            node_id: number;
+            /** @description The request that sent it; it stands in the log of the node that took it. */
+            request_id: string | null;
+            /**
+             * Format: uint16
+             * @description The shard that holds the channel.
+             */
+            shard: number;
+            /** @description How it is. */
+            status: components["schemas"]["MessageStatus"];
+            /** @description What happened, the first thing first. */
+            steps: components["schemas"]["TraceStep"][];
+            /** @description Who gets it: an address, or the digits of a number. */
+            to: string;
+            /** @description What kind it is. */
+            type: string;
+        };
+        MessageView: {
+            /** @description Who wrote it. */
+            author: components["schemas"]["Author"];
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /**
+             * Format: uuid
+             * @description Its id.
+             */
+            id: string;
+            /** @description What was written. */
+            message: string;
+        };
+        Move: {
+            /**
+             * Format: date-time
+             * @description When it began; null while it waits.
+             */
+            began_at: string | null;
+            /**
+             * Format: date-time
+             * @description When it ended; null while it has not.
+             */
+            ended_at: string | null;
+            /** @description The replicas before. */
+            from: number[];
+            /**
+             * Format: uint64
+             * @description The node that leads.
+             */
+            leader: number;
+            /**
+             * Format: uint16
+             * @description The shard that holds the channel.
+             */
+            shard: number;
+            /** @description Its state. */
+            state: components["schemas"]["MoveState"];
+            /** @description The replicas after. */
+            to: number[];
+        };
+        /** @description Where a shard was led, and will be. */
+        Moved: {
+            /**
+             * Format: uint64
+             * @description Who wrote it: the phone address when it is known, otherwise the linked-device address.
+             */
+            from: number;
+            /**
+             * Format: uint16
+             * @description The shard that holds the channel.
+             */
+            shard: number;
+            /**
+             * Format: uint64
+             * @description Who gets it: an address, or the digits of a number.
+             */
+            to: number;
+        };
+        /** @enum {string} */
+        MoveState: "waiting" | "running" | "done" | "cancelled";
+        Node: {
+            /** @description Where its peers reach it. */
+            address: string;
+            /**
+             * Format: uint64
+             * @description Channels that it holds connected.
+             */
+            channels_connected: number | null;
+            /**
+             * Format: int64
+             * @description How far its clock is ahead of that of the node that answers; negative when it is behind.
+             */
+            clock_ahead_ms: number | null;
+            /**
+             * Format: uint64
+             * @description Bytes that are free on the disk of its data.
+             */
+            disk_free_bytes: number | null;
+            /**
+             * Format: uint64
+             * @description Bytes of that disk.
+             */
+            disk_total_bytes: number | null;
+            /**
+             * Format: double
+             * @description How long syncs of its log took in the last minute, in milliseconds.
+             */
+            fsync_p50_ms: number | null;
+            /**
+             * Format: double
+             * @description 99 of 100 syncs of its log took no longer, in milliseconds.
+             */
+            fsync_p99_ms: number | null;
+            /**
+             * Format: uint64
+             * @description Its id.
+             */
+            id: number;
+            /**
+             * Format: uint
+             * @description Shards that should be led from here, and those that are.
+             */
+            leads: number;
+            /**
+             * Format: uint64
+             * @description Of the Raft log, and of the state that was made of it.
+             */
+            log_bytes: number | null;
+            /** @description Where it is in its life; a node that is `leaving` is removed as soon as nothing is placed on it. */
+            member: components["schemas"]["NodeState"];
+            /** @description The shards that it leads. */
+            owns: number[] | null;
+            /**
+             * Format: date-time
+             * @description When it first joined.
+             */
+            registered_at: string;
+            /**
+             * Format: uint
+             * @description Shards with a replica here.
+             */
+            replicas: number;
+            /**
+             * Format: uint64
+             * @description Memory that it holds.
+             */
+            rss_bytes: number | null;
+            /** @description Whether it serves callers, as its own `/readyz` says. */
+            serves: boolean;
+            /** @description Why nothing was heard of it. */
+            silence: string | null;
+            /**
+             * Format: uint32
+             * @description Slots of its shards.
+             */
+            slots: number;
+            /**
+             * Format: date-time
+             * @description When it began.
+             */
+            started_at: string | null;
+            /**
+             * @description Its state.
+             * @enum {string}
+             */
+            state: "ready" | "draining" | "down";
+            /**
+             * Format: uint64
+             * @description Bytes of the state that is made of the Raft log.
+             */
+            state_bytes: number | null;
+            /** @description The highest format that its release understands. */
+            understands: components["schemas"]["Format"] | null;
+            /**
+             * Format: uint64
+             * @description Slots that are used.
+             */
+            used: number | null;
+            /** @description `null` while the node does not answer, as are all that only it knows. */
+            version: string | null;
+            /** @description Whether it votes in the directory. */
+            votes: boolean;
+            /**
+             * Format: uint32
+             * @description Its part of the shards, against those of others.
+             */
+            weight: number;
+            /** @description Where it stands; replicas are spread over zones. */
+            zone: string | null;
+        };
+        /**
+         * @description A load counts the shards that a node should lead: 1 for a quiet one, more for a busy one by what it has had to do in the last
+         *     minute.
+         */
+        NodeLoad: {
+            /**
+             * Format: uint
+             * @description Shards that it should lead now.
+             */
+            leads: number;
+            /**
+             * Format: uint
+             * @description Shards that it should lead once the moves are done.
+             */
+            leads_after: number;
+            /**
+             * Format: double
+             * @description The load of the shards that it should lead now.
+             */
+            load: number;
+            /**
+             * Format: double
+             * @description The load of those that it should lead then.
+             */
+            load_after: number;
+            /**
+             * Format: uint64
+             * @description The node.
+             */
+            node_id: number;
+            /**
+             * Format: uint32
+             * @description Its part of the shards, against those of others.
+             */
+            weight: number;
+        };
+        /** @description The release of a node. */
+        NodeRelease: {
+            /**
+             * Format: uint64
+             * @description Its id.
+             */
+            id: number;
+            /** @description The highest format that it understands; `null` while it does not answer. */
+            understands: components["schemas"]["Format"] | null;
+            /** @description `null` while the node does not answer. */
+            version: string | null;
+        };
+        /** @description A node that leaves, or would. */
+        NodeRemoval: {
+            /** @description Where it is, as text. */
+            address: string;
+            /**
+             * Format: uint64
+             * @description Channels that it holds connected.
+             */
+            channels_connected: number | null;
+            /**
+             * Format: int64
+             * @description How far its clock is ahead of that of the node that answers; negative when it is behind.
+             */
+            clock_ahead_ms: number | null;
+            /**
+             * Format: uint64
+             * @description Bytes that are free on the disk of its data.
+             */
+            disk_free_bytes: number | null;
+            /**
+             * Format: uint64
+             * @description Bytes of that disk.
+             */
+            disk_total_bytes: number | null;
+            /**
+             * Format: double
+             * @description How long syncs of its log took in the last minute, in milliseconds.
+             */
+            fsync_p50_ms: number | null;
+            /**
+             * Format: double
+             * @description 99 of 100 syncs of its log took no longer, in milliseconds.
+             */
+            fsync_p99_ms: number | null;
+            /**
+             * Format: uint64
+             * @description Its id.
+             */
+            id: number;
+            /**
+             * Format: uint
+             * @description Shards that should be led from here, and those that are.
+             */
+            leads: number;
+            /** @description What stands once it has left. */
+            left: components["schemas"]["NodesLeft"];
+            /**
+             * Format: uint64
+             * @description Of the Raft log, and of the state that was made of it.
+             */
+            log_bytes: number | null;
+            /** @description Where it is in its life; a node that is `leaving` is removed as soon as nothing is placed on it. */
+            member: components["schemas"]["NodeState"];
+            /** @description The shards that it leads. */
+            owns: number[] | null;
+            /**
+             * Format: date-time
+             * @description When it first joined.
+             */
+            registered_at: string;
+            /**
+             * Format: uint
+             * @description Shards with a replica here.
+             */
+            replicas: number;
+            /**
+             * Format: uint64
+             * @description Memory that it holds.
+             */
+            rss_bytes: number | null;
+            /** @description Whether it serves callers, as its own `/readyz` says. */
+            serves: boolean;
+            /** @description Why nothing was heard of it. */
+            silence: string | null;
+            /**
+             * Format: uint32
+             * @description Slots of its shards.
+             */
+            slots: number;
+            /**
+             * Format: date-time
+             * @description When it began.
+             */
+            started_at: string | null;
+            /**
+             * @description Its state.
+             * @enum {string}
+             */
+            state: "ready" | "draining" | "down";
+            /**
+             * Format: uint64
+             * @description Bytes of the state that is made of the Raft log.
+             */
+            state_bytes: number | null;
+            /** @description The highest format that its release understands. */
+            understands: components["schemas"]["Format"] | null;
+            /**
+             * Format: uint64
+             * @description Slots that are used.
+             */
+            used: number | null;
+            /** @description `null` while the node does not answer, as are all that only it knows. */
+            version: string | null;
+            /** @description Whether it votes in the directory. */
+            votes: boolean;
+            /**
+             * Format: uint32
+             * @description Its part of the shards, against those of others.
+             */
+            weight: number;
+            /** @description Where it stands; replicas are spread over zones. */
+            zone: string | null;
+        };
+        NodeSecrets: {
+            /** @description Why nothing was heard of it. */
+            error: string | null;
+            /** @description The master keys that it was given, the one for the future first; `null` when it did not say. */
+            master_keys: string[] | null;
+            /**
+             * Format: uint64
+             * @description The node.
+             */
+            node_id: number;
+        };
+        /** @description The nodes without one that leaves. */
+        NodesLeft: {
+            /** @description Those of them that do not answer now. */
+            away: number[];
+            /** @description Whether any one node could be lost then without an outage. */
+            can_lose_a_node: boolean;
+            /**
+             * Format: uint
+             * @description The nodes.
+             */
+            nodes: number;
+        };
+        /**
+         * @description Where a node is in its life.
+         * @enum {string}
+         */
+        NodeState: "active" | "joining" | "draining" | "leaving";
+        /** @description An entry and whose log it stands in. */
+        OwnedEntry: {
+            /** @description What is to be done. */
+            action: string;
+            /** @description Who did it. */
+            actor: components["schemas"]["AuditActor"];
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /**
+             * Format: uuid
+             * @description `null` for what no customer can be named for.
+             */
+            customer_id: string | null;
+            /** @description Facts that go with it. */
+            details?: {
+                [key: string]: string;
+            };
+            /**
+             * Format: uuid
+             * @description Its id.
+             */
+            id: string;
+            /** @description The client's address. */
+            ip: string | null;
+            /**
+             * @description How it ended.
+             * @enum {string}
+             */
+            outcome: "success" | "failure";
+            /** @description The `X-Request-Id` of the call. */
+            request_id: string | null;
+            /** @description What it was done to. */
+            target: components["schemas"]["AuditTarget"] | null;
+            /** @description What the client calls itself. */
+            user_agent: string | null;
+        };
+        /** @description A key and whose it is. */
+        OwnedKey: {
+            /**
+             * Format: uuid
+             * @description The channel.
+             */
+            channel_id: string | null;
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /** @description Who made it. */
+            created_by: components["schemas"]["KeyOrigin"];
+            /**
+             * Format: uuid
+             * @description The key that made it.
+             */
+            created_by_key_id: string | null;
+            /**
+             * Format: uuid
+             * @description The account.
+             */
+            customer_id: string;
+            /** @description `null` when the account's data is removed. */
+            customer_name: string | null;
+            /**
+             * Format: date-time
+             * @description When it ends.
+             */
+            expires_at: string | null;
+            /**
+             * Format: uuid
+             * @description Its id.
+             */
+            id: string;
+            /**
+             * Format: date-time
+             * @description When it was last used, within five minutes.
+             */
+            last_used_at: string | null;
+            /** @description Its name. */
+            name: string;
+            /** @description The first 12 characters of the key, safe to show. */
+            prefix: string;
+            /**
+             * Format: date-time
+             * @description When it was revoked.
+             */
+            revoked_at: string | null;
+            /** @description What it grants, such as `messages.read`; an empty list grants everything. */
+            scopes: string[];
+            /**
+             * @description How it is.
+             * @enum {string}
+             */
+            status: "active" | "expired" | "revoked";
+        };
+        /** @description A ticket, whose it is, and the request that it is about. */
+        OwnedTicket: {
+            /** @description What kind of business it is. */
+            category: components["schemas"]["Category"];
+            /**
+             * Format: uuid
+             * @description The channel.
+             */
+            channel_id: string | null;
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /** @description Who made it. */
+            created_by: string;
+            /** @description Whose it is. */
+            customer: components["schemas"]["CustomerView"];
+            /**
+             * Format: uuid
+             * @description Its id.
+             */
+            id: string;
+            /**
+             * Format: uint32
+             * @description Its number.
+             */
+            number: number;
+            /** @description How much it matters. */
+            priority: components["schemas"]["Priority"];
+            /** @description The `X-Request-Id` of the call. */
+            request_id: string | null;
+            /** @description How it is. */
+            status: components["schemas"]["TicketStatus"];
+            /** @description What it is called. */
+            subject: string;
+            /**
+             * Format: date-time
+             * @description When it last changed.
+             */
+            updated_at: string;
+        };
+        /** @description Interface 2.1; all fields always present. */
+        PlacedChannel: {
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /**
+             * Format: uuid
+             * @description The account.
+             */
+            customer_id: string;
+            /**
+             * Format: uint64
+             * @description The term of the owner's leadership, which fences what an earlier one does.
+             */
+            epoch: number | null;
+            /**
+             * Format: uuid
+             * @description Its id.
+             */
+            id: string;
+            /**
+             * Format: date-time
+             * @description When it was last seen online.
+             */
+            last_seen_at: string | null;
+            /** @description Free-form keys and values, at most 4 KiB of JSON. */
+            metadata: {
+                [key: string]: unknown;
+            };
+            /** @description Its name. */
+            name: string;
+            /**
+             * Format: uint64
+             * @description The owner; `null` for a channel that nobody has asked about.
+             */
+            node_id: number | null;
+            /** @description The digits of the number. */
+            phone_number: string | null;
+            /** @description The nodes that keep its state. */
+            replicas: number[];
+            /**
+             * Format: uint16
+             * @description The shard that holds the channel.
+             */
+            shard: number | null;
+            /** @description How it is. */
+            status: components["schemas"]["Status"];
+            /**
+             * Format: date-time
+             * @description When it last changed.
+             */
+            updated_at: string;
+        };
+        PlacedShard: {
+            /**
+             * Format: uint
+             * @description Its channels.
+             */
+            channels: number;
+            /**
+             * Format: uint64
+             * @description The replica that should lead.
+             */
+            leader: number;
+            /** @description The nodes that hold it. */
+            replicas: number[];
+            /** @description Whether exactly these replicas vote. */
+            settled: boolean;
+            /**
+             * Format: uint16
+             * @description The shard that holds the channel.
+             */
+            shard: number;
+        };
+        Plan: {
+            /**
+             * Format: uint32
+             * @description The most channels; null for no limit.
+             */
+            channel_limit: number | null;
+            /** @description Its name. */
+            name: string;
+            /**
+             * Format: date-time
+             * @description Since when a payment is overdue.
+             */
+            overdue_since: string | null;
+            /**
+             * @description How it is.
+             * @enum {string}
+             */
+            status: "self_hosted" | "active" | "trial" | "past_due" | "cancelled";
+            /**
+             * Format: date-time
+             * @description When the trial ends.
+             */
+            trial_ends_at: string | null;
+        };
+        /** @enum {string} */
+        Priority: "low" | "normal" | "urgent";
+        Quota: {
+            /**
+             * Format: uint64
+             * @description The most that the plan allows.
+             */
+            limit: number;
+            /**
+             * Format: uint64
+             * @description How much is in use; null where it is counted by channel.
+             */
+            used: number | null;
+        };
+        Readiness: {
+            /** @description Each part, and how it is. */
+            checks: {
+                [key: string]: string;
+            };
+            /**
+             * @description How it is.
+             * @enum {string}
+             */
+            status: "ready" | "not_ready";
+        };
+        ReadyOfAll: {
+            /**
+             * Format: uint
+             * @description How many are ready.
+             */
+            ready: number;
+            /**
+             * Format: uint
+             * @description How many there are in all.
+             */
+            total: number;
+        };
+        Replica: {
+            /**
+             * Format: uint64
+             * @description The last entry of the log whose effects are written there.
+             */
+            applied: number | null;
+            /**
+             * Format: uint64
+             * @description Entries that are still to be applied there.
+             */
+            lag: number | null;
+            /**
+             * Format: uint64
+             * @description The node.
+             */
+            node_id: number;
+            /**
+             * @description A learner counts for no majority.
+             * @enum {string}
+             */
+            role: "voter" | "learner";
+            /** @description Its state. */
+            state: components["schemas"]["ReplicaState"];
+        };
+        ReplicaHash: {
+            /**
+             * Format: uint64
+             * @description The last entry of the log whose effects are written.
+             */
+            applied: number;
+            /**
+             * Format: uint64
+             * @description The node.
+             */
+            node_id: number;
+            /**
+             * Format: uint16
+             * @description 0 is the directory, which all nodes share.
+             */
+            shard: number;
+            /** @description Of all rows at that entry, in hexadecimal digits. */
+            state_hash: string;
+        };
+        /**
+         * @description How a replica stands.
+         * @enum {string}
+         */
+        ReplicaState: "ok" | "behind" | "stopped" | "silent";
+        /**
+         * @description What a member may do.
+         *
+         *     | role | scopes | account |
+         *     |---|---|---|
+         *     | `viewer` | every `.read` | reads |
+         *     | `member` | everything but `keys.write` | reads |
+         *     | `admin` | everything | changes it |
+         *     | `owner` | everything | changes and deletes it |
+         * @enum {string}
+         */
+        Role: "viewer" | "member" | "admin" | "owner";
+        Secrets: {
+            /**
+             * Format: uint
+             * @description Data keys: one of each customer, and those of the deployment and its authority.
+             */
+            data_keys: number;
+            /** @description The last exchange; `null` when there was none. */
+            exchange: components["schemas"]["MasterKeyExchange"] | null;
+            /** @description The master key that everything is to be sealed under. */
+            master_key: string;
+            /** @description The nodes. */
+            nodes: components["schemas"]["NodeSecrets"][];
+            /**
+             * Format: uint
+             * @description How many are still to be sealed anew.
+             */
+            remaining: number;
+            /** @description How many of them are sealed under which master key. */
+            sealed_under: {
+                [key: string]: number;
+            };
+            /**
+             * @description `settled`: nothing is sealed under another. `waiting`: a node was given another, and the exchange has not begun.
+             * @enum {string}
+             */
+            state: "settled" | "waiting" | "rewrapping";
+        };
+        Shard: {
+            /**
+             * Format: uint
+             * @description How many of its replicas can be lost now.
+             */
+            can_lose: number;
+            /**
+             * Format: uint
+             * @description Live channels.
+             */
+            channels: number;
+            /**
+             * Format: uint16
+             * @description Its id.
+             */
+            id: number;
+            /**
+             * @description What kind it is.
+             * @enum {string}
+             */
+            kind: "directory" | "shard";
+            /**
+             * Format: uint64
+             * @description The node that leads.
+             */
+            leader: number | null;
+            /** @description The nodes that hold it. */
+            replicas: components["schemas"]["Replica"][];
+            /** @description Its state. */
+            state: components["schemas"]["GroupState"];
+            /**
+             * Format: uint64
+             * @description The epoch of its owner.
+             */
+            term: number;
+            /**
+             * Format: uint64
+             * @description The node that should lead; `null` for the directory, which any node may lead.
+             */
+            wanted_leader: number | null;
+        };
+        /**
+         * @description The eleven statuses of a channel (interface 3.1).
+         * @enum {string}
+         */
+        Status: "pending" | "qr" | "connecting" | "reconnecting" | "connected" | "disconnected" | "logged_out" | "stopped_by_user" | "disabled_by_admin" | "error" | "failed";
+        /** @description The quotas of the plan (supplement 32, row 11). */
+        Storage: {
+            /** @description Webhook endpoints. */
+            endpoints: components["schemas"]["Quota"];
+            /** @description API keys that are not revoked. */
+            keys: components["schemas"]["Quota"];
+            /** @description Labels of each channel. */
+            labels: components["schemas"]["Quota"];
+            /** @description Bytes of media that are kept. */
+            media_bytes: components["schemas"]["Quota"];
+            /** @description Tickets that are neither solved nor closed. */
+            tickets_open: components["schemas"]["Quota"];
+        };
+        /** @description What the plan allows the account to keep. */
+        StorageLimits: {
+            /**
+             * Format: uint64
+             * @description Webhook endpoints.
+             */
+            endpoints: number;
+            /**
+             * Format: uint64
+             * @description API keys that are not revoked.
+             */
+            keys: number;
+            /**
+             * Format: uint64
+             * @description Labels of one channel.
+             */
+            labels: number;
+            /**
+             * Format: uint64
+             * @description Bytes of media that are kept.
+             */
+            media_bytes: number;
+            /**
+             * Format: uint64
+             * @description Tickets that are neither solved nor closed.
+             */
+            tickets_open: number;
+        };
+        StuckEndpoint: {
+            /**
+             * Format: uuid
+             * @description The account.
+             */
+            customer_id: string;
+            /** @description `null` when the account's data is removed. */
+            customer_name: string | null;
+            /** @description Why the gateway itself switched it off. */
+            disabled_reason: components["schemas"]["DisabledReason"] | null;
+            /**
+             * Format: uuid
+             * @description The webhook endpoint.
+             */
+            endpoint_id: string;
+            /**
+             * Format: date-time
+             * @description Since when no delivery has succeeded.
+             */
+            failing_since: string | null;
+            /**
+             * Format: date-time
+             * @description When a delivery last succeeded.
+             */
+            last_success_at: string | null;
+            /**
+             * Format: date-time
+             * @description When it is attempted next.
+             */
+            next_attempt_at: string | null;
+            /**
+             * Format: date-time
+             * @description When the oldest of them was made, and when the next attempt is due.
+             */
+            oldest: string | null;
+            /** @description Whether there may be more than were counted. */
+            or_more: boolean;
+            /**
+             * @description `disabled`: nobody is called. `failing`: attempts fail. `slow`: deliveries wait all the same.
+             * @enum {string}
+             */
+            state: "disabled" | "failing" | "slow";
+            /** @description Where it is. */
+            url: string;
+            /**
+             * Format: uint
+             * @description Deliveries that wait for an attempt; `or_more` when they were too many to count.
+             */
+            waiting: number;
+        };
+        /**
+         * @description Whose turn it is.
+         * @enum {string}
+         */
+        TicketStatus: "open" | "waiting" | "solved" | "closed";
+        /** @description Something that happened to the message. */
+        TraceStep: {
+            /**
+             * Format: date-time
+             * @description When it happened.
+             */
+            at: string;
+            /**
+             * Format: uuid
+             * @description The webhook delivery.
+             */
+            delivery_id: string | null;
+            /** @description More about it, for people. */
+            detail: string;
+            /**
+             * Format: uuid
+             * @description The webhook endpoint.
+             */
+            endpoint_id: string | null;
+            /**
+             * @description What happened.
+             * @enum {string}
+             */
+            step: "accepted" | "received" | "status" | "event" | "attempt" | "next_attempt";
+        };
+        User: {
+            /**
+             * Format: date-time
+             * @description When it was made.
+             */
+            created_at: string;
+            /**
+             * Format: uuid
+             * @description The account.
+             */
+            customer_id: string;
+            /** @description The e-mail address. */
+            email: string;
+            /** @description Whether the address is confirmed. */
+            email_verified: boolean;
+            /**
+             * Format: uuid
+             * @description Its id.
+             */
+            id: string;
+            /**
+             * Format: date-time
+             * @description When the member last logged in.
+             */
+            last_login_at: string | null;
+            /** @description What the member may do. */
+            role: components["schemas"]["Role"];
+        };
+    };
+    responses: never;
+    parameters: never;
+    requestBodies: never;
+    headers: never;
+    pathItems: never;
+}
+export type $defs = Record<string, never>;
+export type operations = Record<string, never>;

@@ -1,0 +1,289 @@
+import assert from "node:assert/strict";
+import { createHmac } from "node:crypto";
+import { createServer } from "node:http";
+import { after, before, test } from "node:test";
+import { PATIENCE, api, eventually, judge, launch, node, paired, person, phone, place, scan, settled, signIn, simulator } from "./place.mjs";
+
+let browser;
+before(async () => (browser = await launch()));
+after(() => browser?.close());
+
+const [OWN, SECOND, FRIEND, THIRD, FOURTH, FIFTH] = place.phones;
+const badge = (page, status) => page.getByRole("main").getByText(status, { exact: true }).first();
+
+test("a member creates a channel, and the page says connected within a second of the scan", async () => {
+  const { page, leave } = await person(browser);
+  await signIn(page, place.owner);
+  await page.getByRole("link", { name: "Create a channel" }).click();
+  await page.getByRole("dialog").getByLabel("Name").fill("Sales");
+  await page.getByRole("button", { name: "Create", exact: true }).click();
+  const asked = Date.now();
+  await page.getByRole("img", { name: "QR code to scan with the phone" }).waitFor();
+  assert.ok(Date.now() - asked < 10_000, "the code is there soon");
+  const id = new URL(page.url()).searchParams.get("id");
+  await judge(page, "pairing");
+  await phone(OWN, "Sales phone");
+  await eventually("the code is scanned", async () => {
+    await scan(id, OWN);
+    return true;
+  });
+  await eventually("the channel is connected", async () => (await api("GET", `/v1/channels/${id}`)).status === "connected");
+  const connected = Date.now();
+  await page.getByRole("heading", { name: "Connected" }).waitFor();
+  assert.ok(Date.now() - connected < 3_000, `told after ${Date.now() - connected} ms`);
+  await page.getByText(`+${OWN}`).first().waitFor();
+  await judge(page, "connected");
+  await leave();
+});
+
+test("a code that is typed links a second channel, and refusals are words", async () => {
+  const { page, leave } = await person(browser);
+  await phone(SECOND, "Care");
+  await signIn(page, place.owner);
+  const { id } = await api("POST", "/v1/channels", { name: "Care" });
+  await page.goto(`${node().api}/console/channel?id=${id}&tab=pairing`);
+  await page.getByRole("img", { name: "QR code to scan with the phone" }).waitFor();
+  await page.getByRole("button", { name: "Use a code instead" }).click();
+  await page.getByLabel("The phone's number").fill("123");
+  await page.getByRole("button", { name: "Get a code" }).click();
+  await page.getByText("at least 7 digits").first().waitFor();
+  await page.getByLabel("The phone's number").fill(SECOND);
+  await page.getByRole("button", { name: "Get a code" }).click();
+  const shown = await page.getByText(/^(The code is)?\s*[A-Z0-9]{4}-[A-Z0-9]{4}$/).textContent();
+  const code = shown.match(/[A-Z0-9]{4}-[A-Z0-9]{4}/)[0];
+  await page.getByRole("button", { name: /Another code in/ }).waitFor();
+  await simulator("POST", `/phones/${SECOND}/link`, { pair_code: code });
+  await page.getByRole("heading", { name: "Connected" }).waitFor();
+  await leave();
+});
+
+test("a text and a reply appear at once, ticks go to read, and a cut answer doubles nothing", async () => {
+  const { page, leave } = await person(browser);
+  const id = await paired("Chats", THIRD);
+  await phone(FRIEND, "Ann");
+  await signIn(page, place.owner);
+  await page.goto(`${node(1).api}/console/channel?id=${id}&tab=chats&chat=${FRIEND}`);
+  // Another node of the same cluster, and so the same session.
+  const box = page.getByRole("textbox", { name: "Message" });
+  await box.fill("hello <b>there</b>");
+  await box.press("Enter");
+  const messages = page.getByRole("list", { name: "Messages, the newest last" });
+  await messages.getByText("hello <b>there</b>").waitFor();
+  await messages.getByText("delivered").waitFor();
+  await simulator("POST", `/phones/${FRIEND}/open-chat`, { with: THIRD });
+  await messages.getByText("read", { exact: true }).waitFor();
+  await simulator("POST", `/phones/${FRIEND}/messages`, { to: THIRD, type: "text", text: "hi, \u202egnp.exe" });
+  await messages.getByText("⟨U+202E⟩gnp.exe").waitFor();
+  await judge(page, "chats");
+
+  // The answer of a send is cut off on its way: the console asks the history, and does not send again.
+  let sends = 0;
+  await page.route(/\/messages$/, async (route) => {
+    if (route.request().method() !== "POST") return route.fallback();
+    sends++;
+    await route.fetch();
+    return route.abort("connectionreset");
+  });
+  await box.fill("only once");
+  await box.press("Enter");
+  await page.getByText("No answer came, but the message was sent.").waitFor();
+  await messages.getByText("only once").waitFor();
+  assert.equal(sends, 1);
+  await page.unroute(/\/messages$/);
+  const inbox = await simulator("GET", `/phones/${FRIEND}/inbox`);
+  assert.equal(inbox.data.filter((message) => message.text === "only once").length, 1);
+
+  const picture = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
+  await page.getByLabel("File").setInputFiles({ name: "dot.png", mimeType: "image/png", buffer: picture });
+  await page.getByRole("button", { name: "Send" }).click();
+  await messages.getByRole("img", { name: /^image/ }).waitFor();
+  await leave();
+});
+
+test("a webhook is made, tested, watched as it fails, and delivered again by hand", async () => {
+  let status = 500;
+  const got = [];
+  const receiver = createServer((request, response) => {
+    let body = "";
+    request.on("data", (part) => (body += part));
+    request.on("end", () => {
+      got.push({ headers: request.headers, body });
+      response.statusCode = status;
+      response.end("<script>alert(1)</script>");
+    });
+  });
+  await new Promise((listening) => receiver.listen(0, "127.0.0.1", listening));
+  const url = `http://127.0.0.1:${receiver.address().port}/hook`;
+  try {
+    const { page, leave } = await person(browser);
+    const id = await paired("Hooks", FOURTH);
+    await signIn(page, place.owner);
+    await page.getByRole("link", { name: "Webhooks", exact: true }).click();
+    await judge(page, "webhooks");
+    await page.getByRole("link", { name: "Add an endpoint" }).click();
+    await page.getByLabel("URL").fill(url);
+    await page.getByLabel("Signing secret").fill("whsec_0123456789abcdef");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByRole("button", { name: "Send a test" }).click();
+    await page.getByText("status 500").waitFor();
+    await page.getByRole("button", { name: "Show the secret" }).click();
+    await page.getByText("whsec_0123456789abcdef").first().waitFor();
+    await judge(page, "webhook");
+
+    await phone(FIFTH);
+    await simulator("POST", `/phones/${FIFTH}/messages`, { to: FOURTH, type: "text", text: "for the hook" });
+    await page.getByRole("link", { name: "Its deliveries" }).click();
+    await page.getByRole("link", { name: "message.received" }).first().click();
+    await page.getByText("status 500").first().waitFor();
+    await page.getByText("The receiver's answer").first().click();
+    await page.getByText("<script>alert(1)</script>").first().waitFor();
+    await judge(page, "delivery");
+    await eventually("it is given up", async () => {
+      const { data } = await api("GET", "/v1/webhook-deliveries?event=message.received&state=exhausted");
+      return data.length > 0;
+    });
+    status = 200;
+    await page.getByRole("button", { name: "Redeliver" }).click();
+    await badge(page, "delivered").waitFor();
+    const last = got.filter(({ headers }) => headers["x-gateway-event"] === "message.received").at(-1);
+    const [, at, signature] = last.headers["x-gateway-signature"].match(/^t=(\d+),v1=([0-9a-f]+)/);
+    assert.equal(signature, createHmac("sha256", "whsec_0123456789abcdef").update(`${at}.${last.body}`).digest("hex"));
+
+    await page.getByRole("link", { name: "Webhooks", exact: true }).click();
+    await page.getByRole("link", { name: url }).click();
+    await page.getByRole("button", { name: "Recover" }).click();
+    await page.getByRole("button", { name: "Count them" }).click();
+    await page.getByRole("button", { name: /^Recover \d/ }).waitFor();
+    await page.getByRole("button", { name: "Close" }).click();
+    await page.getByRole("button", { name: "Purge" }).click();
+    assert.ok(await page.getByRole("dialog").getByRole("button", { name: "Purge" }).isDisabled(), "the name has to be typed");
+    await page.keyboard.press("Escape");
+    await leave();
+  } finally {
+    receiver.close();
+    receiver.closeAllConnections();
+  }
+});
+
+test("a key with two scopes works for these and nothing else, and is refused once the page says so", async () => {
+  const { page, leave } = await person(browser);
+  await signIn(page, place.owner);
+  await page.getByRole("link", { name: "API keys" }).click();
+  await page.getByRole("link", { name: "Create a key" }).click();
+  await page.getByLabel("Name").fill("reader");
+  await page.getByLabel("channels.read").check();
+  await page.getByLabel("messages.read").check();
+  await judge(page, "key");
+  await page.getByRole("button", { name: "Create", exact: true }).click();
+  const secret = (await page.getByRole("group", { name: "reader" }).getByText(/^zpk_/).textContent()).trim();
+  const status = async (path, at) => (await fetch(at.api + path, { headers: { authorization: `Bearer ${secret}` } })).status;
+  assert.equal(await status("/v1/channels", node()), 200);
+  assert.equal(await status("/v1/messages", node()), 200);
+  assert.equal(await status("/v1/webhook-endpoints", node()), 403);
+  await page.getByRole("button", { name: "Done" }).click();
+  const row = page.getByRole("row", { name: /reader/ });
+  await row.getByRole("button", { name: "Revoke" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
+  await row.waitFor({ state: "detached" });
+  for (const at of place.nodes) assert.equal(await status("/v1/channels", at), 401, `node ${at.id}`);
+  await leave();
+});
+
+test("events, usage, members, audit, account and lists can be used by everybody", { todo: "the audit log is too wide at 360 pixels" }, async () => {
+  const { page, leave, asked } = await person(browser);
+  await signIn(page, place.owner);
+  await page.getByText("The last 24 hours").waitFor();
+  await judge(page, "home");
+  for (const name of ["Channels", "Deliveries", "Usage", "Members", "Audit log", "Account", "API keys"]) {
+    const before = asked.length;
+    await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name, exact: true }).click();
+    await page.getByRole("heading", { level: 1, name }).waitFor();
+    await settled(page);
+    assert.ok(asked.length - before <= 6, `${name} takes ${asked.slice(before)}`);
+    await judge(page, name.toLowerCase().replaceAll(" ", "-"));
+  }
+  await page.getByRole("link", { name: "Events", exact: true }).click();
+  const { data } = await api("GET", "/v1/channels?status=connected");
+  await api("POST", `/v1/channels/${data[0].id}/messages`, { type: "text", to: OWN, text: "seen live" });
+  await page.getByRole("button", { name: "message.sent" }).first().click();
+  await page.getByRole("dialog").getByText("seen live").or(page.getByRole("dialog").getByText("message_id")).first().waitFor();
+  await page.keyboard.press("Escape");
+  await judge(page, "events");
+  for (const tab of ["Messages", "Status", "Settings"]) {
+    await page.goto(`${node().api}/console/channel?id=${data[0].id}`);
+    await page.getByRole("link", { name: tab, exact: true }).click();
+    await settled(page);
+    await judge(page, `channel-${tab.toLowerCase()}`);
+  }
+  await leave();
+});
+
+test("a viewer sees no button that changes something, and another customer's ids open nothing", async () => {
+  const { page, leave } = await person(browser);
+  await signIn(page, place.viewer);
+  for (const name of ["Channels", "Webhooks", "API keys", "Account"]) {
+    await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name, exact: true }).click();
+    await page.getByRole("heading", { level: 1, name }).waitFor();
+    await settled(page);
+    for (const word of [/^Create/, /^Add/, /^Delete/, /^Revoke/, /^Send/]) {
+      assert.equal(await page.getByRole("main").getByRole("button", { name: word }).count(), 0, `${name} ${word}`);
+      assert.equal(await page.getByRole("main").getByRole("link", { name: word }).count(), 0, `${name} ${word}`);
+    }
+  }
+  await page.goto(`${node().api}/console/channel?id=00000000-0000-4000-8000-000000000000`);
+  await page.getByText("There is no such channel in this account.").waitFor();
+  await leave();
+});
+
+test("names full of markup run nothing, and nothing secret stays in the browser", async () => {
+  const { page, leave } = await person(browser);
+  const name = `<img src=x onerror=alert(1)>"'\u202eevil`;
+  await api("POST", "/v1/channels", { name });
+  page.on("dialog", () => assert.fail("a script ran"));
+  await signIn(page, place.owner);
+  await page.getByRole("link", { name: "Channels", exact: true }).click();
+  await page.getByText("⟨U+202E⟩evil").waitFor();
+  const stored = await page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie, location.href]));
+  assert.ok(!/eyJ|zrt_|zpk_/.test(stored), stored);
+  await leave();
+});
+
+test("two tabs share one session and one stream, and signing out in one signs out in both", { todo: "live updates do not come on in the second tab" }, async () => {
+  const { page, context, leave, asked } = await person(browser);
+  await signIn(page, place.owner);
+  const other = await context.newPage();
+  await other.goto(`${node().api}/console/channels`);
+  await other.getByRole("heading", { level: 1, name: "Channels" }).waitFor();
+  await page.getByText("Live updates are on.").waitFor({ state: "attached" });
+  await other.getByText("Live updates are on.").waitFor({ state: "attached" });
+  assert.equal(asked.filter((call) => call === "GET /console/api/v1/events").length, 1, "one stream");
+  const refreshes = asked.filter((call) => call === "PUT /console/session").length;
+  assert.ok(refreshes <= 1, `${refreshes} refreshes`);
+  await page.reload();
+  await page.getByRole("heading", { level: 1, name: "Home" }).waitFor();
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
+  await other.getByRole("heading", { name: "Sign in" }).waitFor();
+  await page.reload();
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
+  await judge(page, "sign-in");
+  await page.getByLabel("E-mail address").fill(place.owner);
+  await page.getByLabel("Password").fill("not the password");
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByText("That did not match.").waitFor();
+  await leave();
+});
+
+test("a link that signs in works once", async () => {
+  const { page, leave } = await person(browser);
+  const login = await fetch(`${node().api}/v1/auth/login`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ email: place.owner, password: place.password }) });
+  const { refresh_token } = await login.json();
+  await page.goto(`${node().api}/console#sign-in=${refresh_token}`);
+  await page.getByRole("heading", { level: 1, name: "Home" }).waitFor();
+  assert.ok(!page.url().includes("sign-in"), "the token is out of the address");
+  const again = await person(browser);
+  await again.page.goto(`${node().api}/console#sign-in=${refresh_token}`);
+  await again.page.getByText("This link was used already.").waitFor({ timeout: PATIENCE });
+  await again.leave();
+  await leave();
+});

@@ -1,0 +1,165 @@
+// What the tests of the console share: the cluster that the Rust test has started, a browser, and phones.
+import assert from "node:assert/strict";
+import { mkdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { chromium } from "playwright-core";
+
+const HERE = dirname(fileURLToPath(import.meta.url));
+
+export const place = JSON.parse(process.env.GATEWAY_PLACE);
+export const node = (n = 0) => place.nodes[n % place.nodes.length];
+
+/** For what the gateway does by itself, with the machine busy. */
+export const PATIENCE = 20_000;
+
+const SHOTS = process.env.GATEWAY_SCREENSHOTS ?? join(HERE, "../../target/console-screenshots");
+mkdirSync(SHOTS, { recursive: true });
+
+const AXE = readFileSync(join(HERE, "../node_modules/axe-core/axe.min.js"), "utf8");
+
+export async function launch() {
+  return chromium.launch({
+    executablePath: place.chromium,
+    args: ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic", "--disable-gpu", "--disable-dev-shm-usage"],
+  });
+}
+
+/** Pages and files of this folder instead of those in the binary, for whoever works on them. */
+const FROM = process.env.GATEWAY_CONSOLE_FROM;
+
+async function fromFiles(route) {
+  const url = new URL(route.request().url());
+  const isPage = route.request().resourceType() === "document";
+  if (isPage) {
+    const response = await route.fetch();
+    const door = (await response.text()).includes("operators") ? "operators" : "members";
+    const { "content-encoding": _, "content-length": __, ...headers } = response.headers();
+    return route.fulfill({ status: 200, headers, body: readFileSync(join(FROM, `${door}.html`), "utf8") });
+  }
+  if (!url.pathname.startsWith("/console/assets/")) return route.fallback();
+  return route.fulfill({ path: join(FROM, url.pathname.split("/").at(-1)) });
+}
+
+/** A person's browser: what it asked for and what it complained of is judged at the end. */
+export async function person(browser, options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
+  context.setDefaultTimeout(PATIENCE);
+  const complaints = [];
+  const foreign = [];
+  const asked = [];
+  context.on("request", (request) => {
+    const url = new URL(request.url());
+    asked.push(`${request.method()} ${url.pathname}`);
+    if (url.protocol.startsWith("http") && url.hostname !== "127.0.0.1") foreign.push(request.url());
+  });
+  context.on("console", (message) => {
+    // Answers that say no are the pages' to show; a browser notes each of them.
+    if (message.type() === "error" && !message.text().startsWith("Failed to load resource")) complaints.push(message.text());
+  });
+  context.on("weberror", (error) => complaints.push(String(error.error())));
+  if (FROM) await context.route(/\/console(\/|$|\?)/, fromFiles);
+  const page = await context.newPage();
+  return {
+    context,
+    page,
+    asked,
+    async leave() {
+      assert.deepEqual(foreign, [], "nothing comes from elsewhere");
+      assert.deepEqual(complaints, [], "no error, and no report of the content policy");
+      await context.close();
+    },
+  };
+}
+
+export async function signIn(page, email, at = node().api) {
+  await page.goto(`${at}/console`);
+  await page.getByLabel("E-mail address").fill(email);
+  await page.getByLabel("Password").fill(place.password);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("heading", { level: 1, name: "Home" }).waitFor();
+}
+
+async function asJson(response) {
+  const text = await response.text();
+  assert.ok(response.ok, `${response.url}: ${response.status} ${text}`);
+  return text === "" ? null : JSON.parse(text);
+}
+
+const send = (method, body, headers = {}) => ({ method, headers: { "content-type": "application/json", ...headers }, ...(body !== undefined && { body: JSON.stringify(body) }) });
+
+/** The customer's program. */
+export const api = (method, path, body) => fetch(node().api + path, send(method, body, { authorization: `Bearer ${place.key}` })).then(asJson);
+export const operator = (method, path, body) => fetch(node().ops + path, send(method, body, { authorization: `Bearer ${place.operatorToken}` })).then(asJson);
+export const simulator = (method, path, body) => fetch(place.simulator + path, send(method, body)).then(asJson);
+
+export async function phone(number, name = "Ann") {
+  await simulator("POST", "/phones", { number, name });
+  return number;
+}
+
+/** Scans the code that a channel shows now. */
+export async function scan(channel, number) {
+  const { raw } = await api("GET", `/v1/channels/${channel}/qr?format=raw`);
+  await simulator("POST", `/phones/${number}/link`, { raw });
+}
+
+export async function eventually(what, look, within = PATIENCE) {
+  const deadline = Date.now() + within;
+  for (;;) {
+    let last;
+    try {
+      const found = await look();
+      if (found) return found;
+    } catch (error) {
+      last = error;
+    }
+    if (Date.now() > deadline) throw new Error(`not within ${within} ms: ${what}${last ? ` (${last})` : ""}`);
+    await new Promise((wait) => setTimeout(wait, 50));
+  }
+}
+
+/** A connected channel of a phone of its own. */
+export async function paired(name, number) {
+  const { id } = await api("POST", "/v1/channels", { name });
+  await phone(number, name);
+  await eventually(`${name} is scanned`, async () => {
+    await scan(id, number);
+    return true;
+  });
+  await eventually(`${name} is connected`, async () => (await api("GET", `/v1/channels/${id}`)).status === "connected");
+  return id;
+}
+
+/** Waits until a page shows what it has loaded. */
+export async function settled(page) {
+  await page.waitForFunction(() => document.querySelector("main h1, main") && !document.querySelector("[aria-busy=true]"));
+}
+
+/** Whether everybody can use the page as it is, by axe; and a picture of it. */
+export async function judge(page, name) {
+  for (const width of [1280, 360]) {
+    await page.setViewportSize({ width, height: 800 });
+    for (const theme of ["light", "dark"]) {
+      await page.emulateMedia({ colorScheme: theme });
+      await page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))));
+      await page.screenshot({ path: join(SHOTS, `${name}-${theme}-${width}.png`), fullPage: false });
+      // In a world of its own, which the page's content policy does not reach.
+      const client = await page.context().newCDPSession(page);
+      const { frameTree } = await client.send("Page.getFrameTree");
+      const { executionContextId } = await client.send("Page.createIsolatedWorld", { frameId: frameTree.frame.id, worldName: "axe" });
+      const evaluate = (expression) => client.send("Runtime.evaluate", { expression, contextId: executionContextId, awaitPromise: true, returnByValue: true });
+      await evaluate(`${AXE}; undefined`);
+      const { result, exceptionDetails } = await evaluate(
+        `axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] }).then(({ violations }) =>
+          violations.map(({ id, nodes }) => id + ": " + nodes.map((node) => node.html + " " + node.failureSummary).join("; ")))`,
+      );
+      await client.detach();
+      assert.equal(exceptionDetails, undefined, `axe on ${name}: ${exceptionDetails?.exception?.description}`);
+      assert.deepEqual(result.value, [], `${name}, ${theme}, ${width}`);
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      assert.ok(wide <= 1, `${name} at ${width} is ${wide} pixels too wide`);
+    }
+  }
+  await page.setViewportSize({ width: 1280, height: 800 });
+}

@@ -1,0 +1,124 @@
+//! What a channel asks of the network beside sending messages: one enum an area for the question, one for the answer.
+//!
+//! A question is written to the session under an id (`network::driver::Session::operate`); its answer is an event of the
+//! session, and comes after the notices of what it changed. So what an operation did stands in the gateway's store when
+//! its caller is answered. A new area is a module here, a variant of [`Operation`] and of [`Answer`], and a line of
+//! `areas!`.
+
+pub mod account;
+pub mod business;
+pub mod calls;
+pub mod chats;
+pub mod communities;
+pub mod contacts;
+pub mod groups;
+pub mod labels;
+pub mod newsletters;
+pub mod picture;
+pub mod presence;
+
+use serde::{Deserialize, Serialize};
+
+use self::account::{
+    BlacklistAnswer, BlacklistOperation, PrivacyAnswer, PrivacyOperation, ProfileAnswer, ProfileOperation,
+};
+use self::business::{BusinessAnswer, BusinessOperation};
+use self::calls::{CallAnswer, CallOperation};
+use self::chats::{ChatAnswer, ChatOperation};
+use self::communities::{CommunityAnswer, CommunityOperation};
+use self::contacts::{ContactAnswer, ContactOperation};
+use self::groups::{GroupAnswer, GroupOperation};
+use self::labels::{LabelAnswer, LabelOperation};
+use self::newsletters::{NewsletterAnswer, NewsletterOperation};
+use self::presence::{PresenceAnswer, PresenceOperation};
+
+/// A question of any area.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Operation {
+    Groups(GroupOperation),
+    Calls(CallOperation),
+    Chats(ChatOperation),
+    Contacts(ContactOperation),
+    Presence(PresenceOperation),
+    Communities(CommunityOperation),
+    Newsletters(NewsletterOperation),
+    Business(BusinessOperation),
+    Blacklist(BlacklistOperation),
+    Profile(ProfileOperation),
+    Privacy(PrivacyOperation),
+    Labels(LabelOperation),
+}
+
+/// The answer to an [`Operation`] of the same area.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Answer {
+    Groups(GroupAnswer),
+    Calls(CallAnswer),
+    Chats(ChatAnswer),
+    Contacts(ContactAnswer),
+    Presence(PresenceAnswer),
+    Communities(CommunityAnswer),
+    Newsletters(NewsletterAnswer),
+    Business(BusinessAnswer),
+    Blacklist(BlacklistAnswer),
+    Profile(ProfileAnswer),
+    Privacy(PrivacyAnswer),
+    Labels(LabelAnswer),
+}
+
+/// The network's refusal: for good, with its code and text (supplement 1, rule 18).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    pub code: u16,
+    pub text: String,
+}
+
+/// The questions of one area, and what answers them.
+pub trait Area: Into<Operation> {
+    type Answer: Send;
+
+    /// The answer, if it is one of this area.
+    fn answer(answer: Answer) -> Option<Self::Answer>;
+}
+
+macro_rules! areas {
+    ($($area:ident: $operation:ty => $answer:ty;)*) => {$(
+        impl From<$operation> for Operation {
+            fn from(operation: $operation) -> Self {
+                Self::$area(operation)
+            }
+        }
+
+        impl From<$answer> for Answer {
+            fn from(answer: $answer) -> Self {
+                Self::$area(answer)
+            }
+        }
+
+        impl Area for $operation {
+            type Answer = $answer;
+
+            fn answer(answer: Answer) -> Option<$answer> {
+                match answer {
+                    Answer::$area(answer) => Some(answer),
+                    _ => None,
+                }
+            }
+        }
+    )*};
+}
+
+areas! {
+    Groups: GroupOperation => GroupAnswer;
+    Calls: CallOperation => CallAnswer;
+    Chats: ChatOperation => ChatAnswer;
+    Contacts: ContactOperation => ContactAnswer;
+    Presence: PresenceOperation => PresenceAnswer;
+    Communities: CommunityOperation => CommunityAnswer;
+    Newsletters: NewsletterOperation => NewsletterAnswer;
+    Business: BusinessOperation => BusinessAnswer;
+    Blacklist: BlacklistOperation => BlacklistAnswer;
+    Profile: ProfileOperation => ProfileAnswer;
+    Privacy: PrivacyOperation => PrivacyAnswer;
+    Labels: LabelOperation => LabelAnswer;
+}

@@ -1,0 +1,114 @@
+//! The commands of whoever writes a receiver of webhooks, as the command line reads them.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use model::event::EventName;
+use url::Url;
+use uuid::Uuid;
+
+use super::operator::base_url;
+
+/// Where the gateway's API is, and the key to ask it with.
+#[derive(Args, Clone, Debug, Default)]
+pub struct CustomerArgs {
+    /// The gateway's API, as in https://gateway.example.com; of several the first that answers is asked
+    #[arg(long, value_name = "URL", env = "GATEWAY_API", value_delimiter = ',', value_parser = base_url, help_heading = "Account")]
+    pub api: Vec<String>,
+    /// An API key; other users of the machine may see flags, so rather give a file
+    #[arg(long, value_name = "KEY", env = "GATEWAY_API_KEY", hide_env_values = true, help_heading = "Account")]
+    pub key: Option<String>,
+    /// The file that holds an API key
+    #[arg(long, value_name = "FILE", env = "GATEWAY_API_KEY_FILE", help_heading = "Account")]
+    pub key_file: Option<PathBuf>,
+    /// The folder of a cluster of gateway dev, which knows both [default: .gateway-dev, when it is there]
+    #[arg(long, value_name = "DIR", help_heading = "Account")]
+    pub data: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "The key needs the scope events.read. What is forwarded is signed and has the headers of a webhook, but is \
+        sent once. After a cut it goes on after the last event; one that the gateway no longer has is told of.\n\n\
+        Examples:\n  \
+        gateway listen                                                   print events as they come\n  \
+        gateway listen --events message.received --forward-to localhost:3000/hook\n  \
+        gateway listen --api https://gateway.example.com --key-file key --json | jq .data"
+)]
+pub struct ListenArgs {
+    #[command(flatten)]
+    pub account: CustomerArgs,
+    /// Send each event to this URL as a webhook
+    #[arg(long, value_name = "URL", value_parser = receiver)]
+    pub forward_to: Option<Url>,
+    /// What they are signed with [default: one that is made and shown]
+    #[arg(long, value_name = "SECRET", env = "GATEWAY_SIGNING_SECRET", hide_env_values = true)]
+    pub signing_secret: Option<String>,
+    /// Only these events
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = event)]
+    pub events: Vec<EventName>,
+    /// Only those of this channel; may be repeated
+    #[arg(long, value_name = "ID")]
+    pub channel: Vec<Uuid>,
+    /// Print the events themselves, one a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "An endpoint gets it from the gateway, signed with the endpoint's secret, whatever it subscribes to. A URL gets \
+        it from this machine.\n\n\
+        Examples:\n  \
+        gateway trigger message.received --endpoint 0197c0de-5eed-7000-a000-c0ffee000001\n  \
+        gateway trigger order.placed --forward-to localhost:3000/hook --signing-secret whsec_local-receiver"
+)]
+pub struct TriggerArgs {
+    /// The event, as in message.received
+    #[arg(value_name = "EVENT", value_parser = event)]
+    pub event: EventName,
+    #[command(flatten)]
+    pub account: CustomerArgs,
+    /// The endpoint that gets it [default: the one that the account has]
+    #[arg(long, value_name = "ID", conflicts_with = "forward_to")]
+    pub endpoint: Option<Uuid>,
+    /// Send it to this URL, without the gateway
+    #[arg(long, value_name = "URL", value_parser = receiver)]
+    pub forward_to: Option<Url>,
+    /// What it is signed with on its way to a URL [default: one that is made and shown]
+    #[arg(long, value_name = "SECRET", env = "GATEWAY_SIGNING_SECRET", hide_env_values = true)]
+    pub signing_secret: Option<String>,
+}
+
+/// A URL, which may leave out that it is `http`.
+fn receiver(text: &str) -> Result<Url, String> {
+    let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
+    let url = Url::parse(&whole).map_err(|error| error.to_string())?;
+    match matches!(url.scheme(), "http" | "https") && url.has_host() {
+        true => Ok(url),
+        false => Err("write it as http://host:port/path".to_owned()),
+    }
+}
+
+fn event(text: &str) -> Result<EventName, String> {
+    EventName::parse(text).ok_or_else(|| format!("there are these: {}", EventName::words().join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receiver_may_be_written_without_its_scheme() {
+        let read = |text: &str| receiver(text).map(|url| url.to_string());
+        assert_eq!(read("localhost:3000/hook"), Ok("http://localhost:3000/hook".to_owned()));
+        assert_eq!(read("https://example.com"), Ok("https://example.com/".to_owned()));
+        assert!(read("ftp://example.com").is_err() && read("").is_err());
+    }
+
+    #[test]
+    fn an_event_that_there_is_not_is_answered_with_those_that_there_are() {
+        assert_eq!(event("message.received"), Ok(EventName::MessageReceived));
+        assert!(event("message").is_err_and(|said| said.contains("message.received, message.sent")));
+    }
+}

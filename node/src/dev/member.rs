@@ -1,0 +1,59 @@
+//! The member that a development cluster's console signs in: made once, with a password that the folder keeps.
+
+use anyhow::Context;
+use reqwest::{Method, StatusCode};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::description::Description;
+use super::folder::Folder;
+use crate::caller::{Caller, text_at};
+use crate::key_files::random_hex;
+
+const EMAIL: &str = "demo@example.com";
+
+const PASSWORD_BYTES: usize = 12;
+
+/// Kept over runs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DemoMember {
+    pub customer_id: String,
+    pub email: String,
+    pub password: String,
+}
+
+/// A link that opens the console of the first node, signed in. It works once, and on this machine alone; its token stands
+/// in the fragment, which no server and no log gets to see.
+///
+/// # Errors
+/// When the cluster refuses, or the folder cannot be written.
+pub async fn sign_in_link(folder: &Folder, cluster: &Description) -> anyhow::Result<String> {
+    let first = cluster.nodes.first().context("the cluster has no node")?;
+    let member = match folder.member()?.filter(|member| member.customer_id == cluster.customer_id) {
+        Some(member) => member,
+        None => {
+            let member = DemoMember {
+                customer_id: cluster.customer_id.clone(),
+                email: EMAIL.to_owned(),
+                password: random_hex(PASSWORD_BYTES),
+            };
+            // First, so that a member never exists whose password nobody has.
+            folder.keep_member(&member)?;
+            member
+        }
+    };
+    let door = Caller::new(&first.api, None)?;
+    let body = json!({ "email": member.email, "password": member.password });
+    let tokens = match door.call(Method::POST, "/v1/auth/login", Some(&body)).await? {
+        (StatusCode::UNAUTHORIZED, _) => {
+            let operator = Caller::trusting(&first.ops, Some(&cluster.operator_token), &cluster.operators_trust())?;
+            let users = format!("/v1/admin/customers/{}/users", cluster.customer_id);
+            let user = json!({ "email": member.email, "password": member.password, "role": "owner" });
+            operator.post(&users, &user).await.context("making the demo's member")?;
+            door.post("/v1/auth/login", &body).await?
+        }
+        (StatusCode::OK, tokens) => tokens,
+        (status, answer) => anyhow::bail!("POST /v1/auth/login answered {status}: {answer}"),
+    };
+    Ok(format!("{}/console#sign-in={}", first.api, text_at(&tokens, "/refresh_token")?))
+}

@@ -1,0 +1,99 @@
+//! Where the gateway's API is, and the key: from flags, the environment, or the folder of `gateway dev`.
+
+use std::path::Path;
+
+use crate::cli::receiving::CustomerArgs;
+use crate::dev::description::Description;
+use crate::dev::folder::read_json;
+use crate::operator::access::USUAL_DEV;
+use crate::refusal::Refusal;
+
+/// The way to an account.
+pub struct Account {
+    /// Base URLs without a trailing slash; at least one.
+    pub nodes: Vec<String>,
+    pub key: String,
+}
+
+impl Account {
+    /// What is given outright goes before what a file knows.
+    ///
+    /// # Errors
+    /// A [`Refusal`] that says what to give, or which file cannot be read.
+    pub fn find(args: &CustomerArgs) -> Result<Self, Refusal> {
+        let key = given_key(args)?;
+        if let (Some(key), false) = (&key, args.api.is_empty()) {
+            return Ok(Self { nodes: args.api.clone(), key: key.clone() });
+        }
+        let known = match &args.data {
+            Some(folder) => Some(of_dev(folder)?),
+            None if Description::file_in(Path::new(USUAL_DEV)).exists() => Some(of_dev(Path::new(USUAL_DEV))?),
+            None => None,
+        };
+        let Some(known) = known else {
+            let (subject, remedy) = match args.api.is_empty() {
+                true => ("the gateway's API", "name it with --api or GATEWAY_API"),
+                false => ("the API key", "give it with --key-file, GATEWAY_API_KEY_FILE or GATEWAY_API_KEY"),
+            };
+            return Err(Refusal::new(subject, "is not given", remedy));
+        };
+        // The key of a cluster of this machine is for no other.
+        match (args.api.is_empty(), key) {
+            (true, key) => Ok(Self { nodes: known.nodes, key: key.unwrap_or(known.key) }),
+            (false, _) => {
+                let remedy = "give it with --key-file, GATEWAY_API_KEY_FILE or GATEWAY_API_KEY";
+                Err(Refusal::new("the API key", "is not given", remedy))
+            }
+        }
+    }
+}
+
+fn given_key(args: &CustomerArgs) -> Result<Option<String>, Refusal> {
+    match (&args.key, &args.key_file) {
+        (Some(key), _) => Ok(Some(key.trim().to_owned())),
+        (None, Some(path)) => {
+            let text = std::fs::read_to_string(path).map_err(|error| {
+                let subject = format!("--key-file ({})", path.display());
+                Refusal::new(subject, error.to_string(), "name a file that you may read")
+            })?;
+            Ok(Some(text.trim().to_owned()))
+        }
+        (None, None) => Ok(None),
+    }
+}
+
+fn of_dev(folder: &Path) -> Result<Account, Refusal> {
+    let path = Description::file_in(folder);
+    let subject = format!("--data ({})", path.display());
+    match read_json::<Description>(&path) {
+        Ok(Some(dev)) => Ok(Account { nodes: dev.nodes.into_iter().map(|node| node.api).collect(), key: dev.api_key }),
+        Ok(None) => Err(Refusal::new(subject, "no such file", "start a cluster with gateway dev, or name its folder")),
+        Err(error) => Err(Refusal::new(subject, error.to_string(), "name the folder of a cluster of gateway dev")),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named_and_a_key_of_dev_goes_nowhere_else() {
+        let temporary = tempfile::tempdir().unwrap();
+        let refusal = |args: &CustomerArgs| Account::find(args).map(|_| ()).unwrap_err().to_string();
+        let api = vec!["http://there".to_owned()];
+        let nothing = Some(temporary.path().join("nothing"));
+        assert!(refusal(&CustomerArgs { data: nothing, ..CustomerArgs::default() }).contains("gateway dev"));
+        let description = serde_json::json!({
+            "simulator": "http://s", "simulator_pid": 1, "customer_id": "c", "api_key": "of dev", "operator_token": "o",
+            "nodes": [{ "id": 1, "api": "http://a", "ops": "http://o", "peer": "p", "pid": 1, "data": "/d", "log": "/l" }],
+        });
+        std::fs::write(temporary.path().join("dev.json"), description.to_string()).unwrap();
+        let dev = CustomerArgs { data: Some(temporary.path().to_owned()), ..CustomerArgs::default() };
+        let known = Account::find(&dev).unwrap();
+        assert_eq!((known.nodes, known.key.as_str()), (vec!["http://a".to_owned()], "of dev"));
+        assert!(refusal(&CustomerArgs { api: api.clone(), ..dev.clone() }).contains("--key-file"));
+        let given = Account::find(&CustomerArgs { api, key: Some(" mine\n".to_owned()), ..dev }).unwrap();
+        assert_eq!((given.nodes[0].as_str(), given.key.as_str()), ("http://there", "mine"));
+    }
+}

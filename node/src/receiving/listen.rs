@@ -1,0 +1,148 @@
+//! `gateway listen`: prints events as they come, and sends them on to a receiver that is being written.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use model::id::ChannelId;
+use model::time::Timestamp;
+use reqwest::{Client, Response, StatusCode};
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::access::Account;
+use super::forward::Receiver;
+use super::frames::{Frame, Frames};
+use crate::cli::receiving::ListenArgs;
+use crate::console::{is_read, say, warn};
+use crate::refusal::Refusal;
+
+/// The gateway says something every 15 seconds; after three of them the connection is dead.
+const SILENCE: Duration = Duration::from_secs(45);
+
+/// Before the next node is asked, after a cut.
+const PAUSE: Duration = Duration::from_secs(1);
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How long a node may take to open the stream.
+const OPENING: Duration = Duration::from_secs(15);
+
+/// Listens until somebody stops it.
+///
+/// # Errors
+/// A [`Refusal`] for a key or a filter that the gateway does not take.
+pub async fn run(args: ListenArgs) -> anyhow::Result<()> {
+    let account = Account::find(&args.account)?;
+    let receiver = args.forward_to.clone().map(|url| Receiver::new(url, args.signing_secret.clone())).transpose()?;
+    let client = Client::builder().no_proxy().connect_timeout(CONNECT_TIMEOUT).build();
+    let client = client.context("making an HTTP client")?;
+    let listening = Listening { account, receiver, client, query: query(&args), json: args.json, last: None };
+    tokio::select! {
+        ended = listening.run() => ended,
+        _ = tokio::signal::ctrl_c() => Ok(()),
+    }
+}
+
+/// The query of the stream. Names and ids are letters, digits and dots.
+fn query(args: &ListenArgs) -> String {
+    let mut parts: Vec<String> = args.channel.iter().map(|id| format!("channel_id={}", ChannelId(*id))).collect();
+    if !args.events.is_empty() {
+        let names: Vec<&str> = args.events.iter().map(|name| name.as_str()).collect();
+        parts.push(format!("events={}", names.join(",")));
+    }
+    parts.join("&")
+}
+
+struct Listening {
+    account: Account,
+    receiver: Option<Receiver>,
+    client: Client,
+    query: String,
+    json: bool,
+    /// The last event, after which the stream goes on.
+    last: Option<String>,
+}
+
+impl Listening {
+    async fn run(mut self) -> anyhow::Result<()> {
+        for node in self.account.nodes.clone().iter().cycle() {
+            match self.listen(node).await {
+                Ok(()) if !is_read() => return Ok(()),
+                Ok(()) => warn(format_args!("gateway: {node} ended the stream; going on")),
+                Err(error) if error.is::<Refusal>() => return Err(error),
+                Err(error) => warn(format_args!("gateway: {error:#}; trying again")),
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        Ok(())
+    }
+
+    /// Listens at one node until the stream ends.
+    async fn listen(&mut self, node: &str) -> anyhow::Result<()> {
+        let mut response = self.open(node).await?;
+        if self.last.is_none() {
+            warn(format_args!("gateway: listening at {node}; Ctrl-C ends it"));
+        }
+        let mut frames = Frames::default();
+        loop {
+            let piece = timeout(SILENCE, response.chunk()).await;
+            let piece = piece.with_context(|| format!("{node} said nothing for {SILENCE:?}"))?;
+            let piece = piece.map_err(reqwest::Error::without_url).with_context(|| format!("{node} was cut off"))?;
+            let Some(piece) = piece else { return Ok(()) };
+            for frame in frames.take(&piece)? {
+                self.hear(frame).await;
+                if !is_read() {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    async fn open(&self, node: &str) -> anyhow::Result<Response> {
+        let mut request = self.client.get(format!("{node}/v1/events?{}", self.query)).bearer_auth(&self.account.key);
+        if let Some(last) = &self.last {
+            request = request.header("last-event-id", last);
+        }
+        let answer = timeout(OPENING, request.send()).await;
+        let answer = answer.with_context(|| format!("{node} did not answer within {OPENING:?}"))?;
+        let answer = answer.map_err(reqwest::Error::without_url).with_context(|| format!("{node} does not answer"))?;
+        let status = answer.status();
+        if status.is_success() {
+            return Ok(answer);
+        }
+        let body: Value = answer.json().await.unwrap_or_default();
+        let said = |field: &str| body["error"][field].as_str().unwrap_or("it gave no reason").to_owned();
+        let remedy = match status {
+            StatusCode::UNAUTHORIZED => "give an API key of this gateway with --key-file",
+            StatusCode::FORBIDDEN => {
+                "use a key with the scope events.read, of all channels or of the one that is named"
+            }
+            StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND => "look at what you named",
+            _ => bail!("{node} answered {status}: {} ({})", said("message"), said("code")),
+        };
+        Err(Refusal::new(said("code"), said("message"), remedy).into())
+    }
+
+    async fn hear(&mut self, frame: Frame) {
+        let Some(id) = frame.id else {
+            match frame.event.as_str() {
+                "stream.gap" => warn("gateway: some events are lost to the stream: it was cut for too long"),
+                "stream.overflow" => warn("gateway: events came faster than they were read; going on"),
+                _ => {}
+            }
+            return;
+        };
+        if self.json {
+            say(&frame.data);
+        } else {
+            say(format_args!("{}  {:<26} {id}", Timestamp::now().to_iso(), frame.event));
+        }
+        if let Some(receiver) = &self.receiver {
+            match receiver.send(&frame.event, &id, frame.data).await {
+                Ok((status, took)) => warn(format_args!("  -> {status} after {} ms", took.as_millis())),
+                Err(error) => warn(format_args!("  -> {error:#}")),
+            }
+        }
+        self.last = Some(id);
+    }
+}

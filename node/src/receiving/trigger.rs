@@ -1,0 +1,101 @@
+//! `gateway trigger`: sends the example of an event to an endpoint, or to a URL.
+
+use anyhow::bail;
+use model::event::{Event, EventId};
+use model::time::Timestamp;
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::access::Account;
+use super::forward::Receiver;
+use crate::caller::Caller;
+use crate::cli::receiving::TriggerArgs;
+use crate::console::say;
+use crate::refusal::Refusal;
+
+/// Sends it once.
+///
+/// # Errors
+/// A [`Refusal`] for what cannot be asked for; else that it was not taken.
+pub async fn run(args: TriggerArgs) -> anyhow::Result<()> {
+    let TriggerArgs { event, account, endpoint, forward_to, signing_secret } = args;
+    if let Some(url) = forward_to {
+        let mut example = Event::example(event);
+        example.occurred_at = Timestamp::now();
+        example.id = EventId::mint(example.occurred_at, rand::random());
+        let body = String::from_utf8(example.to_bytes())?;
+        let receiver = Receiver::new(url.clone(), signing_secret)?;
+        let (status, took) = receiver.send(event.as_str(), example.id.as_str(), body).await?;
+        if !status.is_success() {
+            bail!("{url} answered {event} with {status}, which is no 2xx");
+        }
+        say(format_args!("{event} was taken by {url}: {status} after {} ms", took.as_millis()));
+        return Ok(());
+    }
+    let account = Account::find(&account)?;
+    let endpoint = match endpoint {
+        Some(id) => id.to_string(),
+        None => only_endpoint(&account).await?,
+    };
+    let path = format!("/v1/webhook-endpoints/{endpoint}/test");
+    let result = ask(&account, Method::POST, &path, Some(&json!({ "event": event }))).await?;
+    if result["ok"] != true {
+        let said = result["error"]["message"].as_str().unwrap_or("no reason is known");
+        bail!("endpoint {endpoint} did not take {event}: {said}");
+    }
+    say(format_args!(
+        "{event} was taken by endpoint {endpoint}: {} after {} ms",
+        result["http_status"], result["latency_ms"]
+    ));
+    Ok(())
+}
+
+/// The endpoint, where there is no doubt which.
+async fn only_endpoint(account: &Account) -> anyhow::Result<String> {
+    let list = ask(account, Method::GET, "/v1/webhook-endpoints", None).await?;
+    let endpoints = list["data"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if let [one] = endpoints {
+        return Ok(one["id"].as_str().unwrap_or_default().to_owned());
+    }
+    let named = |endpoint: &Value| format!("{} ({})", text(&endpoint["id"]), text(&endpoint["url"]));
+    let (problem, remedy) = match endpoints {
+        [] => ("the account has none".to_owned(), "create one, or name a URL with --forward-to"),
+        several => {
+            let all: Vec<String> = several.iter().map(named).collect();
+            (format!("the account has several: {}", all.join(", ")), "name one with --endpoint")
+        }
+    };
+    Err(Refusal::new("the endpoint", problem, remedy).into())
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// Asks the first node that answers.
+async fn ask(account: &Account, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
+    let caller = Caller::new("", Some(&account.key))?;
+    let mut last = anyhow::anyhow!("no node to ask");
+    for node in &account.nodes {
+        match caller.at(node.clone()).call(method.clone(), path, body).await {
+            Ok((status, answer)) if status.is_success() => return Ok(answer),
+            Ok((status, answer)) => {
+                let said = |field: &str| text(&answer["error"][field]).to_owned();
+                let remedy = match status {
+                    StatusCode::UNAUTHORIZED => "give an API key of this gateway with --key-file",
+                    StatusCode::FORBIDDEN => "use a key with the scopes webhooks.read and webhooks.write",
+                    StatusCode::NOT_FOUND => "list them with GET /v1/webhook-endpoints",
+                    status if status.is_client_error() => "look at what you named",
+                    _ => bail!("{method} {node}{path} answered {status}: {}", said("message")),
+                };
+                return Err(Refusal::new(said("code"), said("message"), remedy).into());
+            }
+            // Only a node that cannot be reached has sent nothing.
+            Err(error) if error.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_connect) => {
+                last = error
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(last)
+}

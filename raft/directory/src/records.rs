@@ -1,0 +1,330 @@
+//! What the directory holds: records that every node has whole, in memory and on disk.
+
+use std::collections::BTreeMap;
+
+use model::customer::{Limits, Plan};
+
+use model::format::Format;
+use model::id::{AuditId, ChannelId, CustomerId, EndpointId, KeyId, NodeId, SLOT_COUNT, ShardId, Slot};
+use model::payload::ChatTypeFilter;
+use model::seal::{MasterKeyId, WrappedKey};
+use model::time::Timestamp;
+use model::webhook::EventFilter;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::health::EndpointHealth;
+use super::secrets::{DataKeyRotation, MasterExchange, SessionKey};
+
+/// The cluster itself; written when it is formed, and when its format is raised.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClusterRecord {
+    pub cluster_id: Uuid,
+    pub shard_count: u16,
+    /// Slot to shard; [`SLOT_COUNT`] entries.
+    pub slots: Vec<ShardId>,
+    /// Key of derived event ids (supplement 24).
+    pub deployment_key: SealedKey,
+    pub formed_at: Timestamp,
+    /// What its nodes may store and propose. Not written while a release that does not know of it may be a member.
+    #[serde(default, skip_serializing_if = "Format::is_first")]
+    pub format: Format,
+    /// The last exchange of the master key. Not written before there was one, as for [`Self::format`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exchange: Option<MasterExchange>,
+    /// What signs session tokens, since it was rotated; before, that follows from the deployment's key. From format 3 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_key: Option<SessionKey>,
+    /// The last rotation of the customers' data keys. From format 3 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_keys: Option<DataKeyRotation>,
+}
+
+impl ClusterRecord {
+    /// The master key that all is to be sealed under: the one that the deployment's own key is.
+    pub fn master(&self) -> MasterKeyId {
+        self.deployment_key.wrapped_by.master
+    }
+
+    /// Slots dealt to the shards in turn, so that each gets the same number, give or take one.
+    pub fn even_slots(shard_count: u16) -> Vec<ShardId> {
+        (0..SLOT_COUNT).map(|slot| slot % shard_count + 1).collect()
+    }
+
+    pub fn shard_of(&self, slot: Slot) -> ShardId {
+        self.slots[usize::from(slot.0)]
+    }
+}
+
+/// A key of the whole deployment: sealed with a data key that the master key wraps.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SealedKey {
+    pub wrapped_by: WrappedKey,
+    pub sealed: Vec<u8>,
+}
+
+/// Where a node is in its life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeState {
+    /// Let in by a token, and not started yet.
+    Joining,
+    #[default]
+    Active,
+    /// Keeps its replicas and leads nothing, so that it can stop without anybody noticing.
+    Draining,
+    /// Its replicas go elsewhere; then it is removed.
+    Leaving,
+}
+
+impl NodeState {
+    /// Whether replicas may stand there for good.
+    pub fn holds_replicas(self) -> bool {
+        matches!(self, Self::Active | Self::Draining)
+    }
+
+    /// What a node in this state does and what may be done about it, for whoever asked for what it cannot do.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Joining => "was let in and was never started: start it, or remove it",
+            Self::Active => "is in service",
+            Self::Draining => "is drained",
+            Self::Leaving => {
+                "is being removed, and there is no way back: once it is gone, let its machine in again under a new id \
+                 (gateway token, gateway join)"
+            }
+        }
+    }
+
+    /// Whether it may lead.
+    pub fn leads(self) -> bool {
+        self == Self::Active
+    }
+}
+
+/// A member of the cluster.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeRecord {
+    pub id: NodeId,
+    /// The identity of the data folder: a node that comes back with another one is refused.
+    pub storage_id: Uuid,
+    /// `host:port` of the peer port.
+    pub peer: String,
+    pub zone: Option<String>,
+    /// Share of replicas and leaders, relative to the other nodes.
+    pub weight: u32,
+    /// How many sessions the node takes.
+    pub max_channels: u32,
+    pub registered_at: Timestamp,
+    #[serde(default)]
+    pub state: NodeState,
+    /// The weight that its own configuration gave at its last start; an operator may have given it another since.
+    #[serde(default)]
+    pub configured_weight: u32,
+}
+
+/// Where a shard lives.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlacementRecord {
+    pub shard: ShardId,
+    pub replicas: Vec<NodeId>,
+    /// The replica that should lead, when it can.
+    pub leader: NodeId,
+    /// Set when the shard's group has committed its first entry; a replica that finds its group empty after that
+    /// waits for a leader instead of forming the group anew.
+    pub formed: bool,
+    /// Whether exactly these replicas vote; false while the shard is on its way to them.
+    #[serde(default = "settled")]
+    pub settled: bool,
+}
+
+/// Of records from before there were moves.
+fn settled() -> bool {
+    true
+}
+
+/// A customer (tenant).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CustomerRecord {
+    pub id: CustomerId,
+    pub name: String,
+    pub email: Option<String>,
+    pub timezone: String,
+    pub plan: Plan,
+    pub limits: Limits,
+    /// The key that seals this customer's secrets, itself sealed with the master key.
+    pub data_key: WrappedKey,
+    /// The one before, while something may still be sealed with it. From format 3 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub former_data_key: Option<WrappedKey>,
+    pub created_at: Timestamp,
+    /// Set by a delete: keys and channels have ended, data waits for the end of the grace period.
+    pub deleted_at: Option<Timestamp>,
+}
+
+/// Who made a key (supplement 21.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum KeyOrigin {
+    Signup,
+    ApiKey,
+    Dashboard,
+    ChannelCreate,
+}
+
+/// An API key (supplement 21.2). The key itself is never stored, only its SHA-256.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KeyRecord {
+    pub id: KeyId,
+    pub customer_id: CustomerId,
+    pub name: String,
+    pub prefix: String,
+    #[serde(with = "hash_bytes")]
+    pub hash: [u8; 32],
+    pub channel_id: Option<ChannelId>,
+    pub scopes: Vec<String>,
+    pub created_at: Timestamp,
+    pub expires_at: Option<Timestamp>,
+    pub last_used_at: Option<Timestamp>,
+    pub revoked_at: Option<Timestamp>,
+    pub created_by: KeyOrigin,
+    pub created_by_key_id: Option<KeyId>,
+}
+
+/// A webhook endpoint (interface 2.8).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EndpointRecord {
+    pub id: EndpointId,
+    pub customer_id: CustomerId,
+    pub channel_id: Option<ChannelId>,
+    pub url: String,
+    pub events: EventFilter,
+    pub enabled: bool,
+    /// The custom signing secret, sealed with the customer's data key.
+    pub secret: Option<Vec<u8>>,
+    pub chat_type_filter: ChatTypeFilter,
+    pub disabled_reason: Option<DisabledReason>,
+    /// Names of the headers of its own; the values are sealed, as they may be credentials.
+    #[serde(default)]
+    pub header_names: Vec<String>,
+    /// Names and values as a JSON list of pairs, sealed with the customer's data key.
+    #[serde(default)]
+    pub sealed_headers: Option<Vec<u8>>,
+    #[serde(default)]
+    pub health: EndpointHealth,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+/// Why the gateway itself disabled an endpoint (supplement 20.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DisabledReason {
+    Gone,
+    Failing,
+}
+
+/// A channel as far as the whole cluster must know it. Its status, number and times of use live in its shard.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChannelRecord {
+    pub id: ChannelId,
+    pub customer_id: CustomerId,
+    pub name: String,
+    /// JSON text of the free-form object.
+    pub metadata: String,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    /// A deleted channel is hidden everywhere but in the deliveries that it left.
+    pub deleted_at: Option<Timestamp>,
+}
+
+impl ChannelRecord {
+    pub fn slot(&self) -> Slot {
+        Slot::of_channel(self.id)
+    }
+}
+
+/// The action of the audit entry that the last part of a backup leaves; the age of backups is told by it.
+pub const BACKUP_TAKEN: &str = "backup.taken";
+
+/// An entry of the audit log (supplement 21.6).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AuditEntry {
+    pub id: AuditId,
+    /// `None` for what no customer can be named for, such as a failed authentication with an unknown key.
+    pub customer_id: Option<CustomerId>,
+    pub action: String,
+    pub actor: AuditActor,
+    pub target: Option<AuditTarget>,
+    pub ip: Option<String>,
+    pub user_agent: Option<String>,
+    pub request_id: Option<String>,
+    pub success: bool,
+    pub created_at: Timestamp,
+    /// What the action adds, such as the error code of a failed authentication.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub details: BTreeMap<String, String>,
+}
+
+/// Who acted. `kind` is `api_key`, `session`, `operator`, `join_token`, `system` or `unknown`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AuditActor {
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub prefix: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub email: Option<String>,
+}
+
+/// What was acted upon; the label outlives it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AuditTarget {
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub id: String,
+    pub label: String,
+}
+
+/// A hash as one binary string instead of thirty-two numbers.
+pub(super) mod hash_bytes {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub fn serialize<S: Serializer>(hash: &[u8; 32], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(hash)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[u8; 32], D::Error> {
+        let bytes = bytes::Bytes::deserialize(deserializer)?;
+        bytes.as_ref().try_into().map_err(|_| D::Error::custom("a hash has 32 bytes"))
+    }
+}
+
+/// A customer whose events are kept for its event stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamedRecord {
+    pub customer: CustomerId,
+    /// Until when, unless a stream renews it.
+    pub until: Timestamp,
+}
+
+/// Records, and entries of the audit log, in one update: some 100 KiB.
+pub const PORTION: usize = 200;
+
+/// What keys end with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Ended {
+    Channel(ChannelId),
+    Customer(CustomerId),
+}
+
+impl Ended {
+    pub fn includes(self, key: &KeyRecord) -> bool {
+        match self {
+            Self::Channel(channel) => key.channel_id == Some(channel),
+            Self::Customer(customer) => key.customer_id == customer,
+        }
+    }
+}

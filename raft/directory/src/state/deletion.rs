@@ -1,0 +1,194 @@
+//! What ends with a channel or a customer that is deleted. It counts for nothing from the deleting entry on, by what is noted
+//! of the channel or customer alone. The records follow: those of a few in the same entry, those of many in portions, so
+//! that no entry holds up the directory of the whole cluster.
+//!
+//! Which deletions have records left stands in no record: it follows from what lives of what was deleted.
+
+use std::sync::Arc;
+
+use model::id::{ChannelId, CustomerId, KeyId, SessionId};
+use model::time::Timestamp;
+
+use super::{Change, DirectoryState, ids_of};
+use crate::command::{Rejection, Reply};
+use crate::records::{Ended, KeyRecord, PORTION};
+use machine::State;
+
+/// What is left to end of a deletion.
+#[derive(Default)]
+pub struct Rest {
+    pub keys: Vec<Arc<KeyRecord>>,
+    pub channels: Vec<ChannelId>,
+    pub sessions: Vec<SessionId>,
+}
+
+impl DirectoryState {
+    /// When a key ended, be it that its own record does not say so yet; `None` while it lives, expired or not.
+    pub fn ended_at(&self, key: &KeyRecord) -> Option<Timestamp> {
+        let of_channel = || self.deleted_at(Ended::Channel(key.channel_id?));
+        key.revoked_at.or_else(|| self.deleted_at(Ended::Customer(key.customer_id))).or_else(of_channel)
+    }
+
+    /// A key as it is once all that was deleted has ended.
+    pub fn as_ended(&self, key: Arc<KeyRecord>) -> Arc<KeyRecord> {
+        match self.ended_at(&key) {
+            Some(at) if key.revoked_at.is_none() => Arc::new(KeyRecord { revoked_at: Some(at), ..(*key).clone() }),
+            _ => key,
+        }
+    }
+
+    pub fn deleted_at(&self, what: Ended) -> Option<Timestamp> {
+        match what {
+            Ended::Channel(id) => self.channels.get(&id)?.deleted_at,
+            Ended::Customer(id) => self.customers.get(&id)?.deleted_at,
+        }
+    }
+
+    /// Deletions of which records are left to end.
+    pub fn ending(&self) -> impl Iterator<Item = Ended> {
+        self.ending.iter().copied()
+    }
+
+    pub fn is_ending(&self, what: Ended) -> bool {
+        self.ending.contains(&what)
+    }
+
+    /// All that is left to end of a deletion.
+    pub fn rest_of(&self, deleted: Ended) -> Rest {
+        let live_keys = |customer| {
+            let keys = ids_of(&self.keys_of, customer).filter_map(|id| self.keys.get(id));
+            let left = keys.filter(|key| key.revoked_at.is_none() && deleted.includes(key));
+            left.cloned().collect()
+        };
+        match deleted {
+            _ if !self.ending.contains(&deleted) => Rest::default(),
+            Ended::Channel(id) => {
+                let keys = self.channels.get(&id).map(|channel| live_keys(channel.customer_id));
+                Rest { keys: keys.unwrap_or_default(), ..Rest::default() }
+            }
+            Ended::Customer(id) => Rest {
+                keys: live_keys(id),
+                channels: self.live_channels_of.get(&id).into_iter().flatten().map(|(_, id)| *id).collect(),
+                sessions: self.users.live_sessions_of(id).collect(),
+            },
+        }
+    }
+
+    pub(super) fn delete_customer(
+        &mut self,
+        id: CustomerId,
+        at: Timestamp,
+        store: &mut dyn State,
+        changes: &mut Vec<Change>,
+    ) -> Result<Reply, Rejection> {
+        let mut customer = self.live_customer(id)?;
+        customer.deleted_at = Some(at);
+        self.put_customer(customer, store);
+        let deleted = Ended::Customer(id);
+        self.ending.insert(deleted);
+        let keys = self.keys_of.get(&id).map_or(0, |keys| keys.len());
+        let records = keys + self.channel_count(id) + self.users.live_sessions_of(id).take(PORTION + 1).count();
+        if self.ends_at_once(records) {
+            let Rest { keys, channels, sessions } = self.rest_of(deleted);
+            let keys: Vec<KeyId> = keys.iter().map(|key| key.id).collect();
+            self.end_all(&keys, &channels, &sessions, at, store, changes);
+            self.ending.remove(&deleted);
+        }
+        changes.push(Change::Customer(id));
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn delete_channel(
+        &mut self,
+        customer: CustomerId,
+        id: ChannelId,
+        at: Timestamp,
+        store: &mut dyn State,
+        changes: &mut Vec<Change>,
+    ) -> Result<Reply, Rejection> {
+        self.live_channel(customer, id)?;
+        self.end_all(&[], &[id], &[], at, store, changes);
+        let deleted = Ended::Channel(id);
+        self.ending.insert(deleted);
+        if self.ends_at_once(self.keys_of.get(&customer).map_or(0, |keys| keys.len())) {
+            let keys: Vec<KeyId> = self.rest_of(deleted).keys.iter().map(|key| key.id).collect();
+            self.end_all(&keys, &[], &[], at, store, changes);
+            self.ending.remove(&deleted);
+        }
+        Ok(Reply::Done)
+    }
+
+    /// Whether so many records end within the deleting entry. Earlier releases end all there.
+    fn ends_at_once(&self, records: usize) -> bool {
+        records <= PORTION || !self.is_of_third_format()
+    }
+
+    /// A part of what ended with a deletion, as [`DirectoryState::rest_of`] told it somewhat earlier.
+    #[allow(clippy::too_many_arguments, reason = "the fields of the command")]
+    pub(super) fn end_part(
+        &mut self,
+        deleted: Ended,
+        keys: &[KeyId],
+        channels: &[ChannelId],
+        sessions: &[SessionId],
+        last: bool,
+        store: &mut dyn State,
+        changes: &mut Vec<Change>,
+    ) -> Result<Reply, Rejection> {
+        let at = self.deleted_at(deleted).ok_or(Rejection::NotDeleted)?;
+        let with_it = |id: &&KeyId| self.keys.get(id).is_some_and(|key| deleted.includes(key));
+        let keys: Vec<KeyId> = keys.iter().filter(with_it).copied().collect();
+        let of_it = |id: &&ChannelId| {
+            self.channels.get(id).is_some_and(|channel| deleted == Ended::Customer(channel.customer_id))
+        };
+        let channels: Vec<ChannelId> = channels.iter().filter(of_it).copied().collect();
+        let of_its_members = |id: &&SessionId| {
+            self.users.session(**id).is_some_and(|session| deleted == Ended::Customer(session.customer_id))
+        };
+        let sessions: Vec<SessionId> = sessions.iter().filter(of_its_members).copied().collect();
+        self.end_all(&keys, &channels, &sessions, at, store, changes);
+        if last {
+            self.ending.remove(&deleted);
+        }
+        Ok(Reply::Done)
+    }
+
+    /// Ends those of these that live.
+    fn end_all(
+        &mut self,
+        keys: &[KeyId],
+        channels: &[ChannelId],
+        sessions: &[SessionId],
+        at: Timestamp,
+        store: &mut dyn State,
+        changes: &mut Vec<Change>,
+    ) {
+        for id in keys {
+            if let Some(key) = self.keys.get(id).filter(|key| key.revoked_at.is_none()).cloned() {
+                self.revoke(&key, at, store);
+                changes.push(Change::Key(*id));
+            }
+        }
+        for id in channels {
+            if let Some(channel) = self.channel(*id).cloned() {
+                self.mark_deleted(&channel, at, store);
+                changes.push(Change::Channel(*id));
+            }
+        }
+        for id in sessions {
+            self.users.end_session(*id, at, store, changes);
+        }
+    }
+
+    /// Finds the deletions that have records left, after a start.
+    pub(super) fn find_ending(&mut self) {
+        let lives = self.keys.values().filter(|key| key.revoked_at.is_none());
+        let channels = lives.filter_map(|key| key.channel_id).map(Ended::Channel);
+        let with_keys = self.live_keys_of.keys();
+        let with_channels = self.live_channels_of.iter().filter(|(_, live)| !live.is_empty()).map(|(id, _)| id);
+        let customers: Vec<CustomerId> = with_keys.chain(with_channels).copied().collect();
+        let members = self.users.customers_with_sessions();
+        let customers = customers.into_iter().chain(members).map(Ended::Customer);
+        self.ending = channels.chain(customers).filter(|what| self.deleted_at(*what).is_some()).collect();
+    }
+}

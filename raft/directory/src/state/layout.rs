@@ -1,0 +1,143 @@
+//! What the commands about the placement do.
+
+use std::sync::Arc;
+
+use model::id::{NodeId, ShardId};
+use model::time::Timestamp;
+
+use super::{Change, DirectoryState};
+use crate::command::{Rejection, Reply};
+use crate::keys;
+use crate::layout::{LayoutCommand, LayoutRecord, MoveState, same_nodes};
+use crate::records::PlacementRecord;
+use machine::State;
+use machine::record::encode;
+
+impl DirectoryState {
+    pub(super) fn run_layout(
+        &mut self,
+        command: LayoutCommand,
+        at: Timestamp,
+        store: &mut dyn State,
+        changes: &mut Vec<Change>,
+    ) -> Result<Reply, Rejection> {
+        self.cluster.as_ref().ok_or(Rejection::NotFormed)?;
+        match command {
+            LayoutCommand::Begin(layout) => {
+                if self.layout.as_ref().is_some_and(|known| known.is_running()) {
+                    return Err(Rejection::LayoutRuns);
+                }
+                let last = self.layout.as_ref().map_or(0, |known| known.number);
+                if layout.number != last + 1 {
+                    return Err(Rejection::LayoutStale);
+                }
+                let ended_at = layout.moves.is_empty().then_some(at);
+                self.put_layout(LayoutRecord { ended_at, ..layout }, store);
+            }
+            LayoutCommand::Start { number, shard } => self.start_move(number, shard, at, store)?,
+            LayoutCommand::Retarget { number, shard, to, leader } => {
+                self.retarget(number, shard, to, leader, store)?;
+            }
+            LayoutCommand::Settled { shard, replicas } => self.settled(shard, &replicas, at, store)?,
+            LayoutCommand::Cancel { number } => {
+                let mut layout = self.running_layout(number)?;
+                layout.cancelled_at = Some(at);
+                for each in layout.moves.iter_mut().filter(|each| each.state == MoveState::Waiting) {
+                    (each.state, each.ended_at) = (MoveState::Cancelled, Some(at));
+                }
+                self.put_moved(layout, at, store);
+            }
+        }
+        changes.push(Change::Layout);
+        Ok(Reply::Done)
+    }
+
+    fn start_move(
+        &mut self,
+        number: u64,
+        shard: ShardId,
+        at: Timestamp,
+        store: &mut dyn State,
+    ) -> Result<(), Rejection> {
+        let mut layout = self.running_layout(number)?;
+        let place = self.placement.get(&shard).cloned().ok_or(Rejection::LayoutStale)?;
+        let waits = |state| state == MoveState::Waiting;
+        let moving = layout.moves.iter_mut().find(|each| each.shard == shard && waits(each.state));
+        let moving = moving.ok_or(Rejection::LayoutStale)?;
+        let holds = |node: &NodeId| self.nodes.get(node).is_some_and(|node| node.state.holds_replicas());
+        let is_gone = !moving.to.iter().all(holds);
+        moving.began_at = Some(at);
+        if is_gone || !place.settled || !same_nodes(&moving.from, &place.replicas) {
+            (moving.state, moving.ended_at) = (MoveState::Cancelled, Some(at));
+        } else {
+            let settled = !moving.changes_replicas();
+            (moving.state, moving.ended_at) =
+                if settled { (MoveState::Done, Some(at)) } else { (MoveState::Running, None) };
+            let (replicas, leader) = (moving.to.clone(), moving.leader);
+            self.put_placement(PlacementRecord { replicas, leader, settled, ..(*place).clone() }, store);
+        }
+        self.put_moved(layout, at, store);
+        Ok(())
+    }
+
+    fn retarget(
+        &mut self,
+        number: u64,
+        shard: ShardId,
+        to: Vec<NodeId>,
+        leader: NodeId,
+        store: &mut dyn State,
+    ) -> Result<(), Rejection> {
+        let mut layout = self.running_layout(number)?;
+        let place = self.placement.get(&shard).cloned().ok_or(Rejection::LayoutStale)?;
+        let runs = |state| state == MoveState::Running;
+        let moving = layout.moves.iter_mut().find(|each| each.shard == shard && runs(each.state));
+        let moving = moving.ok_or(Rejection::LayoutStale)?;
+        (moving.to, moving.leader) = (to.clone(), leader);
+        // Not settled, whatever it was: nobody knows how far the shard has come.
+        self.put_placement(PlacementRecord { replicas: to, leader, settled: false, ..(*place).clone() }, store);
+        self.put_layout(layout, store);
+        Ok(())
+    }
+
+    fn settled(
+        &mut self,
+        shard: ShardId,
+        replicas: &[NodeId],
+        at: Timestamp,
+        store: &mut dyn State,
+    ) -> Result<(), Rejection> {
+        let place = self.placement.get(&shard).cloned().ok_or(Rejection::NotFormed)?;
+        // Said of an earlier placement.
+        if !same_nodes(&place.replicas, replicas) {
+            return Err(Rejection::LayoutStale);
+        }
+        self.put_placement(PlacementRecord { settled: true, ..(*place).clone() }, store);
+        if let Some(layout) = self.layout.clone() {
+            let mut layout = (*layout).clone();
+            let runs = |state| state == MoveState::Running;
+            for each in layout.moves.iter_mut().filter(|each| each.shard == shard && runs(each.state)) {
+                (each.state, each.ended_at) = (MoveState::Done, Some(at));
+            }
+            self.put_moved(layout, at, store);
+        }
+        Ok(())
+    }
+
+    fn running_layout(&self, number: u64) -> Result<LayoutRecord, Rejection> {
+        let layout = self.layout.as_ref().filter(|layout| layout.number == number && layout.is_running());
+        layout.map(|layout| (**layout).clone()).ok_or(Rejection::LayoutOver)
+    }
+
+    /// Stores a layout whose moves have gone on, and ends it with the last of them.
+    fn put_moved(&mut self, layout: LayoutRecord, at: Timestamp, store: &mut dyn State) {
+        let open = layout.count(MoveState::Waiting) + layout.count(MoveState::Running);
+        let ended_at = layout.ended_at.or((open == 0).then_some(at));
+        self.put_layout(LayoutRecord { ended_at, ..layout }, store);
+    }
+
+    fn put_layout(&mut self, layout: LayoutRecord, store: &mut dyn State) {
+        store.put(&keys::layout(), &encode(&layout));
+        self.layout = Some(Arc::new(layout));
+    }
+}

@@ -1,0 +1,213 @@
+//! What the commands about members do.
+
+use std::sync::Arc;
+
+use model::format::Format;
+use model::id::NodeId;
+use model::time::Timestamp;
+
+use super::{Change, DirectoryState};
+use crate::command::{Rejection, Reply};
+use crate::keys;
+use crate::members::{
+    ASK_AGAIN, AuthorityRecord, JoinToken, MAX_NODES, MAX_TOKENS, MemberCommand, NodeState, RemovedNode,
+};
+use crate::records::NodeRecord;
+use machine::State;
+use machine::record::encode;
+
+impl DirectoryState {
+    pub(super) fn run_members(
+        &mut self,
+        command: MemberCommand,
+        at: Timestamp,
+        store: &mut dyn State,
+        changes: &mut Vec<Change>,
+    ) -> Result<Reply, Rejection> {
+        self.cluster.as_ref().ok_or(Rejection::NotFormed)?;
+        let reply = match command {
+            MemberCommand::KeepAuthority(authority) => {
+                self.is_under_master(&authority.key.wrapped_by)?;
+                if self.authority.is_none() {
+                    self.put_authority(*authority, store);
+                }
+                Reply::Done
+            }
+            MemberCommand::IssueToken(token) => {
+                self.put_token(token, at, store);
+                Reply::Done
+            }
+            MemberCommand::Join { token, node } => Reply::Node(self.join(token, node, at, store)?),
+            MemberCommand::Drain(id) => self.turn(id, NodeState::Draining, store)?,
+            MemberCommand::Undrain(id) => self.turn(id, NodeState::Active, store)?,
+            MemberCommand::Leave(id) => {
+                let others = self.nodes.values().filter(|node| node.id != id && node.state.holds_replicas());
+                if others.count() == 0 {
+                    return Err(Rejection::LastNode(id));
+                }
+                self.turn(id, NodeState::Leaving, store)?
+            }
+            MemberCommand::Remove(id) => self.remove_node(id, at, store)?,
+            MemberCommand::Weigh { node, weight } => {
+                let known = self.nodes.get(&node).ok_or(Rejection::NodeUnknown(node))?;
+                let weighed = NodeRecord { weight, ..(**known).clone() };
+                self.put_node(weighed.clone(), store);
+                Reply::Node(weighed)
+            }
+        };
+        changes.push(Change::Layout);
+        Ok(reply)
+    }
+
+    /// A node says who it is. Until the cluster is formed everybody may; then those alone that were let in.
+    pub(super) fn register(&mut self, node: NodeRecord, store: &mut dyn State) -> Result<Reply, Rejection> {
+        if self.removed.contains_key(&node.id) {
+            return Err(Rejection::NodeRemoved(node.id));
+        }
+        let node = match self.nodes.get(&node.id) {
+            Some(known) if known.storage_id != node.storage_id => {
+                return Err(Rejection::ForeignStorage { node: node.id, known: known.storage_id });
+            }
+            Some(known) => {
+                self.may_be_reached_at(known, &node.peer)?;
+                let state = if known.state == NodeState::Joining { NodeState::Active } else { known.state };
+                // The weight that an operator gave by hand holds until its file says another.
+                let weight = if known.configured_weight == node.weight { known.weight } else { node.weight };
+                NodeRecord { registered_at: known.registered_at, state, weight, configured_weight: node.weight, ..node }
+            }
+            None if self.cluster.is_some() => return Err(Rejection::NodeUnknown(node.id)),
+            None => NodeRecord { state: NodeState::Active, configured_weight: node.weight, ..node },
+        };
+        self.put_node(node.clone(), store);
+        Ok(Reply::Node(node))
+    }
+
+    fn join(
+        &mut self,
+        hash: [u8; 32],
+        node: NodeRecord,
+        at: Timestamp,
+        store: &mut dyn State,
+    ) -> Result<NodeRecord, Rejection> {
+        let token = self.tokens.get(&hash).cloned().ok_or(Rejection::TokenUnknown)?;
+        match token.used_by {
+            // Its answer was lost on the way.
+            Some(user) if user == node.storage_id => {
+                // Earlier releases answer whenever they are asked.
+                let is_bounded = self.cluster.as_ref().is_some_and(|cluster| cluster.format >= Format::THIRD);
+                let known = match is_bounded {
+                    true => self.may_ask_again(&token, at)?,
+                    false => self.nodes.values().find(|known| known.storage_id == user).ok_or(Rejection::TokenUsed)?,
+                };
+                self.may_be_reached_at(known, &node.peer)?;
+                let known = (**known).clone();
+                if is_bounded {
+                    self.put_token(JoinToken { asked_again: true, ..(*token).clone() }, at, store);
+                }
+                return Ok(known);
+            }
+            Some(_) => return Err(Rejection::TokenUsed),
+            None if token.expires_at <= at => return Err(Rejection::TokenExpired(token.expires_at)),
+            None => {}
+        }
+        if self.nodes.len() >= MAX_NODES as usize {
+            return Err(Rejection::NodeLimit { limit: MAX_NODES });
+        }
+        self.is_free(&node.peer)?;
+        let id = self.next_node_id();
+        let configured_weight = node.weight;
+        let node = NodeRecord { id, state: NodeState::Joining, registered_at: at, configured_weight, ..node };
+        self.put_node(node.clone(), store);
+        self.put_token(JoinToken { used_by: Some(node.storage_id), ..(*token).clone() }, at, store);
+        Ok(node)
+    }
+
+    /// The token with this hash.
+    pub fn token(&self, hash: &[u8; 32]) -> Option<&Arc<JoinToken>> {
+        self.tokens.get(hash)
+    }
+
+    /// The node that a used token let in, when that may have the cluster's keys again: once, within minutes, as long as the
+    /// token lives and the node was never started. Else whoever finds an old token would have them.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn may_ask_again(&self, token: &JoinToken, at: Timestamp) -> Result<&Arc<NodeRecord>, Rejection> {
+        if token.expires_at <= at {
+            return Err(Rejection::TokenExpired(token.expires_at));
+        }
+        let known = self.nodes.values().find(|known| Some(known.storage_id) == token.used_by);
+        let waits = |known: &&Arc<NodeRecord>| {
+            !token.asked_again && known.state == NodeState::Joining && at.since(known.registered_at) < ASK_AGAIN
+        };
+        known.filter(waits).ok_or(Rejection::TokenUsed)
+    }
+
+    fn is_free(&self, address: &str) -> Result<(), Rejection> {
+        let other = self.nodes.values().find(|known| known.peer == address);
+        other.map_or(Ok(()), |other| Err(Rejection::AddressTaken { node: other.id, address: address.to_owned() }))
+    }
+
+    /// Whether a member may give another address than it had: not that of another, whose messages it would get. Release
+    /// 0.1.0 does not ask, so that nobody does before the second format.
+    fn may_be_reached_at(&self, known: &NodeRecord, address: &str) -> Result<(), Rejection> {
+        let asks = self.cluster.as_ref().is_some_and(|cluster| cluster.format >= Format::SECOND);
+        if asks && known.peer != address { self.is_free(address) } else { Ok(()) }
+    }
+
+    /// Above every id that was ever given.
+    fn next_node_id(&self) -> NodeId {
+        let last = |ids: Option<&NodeId>| ids.copied().unwrap_or(0);
+        last(self.nodes.keys().next_back()).max(last(self.removed.keys().next_back())) + 1
+    }
+
+    fn turn(&mut self, id: NodeId, state: NodeState, store: &mut dyn State) -> Result<Reply, Rejection> {
+        let known = self.nodes.get(&id).ok_or(Rejection::NodeUnknown(id))?;
+        let allowed = match known.state {
+            NodeState::Joining => state == NodeState::Leaving,
+            NodeState::Active | NodeState::Draining => true,
+            // Some of its replicas have gone already.
+            NodeState::Leaving => state == NodeState::Leaving,
+        };
+        if !allowed {
+            return Err(Rejection::NodeState { node: id, state: known.state });
+        }
+        let turned = NodeRecord { state, ..(**known).clone() };
+        self.put_node(turned.clone(), store);
+        Ok(Reply::Node(turned))
+    }
+
+    fn remove_node(&mut self, id: NodeId, at: Timestamp, store: &mut dyn State) -> Result<Reply, Rejection> {
+        let known = self.nodes.get(&id).cloned().ok_or(Rejection::NodeUnknown(id))?;
+        let placed = self.placement.values().any(|place| place.replicas.contains(&id) || !place.settled);
+        if known.state != NodeState::Leaving || placed {
+            return Err(Rejection::NodeState { node: id, state: known.state });
+        }
+        let removed = RemovedNode { id, storage_id: known.storage_id, removed_at: at };
+        store.put(&keys::REMOVED_NODES.key(&id.to_be_bytes()), &encode(&removed));
+        store.delete(&keys::node(id));
+        self.removed.insert(id, Arc::new(removed));
+        self.nodes.remove(&id);
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn put_authority(&mut self, authority: AuthorityRecord, store: &mut dyn State) {
+        store.put(&keys::authority(), &encode(&authority));
+        self.authority = Some(Arc::new(authority));
+    }
+
+    /// Tokens that have expired go, used ones too: whoever used one has had its time to ask again.
+    fn put_token(&mut self, token: JoinToken, at: Timestamp, store: &mut dyn State) {
+        let mut ended: Vec<[u8; 32]> =
+            self.tokens.values().filter(|known| known.expires_at <= at).map(|known| known.hash).collect();
+        if self.tokens.len() - ended.len() >= MAX_TOKENS && !self.tokens.contains_key(&token.hash) {
+            ended.extend(self.tokens.values().min_by_key(|known| known.created_at).map(|known| known.hash));
+        }
+        for hash in ended {
+            store.delete(&keys::JOIN_TOKENS.key(&hash));
+            self.tokens.remove(&hash);
+        }
+        store.put(&keys::JOIN_TOKENS.key(&token.hash), &encode(&token));
+        self.tokens.insert(token.hash, Arc::new(token));
+    }
+}

@@ -1,0 +1,105 @@
+//! What becomes of a deleted customer at the end of its grace period (supplement 25): all that the directory holds of it
+//! goes, but for the audit log, which outlives what it tells of.
+
+use model::id::CustomerId;
+use model::time::Timestamp;
+
+use super::support::forget_tickets;
+use super::{Change, DirectoryState, ids_of};
+use crate::command::{Rejection, Reply};
+use crate::keys;
+use crate::records::Ended;
+use machine::State;
+
+impl DirectoryState {
+    /// A customer that was deleted before a time.
+    pub fn deleted_before(&self, time: Timestamp) -> Option<CustomerId> {
+        let over = |deleted_at: Timestamp| deleted_at < time;
+        self.customers.values().find(|customer| customer.deleted_at.is_some_and(over)).map(|customer| customer.id)
+    }
+
+    /// Removes at most `most` records of a deleted customer, and the customer itself with the last of them.
+    pub(super) fn purge_customer(
+        &mut self,
+        id: CustomerId,
+        most: usize,
+        store: &mut dyn State,
+        changes: &mut Vec<Change>,
+    ) -> Result<Reply, Rejection> {
+        let customer = self.customers.get(&id).ok_or(Rejection::CustomerNotFound)?;
+        if customer.deleted_at.is_none() {
+            return Err(Rejection::CustomerLives);
+        }
+        let mut left = most;
+        left -= forget_tickets(id, left, store);
+        left -= self.users.forget_customer(id, left, store, changes);
+        left -= self.forget_endpoints(id, left, store, changes);
+        left -= self.forget_keys(id, left, store, changes);
+        left -= self.forget_channels(id, left, store, changes);
+        if left > 0 {
+            store.delete(&keys::CUSTOMERS.key(id.as_bytes()));
+            if let Some(former) = self.customers.remove(&id) {
+                self.forget_data_key(&former);
+            }
+            self.ending.remove(&Ended::Customer(id));
+            changes.push(Change::Customer(id));
+        }
+        Ok(Reply::Trimmed { more: left == 0 })
+    }
+
+    fn forget_endpoints(
+        &mut self,
+        customer: CustomerId,
+        most: usize,
+        store: &mut dyn State,
+        changes: &mut Vec<Change>,
+    ) -> usize {
+        let ids: Vec<_> = ids_of(&self.endpoints_of, customer).take(most).copied().collect();
+        for id in &ids {
+            self.remove_endpoint(customer, *id, store);
+            changes.push(Change::Endpoint(*id));
+        }
+        ids.len()
+    }
+
+    fn forget_keys(
+        &mut self,
+        customer: CustomerId,
+        most: usize,
+        store: &mut dyn State,
+        changes: &mut Vec<Change>,
+    ) -> usize {
+        let ids: Vec<_> = ids_of(&self.keys_of, customer).take(most).copied().collect();
+        for id in &ids {
+            self.remove_key(*id, store);
+            changes.push(Change::Key(*id));
+        }
+        ids.len()
+    }
+
+    /// Their shards have wiped what they held when the channels were deleted.
+    fn forget_channels(
+        &mut self,
+        customer: CustomerId,
+        most: usize,
+        store: &mut dyn State,
+        changes: &mut Vec<Change>,
+    ) -> usize {
+        // No index names deleted channels; this happens once for a customer. The map's order is each replica's own.
+        let of_customer = self.channels.values().filter(|channel| channel.customer_id == customer);
+        let mut ids: Vec<_> = of_customer.map(|channel| channel.id).collect();
+        ids.sort_unstable();
+        ids.truncate(most);
+        for id in &ids {
+            store.delete(&keys::CHANNELS.key(id.as_bytes()));
+            self.channels.remove(id);
+            self.ending.remove(&Ended::Channel(*id));
+            changes.push(Change::Channel(*id));
+        }
+        if ids.len() < most {
+            self.live_channels_of.remove(&customer);
+            self.slots_of.remove(&customer);
+        }
+        ids.len()
+    }
+}

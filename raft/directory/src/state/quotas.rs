@@ -1,0 +1,68 @@
+//! Quotas of an account, as far as what they count lies in the directory (supplement 32, row 11). They are judged where a
+//! record comes to be, so that they hold exactly over the whole cluster.
+//!
+//! They count in a cluster whose format knows them, and not before: an older release applies the same entries without.
+
+use model::customer::Quota;
+use model::format::Format;
+use model::id::CustomerId;
+
+use super::DirectoryState;
+use crate::command::Rejection;
+use crate::keys;
+use crate::records::CustomerRecord;
+use crate::support::{TicketBook, TicketRecord, find};
+use machine::record::{decode, encode};
+use machine::{State, View};
+
+impl DirectoryState {
+    /// Whether quotas count, and many records end in portions.
+    pub(super) fn is_of_third_format(&self) -> bool {
+        self.cluster.as_ref().is_some_and(|cluster| cluster.format >= Format::THIRD)
+    }
+
+    /// How many keys of an account are not revoked.
+    pub fn live_keys(&self, customer: CustomerId) -> u64 {
+        self.live_keys_of.get(&customer).copied().unwrap_or(0)
+    }
+
+    pub fn endpoint_count(&self, customer: CustomerId) -> u64 {
+        self.endpoints_of.get(&customer).map_or(0, |endpoints| endpoints.len() as u64)
+    }
+
+    /// Refuses one more of what is counted, when as many as the quota allows are there.
+    pub(super) fn judge_quota(&self, customer: &CustomerRecord, quota: Quota, used: u64) -> Result<(), Rejection> {
+        let limit = customer.limits.storage.limit(quota);
+        if self.is_of_third_format() && used >= limit {
+            return Err(Rejection::Quota { quota, limit, used });
+        }
+        Ok(())
+    }
+}
+
+/// How many tickets of an account wait for an answer, or for its own. The book knows; one of before there were quotas
+/// does not, and all of the account's tickets are looked at once.
+pub fn open_tickets(view: &(impl View + ?Sized), customer: CustomerId) -> u32 {
+    let book: TicketBook = view.get(&keys::ticket_book(customer)).map(|book| decode(&book)).unwrap_or_default();
+    book.open.unwrap_or_else(|| {
+        let (from, to) = keys::tickets_of(customer, None);
+        let tickets = view.scan(&from, &to, usize::MAX);
+        let open = tickets.iter().filter_map(|(key, _)| find(view, keys::ticket_at_end(key)?));
+        open.filter(|ticket| ticket.status.is_open()).count() as u32
+    })
+}
+
+/// Keeps the count of open tickets as the status of one changes.
+pub(super) fn recount_tickets(before: &TicketRecord, after: &TicketRecord, store: &mut dyn State) {
+    let (was, is) = (before.status.is_open(), after.status.is_open());
+    let key = keys::ticket_book(after.customer_id);
+    let book: Option<TicketBook> = store.get(&key).map(|book| decode(&book));
+    let Some(TicketBook { open: Some(open), .. }) = book else { return };
+    let open = match (was, is) {
+        (false, true) => open + 1,
+        (true, false) => open.saturating_sub(1),
+        _ => return,
+    };
+    let book = TicketBook { open: Some(open), ..book.unwrap_or_default() };
+    store.put(&key, &encode(&book));
+}

@@ -1,0 +1,98 @@
+//! What the directory forgets by age: audit entries and sessions, revoked keys and deleted channels (supplement 21.6). Bounded steps, so that no entry of
+//! the log holds up the others.
+
+use model::id::{ChannelId, KeyId};
+use model::time::Timestamp;
+use serde::de::DeserializeOwned;
+
+use super::DirectoryState;
+use crate::command::Reply;
+use crate::keys::{self, Table};
+use crate::records::{ChannelRecord, KeyRecord};
+use machine::record::decode;
+use machine::{State, View};
+
+impl DirectoryState {
+    /// Forgets at most `most` audit entries from before `audit`, and as many sessions that ended before `sessions`.
+    pub(super) fn trim(&mut self, audit: Timestamp, sessions: Timestamp, most: usize, store: &mut dyn State) -> Reply {
+        let old = keys_before(store, audit, most + 1);
+        old.iter().take(most).for_each(|key| store.delete(key));
+        let more_sessions = self.users.forget_sessions(sessions, most, store);
+        Reply::Trimmed { more: old.len() > most || more_sessions }
+    }
+
+    /// Forgets those of these keys and channels that ended before a time. Nobody watches for it: nothing acted on them any
+    /// more. Deliveries of a deleted channel are long gone by then, so that nothing names it.
+    pub(super) fn forget_ended(
+        &mut self,
+        keys: &[KeyId],
+        channels: &[ChannelId],
+        before: Timestamp,
+        store: &mut dyn State,
+    ) {
+        for id in keys {
+            if self.keys.get(id).is_some_and(|key| key.revoked_at.is_some_and(|at| at < before)) {
+                self.remove_key(*id, store);
+            }
+        }
+        for id in channels {
+            if self.channels.get(id).is_some_and(|channel| channel.deleted_at.is_some_and(|at| at < before)) {
+                store.delete(&keys::CHANNELS.key(id.as_bytes()));
+                self.channels.remove(id);
+            }
+        }
+    }
+}
+
+/// The keys that were revoked, and the channels that were deleted, before a time: at most `most` of each. Reads the
+/// tables from disk, as no index of them in memory is worth its room for the sake of a look now and then.
+pub fn ended_before(view: &(impl View + ?Sized), before: Timestamp, most: usize) -> (Vec<KeyId>, Vec<ChannelId>) {
+    let keys =
+        each_in(view, keys::API_KEYS, most, |key: KeyRecord| key.revoked_at.filter(|at| *at < before).map(|_| key.id));
+    let channels = each_in(view, keys::CHANNELS, most, |channel: ChannelRecord| {
+        channel.deleted_at.filter(|at| *at < before).map(|_| channel.id)
+    });
+    (keys, channels)
+}
+
+/// What is found in a table, at most `most`; the table is read a part at a time.
+fn each_in<R: DeserializeOwned, T>(
+    view: &(impl View + ?Sized),
+    table: Table,
+    most: usize,
+    find: impl Fn(R) -> Option<T>,
+) -> Vec<T> {
+    const CHUNK: usize = 256;
+    let (from, to) = table.range();
+    let mut from = from.to_vec();
+    let mut found = Vec::new();
+    loop {
+        let rows = view.scan(&from, &to, CHUNK);
+        let Some((last, _)) = rows.last() else { return found };
+        from = [last.as_slice(), &[0]].concat();
+        for (_, row) in &rows {
+            found.extend(find(decode(row)));
+            if found.len() == most {
+                return found;
+            }
+        }
+    }
+}
+
+/// The keys of audit entries from before a time, at most `most`. The log sorts by customer first, so it is walked
+/// customer by customer, each by its oldest entries alone.
+pub fn keys_before(view: &(impl View + ?Sized), before: Timestamp, most: usize) -> Vec<Vec<u8>> {
+    let mut found = Vec::new();
+    let (mut from, to) = keys::audit_table();
+    while found.len() < most {
+        let Some((first, _)) = view.scan(&from, &to, 1).into_iter().next() else { break };
+        let Some((old, next)) = keys::audit_before(&first, before) else { break };
+        let rows = view.scan(&first, &old, most - found.len());
+        found.extend(rows.into_iter().map(|(key, _)| key.to_vec()));
+        match next {
+            Some(next) => from = next,
+            None => break,
+        }
+    }
+    found
+}

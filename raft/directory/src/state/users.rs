@@ -1,0 +1,278 @@
+//! Members and sessions in memory, and what the commands about them do.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use model::id::{CustomerId, SessionId, UserId};
+use model::time::Timestamp;
+
+use super::{Change, DirectoryState, each, remove_id};
+use crate::command::{Rejection, Reply};
+use crate::keys;
+use crate::users::{MAX_SESSIONS, MAX_USERS, SessionRecord, UserChange, UserCommand, UserRecord};
+use machine::record::encode;
+use machine::{State, View};
+
+/// Members and sessions, and the ways to find them.
+#[derive(Default)]
+pub struct Users {
+    users: HashMap<UserId, Arc<UserRecord>>,
+    sessions: HashMap<SessionId, Arc<SessionRecord>>,
+    by_email: HashMap<String, UserId>,
+    of_customer: HashMap<CustomerId, BTreeSet<UserId>>,
+    /// A member's sessions, the oldest first: their ids sort by time.
+    of_user: HashMap<UserId, BTreeSet<SessionId>>,
+}
+
+impl Users {
+    pub(super) fn load(view: &dyn View) -> Self {
+        let mut users = Self::default();
+        each(view, keys::USERS, |user| users.index(user));
+        each(view, keys::SESSIONS, |session| users.index_session(session));
+        users
+    }
+
+    pub fn user(&self, id: UserId) -> Option<&Arc<UserRecord>> {
+        self.users.get(&id)
+    }
+
+    /// By the folded address.
+    pub fn with_email(&self, email: &str) -> Option<&Arc<UserRecord>> {
+        self.users.get(self.by_email.get(email)?)
+    }
+
+    /// A customer's members in the order in which they came.
+    pub fn of_customer(&self, customer: CustomerId) -> impl Iterator<Item = &Arc<UserRecord>> {
+        self.of_customer.get(&customer).into_iter().flatten().filter_map(|id| self.users.get(id))
+    }
+
+    pub fn session(&self, id: SessionId) -> Option<&Arc<SessionRecord>> {
+        self.sessions.get(&id)
+    }
+
+    fn sessions_of(&self, user: UserId) -> Vec<Arc<SessionRecord>> {
+        let ids = self.of_user.get(&user).into_iter().flatten();
+        ids.filter_map(|id| self.sessions.get(id).cloned()).collect()
+    }
+
+    fn put(&mut self, user: UserRecord, store: &mut dyn State) {
+        store.put(&keys::USERS.key(user.id.as_bytes()), &encode(&user));
+        self.index(user);
+    }
+
+    fn put_session(&mut self, session: SessionRecord, store: &mut dyn State) {
+        store.put(&keys::SESSIONS.key(session.id.as_bytes()), &encode(&session));
+        self.index_session(session);
+    }
+
+    fn index(&mut self, user: UserRecord) {
+        self.by_email.insert(user.email.clone(), user.id);
+        self.of_customer.entry(user.customer_id).or_default().insert(user.id);
+        self.users.insert(user.id, Arc::new(user));
+    }
+
+    fn index_session(&mut self, session: SessionRecord) {
+        self.of_user.entry(session.user_id).or_default().insert(session.id);
+        self.sessions.insert(session.id, Arc::new(session));
+    }
+
+    fn remove(&mut self, user: &UserRecord, store: &mut dyn State) {
+        store.delete(&keys::USERS.key(user.id.as_bytes()));
+        self.users.remove(&user.id);
+        self.by_email.remove(&user.email);
+        remove_id(&mut self.of_customer, user.customer_id, &user.id);
+    }
+
+    fn remove_session(&mut self, session: &SessionRecord, store: &mut dyn State) {
+        store.delete(&keys::SESSIONS.key(session.id.as_bytes()));
+        self.sessions.remove(&session.id);
+        remove_id(&mut self.of_user, session.user_id, &session.id);
+    }
+
+    fn revoke_session(&mut self, session: &SessionRecord, at: Timestamp, store: &mut dyn State) -> SessionRecord {
+        let revoked = SessionRecord { revoked_at: Some(session.revoked_at.unwrap_or(at)), ..session.clone() };
+        self.put_session(revoked.clone(), store);
+        revoked
+    }
+
+    /// Ends all sessions of a member.
+    fn revoke_all(&mut self, user: UserId, at: Timestamp, store: &mut dyn State, changes: &mut Vec<Change>) {
+        for session in self.sessions_of(user) {
+            self.revoke_session(&session, at, store);
+            changes.push(Change::Session(session.id));
+        }
+    }
+
+    /// The sessions of a customer's members that are not revoked.
+    pub(super) fn live_sessions_of(&self, customer: CustomerId) -> impl Iterator<Item = SessionId> {
+        let sessions = self.of_customer(customer).filter_map(|user| self.of_user.get(&user.id)).flatten();
+        sessions.copied().filter(|id| self.sessions.get(id).is_some_and(|session| session.revoked_at.is_none()))
+    }
+
+    /// The customers of whose members a session is not revoked; one may come several times.
+    pub(super) fn customers_with_sessions(&self) -> impl Iterator<Item = CustomerId> {
+        self.sessions.values().filter(|session| session.revoked_at.is_none()).map(|session| session.customer_id)
+    }
+
+    /// Ends a session that is not revoked.
+    pub(super) fn end_session(
+        &mut self,
+        id: SessionId,
+        at: Timestamp,
+        store: &mut dyn State,
+        changes: &mut Vec<Change>,
+    ) {
+        if let Some(session) = self.session(id).filter(|session| session.revoked_at.is_none()).cloned() {
+            self.revoke_session(&session, at, store);
+            changes.push(Change::Session(id));
+        }
+    }
+
+    /// Removes members of a customer with their sessions, at most `most`. Says how many members that were.
+    pub(super) fn forget_customer(
+        &mut self,
+        customer: CustomerId,
+        most: usize,
+        store: &mut dyn State,
+        changes: &mut Vec<Change>,
+    ) -> usize {
+        let users: Vec<Arc<UserRecord>> = self.of_customer(customer).take(most).cloned().collect();
+        for user in &users {
+            for session in self.sessions_of(user.id) {
+                self.remove_session(&session, store);
+                changes.push(Change::Session(session.id));
+            }
+            self.remove(user, store);
+            changes.push(Change::User(user.id));
+        }
+        users.len()
+    }
+
+    pub fn has_session_before(&self, end: Timestamp) -> bool {
+        self.sessions.values().any(|session| session.expires_at < end)
+    }
+
+    /// Forgets sessions that ended by their expiry before `before`, at most `most`. Says whether there are more.
+    pub(super) fn forget_sessions(&mut self, before: Timestamp, most: usize, store: &mut dyn State) -> bool {
+        let over = |session: &&Arc<SessionRecord>| session.expires_at < before;
+        let mut old: Vec<Arc<SessionRecord>> = self.sessions.values().filter(over).cloned().collect();
+        // The map's order is each replica's own; what goes first must not be.
+        old.sort_by_key(|session| session.id);
+        old.iter().take(most).for_each(|session| self.remove_session(session, store));
+        old.len() > most
+    }
+}
+
+impl DirectoryState {
+    pub(super) fn run_users(
+        &mut self,
+        command: UserCommand,
+        at: Timestamp,
+        store: &mut dyn State,
+        changes: &mut Vec<Change>,
+    ) -> Result<Reply, Rejection> {
+        match command {
+            UserCommand::SignUp { customer, key, user, session } => {
+                self.is_under_master(&customer.data_key)?;
+                self.require_free(&user.email)?;
+                changes.extend([Change::Customer(customer.id), Change::Key(key.id), Change::Session(session.id)]);
+                self.put_customer((*customer).clone(), store);
+                self.put_key(*key, store);
+                self.users.put(user, store);
+                self.users.put_session(session, store);
+                Ok(Reply::Customer(*customer))
+            }
+            UserCommand::Create(user) => {
+                self.live_customer(user.customer_id)?;
+                self.require_free(&user.email)?;
+                if self.users.of_customer(user.customer_id).count() >= MAX_USERS as usize {
+                    return Err(Rejection::UserLimit { limit: MAX_USERS });
+                }
+                self.users.put(user.clone(), store);
+                Ok(Reply::User(user))
+            }
+            UserCommand::Update { customer, id, change: UserChange { role, password, email_verified } } => {
+                let mut user = (*self.user_of(customer, id)?).clone();
+                role.apply(&mut user.role);
+                email_verified.apply(&mut user.email_verified);
+                if !password.is_keep() {
+                    password.apply(&mut user.password);
+                    self.users.revoke_all(id, at, store, changes);
+                }
+                self.users.put(user.clone(), store);
+                changes.push(Change::User(id));
+                Ok(Reply::User(user))
+            }
+            UserCommand::Delete { customer, id } => {
+                let user = self.user_of(customer, id)?;
+                self.users.revoke_all(id, at, store, changes);
+                self.users.remove(&user, store);
+                changes.push(Change::User(id));
+                Ok(Reply::Done)
+            }
+            UserCommand::ExpectVerification { id, verification } => {
+                let user = self.users.user(id).ok_or(Rejection::UserNotFound)?;
+                let expecting = UserRecord { verification: Some(verification), ..(**user).clone() };
+                self.users.put(expecting, store);
+                Ok(Reply::Done)
+            }
+            UserCommand::Verify { id, hash } => {
+                let user = self.users.user(id).ok_or(Rejection::UserNotFound)?;
+                let expected = user.verification.as_ref().filter(|expected| expected.expires_at > at);
+                expected.filter(|expected| expected.hash == hash).ok_or(Rejection::VerificationUnknown)?;
+                let verified = UserRecord { email_verified: true, verification: None, ..(**user).clone() };
+                self.users.put(verified.clone(), store);
+                changes.push(Change::User(id));
+                Ok(Reply::User(verified))
+            }
+            UserCommand::OpenSession(session) => self.open_session(session, at, store, changes),
+            UserCommand::RotateSession { id, from, to, expires_at } => {
+                let session = self.users.session(id).ok_or(Rejection::SessionNotFound)?;
+                let customer_lives = self.live_customer(session.customer_id).is_ok();
+                if session.revoked_at.is_some() || session.expires_at <= at || !customer_lives {
+                    return Err(Rejection::SessionOver);
+                }
+                if session.token != from {
+                    return Err(Rejection::SessionMoved);
+                }
+                let rotated = SessionRecord { token: to, refreshed_at: at, expires_at, ..(**session).clone() };
+                self.users.put_session(rotated.clone(), store);
+                Ok(Reply::Session(rotated))
+            }
+            UserCommand::RevokeSession { id } => {
+                let session = self.users.session(id).cloned().ok_or(Rejection::SessionNotFound)?;
+                changes.push(Change::Session(id));
+                Ok(Reply::Session(self.users.revoke_session(&session, at, store)))
+            }
+        }
+    }
+
+    fn open_session(
+        &mut self,
+        session: SessionRecord,
+        at: Timestamp,
+        store: &mut dyn State,
+        changes: &mut Vec<Change>,
+    ) -> Result<Reply, Rejection> {
+        self.live_customer(session.customer_id)?;
+        let user = self.user_of(session.customer_id, session.user_id)?;
+        let known = self.users.sessions_of(user.id);
+        for oldest in known.iter().take((known.len() + 1).saturating_sub(MAX_SESSIONS)) {
+            self.users.remove_session(oldest, store);
+            changes.push(Change::Session(oldest.id));
+        }
+        self.users.put(UserRecord { last_login_at: Some(at), ..(*user).clone() }, store);
+        changes.push(Change::Session(session.id));
+        self.users.put_session(session.clone(), store);
+        Ok(Reply::Session(session))
+    }
+
+    fn user_of(&self, customer: CustomerId, id: UserId) -> Result<Arc<UserRecord>, Rejection> {
+        let user = self.users.user(id).filter(|user| user.customer_id == customer);
+        user.cloned().ok_or(Rejection::UserNotFound)
+    }
+
+    fn require_free(&self, email: &str) -> Result<(), Rejection> {
+        self.users.with_email(email).map_or(Ok(()), |_| Err(Rejection::EmailTaken))
+    }
+}

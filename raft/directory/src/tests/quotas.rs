@@ -1,0 +1,154 @@
+//! Quotas of an account, and the life of what has ended.
+
+use model::customer::{Limits, Quota, StorageLimits};
+use model::field::Change as Patch;
+use model::format::Format;
+use model::id::CustomerId;
+use model::ticket::TicketStatus;
+use model::time::Timestamp;
+
+use super::members::formed;
+use super::{Rig, channel, endpoint, key, proposal, with_customer};
+use crate::command::{Command, CustomerChange, Proposal, Rejection};
+use crate::keys;
+use crate::records::ClusterRecord;
+use crate::state::{DirectoryState, ended_before, open_tickets};
+use crate::support::{TicketBook, TicketCommand};
+use machine::record::{decode, encode};
+use machine::{State, View};
+
+fn limited(rig: &mut Rig, storage: StorageLimits) -> CustomerId {
+    let id = with_customer(rig, None).id;
+    let limits = Patch::To(Limits { storage, ..Limits::default() });
+    let command = Command::UpdateCustomer { id, change: CustomerChange { limits, ..CustomerChange::default() } };
+    assert_eq!(command.format(), Format::THIRD);
+    rig.run(command).unwrap();
+    id
+}
+
+/// The same cluster as an older release's nodes have it.
+pub fn with_format(rig: &mut Rig, format: Format) {
+    let cluster = ClusterRecord { format, ..(**rig.shared.state.read().cluster.as_ref().unwrap()).clone() };
+    rig.store.put(&keys::cluster(), &encode(&cluster));
+    rig.shared.state.write().cluster = Some(std::sync::Arc::new(cluster));
+}
+
+#[test]
+fn keys_are_counted_while_they_live() {
+    let mut rig = formed();
+    let customer = limited(&mut rig, StorageLimits { keys: Some(3), ..StorageLimits::default() });
+    let second = key(customer, None);
+    rig.run(Command::CreateKey(second.clone())).unwrap();
+    rig.run(Command::CreateChannel { channel: channel(customer, 1), scoped_key: Some(key(customer, None)) }).unwrap();
+    let full = Rejection::Quota { quota: Quota::Keys, limit: 3, used: 3 };
+    assert_eq!(rig.run(Command::CreateKey(key(customer, None))).unwrap_err(), full);
+    let with_key = Command::CreateChannel { channel: channel(customer, 2), scoped_key: Some(key(customer, None)) };
+    assert_eq!(rig.run(with_key).unwrap_err(), full);
+    assert_eq!(rig.shared.state.read().channel_count(customer), 1, "a refusal changes nothing");
+    rig.run(Command::CreateChannel { channel: channel(customer, 2), scoped_key: None }).unwrap();
+
+    rig.run(Command::RevokeKey { customer, id: second.id }).unwrap();
+    rig.run(Command::CreateKey(key(customer, None))).unwrap();
+    assert_eq!(rig.shared.state.read().live_keys(customer), 3);
+    assert_eq!(DirectoryState::load(&rig.store).live_keys(customer), 3, "memory equals what is stored");
+}
+
+#[test]
+fn endpoints_are_counted_and_a_raised_quota_holds_at_once() {
+    let mut rig = formed();
+    let customer = limited(&mut rig, StorageLimits { endpoints: Some(1), ..StorageLimits::default() });
+    rig.run(Command::CreateEndpoint(endpoint(customer))).unwrap();
+    let refused = rig.run(Command::CreateEndpoint(endpoint(customer))).unwrap_err();
+    assert_eq!(refused, Rejection::Quota { quota: Quota::Endpoints, limit: 1, used: 1 });
+    let limits = Patch::To(Limits::default());
+    let change = CustomerChange { limits, ..CustomerChange::default() };
+    rig.run(Command::UpdateCustomer { id: customer, change }).unwrap();
+    for _ in 1..50 {
+        rig.run(Command::CreateEndpoint(endpoint(customer))).unwrap();
+    }
+    let refused = rig.run(Command::CreateEndpoint(endpoint(customer))).unwrap_err();
+    assert_eq!(refused, Rejection::Quota { quota: Quota::Endpoints, limit: 50, used: 50 });
+}
+
+#[test]
+fn open_tickets_are_counted_through_all_their_states() {
+    let mut rig = formed();
+    let customer = limited(&mut rig, StorageLimits { tickets_open: Some(2), ..StorageLimits::default() });
+    let first = rig.open(customer, 10).unwrap().id;
+    rig.open(customer, 10).unwrap();
+    let full = Rejection::Quota { quota: Quota::TicketsOpen, limit: 2, used: 2 };
+    assert_eq!(rig.open(customer, 10).unwrap_err(), full);
+    let move_to = |rig: &mut Rig, status| {
+        rig.tickets(TicketCommand::SetStatus { ticket: first, status }, 11).unwrap();
+        open_tickets(&rig.store, customer)
+    };
+    assert_eq!(move_to(&mut rig, TicketStatus::Waiting), 2);
+    assert_eq!(move_to(&mut rig, TicketStatus::Solved), 1);
+    rig.say(first, Some(customer)).unwrap();
+    assert_eq!(open_tickets(&rig.store, customer), 2, "who writes again opens it again");
+    assert_eq!(rig.open(customer, 10).unwrap_err(), full);
+    assert_eq!(move_to(&mut rig, TicketStatus::Closed), 1);
+    rig.open(customer, 10).unwrap();
+}
+
+#[test]
+fn tickets_of_before_there_were_quotas_are_counted_at_the_next_one() {
+    let mut rig = formed();
+    let customer = limited(&mut rig, StorageLimits { tickets_open: Some(3), ..StorageLimits::default() });
+    with_format(&mut rig, Format::SECOND);
+    for _ in 0..4 {
+        rig.open(customer, 10).unwrap();
+    }
+    let book: TicketBook = decode(&rig.store.get(&keys::ticket_book(customer)).unwrap());
+    assert_eq!(book.open, None, "an older release would lose it");
+    with_format(&mut rig, Format::THIRD);
+    let full = Rejection::Quota { quota: Quota::TicketsOpen, limit: 3, used: 4 };
+    assert_eq!(rig.open(customer, 10).unwrap_err(), full);
+}
+
+#[test]
+fn nothing_is_refused_by_a_quota_while_an_older_release_may_apply_the_same_entries() {
+    let mut rig = formed();
+    let customer = limited(&mut rig, StorageLimits { keys: Some(1), ..StorageLimits::default() });
+    with_format(&mut rig, Format::SECOND);
+    rig.run(Command::CreateKey(key(customer, None))).unwrap();
+    with_format(&mut rig, Format::THIRD);
+    let refused = rig.run(Command::CreateKey(key(customer, None))).unwrap_err();
+    assert_eq!(refused, Rejection::Quota { quota: Quota::Keys, limit: 1, used: 2 });
+}
+
+#[test]
+fn keys_and_channels_that_ended_long_ago_are_forgotten_and_no_others() {
+    let mut rig = formed();
+    let customer = with_customer(&mut rig, None).id;
+    let end = |rig: &mut Rig, at: i64| {
+        let (key, channel) = (key(customer, None), channel(customer, at));
+        rig.run(Command::CreateKey(key.clone())).unwrap();
+        rig.run(Command::CreateChannel { channel: channel.clone(), scoped_key: None }).unwrap();
+        for command in
+            [Command::RevokeKey { customer, id: key.id }, Command::DeleteChannel { customer, id: channel.id }]
+        {
+            let proposal = Proposal { at: Timestamp(at), ..proposal(command) };
+            rig.propose(&proposal).result.unwrap();
+        }
+        (key.id, channel.id)
+    };
+    let (old, young) = (end(&mut rig, 10), end(&mut rig, 20));
+    let (live_key, live_channel) = (key(customer, None), channel(customer, 1));
+    rig.run(Command::CreateKey(live_key.clone())).unwrap();
+    rig.run(Command::CreateChannel { channel: live_channel.clone(), scoped_key: None }).unwrap();
+
+    let before = Timestamp(20);
+    assert_eq!(ended_before(&rig.store, before, 9), (vec![old.0], vec![old.1]));
+    // What was found may be told wrongly: the machine judges by itself.
+    let (all_keys, all_channels) = (vec![old.0, young.0, live_key.id], vec![old.1, young.1, live_channel.id]);
+    rig.run(Command::ForgetEnded { keys: all_keys.clone(), channels: all_channels, before }).unwrap();
+    for state in [&*rig.shared.state.read(), &DirectoryState::load(&rig.store)] {
+        assert_eq!(all_keys.iter().map(|id| state.keys.contains_key(id)).collect::<Vec<_>>(), [false, true, true]);
+        assert!(!state.channels.contains_key(&old.1) && state.channels.contains_key(&young.1));
+        assert!(state.channel(live_channel.id).is_some());
+        assert_eq!(state.live_keys(customer), 2);
+    }
+    assert_eq!(ended_before(&rig.store, before, 9), (vec![], vec![]));
+    assert_eq!(ended_before(&rig.store, Timestamp(21), 9).0, [young.0]);
+}

@@ -1,0 +1,56 @@
+//! Reading support tickets, which lie on disk alone.
+
+use model::id::{CustomerId, TicketId};
+use model::ticket::TicketStatus;
+
+use super::handle::Directory;
+use super::keys;
+use super::state::open_tickets;
+use super::support::{Forward, TicketMessage, TicketRecord, find, list};
+use crate::machine::View;
+use crate::record::decode;
+
+impl Directory {
+    /// A ticket, of whichever account. Reads from disk.
+    pub fn ticket(&self, id: TicketId) -> Option<TicketRecord> {
+        find(&self.group().reader(), id)
+    }
+
+    /// The messages of a ticket, the oldest first. Reads from disk.
+    pub fn ticket_messages(&self, id: TicketId) -> Vec<TicketMessage> {
+        let (from, to) = keys::ticket_messages(id);
+        let rows = self.group().reader().scan(&from, &to, usize::MAX);
+        rows.iter().map(|(_, row)| decode(row)).collect()
+    }
+
+    /// Tickets of an account, or of all, the newest first and beginning after `after`. Reads from disk.
+    pub fn tickets(
+        &self,
+        customer: Option<CustomerId>,
+        status: Option<TicketStatus>,
+        after: Option<TicketId>,
+        limit: usize,
+    ) -> Vec<TicketRecord> {
+        list(&self.group().reader(), customer, status, after, limit)
+    }
+
+    /// How many tickets of an account are neither solved nor closed. Reads from disk.
+    pub fn open_tickets(&self, customer: CustomerId) -> u32 {
+        open_tickets(&self.group().reader(), customer)
+    }
+
+    /// Messages that the support is to hear of, the oldest first. Reads from disk.
+    pub fn forwards(&self, limit: usize) -> Vec<Forward> {
+        let reader = self.group().reader();
+        let (from, to) = keys::ticket_forwards();
+        let waiting = reader.scan(&from, &to, limit);
+        waiting
+            .iter()
+            .filter_map(|(key, _)| {
+                let (message, ticket) = keys::parse_ticket_forward(key)?;
+                let message = reader.get(&keys::ticket_message(ticket, message))?;
+                Some(Forward { ticket: find(&reader, ticket)?, message: decode(&message) })
+            })
+            .collect()
+    }
+}

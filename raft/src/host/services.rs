@@ -1,0 +1,300 @@
+//! The peers' side of [`crate::network`]: takes the requests of other nodes to the groups that are open here.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use model::id::NodeId;
+use openraft::raft::AppendEntriesResponse;
+use parking_lot::Mutex;
+use serde::Serialize;
+
+use super::Inner;
+use crate::codec;
+use crate::group::Core;
+use crate::machine::GroupId;
+use crate::network::{is_cut, service, status};
+use crate::state::snapshot::{Sink, SnapshotData};
+use crate::telemetry;
+use crate::transport::{Peers, RaftService};
+use crate::types::{Snapshot, SnapshotMeta, TypeConfig, Vote};
+
+/// Answers to the heartbeats of one frame come about together; so long they wait for each other.
+const ANSWER_PATIENCE: Duration = Duration::from_millis(2);
+
+/// A snapshot that is arriving.
+struct Incoming<S> {
+    /// Tells it from those that began before and after.
+    transfer: u64,
+    from: NodeId,
+    next: u64,
+    /// Not there while a part of it is written.
+    sink: Option<S>,
+}
+
+/// The snapshots that are arriving, one a group.
+struct Arrivals<S> {
+    transfers: u64,
+    of: HashMap<GroupId, Incoming<S>>,
+}
+
+impl<S> Default for Arrivals<S> {
+    fn default() -> Self {
+        Self { transfers: 0, of: HashMap::new() }
+    }
+}
+
+impl<S> Arrivals<S> {
+    /// A transfer that was under way is dropped, and its files with it.
+    fn begin(&mut self, group: GroupId, from: NodeId, sink: S) {
+        self.transfers += 1;
+        self.of.insert(group, Incoming { transfer: self.transfers, from, next: 0, sink: Some(sink) });
+    }
+
+    /// Gives the transfer whose next part this is, for as long as it is worked on.
+    fn take(&mut self, group: GroupId, from: NodeId, number: u64) -> Option<(u64, S)> {
+        let incoming = self.of.get_mut(&group).filter(|incoming| incoming.from == from && incoming.next == number)?;
+        Some((incoming.transfer, incoming.sink.take()?))
+    }
+
+    /// Waits for the next part, unless another transfer has begun meanwhile: the parts of two must not become one.
+    fn go_on(&mut self, group: GroupId, transfer: u64, sink: S) {
+        if let Some(incoming) = self.of.get_mut(&group).filter(|incoming| incoming.transfer == transfer) {
+            incoming.next += 1;
+            incoming.sink = Some(sink);
+        }
+    }
+
+    fn forget(&mut self, group: GroupId, transfer: u64) {
+        if self.of.get(&group).is_some_and(|incoming| incoming.transfer == transfer) {
+            self.of.remove(&group);
+        }
+    }
+}
+
+struct Services {
+    host: Weak<Inner>,
+    incoming: Mutex<Arrivals<Sink>>,
+}
+
+/// Registers all services of a host.
+pub(crate) fn register(peers: &Peers, host: Weak<Inner>) {
+    let services = Arc::new(Services { host, incoming: Mutex::default() });
+    for number in service::VOTE..=service::READ_INDEX {
+        peers.serve_raft(number, Arc::new(Numbered { services: services.clone(), number }));
+    }
+}
+
+/// Takes the services of a host off the transport, and drops the snapshots that were arriving.
+pub(crate) fn unregister(peers: &Peers) {
+    for number in service::VOTE..=service::READ_INDEX {
+        peers.unserve(number);
+    }
+}
+
+/// One service.
+struct Numbered {
+    services: Arc<Services>,
+    number: u16,
+}
+
+impl RaftService for Numbered {
+    fn handle(&self, from: NodeId, mut body: Bytes) -> BoxFuture<'static, Bytes> {
+        if body.remaining() < 2 {
+            return failure(status::BAD);
+        }
+        let group = body.get_u16();
+        if is_cut(group) {
+            return failure(status::NO_GROUP);
+        }
+        let found = self.services.host.upgrade().and_then(|host| Some((host.core(group)?, host)));
+        let Some((core, inner)) = found else {
+            // A snapshot that was arriving for it has nowhere to go.
+            self.services.incoming.lock().of.remove(&group);
+            return failure(status::NO_GROUP);
+        };
+        let services = self.services.clone();
+        let takes_entries = inner.room().takes_entries();
+        let held = core.clone();
+        match self.number {
+            service::VOTE | service::PRE_VOTE | service::TRANSFER => {
+                held.tracked(votes(self.number, core, body)).boxed()
+            }
+            service::APPEND => held.tracked(append(core, body, takes_entries)).boxed(),
+            service::HEARTBEAT => held.tracked(heartbeat(from, core, body)).boxed(),
+            // It is begun again and again until there is room.
+            service::SNAPSHOT_BEGIN if !takes_entries => failure(status::NO_GROUP),
+            service::SNAPSHOT_BEGIN => held.tracked(services.begin(from, core)).boxed(),
+            service::SNAPSHOT_CHUNK => held.tracked(services.chunk(from, group, body)).boxed(),
+            service::SNAPSHOT_END => held.tracked(services.end(from, core, body)).boxed(),
+            service::READ_INDEX => held.tracked(read_index(core)).boxed(),
+            _ => failure(status::BAD),
+        }
+    }
+
+    fn patience(&self) -> Duration {
+        if self.number == service::HEARTBEAT { ANSWER_PATIENCE } else { Duration::ZERO }
+    }
+}
+
+fn failure(status: u8) -> BoxFuture<'static, Bytes> {
+    std::future::ready(refused(status)).boxed()
+}
+
+fn refused(status: u8) -> Bytes {
+    Bytes::copy_from_slice(&[status])
+}
+
+fn accepted(body: &[u8]) -> Bytes {
+    let mut out = BytesMut::with_capacity(1 + body.len());
+    out.put_u8(status::OK);
+    out.put_slice(body);
+    out.freeze()
+}
+
+/// An answer, or that the group does not run: openraft's errors here all mean that it stopped.
+fn answer<T: Serialize, E>(result: Result<T, E>) -> Bytes {
+    match result {
+        Ok(value) => accepted(&codec::encode(&value)),
+        Err(_) => refused(status::NO_GROUP),
+    }
+}
+
+async fn votes(number: u16, core: Arc<Core>, body: Bytes) -> Bytes {
+    let Some(running) = core.running() else { return refused(status::NO_GROUP) };
+    if number != service::TRANSFER && Instant::now() < running.votes_from {
+        return refused(status::NO_GROUP);
+    }
+    let raft = running.raft;
+    match number {
+        service::TRANSFER => match codec::decode(body) {
+            Ok(request) => answer(raft.handle_transfer_leader(request).await),
+            Err(_) => refused(status::BAD),
+        },
+        _ => match codec::decode(body) {
+            Ok(request) if number == service::VOTE => answer(raft.vote(request).await),
+            Ok(request) => answer(raft.pre_vote(request).await),
+            Err(_) => refused(status::BAD),
+        },
+    }
+}
+
+/// Reaches the group's core when this is first polled, which the transport does in the order of the requests.
+///
+/// A node without room takes no entries. Its leader goes on with those that have room, and heartbeats reach it as before, so
+/// that it neither stands for election nor ends: it catches up once there is room.
+async fn append(core: Arc<Core>, body: Bytes, takes_entries: bool) -> Bytes {
+    match try_append(&core, body, takes_entries).await {
+        Ok(response) => accepted(&codec::encode_append_answer(&response)),
+        Err(status) => refused(status),
+    }
+}
+
+async fn heartbeat(from: NodeId, core: Arc<Core>, body: Bytes) -> Bytes {
+    match try_append(&core, body, true).await {
+        Ok(response) => {
+            core.heartbeat_ended(from, !matches!(response, AppendEntriesResponse::Conflict));
+            accepted(&codec::encode_append_answer(&response))
+        }
+        Err(status) => refused(status),
+    }
+}
+
+async fn try_append(core: &Core, body: Bytes, takes_entries: bool) -> Result<AppendEntriesResponse<TypeConfig>, u8> {
+    let running = core.running().ok_or(status::NO_GROUP)?;
+    let request = codec::decode_append(body).map_err(|_| status::BAD)?;
+    if !takes_entries && !request.entries.is_empty() {
+        telemetry::entries_refused();
+        return Err(status::NO_GROUP);
+    }
+    if !core.judge_leader(&running, &request.vote, request.prev_log_id, &request.entries) {
+        return Err(status::NO_GROUP);
+    }
+    running.raft.append_entries(request).await.map_err(|_| status::NO_GROUP)
+}
+
+async fn read_index(core: Arc<Core>) -> Bytes {
+    match core.leader_read_index().await {
+        Ok(index) => accepted(&codec::encode(&index)),
+        Err(_) => refused(status::NO_GROUP),
+    }
+}
+
+impl Services {
+    async fn begin(self: Arc<Self>, from: NodeId, core: Arc<Core>) -> Bytes {
+        if core.raft().is_none() {
+            return refused(status::NO_GROUP);
+        }
+        let sink = Sink::start(core.state_disk(), core.id());
+        self.incoming.lock().begin(core.id(), from, sink);
+        accepted(&[])
+    }
+
+    /// Takes the transfer out while it is worked on, so that nothing is locked meanwhile.
+    fn take(&self, from: NodeId, group: GroupId, number: u64) -> Option<(u64, Sink)> {
+        self.incoming.lock().take(group, from, number)
+    }
+
+    async fn chunk(self: Arc<Self>, from: NodeId, group: GroupId, mut body: Bytes) -> Bytes {
+        if body.remaining() < 8 {
+            return refused(status::BAD);
+        }
+        let number = body.get_u64();
+        let Some((transfer, sink)) = self.take(from, group, number) else { return refused(status::BAD) };
+        if let Err(error) = sink.push(body).await {
+            tracing::warn!(group, %error, "cannot write a snapshot");
+            self.incoming.lock().forget(group, transfer);
+            return refused(status::BAD);
+        }
+        self.incoming.lock().go_on(group, transfer, sink);
+        accepted(&[])
+    }
+
+    async fn end(self: Arc<Self>, from: NodeId, core: Arc<Core>, body: Bytes) -> Bytes {
+        let group = core.id();
+        let Ok((number, vote, meta)) = codec::decode::<(u64, Vote, SnapshotMeta)>(body) else {
+            return refused(status::BAD);
+        };
+        let Some((transfer, sink)) = self.take(from, group, number) else { return refused(status::BAD) };
+        self.incoming.lock().forget(group, transfer);
+        let Some(running) = core.running() else { return refused(status::NO_GROUP) };
+        if !core.judge_leader(&running, &vote, meta.last_log_id, &[]) {
+            return refused(status::NO_GROUP);
+        }
+        let received = match sink.finish().await {
+            Ok(received) => received,
+            Err(error) => {
+                tracing::warn!(group, %error, "cannot write a snapshot");
+                return refused(status::BAD);
+            }
+        };
+        tracing::info!(group, %from, upto = ?meta.last_log_id, "received a snapshot");
+        let snapshot = Snapshot { meta, snapshot: SnapshotData::Received(received) };
+        answer(running.raft.install_full_snapshot(vote, snapshot).await)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_that_took_long_to_write_is_not_taken_for_one_of_the_transfer_that_began_meanwhile() {
+        let mut arrivals = Arrivals::default();
+        arrivals.begin(3, 1, "old");
+        let (old, sink) = arrivals.take(3, 1, 0).expect("the first part of it");
+        assert_eq!(arrivals.take(3, 1, 0), None, "it is being written");
+        arrivals.begin(3, 1, "new");
+        let (new, fresh) = arrivals.take(3, 1, 0).expect("the first part of the other");
+        // Both are written now; the old one is done first.
+        arrivals.go_on(3, old, sink);
+        assert_eq!(arrivals.take(3, 1, 1), None, "its files hold the other's first part");
+        arrivals.go_on(3, new, fresh);
+        arrivals.forget(3, old);
+        assert_eq!(arrivals.take(3, 2, 1), None, "another node's");
+        assert_eq!(arrivals.take(3, 1, 1), Some((new, "new")));
+    }
+}

@@ -1,0 +1,203 @@
+//! Asks owners about deliveries: one shard, or all that may hold a customer's.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use futures::future::try_join_all;
+use model::error::ApiError;
+use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, ShardId, Slot};
+use model::limit::LimitScope;
+use model::time::Timestamp;
+
+use super::{CallContext, Cluster};
+use crate::call::{Answer, Ask, Done};
+use crate::deliveries::ask::{DeliveryAsk, DeliveryDone, Redelivered, Tested};
+use crate::deliveries::command::Sweep;
+use crate::deliveries::home::TESTS;
+use crate::deliveries::query::{DeliveryPage, DeliveryQuery, Figures};
+use crate::deliveries::view::DeliveryDetail;
+use crate::deliveries::waiting::Waiting;
+use crate::webhook::attempt::{AttemptOutcome, AttemptRequest};
+
+impl Cluster {
+    /// What waits for each endpoint over all shards.
+    ///
+    /// # Errors
+    /// 503 when one of the shards has no owner in time.
+    pub async fn waiting_deliveries(&self, context: &CallContext) -> Result<Vec<Waiting>, ApiError> {
+        let shards: Vec<ShardId> = self.directory().read(|state| state.placement.keys().copied().collect());
+        let mut all: HashMap<EndpointId, Waiting> = HashMap::new();
+        for done in self.ask_each(shards, DeliveryAsk::Waiting, context).await? {
+            let DeliveryDone::Waiting(part) = done else { continue };
+            for waiting in part {
+                all.entry(waiting.endpoint).and_modify(|known| known.add(&waiting)).or_insert(waiting);
+            }
+        }
+        Ok(all.into_values().collect())
+    }
+
+    /// A page of a customer's deliveries, deleted channels' too, from all the shards that may hold some.
+    ///
+    /// # Errors
+    /// 503 when one of the shards has no owner in time.
+    pub async fn deliveries(
+        &self,
+        customer: CustomerId,
+        query: DeliveryQuery,
+        context: &CallContext,
+    ) -> Result<DeliveryPage, ApiError> {
+        let shards = match query.channel {
+            Some(channel) => self.shard_of_channel(channel).into_iter().collect(),
+            None => self.shards_of_customer(customer),
+        };
+        let (limit, ascending) = (query.limit, query.ascending);
+        let pages = self.ask_each(shards, DeliveryAsk::Page { customer, query }, context).await?;
+        let pages = pages.into_iter().filter_map(|done| match done {
+            DeliveryDone::Page(page) => Some(page),
+            _ => None,
+        });
+        Ok(DeliveryPage::merge(pages, limit, ascending))
+    }
+
+    /// A customer's delivery with all that belongs to it.
+    ///
+    /// # Errors
+    /// As [`Cluster::deliveries`].
+    pub async fn delivery(
+        &self,
+        customer: CustomerId,
+        id: DeliveryId,
+        context: &CallContext,
+    ) -> Result<Option<DeliveryDetail>, ApiError> {
+        let shards = self.shards_of_customer(customer);
+        let found = self.ask_each(shards, DeliveryAsk::Find { customer, id }, context).await?;
+        Ok(found.into_iter().find_map(|done| match done {
+            DeliveryDone::Found(found) => found.map(|detail| *detail),
+            _ => None,
+        }))
+    }
+
+    /// Makes a delivery of a channel due now.
+    ///
+    /// # Errors
+    /// As [`Cluster::deliveries`].
+    pub async fn redeliver(
+        &self,
+        customer: CustomerId,
+        channel: ChannelId,
+        id: DeliveryId,
+        context: &CallContext,
+    ) -> Result<Redelivered, ApiError> {
+        let shard = self.shard_of_channel(channel).ok_or_else(ApiError::no_leader)?;
+        match self.ask_deliveries(shard, DeliveryAsk::Redeliver { customer, id }, context).await? {
+            DeliveryDone::Redelivered(redelivered) => Ok(redelivered),
+            _ => Err(ApiError::internal_error()),
+        }
+    }
+
+    /// How many of an endpoint's deliveries a sweep would be about.
+    ///
+    /// # Errors
+    /// As [`Cluster::deliveries`].
+    pub async fn count_sweep(&self, sweep: Sweep, context: &CallContext) -> Result<u64, ApiError> {
+        self.matched(DeliveryAsk::CountSweep(sweep.clone()), sweep.customer, context).await
+    }
+
+    /// Begins work on many of an endpoint's deliveries and says how many they are.
+    ///
+    /// # Errors
+    /// As [`Cluster::deliveries`]; shards that have answered go on with it all the same.
+    pub async fn sweep(&self, sweep: Sweep, context: &CallContext) -> Result<u64, ApiError> {
+        let customer = sweep.customer;
+        self.matched(DeliveryAsk::Sweep(sweep), customer, context).await
+    }
+
+    async fn matched(&self, ask: DeliveryAsk, customer: CustomerId, context: &CallContext) -> Result<u64, ApiError> {
+        let shards = self.shards_of_customer(customer);
+        let matched = self.ask_each(shards, ask, context).await?;
+        let counts = matched.into_iter().map(|done| match done {
+            DeliveryDone::Matched(matched) => matched,
+            _ => 0,
+        });
+        Ok(counts.sum())
+    }
+
+    /// How an endpoint's deliveries stand that were made at `since` or later.
+    ///
+    /// # Errors
+    /// As [`Cluster::deliveries`].
+    pub async fn delivery_figures(
+        &self,
+        customer: CustomerId,
+        endpoint: EndpointId,
+        since: Timestamp,
+        context: &CallContext,
+    ) -> Result<Figures, ApiError> {
+        let shards = self.shards_of_customer(customer);
+        let parts = self.ask_each(shards, DeliveryAsk::Figures { customer, endpoint, since }, context).await?;
+        let mut figures = Figures::default();
+        for part in parts {
+            if let DeliveryDone::Figures(part) = part {
+                figures.add(&part);
+            }
+        }
+        Ok(figures)
+    }
+
+    /// Counts a call of a test route (supplement 20.7).
+    ///
+    /// # Errors
+    /// `rate_limited`, or 503 while the customer's home has no owner.
+    pub async fn take_test(&self, customer: CustomerId, context: &CallContext) -> Result<(), ApiError> {
+        let shard = self.directory().read(|state| state.shard_of(Slot::of_customer(customer)));
+        let shard = shard.ok_or_else(ApiError::no_leader)?;
+        match self.ask_deliveries(shard, DeliveryAsk::TakeTest { customer }, context).await? {
+            DeliveryDone::Test(Tested::Counted) => Ok(()),
+            DeliveryDone::Test(Tested::TooMany { retry_after }) => {
+                Err(ApiError::rate_limited(LimitScope::Customer, TESTS as u32, retry_after))
+            }
+            _ => Err(ApiError::internal_error()),
+        }
+    }
+
+    /// Makes a request to a receiver that is no delivery.
+    pub async fn probe(&self, request: AttemptRequest) -> AttemptOutcome {
+        self.context().deliveries.attempter().attempt(request).await
+    }
+
+    fn shard_of_channel(&self, channel: ChannelId) -> Option<ShardId> {
+        self.directory().read(|state| state.shard_of(Slot::of_channel(channel)))
+    }
+
+    /// The shards of all channels that a customer has or had.
+    pub(crate) fn shards_of_customer(&self, customer: CustomerId) -> Vec<ShardId> {
+        let mut shards: Vec<ShardId> =
+            self.directory().read(|state| state.slots_of(customer).filter_map(|slot| state.shard_of(slot)).collect());
+        shards.sort_unstable();
+        shards.dedup();
+        shards
+    }
+
+    pub(super) async fn ask_each(
+        &self,
+        shards: Vec<ShardId>,
+        ask: DeliveryAsk,
+        context: &CallContext,
+    ) -> Result<Vec<DeliveryDone>, ApiError> {
+        try_join_all(shards.into_iter().map(|shard| self.ask_deliveries(shard, ask.clone(), context))).await
+    }
+
+    async fn ask_deliveries(
+        &self,
+        shard: ShardId,
+        ask: DeliveryAsk,
+        context: &CallContext,
+    ) -> Result<DeliveryDone, ApiError> {
+        let deadline: Instant = context.deadline;
+        match self.ask_shard(shard, Ask::Deliveries(ask), deadline, context).await? {
+            Answer::Result { result: Ok(Done::Deliveries(done)), .. } => Ok(done),
+            Answer::Result { result: Err(error), .. } => Err(error),
+            _ => Err(ApiError::internal_error()),
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Media as the HTTP side sees it: the store of this node, and calls to the owners of channels.
+
+use std::time::{Duration, Instant};
+
+use model::error::{ApiError, ErrorCode};
+use model::id::{ChannelId, CustomerId, MediaId};
+use model::media::{FetchReason, MediaState};
+
+use super::{CallContext, Cluster};
+use crate::call::{Done, Work};
+use crate::media::call::MediaWork;
+use crate::media::fetch::{FetchError, Fetched};
+use crate::media::record::MediaRow;
+use crate::media::spool::For;
+use crate::media::store::MediaStore;
+use crate::media::token::Token;
+
+/// How long a reader of a link waits for bytes that are still on their way (supplement 8.4).
+const PENDING_PATIENCE: Duration = Duration::from_secs(30);
+
+impl Cluster {
+    /// Bytes in and out, links, retention.
+    pub fn media(&self) -> &MediaStore {
+        self.media_store()
+    }
+
+    /// The row of media; `None` when there is none, or not this customer's.
+    ///
+    /// # Errors
+    /// `channel_not_found`, or 503 while the channel's shard has no leader.
+    pub async fn media_row(
+        &self,
+        customer: CustomerId,
+        channel: ChannelId,
+        id: MediaId,
+        context: &CallContext,
+    ) -> Result<Option<MediaRow>, ApiError> {
+        self.media_work(customer, channel, MediaWork::Get(id), context).await
+    }
+
+    /// The media that a verified link names, with its bytes: those of one that is `pending` are waited for.
+    ///
+    /// # Errors
+    /// `media_gone`, `not_found` for what never existed, 503 while the shard has no leader, or the bytes do not come.
+    pub async fn linked_media(&self, token: &Token, context: &CallContext) -> Result<MediaRow, ApiError> {
+        let context = CallContext { deadline: Instant::now() + PENDING_PATIENCE, ..context.clone() };
+        let found = self.media_work(token.customer, token.channel, MediaWork::Await(token.media), &context).await;
+        let row = match found {
+            Ok(row) => row.ok_or_else(|| ApiError::not_found("media", &token.media.to_string()))?,
+            // The link was good: its media went with its channel.
+            Err(error) if error.code == ErrorCode::ChannelNotFound => return Err(ApiError::media_gone(None)),
+            Err(error) => return Err(error),
+        };
+        match row.state {
+            MediaState::Ready => Ok(row),
+            _ if row.may_come() => {
+                Err(ApiError::new(ErrorCode::WorkerAtCapacity, "the media is still on its way; try again"))
+            }
+            _ => Err(ApiError::media_gone((!row.deleted).then_some(row.expires_at))),
+        }
+    }
+
+    /// Fetches a URL that a caller names into a temporary file. A link of this gateway's own is read from the store
+    /// (supplement 5.2). `customer` is whose request it is.
+    ///
+    /// # Errors
+    /// [`FetchError`]; nothing is left behind.
+    pub async fn fetch_media(
+        &self,
+        customer: CustomerId,
+        url: &str,
+        context: &CallContext,
+    ) -> Result<Fetched, FetchError> {
+        let (media, whom) = (self.media(), For::Account(customer));
+        let Some(token) = media.own_token(url) else { return media.fetcher.fetch(url, whom, &media.blobs).await };
+        let token = media.read_token(token).map_err(own_link)?;
+        let row = self.linked_media(&token, context).await.map_err(own_link)?;
+        let bytes = media.open(&row, None).await.map_err(ApiError::from)?;
+        let spooled = media.spool(whom).await?.fill(bytes).await?;
+        Ok(Fetched { spooled, mime_type: Some(row.mime_type), filename: row.filename })
+    }
+
+    async fn media_work(
+        &self,
+        customer: CustomerId,
+        channel: ChannelId,
+        work: MediaWork,
+        context: &CallContext,
+    ) -> Result<Option<MediaRow>, ApiError> {
+        match self.channel(customer, channel, None, Work::Media(work), context).await.1? {
+            Done::Media(row) => Ok(row.map(|row| *row)),
+            _ => Err(ApiError::internal_error()),
+        }
+    }
+}
+
+/// A bad link fails as it would have over HTTP; what passes by itself stays what it is.
+fn own_link(error: ApiError) -> FetchError {
+    match error.http_status() {
+        status @ 400..=499 => FetchError::Failed { reason: FetchReason::HttpStatus, http_status: Some(status) },
+        _ => FetchError::Own(error),
+    }
+}

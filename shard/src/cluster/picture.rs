@@ -1,0 +1,47 @@
+//! Pictures for groups and profiles, as callers name or send them.
+
+use model::error::ApiError;
+use model::id::CustomerId;
+use model::media::LARGEST_PICTURE;
+use network::operation::picture::Picture;
+
+use super::{CallContext, Cluster};
+use crate::media::fetch::FetchError;
+use crate::media::picture::too_large;
+use crate::media::spool::{SpoolError, Spooled};
+
+impl Cluster {
+    /// Fetches a picture by its URL and makes it fit for the network. `field` names the URL in the caller's body.
+    ///
+    /// # Errors
+    /// `media_fetch_failed`, `media_fetch_blocked`, `media_too_large` above 5 MB, and `invalid_request` with an issue at
+    /// `field` for what is no picture.
+    pub async fn picture_at(
+        &self,
+        customer: CustomerId,
+        url: &str,
+        field: &str,
+        context: &CallContext,
+    ) -> Result<Picture, ApiError> {
+        let fetched = self.fetch_media(customer, url, context).await.map_err(|error| match error {
+            FetchError::Spool(SpoolError::TooLarge { size }) => too_large(size),
+            error => error.told(url, field),
+        })?;
+        self.picture_of(fetched.spooled, field).await
+    }
+
+    /// Makes a picture that arrived whole fit for the network.
+    ///
+    /// # Errors
+    /// `media_too_large` above 5 MB, `invalid_request` with an issue at `field` for what is no picture, 503 when too many
+    /// wait for their turn.
+    pub async fn picture_of(&self, spooled: Spooled, field: &str) -> Result<Picture, ApiError> {
+        if spooled.size > LARGEST_PICTURE {
+            return Err(too_large(spooled.size));
+        }
+        self.media().cutter.cut(spooled).await.map_err(|unfit| match unfit {
+            Some(unfit) => unfit.fault().at(&[field]),
+            None => ApiError::worker_at_capacity(),
+        })
+    }
+}

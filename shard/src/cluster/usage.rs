@@ -1,0 +1,159 @@
+//! Asks the owners of all shards that may hold a part of what a customer has used.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use futures::future::{join_all, try_join_all};
+use model::customer::Quota;
+use model::error::ApiError;
+use model::id::{ChannelId, CustomerId, ShardId};
+use model::time::Day;
+
+use super::{CallContext, Cluster};
+use crate::call::{Answer, Ask, Done};
+use crate::usage::{AccountFigures, Counts, DayUsage, Hour, UsageAsk, UsageDone};
+
+/// How long a shard may take to say how much media of an account it keeps.
+const COUNT_PATIENCE: Duration = Duration::from_secs(1);
+
+/// What an account may keep, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MediaRoom {
+    pub limit: u64,
+    /// What is kept in other shards than the channel's.
+    pub elsewhere: u64,
+}
+
+impl Cluster {
+    /// What a customer used on the days of `[from, to)`, deleted channels included: by day, or by day and channel.
+    /// Days without use are left out. `None` when that makes more than `most` rows.
+    ///
+    /// # Errors
+    /// 503 when one of the shards has no owner in time.
+    pub async fn usage(
+        &self,
+        customer: CustomerId,
+        (from, to): (Day, Day),
+        by_channel: bool,
+        most: usize,
+        context: &CallContext,
+    ) -> Result<Option<Vec<DayUsage>>, ApiError> {
+        let asks = self.shards_of_customer(customer).into_iter().map(|shard| async move {
+            let ask = UsageAsk::Days { customer, from, to, by_channel, most };
+            self.ask_usage(shard, ask, context).await
+        });
+        let mut days: BTreeMap<(Day, Option<ChannelId>), Counts> = BTreeMap::new();
+        for part in try_join_all(asks).await? {
+            let UsageDone::Days(part) = part else { return Ok(None) };
+            part.iter().for_each(|row| days.entry((row.day, row.channel)).or_default().add(&row.counts));
+        }
+        let all = days.into_iter().map(|((day, channel), counts)| DayUsage { day, channel, counts });
+        let all: Vec<DayUsage> = all.collect();
+        Ok((all.len() <= most).then_some(all))
+    }
+
+    /// What a customer used in the hours of `[from, to)`, deleted channels included. Hours without use are left out.
+    ///
+    /// # Errors
+    /// As [`Cluster::usage`].
+    pub async fn usage_by_hour(
+        &self,
+        customer: CustomerId,
+        (from, to): (Hour, Hour),
+        context: &CallContext,
+    ) -> Result<BTreeMap<Hour, Counts>, ApiError> {
+        let asks = self.shards_of_customer(customer).into_iter();
+        let asks = asks.map(|shard| self.ask_usage(shard, UsageAsk::Hours { customer, from, to }, context));
+        let mut hours: BTreeMap<Hour, Counts> = BTreeMap::new();
+        for part in try_join_all(asks).await? {
+            let UsageDone::Hours(part) = part else { return Err(ApiError::internal_error()) };
+            part.iter().for_each(|(hour, counts)| hours.entry(*hour).or_default().add(counts));
+        }
+        Ok(hours)
+    }
+
+    /// What a customer used from an hour on, and what of it waits now: of one channel, or of all. `live` are its
+    /// channels, or the one.
+    ///
+    /// # Errors
+    /// As [`Cluster::usage`].
+    pub async fn account_figures(
+        &self,
+        customer: CustomerId,
+        since: Hour,
+        only: Option<ChannelId>,
+        live: &[ChannelId],
+        context: &CallContext,
+    ) -> Result<AccountFigures, ApiError> {
+        let mut channels = self.by_shard(live);
+        let shards = match only {
+            Some(_) => channels.keys().copied().collect(),
+            None => self.shards_of_customer(customer),
+        };
+        let asks = shards.into_iter().map(|shard| {
+            let channels = channels.remove(&shard).unwrap_or_default();
+            self.ask_usage(shard, UsageAsk::Figures { customer, since, only, channels }, context)
+        });
+        let mut figures = AccountFigures::default();
+        for part in try_join_all(asks).await? {
+            if let UsageDone::Figures(part) = part {
+                figures.add(&part);
+            }
+        }
+        Ok(figures)
+    }
+
+    /// How many bytes of media an account keeps, by shard. A shard that has no owner for a moment is left out: sends do
+    /// not wait for it. Deleted channels count until their shards have wiped them. Empty while the cluster's format
+    /// knows no quotas.
+    pub async fn media_kept(&self, customer: CustomerId, context: &CallContext) -> BTreeMap<ShardId, u64> {
+        if !self.media_store().counts() {
+            return BTreeMap::new();
+        }
+        let deadline = context.deadline.min(Instant::now() + COUNT_PATIENCE);
+        let context = &CallContext { deadline, ..context.clone() };
+        let asks = self.shards_of_customer(customer).into_iter().map(|shard| async move {
+            match self.ask_usage(shard, UsageAsk::MediaKept { customer }, context).await {
+                Ok(UsageDone::MediaKept(bytes)) => Some((shard, bytes)),
+                _ => None,
+            }
+        });
+        join_all(asks).await.into_iter().flatten().collect()
+    }
+
+    /// Refuses media that an account has no room for: `size` bytes more, or any at all. What of its quota is left is told
+    /// with what other shards than the channel's hold, so that the channel's own can judge the last word: uploads at the
+    /// same time into channels of one shard never exceed the quota together, and those into several at most by what comes
+    /// in at the same moment.
+    ///
+    /// # Errors
+    /// `plan_limit`.
+    pub async fn media_room(
+        &self,
+        customer: CustomerId,
+        channel: ChannelId,
+        size: Option<u64>,
+        context: &CallContext,
+    ) -> Result<Option<MediaRoom>, ApiError> {
+        if !self.media_store().counts() {
+            return Ok(None);
+        }
+        let kept = self.media_kept(customer, context).await;
+        let used: u64 = kept.values().sum();
+        let limit = self.context().allowed(customer, Quota::MediaBytes);
+        if used.saturating_add(size.unwrap_or(1)) > limit {
+            return Err(ApiError::plan_limit(Quota::MediaBytes, limit, used));
+        }
+        let here = self.by_shard(&[channel]).into_keys().next();
+        let own = here.and_then(|shard| kept.get(&shard)).copied().unwrap_or(0);
+        Ok(Some(MediaRoom { limit, elsewhere: used - own }))
+    }
+
+    async fn ask_usage(&self, shard: ShardId, ask: UsageAsk, context: &CallContext) -> Result<UsageDone, ApiError> {
+        match self.ask_shard(shard, Ask::Usage(ask), context.deadline, context).await? {
+            Answer::Result { result: Ok(Done::Usage(done)), .. } => Ok(done),
+            Answer::Result { result: Err(error), .. } => Err(error),
+            _ => Err(ApiError::internal_error()),
+        }
+    }
+}

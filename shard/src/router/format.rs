@@ -1,0 +1,77 @@
+//! Asks nodes what formats they understand, and has them note one.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use model::format::Format;
+use model::id::NodeId;
+use raft::directory::Directory;
+use raft::directory::command::Command;
+use raft::directory::records::AuditEntry;
+
+use super::{Router, Vitals};
+use crate::format::RaiseError;
+
+/// How long a node may take to say what it understands, or to note it on its disk.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl Router {
+    /// What each of these nodes is, by its own word.
+    ///
+    /// # Errors
+    /// [`RaiseError::Silent`] for one that does not answer.
+    async fn all_of(&self, nodes: &[NodeId]) -> Result<BTreeMap<NodeId, Vitals>, RaiseError> {
+        let deadline = Instant::now() + PATIENCE;
+        let asked = nodes.iter().map(|node| async move { (*node, self.vitals_of(*node, deadline).await) });
+        let heard = join_all(asked).await.into_iter();
+        heard.map(|(node, vitals)| vitals.map(|vitals| (node, vitals)).ok_or(RaiseError::Silent(node))).collect()
+    }
+
+    /// Has each of these nodes seal its folder.
+    async fn seal_all(&self, nodes: &[NodeId], format: Format) -> Result<(), RaiseError> {
+        let deadline = Instant::now() + PATIENCE;
+        let asked = nodes.iter().map(|node| async move {
+            let sealed = self.seal_of(*node, format, deadline).await;
+            sealed.map_err(|reason| RaiseError::Unsealed { node: *node, reason })
+        });
+        join_all(asked).await.into_iter().collect()
+    }
+
+    /// The format that a cluster of these nodes can be formed with: the highest that all understand. All have sealed their
+    /// folders for it.
+    pub(crate) async fn agree(&self, nodes: &[NodeId]) -> Result<Format, RaiseError> {
+        let vitals = self.all_of(nodes).await?;
+        let format = vitals.values().map(|vitals| vitals.format).min().unwrap_or_default().min(Format::LATEST);
+        if !format.is_first() {
+            self.seal_all(nodes, format).await?;
+        }
+        Ok(format)
+    }
+
+    /// Raises the cluster's format to the highest that all members understand. What was sealed before a failure stays
+    /// sealed; doing it again goes on from there.
+    pub(crate) async fn raise_format(
+        &self,
+        directory: &Directory,
+        audit: AuditEntry,
+        deadline: Instant,
+    ) -> Result<Format, RaiseError> {
+        let has = directory.format();
+        let nodes = self.nodes();
+        let vitals = self.all_of(&nodes).await?;
+        let oldest = vitals.iter().min_by_key(|(_, vitals)| vitals.format).filter(|(_, vitals)| vitals.format <= has);
+        if has >= Format::LATEST {
+            return Err(RaiseError::Highest(has));
+        }
+        if let Some((node, vitals)) = oldest {
+            let (node, release, understands) = (*node, vitals.version.clone(), vitals.format);
+            return Err(RaiseError::TooOld { node, release, understands, has });
+        }
+        let format = vitals.values().map(|vitals| vitals.format).min().unwrap_or(has).min(Format::LATEST);
+        self.seal_all(&nodes, format).await?;
+        directory.update(Command::RaiseFormat { format, sealed: nodes }, vec![audit], deadline).await?;
+        tracing::info!(%format, "the cluster's format is raised");
+        Ok(format)
+    }
+}

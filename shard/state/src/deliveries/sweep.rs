@@ -1,0 +1,79 @@
+//! Which deliveries a sweep is about, a part at a time.
+
+use bytes::Bytes;
+use machine::View;
+use model::id::DeliveryId;
+
+use super::command::{Progress, Sweep, SweepWork};
+use super::running::Running;
+use crate::keys;
+use crate::records::{DeliveryRow, decode};
+
+/// How many keys a step looks at, and so how many deliveries one command changes at most.
+const STEP: usize = 256;
+
+/// A part of the deliveries that a sweep is about.
+pub struct Part {
+    pub deliveries: Vec<DeliveryId>,
+    pub progress: Progress,
+}
+
+impl Sweep {
+    /// Reads the next part.
+    pub fn next(&self, view: &dyn View, running: &Running) -> Part {
+        let (mut from, to) = self.range();
+        if let Some(reached) = &self.reached {
+            from = [reached, &[0_u8][..]].concat();
+        }
+        let found = view.scan(&from, &to, STEP);
+        let progress = match found.last() {
+            Some((last, _)) if found.len() == STEP => Progress::Reached(Bytes::copy_from_slice(last)),
+            _ => Progress::Finished,
+        };
+        let rows = found.into_iter().filter_map(|(key, value)| self.row(view, &key, &value));
+        let wanted = rows.filter(|row| self.is_about(row, running));
+        Part { deliveries: wanted.map(|row| row.id).collect(), progress }
+    }
+
+    /// Purging follows the jobs, which are few beside the deliveries that have ended.
+    fn range(&self) -> keys::Range {
+        match self.work {
+            SweepWork::Recover { since, .. } => keys::deliveries_of(self.endpoint, Some(since), Some(self.until)),
+            SweepWork::Purge => keys::jobs_of(self.endpoint),
+        }
+    }
+
+    fn row(&self, view: &dyn View, key: &[u8], value: &[u8]) -> Option<DeliveryRow> {
+        match self.work {
+            SweepWork::Recover { .. } => Some(decode(value)),
+            SweepWork::Purge => {
+                let (endpoint, _, id) = keys::parse_job(key)?;
+                view.get(&keys::delivery(endpoint, id)).map(|row| decode(&row))
+            }
+        }
+    }
+
+    fn is_about(&self, row: &DeliveryRow, running: &Running) -> bool {
+        let of_event = match &self.work {
+            SweepWork::Recover { events, .. } => {
+                running.state_of(row) == row.state && (events.is_empty() || events.contains(&row.event))
+            }
+            SweepWork::Purge => true,
+        };
+        of_event && row.created_at < self.until && self.states.contains(&row.state)
+    }
+
+    /// How many deliveries it is about at the moment.
+    pub fn matched(&self, view: &dyn View, running: &Running) -> u64 {
+        let mut sweep = self.clone();
+        let mut matched = 0;
+        loop {
+            let part = sweep.next(view, running);
+            matched += part.deliveries.len() as u64;
+            match part.progress {
+                Progress::Reached(reached) => sweep.reached = Some(reached),
+                Progress::Finished => return matched,
+            }
+        }
+    }
+}

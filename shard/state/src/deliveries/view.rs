@@ -1,0 +1,159 @@
+//! Deliveries as the interface shows them (supplement 20.9).
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use machine::View;
+use model::event::{EventId, EventName};
+use model::id::{ChannelId, DeliveryId, EndpointId, MessageId};
+use model::time::Timestamp;
+use model::webhook::{DeliveryState, Outcome};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::running::Running;
+use crate::keys;
+use crate::records::{ATTEMPTS_KEPT, AttemptRow, AttemptTrigger, DeliveryRow, EventRow, decode};
+
+/// A delivery in a list.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "WebhookDelivery")]
+pub struct DeliveryRecord {
+    pub id: DeliveryId,
+    pub endpoint_id: EndpointId,
+    pub channel_id: ChannelId,
+    pub event: EventName,
+    pub event_id: EventId,
+    pub message_id: Option<MessageId>,
+    pub url: String,
+    pub state: DeliveryState,
+    pub attempt_count: u32,
+    pub max_attempts: u32,
+    pub last_http_status: Option<u16>,
+    pub last_outcome: Option<Outcome>,
+    pub last_attempt_at: Option<Timestamp>,
+    pub next_attempt_at: Option<Timestamp>,
+    pub delivered_at: Option<Timestamp>,
+    pub created_at: Timestamp,
+}
+
+impl DeliveryRecord {
+    /// The stored row, with what only the owner knows.
+    pub fn of(row: &DeliveryRow, running: &Running) -> Self {
+        let state = running.state_of(row);
+        // One in flight has its time behind it, and a paused one is not attempted at its time, but given up.
+        let waits = matches!(state, DeliveryState::Pending | DeliveryState::Retrying);
+        Self {
+            id: row.id,
+            endpoint_id: row.endpoint,
+            channel_id: row.channel,
+            event: row.event,
+            event_id: row.event_id.clone(),
+            message_id: row.message_id.clone(),
+            url: row.url.clone(),
+            state,
+            attempt_count: row.attempt_count,
+            max_attempts: running.max_attempts(),
+            last_http_status: row.last.and_then(|last| last.http_status),
+            last_outcome: row.last.map(|last| last.outcome),
+            last_attempt_at: row.last.map(|last| last.started_at),
+            next_attempt_at: row.next_attempt_at.filter(|_| waits),
+            delivered_at: row.delivered_at,
+            created_at: row.created_at,
+        }
+    }
+}
+
+/// A delivery with what was sent and what came back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeliveryDetail {
+    pub record: DeliveryRecord,
+    pub correlation_id: Option<String>,
+    /// The stored envelope, byte for byte; gone when its time was over.
+    pub body: Option<Bytes>,
+    pub attempts: Vec<AttemptView>,
+}
+
+/// One attempt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "DeliveryAttempt")]
+pub struct AttemptView {
+    pub number: u32,
+    pub trigger: AttemptTrigger,
+    pub started_at: Timestamp,
+    pub latency_ms: u64,
+    pub elapsed_ms: u64,
+    pub outcome: Outcome,
+    pub http_status: Option<u16>,
+    pub response_headers: BTreeMap<String, String>,
+    pub response_body: Option<String>,
+    pub remote_ip: Option<String>,
+    pub error: Option<String>,
+}
+
+impl From<AttemptRow> for AttemptView {
+    fn from(row: AttemptRow) -> Self {
+        Self {
+            number: row.number,
+            trigger: row.trigger,
+            started_at: row.started_at,
+            latency_ms: row.latency_ms,
+            elapsed_ms: row.elapsed_ms,
+            outcome: row.outcome,
+            http_status: row.http_status,
+            response_headers: row.response_headers.into_iter().collect(),
+            response_body: row.response_body,
+            remote_ip: row.remote_ip,
+            error: row.error,
+        }
+    }
+}
+
+impl DeliveryDetail {
+    /// Reads what belongs to a delivery.
+    pub fn read(view: &dyn View, row: &DeliveryRow, running: &Running) -> Self {
+        let (from, to) = keys::attempts_of(row.endpoint, row.id);
+        let attempts = view.scan(&from, &to, ATTEMPTS_KEPT as usize);
+        let event = view.get(&keys::event(row.event_id.as_str()));
+        Self {
+            record: DeliveryRecord::of(row, running),
+            correlation_id: row.correlation_id.clone(),
+            body: event.map(|event| decode::<EventRow>(&event).body),
+            attempts: attempts.iter().map(|(_, row)| decode::<AttemptRow>(row).into()).collect(),
+        }
+    }
+}
+
+/// A delivery as a history row shows it (supplement 5.4).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "MessageDelivery")]
+pub struct DeliveryView {
+    pub id: DeliveryId,
+    pub endpoint_id: EndpointId,
+    pub event: EventName,
+    pub event_id: EventId,
+    pub state: DeliveryState,
+    pub attempt_count: u32,
+    pub last_http_status: Option<u16>,
+    pub last_attempt_at: Option<Timestamp>,
+    pub delivered_at: Option<Timestamp>,
+    pub next_attempt_at: Option<Timestamp>,
+}
+
+impl DeliveryView {
+    pub fn of(row: &DeliveryRow) -> Self {
+        Self {
+            id: row.id,
+            endpoint_id: row.endpoint,
+            event: row.event,
+            event_id: row.event_id.clone(),
+            state: row.state,
+            attempt_count: row.attempt_count,
+            last_http_status: row.last.and_then(|attempt| attempt.http_status),
+            last_attempt_at: row.last.map(|attempt| attempt.started_at),
+            delivered_at: row.delivered_at,
+            // A paused one is not attempted at its time, but given up.
+            next_attempt_at: row.next_attempt_at.filter(|_| row.state != DeliveryState::Paused),
+        }
+    }
+}

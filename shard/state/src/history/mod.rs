@@ -1,0 +1,100 @@
+//! Stored messages (supplement 5.3 and 5.4): the words of a query, and the row as the interface shows it.
+//!
+//! - [`page`]: cuts a page from a shard's rows; [`merge`] brings the pages of several shards into one.
+//! - [`deliveries`]: those of one message. `withhold`: what is left of a message without its body.
+//! - `show`: what the interface says of a row; `content`: what its type has beyond the common fields.
+
+mod content;
+pub mod deliveries;
+mod page;
+mod show;
+mod withhold;
+
+use model::address::Address;
+use model::id::{ChannelId, MessageId, RowId};
+use model::media::MediaRef;
+use model::message::MessageKey;
+use model::time::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use self::page::{Budget, merge, page};
+pub use self::withhold::{is_withheld, withhold};
+use crate::deliveries::view::DeliveryView;
+pub use crate::keys::Direction;
+pub use crate::records::{MessageError, MessageStatus, Source};
+
+/// What a page of history is cut from. Everything but the order narrows.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct HistoryQuery {
+    /// The channels asked for; never empty.
+    pub channels: Vec<ChannelId>,
+    pub limit: usize,
+    /// Ascending by `(occurred_at, id)`; descending when false.
+    pub ascending: bool,
+    /// Only rows beyond this one, in the direction of the order.
+    pub after: Option<Place>,
+    pub direction: Option<Direction>,
+    pub chat_id: Option<Address>,
+    pub from: Option<Address>,
+    pub to: Option<Address>,
+    pub participant: Option<Address>,
+    /// Type names; empty is every type.
+    pub types: Vec<String>,
+    pub statuses: Vec<MessageStatus>,
+    pub message_ids: Vec<MessageId>,
+    pub client_ref: Option<String>,
+    pub since: Option<Timestamp>,
+    pub until: Option<Timestamp>,
+    pub has_media: Option<bool>,
+    /// Leave the deliveries out.
+    pub without_deliveries: bool,
+}
+
+/// Where a row stands in the order of the history; the row's id tells rows of one millisecond apart.
+pub type Place = (Timestamp, RowId);
+
+/// A page of history.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Page {
+    pub rows: Vec<StoredMessage>,
+    /// The page holds every row up to here that the query asks for, and there may be more beyond. `None` when it holds
+    /// all there are.
+    pub frontier: Option<Place>,
+}
+
+/// A row as the interface shows it: every field always present (supplement 5.4).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StoredMessage {
+    pub id: RowId,
+    pub message_id: MessageId,
+    pub channel_id: ChannelId,
+    pub direction: Direction,
+    pub source: Source,
+    pub chat_id: Address,
+    pub is_group: bool,
+    pub from: Address,
+    pub from_resolved: bool,
+    pub from_lid: Option<Address>,
+    pub from_phone: Option<Address>,
+    pub to: Address,
+    pub participant: Option<Address>,
+    pub push_name: Option<String>,
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub text: Option<String>,
+    pub media: Option<MediaRef>,
+    pub message_key: Option<MessageKey>,
+    pub emoji: Option<String>,
+    pub quoted_message_id: Option<MessageId>,
+    pub content: Option<serde_json::Value>,
+    pub client_ref: Option<String>,
+    pub status: MessageStatus,
+    pub status_at: Timestamp,
+    pub error: Option<MessageError>,
+    pub request_id: Option<String>,
+    pub correlation_id: String,
+    pub occurred_at: Timestamp,
+    pub created_at: Timestamp,
+    pub webhook_deliveries: Vec<DeliveryView>,
+}

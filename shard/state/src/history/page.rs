@@ -1,0 +1,272 @@
+//! Pages of stored messages: a shard's rows that pass a query's filters, in order.
+//!
+//! A page reads the rows of all its channels in one walk, newest or oldest first, and no further than a [`Budget`]
+//! allows: there is no index for most filters, and one that matches nothing must not read a million rows at once. A
+//! walk that stops early says how far it came, so that the next page goes on from there.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use machine::View;
+use model::address::Address;
+use model::id::ChannelId;
+use model::page::{Room, json_bytes};
+use model::time::Timestamp;
+
+use super::show::{best, show};
+use super::{Direction, HistoryQuery, Page, Place, StoredMessage};
+use crate::records::{MessagePointer, MessageRow, MessageState, decode};
+use crate::{keys, sameness};
+
+/// What one page may cost.
+#[derive(Clone, Copy)]
+pub struct Budget<'a> {
+    /// Rows that are looked at.
+    pub rows: usize,
+    /// Whether the time is up: the walk stops, wherever it is.
+    pub is_over: &'a dyn Fn() -> bool,
+}
+
+/// Reads a page. `oldest` says from when on a channel's rows are shown; `None` shows none of them.
+pub fn page(
+    view: &dyn View,
+    query: &HistoryQuery,
+    oldest: impl Fn(ChannelId) -> Option<Timestamp>,
+    budget: Budget<'_>,
+) -> Page {
+    let channels: Vec<_> = query.channels.iter().filter_map(|id| Some((*id, oldest(*id)?))).collect();
+    let filling = Filling::new(view, query);
+    if query.message_ids.is_empty() { walk(filling, channels, budget) } else { by_message_id(filling, &channels) }
+}
+
+/// A page while it is filled: as many rows as were asked for, and no more bytes than a page may have.
+struct Filling<'a> {
+    view: &'a dyn View,
+    query: &'a HistoryQuery,
+    room: Room,
+    rows: Vec<StoredMessage>,
+}
+
+impl<'a> Filling<'a> {
+    fn new(view: &'a dyn View, query: &'a HistoryQuery) -> Self {
+        Self { view, query, room: Room::of_page(), rows: Vec::new() }
+    }
+
+    /// Adds a row, if it passes; `false` when the page has no room for it.
+    fn add(&mut self, row: MessageRow) -> bool {
+        if !self.query.passes(self.view, &row) {
+            return true;
+        }
+        let shown = show(self.view, row, self.query.without_deliveries);
+        let fits = self.room.take(json_bytes(&shown));
+        if fits {
+            self.rows.push(shown);
+        }
+        fits
+    }
+
+    fn is_full(&self) -> bool {
+        self.rows.len() == self.query.limit
+    }
+
+    fn up_to(self, frontier: Option<Place>) -> Page {
+        Page { rows: self.rows, frontier }
+    }
+}
+
+/// Brings pages of several shards into one: as far as every one of them reaches, and no more than the query's limit, or
+/// than a page may have.
+pub fn merge(pages: Vec<Page>, query: &HistoryQuery) -> Page {
+    let nearer = |a: Place, b: Place| if query.ascending { a.min(b) } else { a.max(b) };
+    let frontier = pages.iter().filter_map(|page| page.frontier).reduce(nearer);
+    let mut rows: Vec<StoredMessage> = pages.into_iter().flat_map(|page| page.rows).collect();
+    let place = |row: &StoredMessage| (row.occurred_at, row.id);
+    rows.retain(|row| frontier.is_none_or(|frontier| nearer(place(row), frontier) == place(row)));
+    sort(&mut rows, query.ascending, place);
+    rows.truncate(query.limit);
+    let fitting = Room::of_page().rows(&rows);
+    if fitting < rows.len() {
+        rows.truncate(fitting);
+        return Page { frontier: rows.last().map(place), rows };
+    }
+    Page { rows, frontier }
+}
+
+fn sort<T>(rows: &mut [T], ascending: bool, place: impl Fn(&T) -> Place) {
+    rows.sort_by(|a, b| {
+        let order = place(a).cmp(&place(b));
+        if ascending { order } else { order.reverse() }
+    });
+}
+
+/// Walks over all rows of the channels in order until the page is full, the budget is used up, or there are no more.
+/// The frontier is the last row that was looked at, unless all were.
+fn walk(mut filling: Filling<'_>, channels: Vec<(ChannelId, Timestamp)>, budget: Budget<'_>) -> Page {
+    let (view, query) = (filling.view, filling.query);
+    let first_chunk = if channels.len() > 8 { 4 } else { 16 };
+    let most_bytes = RUNS_BYTES / channels.len().max(1);
+    let mut runs: Vec<Run> =
+        channels.into_iter().map(|(id, from)| Run::new(query, id, from, first_chunk, most_bytes)).collect();
+    // The next row of each run, by its place.
+    let mut heads: BTreeSet<(Place, usize)> = BTreeSet::new();
+    for (n, run) in runs.iter_mut().enumerate() {
+        heads.extend(run.head(view).map(|place| (place, n)));
+    }
+    let mut behind = None;
+    let mut looked_at = 0;
+    while let Some((place, n)) = if query.ascending { heads.pop_first() } else { heads.pop_last() } {
+        if let Some(row) = runs[n].rows.pop_front()
+            && !filling.add(row)
+        {
+            return filling.up_to(behind);
+        }
+        behind = Some(place);
+        heads.extend(runs[n].head(view).map(|place| (place, n)));
+        looked_at += 1;
+        let is_late = looked_at % 64 == 0 && (budget.is_over)();
+        if (filling.is_full() || looked_at >= budget.rows || is_late) && !heads.is_empty() {
+            return filling.up_to(behind);
+        }
+        if filling.is_full() {
+            break;
+        }
+    }
+    filling.up_to(None)
+}
+
+/// Bytes of rows that one walk holds in memory, over all its channels, beside one row of each.
+const RUNS_BYTES: usize = 16 * 1024 * 1024;
+
+/// The rows of one channel, read in chunks that grow: many channels need few rows each, one needs many.
+struct Run {
+    ascending: bool,
+    /// What is not read yet; empty when all is.
+    from: Vec<u8>,
+    to: Vec<u8>,
+    chunk: usize,
+    /// Bytes of rows that are held at a time.
+    most_bytes: usize,
+    rows: VecDeque<MessageRow>,
+}
+
+impl Run {
+    /// Rows read from disk at a time, at most.
+    const LARGEST_CHUNK: usize = 256;
+
+    fn new(query: &HistoryQuery, channel: ChannelId, oldest: Timestamp, chunk: usize, most_bytes: usize) -> Self {
+        // What is older is being deleted: reading it would show rows beyond their time, and walk over their remains.
+        let since = query.since.map_or(oldest, |since| since.max(oldest));
+        let (mut from, mut to) = keys::messages(channel, Some(since), query.until);
+        if let Some((at, row)) = query.after {
+            let place = keys::message(channel, at, row);
+            if query.ascending {
+                from = from.max(just_after(&place));
+            } else {
+                to = to.min(place);
+            }
+        }
+        Self { ascending: query.ascending, from, to, chunk, most_bytes, rows: VecDeque::new() }
+    }
+
+    /// The place of the next row.
+    fn head(&mut self, view: &dyn View) -> Option<Place> {
+        if self.rows.is_empty() && self.from < self.to {
+            let pairs = if self.ascending {
+                view.scan(&self.from, &self.to, self.chunk)
+            } else {
+                view.scan_back(&self.from, &self.to, self.chunk)
+            };
+            match pairs.last() {
+                Some((last, _)) if pairs.len() == self.chunk && self.ascending => self.from = just_after(last),
+                Some((last, _)) if pairs.len() == self.chunk => self.to.clone_from(last),
+                _ => self.from.clone_from(&self.to),
+            }
+            let bytes: usize = pairs.iter().map(|(_, row)| row.len()).sum();
+            let each = bytes / pairs.len().max(1);
+            let by_bytes = self.most_bytes / each.max(1);
+            self.chunk = (self.chunk * 4).min(Self::LARGEST_CHUNK).min(by_bytes).max(1);
+            self.rows = pairs.iter().map(|(_, row)| decode(row)).collect();
+        }
+        self.rows.front().map(|row| (row.occurred_at, row.id))
+    }
+}
+
+/// The rows of a few ids. Where they stand is known without reading them: none is read beyond the page.
+fn by_message_id(mut filling: Filling<'_>, channels: &[(ChannelId, Timestamp)]) -> Page {
+    let (view, query) = (filling.view, filling.query);
+    let of_channel = |(channel, oldest): &(ChannelId, Timestamp)| {
+        let (channel, oldest) = (*channel, *oldest);
+        let pointers = query.message_ids.iter().flat_map(move |id| pointers_of(view, channel, id));
+        let shown = pointers.filter(move |pointer| pointer.occurred_at >= oldest);
+        shown.map(move |pointer| (channel, (pointer.occurred_at, pointer.row)))
+    };
+    let mut places: Vec<(ChannelId, Place)> = channels.iter().flat_map(of_channel).collect();
+    places.retain(|(_, place)| query.within_time(*place) && query.beyond_cursor(*place));
+    sort(&mut places, query.ascending, |(_, place)| *place);
+    let mut behind = None;
+    for (channel, place) in places {
+        let row = view.get(&keys::message(channel, place.0, place.1)).map(|row| decode(&row));
+        if filling.is_full() || row.is_some_and(|row| !filling.add(row)) {
+            return filling.up_to(behind);
+        }
+        behind = Some(place);
+    }
+    filling.up_to(None)
+}
+
+/// The rows of a network id in a channel: those that came in, and the one that went out.
+pub(super) fn rows_of(view: &dyn View, channel: ChannelId, id: &model::id::MessageId) -> Vec<MessageRow> {
+    let sent = || {
+        let pointer: MessagePointer = decode(&view.get(&keys::message_id(channel, Direction::Outbound, id))?);
+        Some(decode(&view.get(&keys::message(channel, pointer.occurred_at, pointer.row))?))
+    };
+    sameness::all(view, channel, id).into_iter().chain(sent()).collect()
+}
+
+/// Where they stand.
+fn pointers_of(view: &dyn View, channel: ChannelId, id: &model::id::MessageId) -> impl Iterator<Item = MessagePointer> {
+    let rows = rows_of(view, channel, id).into_iter();
+    rows.map(|row| MessagePointer { occurred_at: row.occurred_at, row: row.id, outbox: None })
+}
+
+fn just_after(key: &[u8]) -> Vec<u8> {
+    [key, &[0]].concat()
+}
+
+impl HistoryQuery {
+    fn within_time(&self, (at, _): Place) -> bool {
+        self.since.is_none_or(|since| at >= since) && self.until.is_none_or(|until| at < until)
+    }
+
+    fn beyond_cursor(&self, place: Place) -> bool {
+        self.after.is_none_or(|after| if self.ascending { place > after } else { place < after })
+    }
+
+    /// Every filter but time and cursor, which are the range that is read.
+    fn passes(&self, view: &dyn View, row: &MessageRow) -> bool {
+        let is = |wanted: &Option<Address>, got: &Address| wanted.as_ref().is_none_or(|wanted| wanted == got);
+        // Who wrote under a LID may be asked for by either address.
+        let author = |wanted: &Address| {
+            *wanted == row.from || row.from_lid.as_ref() == Some(wanted) || row.from_phone.as_ref() == Some(wanted)
+        };
+        if row.content.is_story() {
+            return false;
+        }
+        let chat = |wanted: &Address| {
+            *wanted == row.chat || best(view, row.channel, wanted) == best(view, row.channel, &row.chat)
+        };
+        let has_media = row.content.media().is_some();
+        self.direction.is_none_or(|direction| row.direction == direction)
+            && self.chat_id.as_ref().is_none_or(chat)
+            && self.from.as_ref().is_none_or(author)
+            && is(&self.to, &row.to)
+            && self.participant.as_ref().is_none_or(|wanted| row.participant.as_ref() == Some(wanted))
+            && (self.types.is_empty() || self.types.iter().any(|kind| kind == row.type_name()))
+            && self.client_ref.as_ref().is_none_or(|wanted| row.client_ref.as_ref() == Some(wanted))
+            && self.has_media.is_none_or(|wanted| wanted == has_media)
+            && (self.statuses.is_empty() || self.statuses.contains(&MessageState::read(view, row).status))
+    }
+}
+
+#[cfg(test)]
+#[path = "page_tests.rs"]
+mod tests;

@@ -1,0 +1,106 @@
+//! A stored message as the interface shows it (supplement 5.4).
+
+use std::borrow::Cow;
+
+use machine::View;
+use model::address::Address;
+use model::id::ChannelId;
+use model::media::{Media, MediaRef, MediaState};
+use model::message::Content;
+use serde_json::{Value, json};
+
+use super::deliveries::deliveries_of;
+use super::{Direction, StoredMessage, content};
+use crate::deliveries::view::DeliveryView;
+use crate::keys;
+use crate::media::record::MediaRow;
+use crate::records::{Failure, LidRow, MOST_RECEIPTS, MessageRow, MessageState, ReceiptRow, decode};
+
+/// Every field of a row, with what became of it and where it was delivered.
+pub fn show(view: &dyn View, row: MessageRow, without_deliveries: bool) -> StoredMessage {
+    let webhook_deliveries =
+        if without_deliveries { Vec::new() } else { deliveries_of(view, &row).iter().map(DeliveryView::of).collect() };
+    let state = MessageState::read(view, &row);
+    let kind = row.type_name().to_owned();
+    // An empty text is one that was not kept.
+    let text = row.content.text().filter(|text| !text.is_empty()).map(str::to_owned);
+    let emoji = match &row.content {
+        Content::Reaction { emoji, .. } => Some(emoji.clone()),
+        _ => None,
+    };
+    let mut rest = content::rest_of(&row.content, &row.around);
+    if kind != row.content.type_name() {
+        rest.insert("raw_type".to_owned(), json!(row.content.type_name()));
+    }
+    if let Some(receipts) = receipts_of(view, &row) {
+        rest.insert("receipts".to_owned(), json!(receipts));
+    }
+    StoredMessage {
+        id: row.id,
+        message_id: row.message_id,
+        channel_id: row.channel,
+        direction: row.direction,
+        source: row.source,
+        chat_id: best(view, row.channel, &row.chat).into_owned(),
+        is_group: row.is_group,
+        from: row.from,
+        from_resolved: row.from_resolved,
+        from_lid: row.from_lid,
+        from_phone: row.from_phone,
+        to: row.to,
+        participant: row.participant,
+        push_name: row.push_name,
+        kind,
+        text,
+        media: row.content.media().map(|media| media_of(view, row.channel, media)),
+        message_key: row.content.target().cloned(),
+        emoji,
+        quoted_message_id: row.around.quoted.map(|quoted| quoted.message_id),
+        content: (!rest.is_empty()).then_some(Value::Object(rest)),
+        client_ref: row.client_ref,
+        status: state.status,
+        status_at: state.status_at,
+        error: state.error.map(Failure::show),
+        request_id: row.request_id,
+        correlation_id: row.correlation_id,
+        occurred_at: row.occurred_at,
+        created_at: row.created_at,
+        webhook_deliveries,
+    }
+}
+
+/// The phone address behind a LID, where it is known by now: a conversation that began under the one goes on under the other,
+/// and is shown as one (supplement 32.4).
+pub fn best<'a>(view: &dyn View, channel: ChannelId, address: &'a Address) -> Cow<'a, Address> {
+    let known = if address.is_lid() { view.get(&keys::lid(channel, address.local())) } else { None };
+    known.map_or(Cow::Borrowed(address), |row| Cow::Owned(decode::<LidRow>(&row).phone))
+}
+
+/// What is known of a message's bytes now; the link is for the node that answers to make.
+fn media_of(view: &dyn View, channel: ChannelId, media: &Media) -> MediaRef {
+    let row = media.id.and_then(|id| view.get(&keys::media(channel, id)));
+    match row {
+        Some(row) => decode::<MediaRow>(&row).shown(),
+        // Long after its bytes, its row went too.
+        None => MediaRef { state: MediaState::Gone, ..MediaRef::not_here(media) },
+    }
+}
+
+/// How far each member is with a message to a group (supplement 5.4); `None` when it is no such message.
+fn receipts_of(view: &dyn View, row: &MessageRow) -> Option<Vec<Value>> {
+    if !row.is_group || row.direction != Direction::Outbound {
+        return None;
+    }
+    let (from, to) = keys::receipts_of(row.channel, row.id);
+    let mut receipts: Vec<ReceiptRow> =
+        view.scan(&from, &to, MOST_RECEIPTS as usize).iter().map(|(_, receipt)| decode(receipt)).collect();
+    receipts.sort_by_key(|receipt| receipt.at);
+    let shown = |receipt: ReceiptRow| {
+        json!({
+            "participant": receipt.member,
+            "status": receipt.status,
+            "timestamp": receipt.at.unix_seconds(),
+        })
+    };
+    Some(receipts.into_iter().map(shown).collect())
+}

@@ -1,0 +1,674 @@
+//! The keys of a shard's state: a prefix byte that names the table, then what the table is ordered by.
+
+use model::address::Address;
+use model::id::{ChannelId, CustomerId, DeliveryId, EndpointId, MediaId, MessageId, RowId, ShardId};
+use model::media::Sha256Hex;
+use model::time::{Day, Timestamp};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+const HOUR_MILLIS: i64 = 3_600_000;
+const HOURS_OF_DAY: u32 = 24;
+
+/// Which way a message went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    Inbound,
+    Outbound,
+}
+
+/// The kinds of rows. A number is for ever: it is part of the keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[repr(u8)]
+pub enum Kind {
+    /// Which areas were fetched whole since the pairing.
+    Synced = 1,
+    Group = 2,
+    Community = 10,
+    Newsletter = 11,
+    /// What the account keeps of a chat.
+    Chat = 20,
+    /// When a chat last got a message.
+    LastInbound = 21,
+    LastOutbound = 22,
+    Contact = 23,
+    Blocked = 24,
+    Presence = 25,
+    /// Whose presence the channel wants to know.
+    Watched = 26,
+    Profile = 27,
+    Privacy = 28,
+    Call = 40,
+    Story = 41,
+    StoryView = 42,
+    BusinessAccount = 43,
+    Product = 44,
+    Collection = 45,
+    Order = 46,
+    OrderPlace = 47,
+    Label = 48,
+    /// What bears a label.
+    LabelAssociation = 49,
+    /// What the customer has settled for the channel; see `crate::settings`.
+    Settings = 60,
+}
+
+/// A whole hour of UTC, counted from 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Hour(pub u32);
+
+impl Hour {
+    /// The hour that holds a time.
+    pub fn of(at: Timestamp) -> Self {
+        Self(u32::try_from(at.0.div_euclid(HOUR_MILLIS)).unwrap_or(0))
+    }
+
+    pub fn start(self) -> Timestamp {
+        Timestamp(i64::from(self.0) * HOUR_MILLIS)
+    }
+
+    pub fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+
+    /// The first hour of a day.
+    pub fn first_of(day: Day) -> Self {
+        Self(day.0.saturating_mul(HOURS_OF_DAY))
+    }
+
+    pub fn day(self) -> Day {
+        Day(self.0 / HOURS_OF_DAY)
+    }
+}
+
+const CHANNEL: u8 = b'c';
+const AUTH: u8 = b'a';
+const MESSAGE: u8 = b'm';
+const MESSAGE_STATE: u8 = b'n';
+const MESSAGE_ID: u8 = b'i';
+const OUTBOX: u8 = b'o';
+const LID: u8 = b'l';
+const STATUS_CHANGE: u8 = b's';
+const EVENT: u8 = b'v';
+const DELIVERY: u8 = b'd';
+const JOB: u8 = b'q';
+const MESSAGE_DELIVERY: u8 = b'w';
+const RECEIPT: u8 = b'g';
+const RELAY: u8 = b'R';
+const GATHERED: u8 = b'G';
+const RING: u8 = b'E';
+const RING_EXTENT: u8 = b'X';
+const TICKET: u8 = b'T';
+const MEDIA: u8 = b'M';
+const BLOB_REF: u8 = b'B';
+const MEDIA_DUE: u8 = b'Y';
+const MEDIA_PENDING: u8 = b'P';
+const ATTEMPT: u8 = b't';
+const BEGUN_ATTEMPT: u8 = b'b';
+const CUSTOMER_ENDPOINT: u8 = b'e';
+const SWEEP: u8 = b'z';
+const USAGE: u8 = b'u';
+const RETRYING: u8 = b'r';
+const PROJECTED: u8 = b'p';
+const LID_OF: u8 = b'L';
+const MEDIA_KEPT: u8 = b'K';
+const NOTICED: u8 = b'N';
+
+/// A half-open range of keys.
+pub type Range = (Vec<u8>, Vec<u8>);
+
+fn key(table: u8, parts: &[&[u8]]) -> Vec<u8> {
+    let length = 1 + parts.iter().map(|part| part.len()).sum::<usize>();
+    let mut key = Vec::with_capacity(length);
+    key.push(table);
+    parts.iter().for_each(|part| key.extend_from_slice(part));
+    key
+}
+
+/// All keys that begin with `prefix`.
+fn under(prefix: Vec<u8>) -> Range {
+    let mut end = prefix.clone();
+    while let Some(last) = end.pop() {
+        if last < u8::MAX {
+            end.push(last + 1);
+            break;
+        }
+    }
+    (prefix, end)
+}
+
+/// Times sort as unsigned numbers; none lies before 1970.
+fn time(at: Timestamp) -> [u8; 8] {
+    at.0.max(0).to_be_bytes()
+}
+
+pub fn channel(id: ChannelId) -> Vec<u8> {
+    key(CHANNEL, &[id.as_bytes()])
+}
+
+pub fn channels() -> Range {
+    under(vec![CHANNEL])
+}
+
+pub fn auth(channel: ChannelId, name: &str) -> Vec<u8> {
+    key(AUTH, &[channel.as_bytes(), name.as_bytes()])
+}
+
+pub fn auth_of(channel: ChannelId) -> Range {
+    under(key(AUTH, &[channel.as_bytes()]))
+}
+
+/// The name that an [`auth`] key was made of.
+pub fn name_of_auth(key: &[u8]) -> Option<String> {
+    let name = key.get(1 + size_of::<ChannelId>()..)?;
+    std::str::from_utf8(name).ok().map(str::to_owned)
+}
+
+/// Messages of a channel sort by the time of the network, then by row.
+pub fn message(channel: ChannelId, occurred_at: Timestamp, row: RowId) -> Vec<u8> {
+    key(MESSAGE, &[channel.as_bytes(), &time(occurred_at), row.as_bytes()])
+}
+
+/// Where a message stands, as the end of its key says.
+pub fn place_of_message(key: &[u8]) -> Option<(Timestamp, RowId)> {
+    let (rest, row) = key.split_last_chunk::<16>()?;
+    let at = i64::from_be_bytes(*rest.last_chunk()?);
+    Some((Timestamp(at), RowId::from_bytes(*row)))
+}
+
+/// What became of a message: apart from the message itself, so that a verdict or a receipt writes a few bytes.
+pub fn message_state(channel: ChannelId, row: RowId) -> Vec<u8> {
+    key(MESSAGE_STATE, &[channel.as_bytes(), row.as_bytes()])
+}
+
+/// The messages of a channel in `[since, until)`.
+pub fn messages(channel: ChannelId, since: Option<Timestamp>, until: Option<Timestamp>) -> Range {
+    let (first, end) = under(key(MESSAGE, &[channel.as_bytes()]));
+    let bound = |at: Timestamp| key(MESSAGE, &[channel.as_bytes(), &time(at)]);
+    (since.map_or(first, bound), until.map_or(end, bound))
+}
+
+/// Where a message of the network stands. An id may come in both directions, when two channels write to each other.
+pub fn message_id(channel: ChannelId, direction: Direction, id: &MessageId) -> Vec<u8> {
+    let side = match direction {
+        Direction::Inbound => b"i",
+        Direction::Outbound => b"o",
+    };
+    key(MESSAGE_ID, &[channel.as_bytes(), side, id.as_str().as_bytes()])
+}
+
+/// Where a message stands that came in under an id which another message bore before: by its chat, unless that follows
+/// from its author, and by the author.
+pub fn namesake(channel: ChannelId, id: &MessageId, chat: Option<&Address>, author: &Address) -> Vec<u8> {
+    let mut namesake = namesakes(channel, id).0;
+    namesake.extend_from_slice(chat.map_or("", Address::as_str).as_bytes());
+    namesake.push(0);
+    namesake.extend_from_slice(author.as_str().as_bytes());
+    namesake
+}
+
+/// All that [`namesake`] makes of an id. An id may hold what ends it here: of those found the rows have to say whose they are.
+pub fn namesakes(channel: ChannelId, id: &MessageId) -> Range {
+    under(key(MESSAGE_ID, &[channel.as_bytes(), b"j", id.as_str().as_bytes(), &[0]]))
+}
+
+/// The outbox of a channel, in the order of acceptance.
+pub fn outbox(channel: ChannelId, sequence: u64) -> Vec<u8> {
+    key(OUTBOX, &[channel.as_bytes(), &sequence.to_be_bytes()])
+}
+
+pub fn outbox_of(channel: ChannelId) -> Range {
+    under(key(OUTBOX, &[channel.as_bytes()]))
+}
+
+/// The outboxes of all channels.
+pub fn outboxes() -> Range {
+    under(vec![OUTBOX])
+}
+
+/// The channel and the place that a key of [`outbox`] names.
+pub fn parse_outbox(key: &[u8]) -> Option<(ChannelId, u64)> {
+    let channel = ChannelId::from_bytes(key.get(1..17)?.try_into().ok()?);
+    Some((channel, u64::from_be_bytes(key.get(17..25)?.try_into().ok()?)))
+}
+
+pub fn lid(channel: ChannelId, lid: &str) -> Vec<u8> {
+    key(LID, &[channel.as_bytes(), lid.as_bytes()])
+}
+
+/// All LIDs of a channel whose phone address is known.
+pub fn lids(channel: ChannelId) -> Range {
+    under(key(LID, &[channel.as_bytes()]))
+}
+
+/// The LID that a key of [`lid`] names, by its local part.
+pub fn lid_at_end(key: &[u8]) -> Option<&str> {
+    std::str::from_utf8(key.get(17..)?).ok()
+}
+
+/// The way back from a phone number to its LID.
+pub fn lid_of(channel: ChannelId, phone: &str) -> Vec<u8> {
+    key(LID_OF, &[channel.as_bytes(), phone.as_bytes()])
+}
+
+/// The status changes of a channel, by time and then by place in the log.
+pub fn status_change(channel: ChannelId, at: Timestamp, version: u64) -> Vec<u8> {
+    key(STATUS_CHANGE, &[channel.as_bytes(), &time(at), &version.to_be_bytes()])
+}
+
+pub fn status_changes(channel: ChannelId, before: Option<(Timestamp, u64)>) -> Range {
+    let (first, end) = under(key(STATUS_CHANGE, &[channel.as_bytes()]));
+    (first, before.map_or(end, |(at, version)| status_change(channel, at, version)))
+}
+
+/// The time and the version of a change, as its key says.
+pub fn place_of_change(key: &[u8]) -> Option<(Timestamp, u64)> {
+    let (rest, version) = key.split_last_chunk::<8>()?;
+    Some((Timestamp(i64::from_be_bytes(*rest.last_chunk()?)), u64::from_be_bytes(*version)))
+}
+
+/// The version that a change made, as its key says.
+pub fn version_of_change(key: &[u8]) -> u64 {
+    key.last_chunk().map_or(0, |version| u64::from_be_bytes(*version))
+}
+
+pub fn event(id: &str) -> Vec<u8> {
+    key(EVENT, &[id.as_bytes()])
+}
+
+/// Deliveries of an endpoint, in the order in which they were made: their ids begin with the time. So the list of an
+/// endpoint's deliveries needs no index, and a send writes none.
+pub fn delivery(endpoint: EndpointId, id: DeliveryId) -> Vec<u8> {
+    key(DELIVERY, &[endpoint.as_bytes(), id.as_bytes()])
+}
+
+/// The deliveries of an endpoint that were made in `[since, until)`.
+pub fn deliveries_of(endpoint: EndpointId, since: Option<Timestamp>, until: Option<Timestamp>) -> Range {
+    let (first, end) = under(key(DELIVERY, &[endpoint.as_bytes()]));
+    let bound = |at: Timestamp| key(DELIVERY, &[endpoint.as_bytes(), DeliveryId::first_at(at).as_bytes()]);
+    (since.map_or(first, bound), until.map_or(end, bound))
+}
+
+/// The attempts at a delivery, in their order.
+pub fn attempt(endpoint: EndpointId, delivery: DeliveryId, number: u32) -> Vec<u8> {
+    key(ATTEMPT, &[endpoint.as_bytes(), delivery.as_bytes(), &number.to_be_bytes()])
+}
+
+pub fn attempts_of(endpoint: EndpointId, delivery: DeliveryId) -> Range {
+    under(key(ATTEMPT, &[endpoint.as_bytes(), delivery.as_bytes()]))
+}
+
+/// An attempt that takes long enough for its beginning to be on record.
+pub fn begun_attempt(endpoint: EndpointId, delivery: DeliveryId) -> Vec<u8> {
+    key(BEGUN_ATTEMPT, &[endpoint.as_bytes(), delivery.as_bytes()])
+}
+
+pub fn begun_attempts() -> Range {
+    under(vec![BEGUN_ATTEMPT])
+}
+
+/// The endpoint and the delivery that the key of a begun attempt names.
+pub fn parse_begun_attempt(key: &[u8]) -> Option<(EndpointId, DeliveryId)> {
+    let endpoint = key.get(1..17)?.try_into().ok()?;
+    let delivery = key.get(17..33)?.try_into().ok()?;
+    Some((EndpointId::from_bytes(endpoint), DeliveryId::from_bytes(delivery)))
+}
+
+/// The endpoints, deleted ones too, for which a customer has had deliveries in this shard.
+pub fn customer_endpoint(customer: CustomerId, endpoint: EndpointId) -> Vec<u8> {
+    key(CUSTOMER_ENDPOINT, &[customer.as_bytes(), endpoint.as_bytes()])
+}
+
+pub fn endpoints_of(customer: CustomerId) -> Range {
+    under(key(CUSTOMER_ENDPOINT, &[customer.as_bytes()]))
+}
+
+/// All endpoints that any customer has had deliveries for in this shard.
+pub fn customer_endpoints() -> Range {
+    under(vec![CUSTOMER_ENDPOINT])
+}
+
+/// What the key of [`customer_endpoint`] says.
+pub fn parse_customer_endpoint(key: &[u8]) -> Option<(CustomerId, EndpointId)> {
+    let customer = key.get(1..17)?.try_into().ok()?;
+    Some((CustomerId::from_bytes(customer), endpoint_at_end(key)?))
+}
+
+/// The delivery at the end of a key.
+pub fn delivery_at_end(key: &[u8]) -> Option<DeliveryId> {
+    key.last_chunk().map(|bytes| DeliveryId::from_bytes(*bytes))
+}
+
+/// The endpoint at the end of a key.
+pub fn endpoint_at_end(key: &[u8]) -> Option<EndpointId> {
+    key.last_chunk().map(|bytes| EndpointId::from_bytes(*bytes))
+}
+
+/// Work on many deliveries that is done in steps.
+pub fn sweep(id: Uuid) -> Vec<u8> {
+    key(SWEEP, &[id.as_bytes()])
+}
+
+pub fn sweeps() -> Range {
+    under(vec![SWEEP])
+}
+
+/// A due delivery, per endpoint in the order in which attempts are due.
+pub fn job(endpoint: EndpointId, due: Timestamp, delivery: DeliveryId) -> Vec<u8> {
+    key(JOB, &[endpoint.as_bytes(), &time(due), delivery.as_bytes()])
+}
+
+/// The value of a job whose delivery is to be attempted when it is due.
+pub const JOB_DUE: &[u8] = b"";
+
+/// The value of a job whose delivery waits for its endpoint to be switched on; the time is when waiting ends.
+pub const JOB_PAUSED: &[u8] = b"p";
+
+pub fn jobs() -> Range {
+    under(vec![JOB])
+}
+
+pub fn jobs_of(endpoint: EndpointId) -> Range {
+    under(key(JOB, &[endpoint.as_bytes()]))
+}
+
+/// What the key of a job says.
+pub fn parse_job(key: &[u8]) -> Option<(EndpointId, Timestamp, DeliveryId)> {
+    let endpoint = key.get(1..17)?.try_into().ok()?;
+    let due = key.get(17..25)?.try_into().ok()?;
+    let delivery = key.get(25..41)?.try_into().ok()?;
+    let due = Timestamp(i64::from_be_bytes(due));
+    Some((EndpointId::from_bytes(endpoint), due, DeliveryId::from_bytes(delivery)))
+}
+
+/// Links a stored message to the deliveries that carried it. The value is the delivery's endpoint.
+pub fn message_delivery(channel: ChannelId, row: RowId, delivery: DeliveryId) -> Vec<u8> {
+    key(MESSAGE_DELIVERY, &[channel.as_bytes(), row.as_bytes(), delivery.as_bytes()])
+}
+
+pub fn message_deliveries(channel: ChannelId, row: RowId) -> Range {
+    under(key(MESSAGE_DELIVERY, &[channel.as_bytes(), row.as_bytes()]))
+}
+
+/// How far a member of a group is with a message that was sent there.
+pub fn receipt(channel: ChannelId, row: RowId, member: &Address) -> Vec<u8> {
+    key(RECEIPT, &[channel.as_bytes(), row.as_bytes(), member.as_str().as_bytes()])
+}
+
+pub fn receipts_of(channel: ChannelId, row: RowId) -> Range {
+    under(key(RECEIPT, &[channel.as_bytes(), row.as_bytes()]))
+}
+
+/// Media of a channel, by id: by time of creation.
+pub fn media(channel: ChannelId, id: MediaId) -> Vec<u8> {
+    key(MEDIA, &[channel.as_bytes(), id.as_bytes()])
+}
+
+/// The media of a channel that came before another.
+pub fn media_of(channel: ChannelId, before: Option<MediaId>) -> Range {
+    let (first, end) = under(key(MEDIA, &[channel.as_bytes()]));
+    (first, before.map_or(end, |id| media(channel, id)))
+}
+
+/// Media that refers to bytes by their hash: while there is one, the bytes are kept.
+pub fn blob_ref(sha256: &Sha256Hex, channel: ChannelId, id: MediaId) -> Vec<u8> {
+    key(BLOB_REF, &[sha256.0.as_bytes(), channel.as_bytes(), id.as_bytes()])
+}
+
+/// Whether a key is that of a piece of media.
+pub fn is_media(key: &[u8]) -> bool {
+    key.first() == Some(&MEDIA)
+}
+
+/// Whether a key is that of a channel's row.
+pub fn is_channel(key: &[u8]) -> bool {
+    key.first() == Some(&CHANNEL)
+}
+
+/// All references to some bytes.
+pub fn blob_refs_to(sha256: &Sha256Hex) -> Range {
+    under(key(BLOB_REF, &[sha256.0.as_bytes()]))
+}
+
+/// The references to bytes with a higher hash; all of them without one.
+pub fn blob_refs_after(sha256: Option<&Sha256Hex>) -> Range {
+    let (first, end) = under(vec![BLOB_REF]);
+    (sha256.map_or(first, |sha256| blob_refs_to(sha256).1), end)
+}
+
+/// What [`blob_ref`] was made of.
+pub fn parse_blob_ref(key: &[u8]) -> Option<(Sha256Hex, ChannelId, MediaId)> {
+    let hash = std::str::from_utf8(key.get(1..65)?).ok()?;
+    let channel = ChannelId::from_bytes(key.get(65..81)?.try_into().ok()?);
+    Some((Sha256Hex(hash.to_owned()), channel, MediaId::from_bytes(key.get(81..97)?.try_into().ok()?)))
+}
+
+/// Media whose bytes are still to come.
+pub fn media_pending(channel: ChannelId, id: MediaId) -> Vec<u8> {
+    key(MEDIA_PENDING, &[channel.as_bytes(), id.as_bytes()])
+}
+
+pub fn media_pending_of(channel: ChannelId) -> Range {
+    under(key(MEDIA_PENDING, &[channel.as_bytes()]))
+}
+
+/// The id in a key of [`media_pending`].
+pub fn parse_media_pending(key: &[u8]) -> Option<MediaId> {
+    Some(MediaId::from_bytes(key.get(17..33)?.try_into().ok()?))
+}
+
+/// When something is to be done about media: its bytes deleted, or what is left of it.
+pub fn media_due(at: Timestamp, channel: ChannelId, id: MediaId) -> Vec<u8> {
+    key(MEDIA_DUE, &[&time(at), channel.as_bytes(), id.as_bytes()])
+}
+
+/// What is due before a time.
+pub fn media_due_before(at: Timestamp) -> Range {
+    (vec![MEDIA_DUE], key(MEDIA_DUE, &[&time(at)]))
+}
+
+/// What [`media_due`] was made of.
+pub fn parse_media_due(key: &[u8]) -> Option<(Timestamp, ChannelId, MediaId)> {
+    let at = i64::from_be_bytes(key.get(1..9)?.try_into().ok()?);
+    let channel = ChannelId::from_bytes(key.get(9..25)?.try_into().ok()?);
+    Some((Timestamp(at), channel, MediaId::from_bytes(key.get(25..41)?.try_into().ok()?)))
+}
+
+/// Everything of a channel that goes with it when it is deleted: all but its deliveries and their events.
+pub fn everything_of(channel: ChannelId) -> [Range; 12] {
+    [
+        AUTH,
+        MESSAGE,
+        MESSAGE_STATE,
+        MESSAGE_ID,
+        OUTBOX,
+        LID,
+        LID_OF,
+        STATUS_CHANGE,
+        MESSAGE_DELIVERY,
+        RECEIPT,
+        PROJECTED,
+        NOTICED,
+    ]
+    .map(|table| under(key(table, &[channel.as_bytes()])))
+}
+
+/// The last notices of a channel that made events.
+pub fn noticed(channel: ChannelId) -> Vec<u8> {
+    key(NOTICED, &[channel.as_bytes()])
+}
+
+/// A row of what the network has told of a channel's world, by kind and id.
+pub fn projected(channel: ChannelId, kind: Kind, id: &str) -> Vec<u8> {
+    key(PROJECTED, &[channel.as_bytes(), &[kind as u8], id.as_bytes()])
+}
+
+/// The rows of a kind that stand behind an id; all of them without one.
+/// The rows of a kind whose ids begin with `prefix`, behind an id.
+pub fn projected_under(channel: ChannelId, kind: Kind, prefix: &str, after: Option<&str>) -> Range {
+    let (first, end) = under(projected(channel, kind, prefix));
+    (after.map_or(first, |id| projected_after(channel, kind, Some(id)).0), end)
+}
+
+pub fn projected_after(channel: ChannelId, kind: Kind, after: Option<&str>) -> Range {
+    let (first, end) = under(key(PROJECTED, &[channel.as_bytes(), &[kind as u8]]));
+    let next = |id| {
+        let mut next = projected(channel, kind, id);
+        next.push(0);
+        next
+    };
+    (after.map_or(first, next), end)
+}
+
+/// An event that waits for the home of its customer, in the order of the log.
+pub fn relay(home: ShardId, place: u64) -> Vec<u8> {
+    key(RELAY, &[&home.to_be_bytes(), &place.to_be_bytes()])
+}
+
+/// What a home has not fetched yet.
+pub fn relays_after(home: ShardId, after: u64) -> Range {
+    (relay(home, after.saturating_add(1)), under(key(RELAY, &[&home.to_be_bytes()])).1)
+}
+
+/// The place in the log, as the key of a relay row says.
+pub fn place_of_relay(key: &[u8]) -> Option<u64> {
+    key.last_chunk().map(|place| u64::from_be_bytes(*place))
+}
+
+/// How far a home has fetched the relay of a shard.
+pub fn gathered(source: ShardId) -> Vec<u8> {
+    key(GATHERED, &[&source.to_be_bytes()])
+}
+
+/// An event in the ring of its customer, by number.
+pub fn ring(customer: CustomerId, number: u64) -> Vec<u8> {
+    key(RING, &[customer.as_bytes(), &number.to_be_bytes()])
+}
+
+/// The number, as the key of a ring's row says.
+pub fn number_in_ring(key: &[u8]) -> u64 {
+    key.last_chunk().map_or(0, |number| u64::from_be_bytes(*number))
+}
+
+pub fn ring_extent(customer: CustomerId) -> Vec<u8> {
+    key(RING_EXTENT, &[customer.as_bytes()])
+}
+
+/// The rings of all customers at home in the shard.
+pub fn ring_extents() -> Range {
+    under(vec![RING_EXTENT])
+}
+
+/// The customer of a ring, as the key of its extent says.
+pub fn customer_of_ring(key: &[u8]) -> Option<CustomerId> {
+    key.get(1..17)?.try_into().ok().map(CustomerId::from_bytes)
+}
+
+/// A ticket for one stream, by its digest.
+pub fn ticket(customer: CustomerId, digest: &[u8]) -> Vec<u8> {
+    key(TICKET, &[customer.as_bytes(), digest])
+}
+
+pub fn tickets_of(customer: CustomerId) -> Range {
+    under(key(TICKET, &[customer.as_bytes()]))
+}
+
+/// How many bytes of a customer's media are kept.
+pub fn media_kept(customer: CustomerId) -> Vec<u8> {
+    key(MEDIA_KEPT, &[customer.as_bytes()])
+}
+
+/// What a customer used in an hour through a channel. By time before channel, so that what is asked for is one range.
+pub fn usage(customer: CustomerId, hour: Hour, channel: ChannelId) -> Vec<u8> {
+    key(USAGE, &[customer.as_bytes(), &hour.0.to_be_bytes(), channel.as_bytes()])
+}
+
+/// A customer's hours of `[from, to)`.
+pub fn usage_of(customer: CustomerId, from: Hour, to: Hour) -> Range {
+    let bound = |hour: Hour| key(USAGE, &[customer.as_bytes(), &hour.0.to_be_bytes()]);
+    (bound(from), bound(to))
+}
+
+/// The hours of all customers.
+pub fn usages() -> Range {
+    under(vec![USAGE])
+}
+
+/// All hours of a customer.
+pub fn usages_of(customer: CustomerId) -> Range {
+    under(key(USAGE, &[customer.as_bytes()]))
+}
+
+/// What [`usage`] was made of.
+pub fn parse_usage(key: &[u8]) -> Option<(CustomerId, Hour, ChannelId)> {
+    let customer = CustomerId::from_bytes(key.get(1..17)?.try_into().ok()?);
+    let hour = Hour(u32::from_be_bytes(key.get(17..21)?.try_into().ok()?));
+    Some((customer, hour, ChannelId::from_bytes(key.get(21..37)?.try_into().ok()?)))
+}
+
+/// How many deliveries of a channel wait for another attempt; there is no row for none.
+pub fn retrying(customer: CustomerId, channel: ChannelId) -> Vec<u8> {
+    key(RETRYING, &[customer.as_bytes(), channel.as_bytes()])
+}
+
+pub fn retrying_of(customer: CustomerId) -> Range {
+    under(key(RETRYING, &[customer.as_bytes()]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_job_reads_back_what_was_written() {
+        let (endpoint, delivery) = (EndpointId::random(), DeliveryId::random());
+        let due = Timestamp(1_767_225_600_118);
+        assert_eq!(parse_job(&job(endpoint, due, delivery)), Some((endpoint, due, delivery)));
+        assert_eq!(parse_job(b"q"), None);
+    }
+
+    #[test]
+    fn media_keys_read_back_what_was_written() {
+        let (channel, id, at) = (ChannelId::random(), MediaId::new(), Timestamp(1_767_225_600_118));
+        assert_eq!(parse_media_due(&media_due(at, channel, id)), Some((at, channel, id)));
+        let hash = Sha256Hex("ab".repeat(32));
+        let reference = blob_ref(&hash, channel, id);
+        assert_eq!(parse_blob_ref(&reference), Some((hash.clone(), channel, id)));
+        let (from, to) = blob_refs_to(&hash);
+        assert!(from <= reference && reference < to && to == blob_refs_after(Some(&hash)).0);
+    }
+
+    #[test]
+    fn a_place_in_an_outbox_reads_back_what_was_written() {
+        let channel = ChannelId::random();
+        let place = outbox(channel, 7 << 16);
+        assert_eq!(parse_outbox(&place), Some((channel, 7 << 16)));
+        let ((from, to), (first, end)) = (outbox_of(channel), outboxes());
+        assert!(first <= from && from <= place && place < to && to <= end);
+    }
+
+    #[test]
+    fn an_hour_of_use_reads_back_what_was_written() {
+        let (customer, hour, channel) = (CustomerId::random(), Hour(490_908), ChannelId::random());
+        let row = usage(customer, hour, channel);
+        assert_eq!(parse_usage(&row), Some((customer, hour, channel)));
+        let (from, to) = usage_of(customer, hour, hour.next());
+        assert!(from <= row && row < to);
+        assert!(usages_of(customer).0 <= from && to < usages_of(customer).1);
+    }
+
+    proptest! {
+        #[test]
+        fn messages_sort_by_time_within_their_channel(a in 0..i64::MAX, b in 0..i64::MAX) {
+            let (channel, row) = (ChannelId::random(), RowId::random());
+            let keys = [message(channel, Timestamp(a), row), message(channel, Timestamp(b), row)];
+            prop_assert_eq!(a.cmp(&b), keys[0].cmp(&keys[1]));
+            let (from, to) = messages(channel, None, None);
+            prop_assert!(from <= keys[0] && keys[0] < to);
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Messages that come in: each is stored once, however often the network sends it.
+
+use model::format::Format;
+use model::id::CustomerId;
+use model::message::Content;
+
+use super::Apply;
+use crate::command::{NewEvent, NewMessage, Reply};
+use crate::history::Direction;
+use crate::records::{MessagePointer, MessageRow, decode};
+use crate::{keys, sameness};
+
+impl Apply<'_> {
+    pub(super) fn receive(&mut self, customer: CustomerId, message: &NewMessage, event: NewEvent) -> Reply {
+        if self.channel(message.channel, customer).forgotten {
+            return Reply::Forgotten;
+        }
+        let pointer_key = match self.same_as(message) {
+            Err(free) => free,
+            Ok(_) => return Reply::Unchanged,
+        };
+        self.put_message(&pointer_key, message, None);
+        self.said_to_channel(message);
+        self.count_received(customer, message.channel, event.at);
+        self.emit(event, Some(message.id));
+        Reply::Done
+    }
+
+    /// The stored message that one which comes in repeats, or the key under which it is to be noted. The row is read only
+    /// where its id is known: most are new.
+    fn same_as(&self, message: &NewMessage) -> Result<MessagePointer, Vec<u8>> {
+        let by_id = keys::message_id(message.channel, Direction::Inbound, &message.message_id);
+        match self.read(&by_id) {
+            None => Err(by_id),
+            Some(first) if self.format < Format::THIRD => Ok(first),
+            Some(_) => sameness::find(&*self.state, &decode(&message.row)),
+        }
+    }
+
+    /// What was written on the phone itself counts as sent from here; `message.sent` tells of it.
+    pub(super) fn receive_own(&mut self, customer: CustomerId, message: &NewMessage, events: Vec<NewEvent>) -> Reply {
+        if self.channel(message.channel, customer).forgotten {
+            return Reply::Forgotten;
+        }
+        let pointer_key = keys::message_id(message.channel, Direction::Outbound, &message.message_id);
+        if self.state.get(&pointer_key).is_some() {
+            return Reply::Unchanged;
+        }
+        self.put_message(&pointer_key, message, None);
+        self.said_by_channel(message);
+        events.into_iter().for_each(|event| self.emit(event, Some(message.id)));
+        Reply::Done
+    }
+
+    /// Takes the place of an undecryptable message, once. Where that one is gone, it is as any other.
+    pub(super) fn recover(&mut self, customer: CustomerId, message: &NewMessage, event: NewEvent) -> Reply {
+        let Ok(pointer) = self.same_as(message) else { return self.receive(customer, message, event) };
+        let key = keys::message(message.channel, pointer.occurred_at, pointer.row);
+        let row: Option<MessageRow> = self.read(&key);
+        let waits = row.is_some_and(|row| matches!(row.content, Content::Undecryptable { .. }));
+        if !waits || (pointer.occurred_at, pointer.row) != (message.occurred_at, message.id) {
+            return Reply::Unchanged;
+        }
+        self.state.put(&key, &message.row);
+        self.emit(event, Some(message.id));
+        Reply::Done
+    }
+}

@@ -1,0 +1,388 @@
+//! The shard's state machine: commands of its channels, applied to its part of the store. Pure; see `machine::Machine`.
+
+mod deliveries;
+mod forget;
+mod inbound;
+mod lids;
+mod project;
+mod receipts;
+mod reseal;
+mod settings;
+mod trim;
+mod usage;
+
+use bytes::Bytes;
+use machine::{Machine, Position, State, View};
+use model::format::{Foreign, Format};
+use model::id::{ChannelId, CustomerId, MessageId, NodeId, RowId};
+use model::status::{OnSend, Status};
+use model::time::Timestamp;
+use model::webhook::DeliveryState;
+use traffic::item::AuthWrite;
+
+use crate::command::{Batch, BatchReply, Command, Effect, Move, NewEvent, NewMessage, Reply, Verdict};
+use crate::deliveries::Job;
+use crate::history::Direction;
+use crate::media::command::MediaCommand;
+use crate::media::record::MediaRow;
+use crate::projection::Entity;
+use crate::projection::chats::{LastInbound, LastOutbound};
+use crate::records::{ChannelRow, DeliveryRow, EventRow, MessagePointer, StatusChange, decode, encode};
+use crate::stream::{Streamed, StreamedEvent, ring};
+use crate::usage::Tally;
+use crate::{keys, media};
+
+/// How many sends wait for a channel that is not connected (supplement 3.3).
+pub const OFFLINE_QUEUE: usize = 1000;
+
+/// A credential's key in the driver's state that says: this channel can log in.
+pub const CREDENTIALS: &str = "credentials";
+
+/// Rows of a driver's state that one entry of the log deletes.
+const CREDENTIALS_AT_ONCE: usize = 500;
+
+/// The next portion of a driver's state that is to go before a move wipes what is left; none when that is little. What says that
+/// the channel can log in is never part of it.
+pub fn credentials_to_thin(view: &dyn View, channel: ChannelId) -> Vec<AuthWrite> {
+    let (from, to) = keys::auth_of(channel);
+    let rows = view.scan(&from, &to, CREDENTIALS_AT_ONCE + 1);
+    if rows.len() <= CREDENTIALS_AT_ONCE {
+        return Vec::new();
+    }
+    let names = rows.iter().filter_map(|(key, _)| keys::name_of_auth(key)).filter(|name| name != CREDENTIALS);
+    names.take(CREDENTIALS_AT_ONCE).map(|key| AuthWrite { key, value: None }).collect()
+}
+
+/// The machine. It keeps nothing in memory: what it needs it reads from the state.
+#[derive(Default)]
+pub struct ShardMachine;
+
+impl Machine for ShardMachine {
+    fn restore(&mut self, _state: &dyn View) {}
+
+    fn apply(&mut self, at: Position, command: &[u8], state: &mut dyn State) -> Result<Bytes, Foreign> {
+        let batch = Batch::read(command)?;
+        let reply = if batch.epoch == at.term {
+            let Batch { version: format, node, commands, .. } = batch;
+            let (usage, effects) = (Tally::default(), Vec::new());
+            let mut apply = Apply { state, at, format, node, place: 0, relayed: 0, usage, effects };
+            let replies = commands.into_iter().map(|command| apply.command(command)).collect();
+            apply.usage.write(apply.state);
+            BatchReply::Replies(replies, apply.effects)
+        } else {
+            BatchReply::Fenced
+        };
+        Ok(Bytes::from(rmp_serde::to_vec(&reply).expect("a reply of plain fields is always written")))
+    }
+}
+
+/// One batch on its way into the state.
+struct Apply<'a> {
+    state: &'a mut dyn State,
+    at: Position,
+    format: Format,
+    node: NodeId,
+    /// The place of the next outbox entry within this log entry.
+    place: u64,
+    /// The place of the next relayed event within this log entry.
+    relayed: u64,
+    /// What the batch counts.
+    usage: Tally,
+    effects: Vec<Effect>,
+}
+
+impl Apply<'_> {
+    fn command(&mut self, command: Command) -> Reply {
+        match command {
+            Command::AcceptSend { customer, message, outbox, media, projected } => {
+                let reply = self.accept_send(customer, &message, &outbox, media);
+                if reply == Reply::Done {
+                    self.write_projected(message.channel, projected);
+                }
+                reply
+            }
+            Command::Settle { channel, message, verdict, at, events, projected } => {
+                let reply = self.settle(channel, &message, verdict, at, events);
+                if reply == Reply::Done {
+                    self.write_projected(channel, projected);
+                }
+                reply
+            }
+            Command::Receipt { channel, message, status, participant, at, event } => {
+                self.receipt(channel, &message, status, participant, at, event)
+            }
+            Command::Receive { customer, message, event } => self.receive(customer, &message, event),
+            Command::ReceiveOwn { customer, message, events } => self.receive_own(customer, &message, events),
+            Command::Recover { customer, message, event } => self.recover(customer, &message, event),
+            Command::LearnLid { channel, lid, phone, at, event } => self.learn_lid(channel, &lid, phone, at, event),
+            Command::Move(step) => self.step(step),
+            Command::Emit(event) => {
+                self.emit(event, None);
+                Reply::Done
+            }
+            Command::Project { channel, customer, writes, events } => self.project(channel, customer, writes, events),
+            Command::ChangeSettings { channel, customer, expect, row } => {
+                self.change_settings(channel, customer, expect, &row)
+            }
+            Command::Auth { channel, customer, writes } => self.auth(channel, customer, writes),
+            Command::Reseal { channel, auth, proxy } => self.reseal(channel, auth, proxy),
+            Command::Delivery(command) => self.delivery(command),
+            Command::Media(command) => self.media(command),
+            Command::Forget { channel, customer } => self.forget(channel, customer),
+            Command::Trim(trim) => self.trim(trim),
+            Command::Release { home, upto } => ring::release(self.state, home, upto),
+            Command::Gather { source, after, upto, at, events } => {
+                ring::gather(self.state, source, after, upto, at, events)
+            }
+            Command::DropRing { customer } => ring::drop_ring(self.state, customer),
+            Command::KeepTicket { customer, digest, ticket, at } => {
+                ring::keep_ticket(self.state, customer, &digest, &ticket, at)
+            }
+            Command::UseTicket { customer, digest, at } => ring::use_ticket(self.state, customer, &digest, at),
+        }
+    }
+
+    fn read<T: serde::de::DeserializeOwned>(&self, key: &[u8]) -> Option<T> {
+        self.state.get(key).map(|bytes| decode(&bytes))
+    }
+
+    fn channel(&self, id: ChannelId, customer: CustomerId) -> ChannelRow {
+        self.read(&keys::channel(id)).unwrap_or_else(|| ChannelRow::new(id, customer))
+    }
+
+    fn accept_send(
+        &mut self,
+        customer: CustomerId,
+        message: &NewMessage,
+        outbox: &[u8],
+        media: Option<Box<MediaRow>>,
+    ) -> Reply {
+        let channel = self.channel(message.channel, customer);
+        if channel.forgotten {
+            return Reply::Forgotten;
+        }
+        let pointer_key = keys::message_id(message.channel, Direction::Outbound, &message.message_id);
+        if self.state.get(&pointer_key).is_some() {
+            return Reply::Unchanged;
+        }
+        match channel.status.on_send() {
+            OnSend::Direct => {}
+            OnSend::Queue => {
+                let (from, to) = keys::outbox_of(message.channel);
+                if self.state.scan(&from, &to, OFFLINE_QUEUE).len() >= OFFLINE_QUEUE {
+                    return Reply::QueueFull;
+                }
+            }
+            OnSend::NotConnected | OnSend::Unavailable => return Reply::Refused(channel.status),
+        }
+        let sequence = self.next_place();
+        self.place += 1;
+        self.state.put(&keys::outbox(message.channel, sequence), outbox);
+        self.put_message(&pointer_key, message, Some(sequence));
+        self.said_by_channel(message);
+        if let Some(row) = media {
+            self.media(MediaCommand::Add(row));
+        }
+        Reply::Done
+    }
+
+    /// The place in its channel's outbox that the next send gets: that in the log is the order of acceptance, and no counter
+    /// is needed.
+    fn next_place(&self) -> u64 {
+        (self.at.index << 16) | self.place
+    }
+
+    fn put_message(&mut self, pointer_key: &[u8], message: &NewMessage, outbox: Option<u64>) {
+        let pointer = MessagePointer { occurred_at: message.occurred_at, row: message.id, outbox };
+        self.state.put(pointer_key, &encode(&pointer));
+        self.state.put(&keys::message(message.channel, message.occurred_at, message.id), &message.row);
+    }
+
+    /// The chat moves up. Written whatever stood there: a send must not cost a read.
+    fn said_by_channel(&mut self, message: &NewMessage) {
+        if let Some(chat) = message.chat.clone() {
+            self.put_projected(message.channel, &LastOutbound { chat, at: message.occurred_at });
+        }
+    }
+
+    fn said_to_channel(&mut self, message: &NewMessage) {
+        if let Some(chat) = message.chat.clone() {
+            self.put_projected(message.channel, &LastInbound { chat, at: message.occurred_at });
+        }
+    }
+
+    fn put_projected<E: Entity>(&mut self, channel: ChannelId, entity: &E) {
+        self.state.put(&keys::projected(channel, E::KIND, &entity.id()), &encode(entity));
+    }
+
+    fn settle(
+        &mut self,
+        channel: ChannelId,
+        message: &MessageId,
+        verdict: Verdict,
+        at: Timestamp,
+        events: Vec<NewEvent>,
+    ) -> Reply {
+        let pointer_key = keys::message_id(channel, Direction::Outbound, message);
+        let Some(pointer) = self.read::<MessagePointer>(&pointer_key) else { return Reply::Unchanged };
+        let Some(outbox_key) = pointer.outbox.map(|sequence| keys::outbox(channel, sequence)) else {
+            return Reply::Unchanged;
+        };
+        if self.state.get(&outbox_key).is_none() {
+            return Reply::Unchanged;
+        }
+        self.state.delete(&outbox_key);
+        if let Some(event) = events.first() {
+            self.count_verdict(&verdict, pointer.occurred_at, event);
+        }
+        self.settle_row(channel, pointer.row, verdict, at);
+        events.into_iter().for_each(|event| self.emit(event, Some(pointer.row)));
+        Reply::Done
+    }
+
+    fn step(&mut self, step: Move) -> Reply {
+        let mut row = self.channel(step.channel, step.customer);
+        if row.forgotten {
+            return Reply::Forgotten;
+        }
+        if row.version != step.expect {
+            return Reply::LostRace;
+        }
+        let change = StatusChange {
+            from: row.status,
+            to: step.to,
+            reason: step.reason,
+            at: step.at,
+            node_id: self.node,
+            epoch: self.at.term,
+        };
+        row.moved(&step);
+        if self.format >= Format::THIRD {
+            match (change.from, change.to) {
+                (_, Status::Connected) => row.unwritten_from = None,
+                (Status::Connected, _) => row.unwritten_from = Some(self.next_place()),
+                _ => {}
+            }
+        }
+        self.state.put(&keys::status_change(row.id, step.at, row.version), &encode(&change));
+        self.bound_status_changes(&row);
+        if step.wipe_credentials {
+            self.delete_all(keys::auth_of(row.id), usize::MAX);
+        }
+        self.state.put(&keys::channel(row.id), &encode(&row));
+        step.events.into_iter().for_each(|event| self.emit(event, None));
+        Reply::Done
+    }
+
+    fn auth(&mut self, channel: ChannelId, customer: CustomerId, writes: Vec<AuthWrite>) -> Reply {
+        let mut row = self.channel(channel, customer);
+        if row.forgotten {
+            return Reply::Forgotten;
+        }
+        for write in writes {
+            let key = keys::auth(channel, &write.key);
+            if write.key == CREDENTIALS && row.credentials != write.value.is_some() {
+                row.credentials = write.value.is_some();
+                self.state.put(&keys::channel(channel), &encode(&row));
+            }
+            match write.value {
+                Some(value) => self.state.put(&key, &value),
+                None => self.state.delete(&key),
+            }
+        }
+        Reply::Done
+    }
+
+    fn media(&mut self, command: MediaCommand) -> Reply {
+        let bytes = self.bytes_to_come(&command);
+        let reply = media::apply::command(self.state, command);
+        if let Some((row, size)) = bytes.filter(|_| reply == Reply::Done) {
+            self.count_media(&row, size);
+        }
+        reply
+    }
+
+    /// Writes an event's deliveries, due at once, and lets it go to the streams of its customer. An event that nobody
+    /// wants leaves nothing.
+    fn emit(&mut self, event: NewEvent, row: Option<RowId>) {
+        if event.deliveries.is_empty() {
+            return self.relay(&event);
+        }
+        let event_key = keys::event(event.id.as_str());
+        if self.state.get(&event_key).is_some() {
+            return;
+        }
+        self.relay(&event);
+        let deliveries = u32::try_from(event.deliveries.len()).unwrap_or(u32::MAX);
+        self.state.put(&event_key, &encode(&EventRow { body: event.body, deliveries }));
+        for new in event.deliveries {
+            let delivery = DeliveryRow {
+                id: new.id,
+                endpoint: new.endpoint,
+                customer: event.customer,
+                channel: event.channel,
+                event: event.name,
+                event_id: event.id.clone(),
+                message_id: event.message.clone(),
+                correlation_id: event.correlation_id.clone(),
+                chat: event.chat.clone(),
+                url: new.url,
+                state: DeliveryState::Pending,
+                attempt_count: 0,
+                scheduled: 0,
+                next_attempt_at: Some(event.at),
+                delivered_at: None,
+                created_at: event.at,
+                last: None,
+                manual: None,
+            };
+            if let Some(row) = row {
+                let link = keys::message_delivery(event.channel, row, delivery.id);
+                self.state.put(&link, delivery.endpoint.as_bytes());
+            }
+            self.create_delivery(&delivery, event.at);
+            self.effects.push(Effect::Deliver(Job {
+                endpoint: delivery.endpoint,
+                delivery: delivery.id,
+                due: event.at,
+                chat: delivery.chat,
+            }));
+        }
+    }
+
+    /// Leaves an event for the home of its customer, when its stream is watched.
+    fn relay(&mut self, event: &NewEvent) {
+        let Some(Streamed { home, chat }) = event.streamed else { return };
+        // A full entry of many channels stays below a million events.
+        let place = (self.at.index << 20) | self.relayed;
+        self.relayed += 1;
+        let event = StreamedEvent {
+            customer: event.customer,
+            id: event.id.clone(),
+            name: event.name,
+            channel: event.channel,
+            chat,
+            at: event.at,
+            body: event.body.clone(),
+        };
+        ring::relay(self.state, home, place, &event);
+        let relayed = Effect::Relayed(home);
+        if !self.effects.contains(&relayed) {
+            self.effects.push(relayed);
+        }
+    }
+
+    /// Deletes at most `limit` keys of a range and says how many it were.
+    fn delete_all(&mut self, (from, to): keys::Range, limit: usize) -> usize {
+        let found = self.state.scan(&from, &to, limit);
+        found.iter().for_each(|(key, _)| self.state.delete(key));
+        found.len()
+    }
+}
+
+#[cfg(test)]
+mod receipt_tests;
+#[cfg(test)]
+pub(crate) mod tests;
+#[cfg(test)]
+mod trim_tests;

@@ -1,0 +1,177 @@
+//! Trimming: what is deleted, what has to stay, and that a step done twice does no harm.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use model::event::EventName;
+use model::id::DeliveryId;
+use model::message::Content;
+use model::status::Status;
+use model::time::Timestamp;
+use traffic::item::ReceiptStatus;
+
+use super::tests::{CHANNEL, CUSTOMER, ENDPOINT, Rig, accept, event, moved, row, settle};
+use super::*;
+use crate::deliveries::command::{DeliveryCommand, Next};
+use crate::records::MessageRow;
+use crate::retention::Trim;
+
+fn messages(rows: &[&MessageRow]) -> Command {
+    let rows = rows.iter().map(|row| (row.occurred_at, row.id)).collect();
+    Command::Trim(Trim::Messages { channel: CHANNEL, rows })
+}
+
+fn sent(rig: &mut Rig, id: &str) -> MessageRow {
+    let sent = row(id, Direction::Outbound);
+    rig.run(accept(&sent));
+    rig.run(settle(&sent.message_id, Verdict::Accepted { recipients: Some(2) }).0);
+    rig.run(Command::Receipt {
+        channel: CHANNEL,
+        message: sent.message_id.clone(),
+        status: ReceiptStatus::Read,
+        participant: Some(sent.to.clone()),
+        at: Timestamp(300),
+        event: event(EventName::MessageStatus).0,
+    });
+    sent
+}
+
+#[test]
+fn a_message_goes_with_all_that_belongs_to_it() {
+    let mut rig = Rig::connected();
+    let old = sent(&mut rig, "A");
+    assert_eq!(rig.run(messages(&[&old])), Reply::Done);
+    for range in [
+        keys::messages(CHANNEL, None, None),
+        keys::receipts_of(CHANNEL, old.id),
+        keys::message_deliveries(CHANNEL, old.id),
+    ] {
+        assert_eq!(rig.count(range), 0);
+    }
+    assert!(rig.get(&keys::message_state(CHANNEL, old.id)).is_none());
+    assert!(rig.get(&keys::message_id(CHANNEL, Direction::Outbound, &old.message_id)).is_none());
+    assert_eq!(rig.run(messages(&[&old])), Reply::Done);
+}
+
+#[test]
+fn a_send_that_still_waits_in_the_outbox_is_never_trimmed() {
+    let mut rig = Rig::connected();
+    let waiting = row("A", Direction::Outbound);
+    rig.run(accept(&waiting));
+    rig.run(messages(&[&waiting]));
+    assert_eq!(rig.count(keys::messages(CHANNEL, None, None)), 1);
+    assert_eq!(rig.run(accept(&waiting)), Reply::Unchanged, "it is still known");
+    rig.run(settle(&waiting.message_id, Verdict::Accepted { recipients: None }).0);
+    rig.run(messages(&[&waiting]));
+    assert_eq!(rig.count(keys::messages(CHANNEL, None, None)), 0);
+}
+
+#[test]
+fn a_message_without_its_body_still_takes_receipts_and_drops_repeats() {
+    let mut rig = Rig::connected();
+    let kept = row("A", Direction::Outbound);
+    rig.run(accept(&kept));
+    rig.run(settle(&kept.message_id, Verdict::Accepted { recipients: None }).0);
+    let bodies = Command::Trim(Trim::Bodies { channel: CHANNEL, rows: vec![(kept.occurred_at, kept.id)] });
+    for _ in 0..2 {
+        assert_eq!(rig.run(bodies.clone()), Reply::Done);
+    }
+    let stored: MessageRow = decode(&rig.get(&keys::message(CHANNEL, kept.occurred_at, kept.id)).unwrap());
+    assert_eq!(stored.content, Content::Text { text: String::new() });
+    assert!(crate::history::is_withheld(&stored) && !crate::history::is_withheld(&kept));
+    assert_eq!(stored.to, kept.to);
+    assert_eq!(rig.run(accept(&kept)), Reply::Unchanged);
+    let receipt = Command::Receipt {
+        channel: CHANNEL,
+        message: kept.message_id.clone(),
+        status: ReceiptStatus::Delivered,
+        participant: None,
+        at: Timestamp(300),
+        event: event(EventName::MessageStatus).0,
+    };
+    assert_eq!(rig.run(receipt), Reply::Done);
+}
+
+#[test]
+fn a_channel_that_moves_without_end_keeps_a_bounded_number_of_its_moves() {
+    let mut rig = Rig::default();
+    for version in 0..1_500 {
+        rig.run(moved(version, if version % 2 == 0 { Status::Connected } else { Status::Reconnecting }));
+    }
+    let (from, to) = keys::status_changes(CHANNEL, None);
+    let kept = rig.count((from.clone(), to.clone()));
+    assert!((1_000..1_064).contains(&kept), "{kept}");
+    let newest = rig.view().scan_back(&from, &to, 1);
+    assert_eq!(keys::version_of_change(&newest[0].0), 1_500);
+}
+
+#[test]
+fn a_delivery_goes_when_it_has_ended_and_its_event_with_the_last_one() {
+    let mut rig = Rig::connected();
+    let (mut new, first) = event(EventName::ChannelStatus);
+    let second = crate::command::NewDelivery { id: DeliveryId::new(), ..new.deliveries[0].clone() };
+    new.deliveries.push(second.clone());
+    let event_key = keys::event(new.id.as_str());
+    rig.run(Command::Emit(new));
+    let trim = |id| Command::Trim(Trim::Deliveries { endpoint: ENDPOINT, deliveries: vec![id] });
+    let end = |id| {
+        Command::Delivery(DeliveryCommand::Attempted {
+            endpoint: ENDPOINT,
+            delivery: id,
+            due: Timestamp(50),
+            attempt: None,
+            next: Next::Exhausted,
+            noted: false,
+        })
+    };
+    rig.run(trim(first));
+    assert!(rig.get(&keys::delivery(ENDPOINT, first)).is_some(), "it is still to be attempted");
+    for (id, left) in [(first, true), (second.id, false)] {
+        assert_eq!(rig.run(end(id)), Reply::Done);
+        for _ in 0..2 {
+            rig.run(trim(id));
+        }
+        assert!(rig.get(&keys::delivery(ENDPOINT, id)).is_none());
+        assert_eq!(rig.get(&event_key).is_some(), left);
+    }
+    assert_eq!(rig.count(keys::customer_endpoints()), 1);
+    rig.run(Command::Trim(Trim::Endpoint { customer: CUSTOMER, endpoint: ENDPOINT }));
+    assert_eq!(rig.count(keys::customer_endpoints()), 0);
+}
+
+#[test]
+fn the_row_of_a_deleted_channel_goes_once_the_channel_is_wiped() {
+    let mut rig = Rig::connected();
+    let trim = Command::Trim(Trim::Channels { channels: vec![CHANNEL] });
+    rig.run(trim.clone());
+    assert!(rig.get(&keys::channel(CHANNEL)).is_some(), "it lives");
+    for n in 0..=super::forget::FORGET_AT_ONCE {
+        rig.run(accept(&row(&format!("M{n}"), Direction::Outbound)));
+    }
+    let forget = Command::Forget { channel: CHANNEL, customer: CUSTOMER };
+    assert_eq!(rig.run(forget.clone()), Reply::More);
+    rig.run(trim.clone());
+    assert!(rig.get(&keys::channel(CHANNEL)).is_some(), "it is still to be wiped");
+    while rig.run(forget.clone()) == Reply::More {}
+    rig.run(trim);
+    assert!(rig.get(&keys::channel(CHANNEL)).is_none());
+}
+
+#[test]
+fn a_lid_is_forgotten_both_ways_unless_the_number_is_anothers_by_now() {
+    use model::address::Address;
+    let mut rig = Rig::connected();
+    let [first, second] = ["25", "26"].map(Address::lid);
+    let phone = Address::parse("1555@s.example").unwrap();
+    for lid in [&first, &second] {
+        let event = event(EventName::ContactResolved).0;
+        let (lid, phone) = (lid.clone(), phone.clone());
+        rig.run(Command::LearnLid { channel: CHANNEL, lid, phone, at: Timestamp(1), event });
+    }
+    let trim = |lid: &Address| Command::Trim(Trim::Lids { channel: CHANNEL, lids: vec![lid.clone()] });
+    for _ in 0..2 {
+        assert_eq!(rig.run(trim(&first)), Reply::Done);
+    }
+    assert!(rig.get(&keys::lid(CHANNEL, "25")).is_none() && rig.get(&keys::lid_of(CHANNEL, "1555")).is_some());
+    rig.run(trim(&second));
+    assert!(rig.get(&keys::lid(CHANNEL, "26")).is_none() && rig.get(&keys::lid_of(CHANNEL, "1555")).is_none());
+}

@@ -1,0 +1,331 @@
+//! The part of the shard's state machine that keeps the rows of media, the references to bytes, and what is due when.
+//!
+//! Invariants: a row that is `ready` has exactly one reference to its bytes, and no other row has one; every row has
+//! exactly one entry among what is due, at its `due_at`; an account's count of kept bytes is the sum of what its rows
+//! count here.
+
+use machine::record::{decode, encode};
+use machine::{State, View};
+use model::id::{ChannelId, CustomerId, MediaId};
+use model::media::MediaState;
+use model::time::Timestamp;
+
+use super::command::MediaCommand;
+use super::record::{DELETED_KEPT, GONE_KEPT, MediaRow};
+use crate::keys;
+use crate::records::ChannelRow;
+use crate::reply::Reply;
+
+/// Applies one command.
+pub fn command(state: &mut dyn State, command: MediaCommand) -> Reply {
+    match command {
+        MediaCommand::Add(row) => add(state, &row),
+        MediaCommand::AddWithin { row, limit, elsewhere } => {
+            let used = kept_bytes(state, row.customer);
+            let is_new = state.get(&keys::media(row.channel, row.id)).is_none();
+            if is_new && elsewhere.saturating_add(used).saturating_add(row.counted_bytes()) > limit {
+                return Reply::OverQuota { used };
+            }
+            add(state, &row)
+        }
+        MediaCommand::Ready { channel, id, stored, expires_at } => change(state, channel, id, |row| {
+            if row.deleted || row.state == MediaState::Ready {
+                return false;
+            }
+            *row = row.clone().with_bytes(stored);
+            if let Some(at) = expires_at {
+                row.expires_at = at;
+            }
+            row.due_at = row.expires_at;
+            true
+        }),
+        MediaCommand::GivenUp { channel, id, state: given_up } => change(state, channel, id, |row| {
+            if row.deleted || !row.may_come() {
+                return false;
+            }
+            row.state = given_up;
+            if given_up == MediaState::Skipped {
+                row.handle = None;
+            }
+            true
+        }),
+        MediaCommand::AtNetwork { channel, id, handle, expires_at } => change(state, channel, id, |row| {
+            row.handle = Some(handle);
+            row.handle_expires_at = expires_at;
+            true
+        }),
+        MediaCommand::Due(items) => {
+            items.into_iter().for_each(|(at, channel, id)| due(state, at, channel, id));
+            Reply::Done
+        }
+        MediaCommand::Delete { channel, id, at } => change(state, channel, id, |row| {
+            if row.deleted {
+                return false;
+            }
+            row.deleted = true;
+            row.state = MediaState::Gone;
+            row.due_at = at.plus(DELETED_KEPT);
+            true
+        }),
+    }
+}
+
+/// Deletes at most `limit` rows of a channel that is deleted, with what belongs to them; says how many.
+pub fn forget(state: &mut dyn State, channel: ChannelId, limit: usize) -> usize {
+    let (from, to) = keys::media_of(channel, None);
+    let rows = state.scan(&from, &to, limit);
+    for (_, row) in &rows {
+        remove(state, &decode(row));
+    }
+    rows.len()
+}
+
+fn add(state: &mut dyn State, row: &MediaRow) -> Reply {
+    let channel: Option<ChannelRow> = state.get(&keys::channel(row.channel)).map(|bytes| decode(&bytes));
+    match channel {
+        Some(channel) if channel.forgotten => return Reply::Forgotten,
+        Some(_) => {}
+        // Without its row, the channel's media would not be found when the channel is deleted.
+        None => state.put(&keys::channel(row.channel), &encode(&ChannelRow::new(row.channel, row.customer))),
+    }
+    if state.get(&keys::media(row.channel, row.id)).is_some() {
+        return Reply::Unchanged;
+    }
+    write(state, row);
+    Reply::Done
+}
+
+/// Changes a row with all that hangs on it; `with` says whether it did.
+fn change(state: &mut dyn State, channel: ChannelId, id: MediaId, with: impl FnOnce(&mut MediaRow) -> bool) -> Reply {
+    let Some(bytes) = state.get(&keys::media(channel, id)) else { return Reply::Unchanged };
+    let before: MediaRow = decode(&bytes);
+    let mut row = before.clone();
+    if !with(&mut row) {
+        return Reply::Unchanged;
+    }
+    remove(state, &before);
+    write(state, &row);
+    Reply::Done
+}
+
+fn due(state: &mut dyn State, at: Timestamp, channel: ChannelId, id: MediaId) {
+    if state.get(&keys::media_due(at, channel, id)).is_none() {
+        return;
+    }
+    let Some(bytes) = state.get(&keys::media(channel, id)) else {
+        state.delete(&keys::media_due(at, channel, id));
+        return;
+    };
+    let row: MediaRow = decode(&bytes);
+    remove(state, &row);
+    if row.deleted || at > row.expires_at {
+        return;
+    }
+    write(state, &MediaRow { state: MediaState::Gone, due_at: row.expires_at.plus(GONE_KEPT), ..row });
+}
+
+/// How many bytes of an account's media are kept in this shard, as far as they count.
+pub fn kept_bytes(view: &(impl View + ?Sized), customer: CustomerId) -> u64 {
+    view.get(&keys::media_kept(customer)).map_or(0, |count| decode(&count))
+}
+
+/// An account without media leaves no row behind.
+fn count(state: &mut dyn State, customer: CustomerId, bytes: u64) {
+    match bytes {
+        0 => state.delete(&keys::media_kept(customer)),
+        bytes => state.put(&keys::media_kept(customer), &encode(&bytes)),
+    }
+}
+
+fn write(state: &mut dyn State, row: &MediaRow) {
+    let counted = row.counted_bytes();
+    if counted > 0 {
+        let kept = kept_bytes(state, row.customer);
+        count(state, row.customer, kept.saturating_add(counted));
+    }
+    state.put(&keys::media(row.channel, row.id), &encode(row));
+    state.put(&keys::media_due(row.due_at, row.channel, row.id), &[]);
+    if let Some(sha256) = row.kept() {
+        state.put(&keys::blob_ref(sha256, row.channel, row.id), &[]);
+    }
+    if row.state == MediaState::Pending {
+        state.put(&keys::media_pending(row.channel, row.id), &[]);
+    }
+}
+
+fn remove(state: &mut dyn State, row: &MediaRow) {
+    let counted = row.counted_bytes();
+    if counted > 0 {
+        let kept = kept_bytes(state, row.customer);
+        count(state, row.customer, kept.saturating_sub(counted));
+    }
+    state.delete(&keys::media(row.channel, row.id));
+    state.delete(&keys::media_due(row.due_at, row.channel, row.id));
+    if let Some(sha256) = row.kept() {
+        state.delete(&keys::blob_ref(sha256, row.channel, row.id));
+    }
+    state.delete(&keys::media_pending(row.channel, row.id));
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use std::time::Duration;
+
+    use machine::MemoryState;
+    use model::media::Sha256Hex;
+
+    use super::*;
+    use crate::media::record::{MediaDirection, StoredBytes};
+
+    const NOW: Timestamp = Timestamp(1_767_225_600_000);
+    const RETENTION: Duration = Duration::from_secs(14 * 86_400);
+
+    fn stored() -> StoredBytes {
+        StoredBytes {
+            sha256: Sha256Hex("ab".repeat(32)),
+            size: 5,
+            width: Some(1),
+            height: Some(2),
+            mime_type: Some("image/png".into()),
+        }
+    }
+
+    fn pending() -> MediaRow {
+        let (customer, channel) = (CustomerId::random(), ChannelId::random());
+        MediaRow::new(MediaId::new(), customer, channel, MediaDirection::Inbound, "image/jpeg", NOW, RETENTION)
+    }
+
+    fn row(state: &MemoryState, of: &MediaRow) -> Option<MediaRow> {
+        state.get(&keys::media(of.channel, of.id)).map(|bytes| decode(&bytes))
+    }
+
+    fn references(state: &MemoryState) -> usize {
+        let (from, to) = keys::blob_refs_after(None);
+        state.scan(&from, &to, 100).len()
+    }
+
+    fn due_entries(state: &MemoryState) -> Vec<(Timestamp, ChannelId, MediaId)> {
+        let (from, to) = keys::media_due_before(Timestamp(i64::MAX));
+        state.scan(&from, &to, 100).iter().filter_map(|(key, _)| keys::parse_media_due(key)).collect()
+    }
+
+    fn ready(of: &MediaRow) -> MediaCommand {
+        MediaCommand::Ready { channel: of.channel, id: of.id, stored: stored(), expires_at: None }
+    }
+
+    #[test]
+    fn pending_media_becomes_ready_once() {
+        let (mut state, new) = (MemoryState::new(), pending());
+        assert_eq!(command(&mut state, MediaCommand::Add(Box::new(new.clone()))), Reply::Done);
+        assert_eq!(command(&mut state, MediaCommand::Add(Box::new(new.clone()))), Reply::Unchanged);
+        assert_eq!(references(&state), 0);
+        assert_eq!(command(&mut state, ready(&new)), Reply::Done);
+        assert_eq!(command(&mut state, ready(&new)), Reply::Unchanged);
+        let now = row(&state, &new).unwrap();
+        assert_eq!((now.state, now.mime_type.as_str(), now.size), (MediaState::Ready, "image/png", Some(5)));
+        assert_eq!((references(&state), due_entries(&state)), (1, vec![(new.expires_at, new.channel, new.id)]));
+    }
+
+    #[test]
+    fn what_is_due_goes_first_and_leaves_its_row_for_a_while() {
+        let (mut state, new) = (MemoryState::new(), pending().with_bytes(stored()));
+        command(&mut state, MediaCommand::Add(Box::new(new.clone())));
+        let entries = due_entries(&state);
+        command(&mut state, MediaCommand::Due(entries));
+        assert_eq!(row(&state, &new).unwrap().state, MediaState::Gone);
+        assert_eq!(references(&state), 0);
+        let later = due_entries(&state);
+        assert_eq!(later, [(new.expires_at.plus(GONE_KEPT), new.channel, new.id)]);
+        // What an earlier owner had found due is not due any more.
+        command(&mut state, MediaCommand::Due(vec![(new.expires_at, new.channel, new.id)]));
+        assert_eq!(row(&state, &new).unwrap().state, MediaState::Gone);
+        command(&mut state, MediaCommand::Due(later));
+        assert_eq!(state.len(), 1, "the channel's row is left");
+    }
+
+    #[test]
+    fn deleted_media_stays_deleted_and_then_vanishes() {
+        let (mut state, new) = (MemoryState::new(), pending());
+        command(&mut state, MediaCommand::Add(Box::new(new.clone())));
+        let delete = MediaCommand::Delete { channel: new.channel, id: new.id, at: NOW };
+        assert_eq!(command(&mut state, delete.clone()), Reply::Done);
+        assert_eq!(command(&mut state, delete), Reply::Unchanged);
+        assert_eq!(command(&mut state, ready(&new)), Reply::Unchanged);
+        assert!(row(&state, &new).unwrap().deleted);
+        let entries = due_entries(&state);
+        command(&mut state, MediaCommand::Due(entries));
+        assert_eq!(state.len(), 1, "the channel's row is left");
+    }
+
+    #[test]
+    fn bytes_that_were_fetched_again_start_their_retention_anew() {
+        let (mut state, new) = (MemoryState::new(), pending());
+        command(&mut state, MediaCommand::Add(Box::new(new.clone())));
+        let entries = due_entries(&state);
+        command(&mut state, MediaCommand::Due(entries));
+        let expires_at = Some(new.expires_at.plus(RETENTION));
+        let (channel, id) = (new.channel, new.id);
+        command(&mut state, MediaCommand::Ready { channel, id, stored: stored(), expires_at });
+        assert_eq!(row(&state, &new).unwrap().kept(), Some(&stored().sha256));
+        assert_eq!(due_entries(&state), [(new.expires_at.plus(RETENTION), channel, id)]);
+        let entries = due_entries(&state);
+        command(&mut state, MediaCommand::Due(entries));
+        assert_eq!((row(&state, &new).unwrap().state, references(&state)), (MediaState::Gone, 0));
+    }
+
+    #[test]
+    fn an_accounts_bytes_are_counted_for_as_long_as_they_are_kept() {
+        let mut state = MemoryState::new();
+        let counted = |row: MediaRow| MediaRow { counted: true, ..row };
+        let first = counted(pending());
+        let of_account = |row: MediaRow| MediaRow { customer: first.customer, ..row };
+        let kept = |state: &MemoryState| kept_bytes(state, first.customer);
+        command(&mut state, MediaCommand::Add(Box::new(first.clone())));
+        assert_eq!(kept(&state), 0, "bytes that are still to come");
+        for _ in 0..2 {
+            command(&mut state, ready(&first));
+            assert_eq!(kept(&state), 5, "however often they are told of");
+        }
+        let uncounted = of_account(pending().with_bytes(stored()));
+        command(&mut state, MediaCommand::Add(Box::new(uncounted)));
+        command(&mut state, MediaCommand::Add(Box::new(counted(pending().with_bytes(stored())))));
+        assert_eq!(kept(&state), 5, "rows of before there were quotas, and those of others");
+        let second = counted(of_account(pending().with_bytes(stored())));
+        let third = counted(of_account(pending().with_bytes(stored())));
+        for row in [&second, &third] {
+            command(&mut state, MediaCommand::Add(Box::new(row.clone())));
+        }
+        assert_eq!(kept(&state), 15);
+        command(&mut state, MediaCommand::Delete { channel: second.channel, id: second.id, at: NOW });
+        assert_eq!(kept(&state), 10, "deleted");
+        command(&mut state, MediaCommand::Due(vec![(first.expires_at, first.channel, first.id)]));
+        assert_eq!(kept(&state), 5, "its time is over");
+        forget(&mut state, third.channel, 10);
+        assert_eq!(kept(&state), 0, "its channel is deleted");
+        assert!(state.get(&keys::media_kept(first.customer)).is_none());
+    }
+
+    #[test]
+    fn a_row_beyond_the_quota_is_refused_and_a_repeat_of_one_that_was_taken_is_not() {
+        let mut state = MemoryState::new();
+        let row = |customer| MediaRow { counted: true, customer, ..pending().with_bytes(stored()) };
+        let customer = CustomerId::random();
+        let add =
+            |row: &MediaRow, elsewhere| MediaCommand::AddWithin { row: Box::new(row.clone()), limit: 20, elsewhere };
+        let first = row(customer);
+        assert_eq!(command(&mut state, add(&first, 15)), Reply::Done, "it fills the quota");
+        assert_eq!(command(&mut state, add(&row(customer), 11)), Reply::OverQuota { used: 5 });
+        assert_eq!(command(&mut state, add(&row(customer), 10)), Reply::Done);
+        assert_eq!(command(&mut state, add(&first, 20)), Reply::Unchanged);
+        assert_eq!(kept_bytes(&state, customer), 10);
+    }
+
+    #[test]
+    fn a_forgotten_channel_leaves_nothing() {
+        let (mut state, new) = (MemoryState::new(), pending().with_bytes(stored()));
+        command(&mut state, MediaCommand::Add(Box::new(new.clone())));
+        assert_eq!(forget(&mut state, new.channel, 10), 1);
+        assert_eq!(state.len(), 1, "the channel's row is left");
+    }
+}

@@ -1,0 +1,169 @@
+//! A shard's row of media: what is known of it, whether its bytes are kept, and until when.
+
+use std::time::Duration;
+
+use model::id::{ChannelId, CustomerId, MediaId};
+use model::media::{LARGEST_MEDIA, MediaHandle, MediaRef, MediaState, Sha256Hex};
+use model::time::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How long the row of media whose retention has passed says so (`media_gone`); after that, it never existed.
+pub const GONE_KEPT: Duration = Duration::from_secs(365 * 86_400);
+
+/// How long the row of deleted media says `media_gone` to those who still hold a link: longer than links live.
+pub const DELETED_KEPT: Duration = Duration::from_secs(48 * 3600);
+
+/// Where media came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MediaDirection {
+    /// Uploaded, or fetched from a URL, to be sent later.
+    Upload,
+    /// Came with a message.
+    Inbound,
+    /// Fetched for one send. Not listed unless asked for.
+    Outbound,
+}
+
+/// One piece of media of a channel (supplement 8). Its bytes lie elsewhere, under their hash.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MediaRow {
+    pub id: MediaId,
+    pub customer: CustomerId,
+    pub channel: ChannelId,
+    pub direction: MediaDirection,
+    pub mime_type: String,
+    pub size: Option<u64>,
+    /// The key of the bytes; set while `state` is `ready`, and kept as a fact afterwards.
+    pub sha256: Option<Sha256Hex>,
+    pub filename: Option<String>,
+    pub width: Option<u32>,
+    pub height: Option<u32>,
+    pub duration_seconds: Option<u32>,
+    pub voice: bool,
+    pub view_once: bool,
+    pub state: MediaState,
+    /// Where the network keeps the bytes, until [`handle_expires_at`](Self::handle_expires_at).
+    pub handle: Option<MediaHandle>,
+    pub handle_expires_at: Option<Timestamp>,
+    pub created_at: Timestamp,
+    /// When the retention ends.
+    pub expires_at: Timestamp,
+    /// Deleted by the customer: kept for a while so that old links answer `media_gone` and not `not_found`.
+    pub deleted: bool,
+    /// When the owner next has to do something about it: at first [`expires_at`](Self::expires_at).
+    pub due_at: Timestamp,
+    /// Its bytes count towards its account's quota: so it is with all rows of a cluster whose format knows quotas.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub counted: bool,
+}
+
+impl MediaRow {
+    /// A row of a type whose bytes are not here (yet): `pending`, and nothing else known.
+    pub fn new(
+        id: MediaId,
+        customer: CustomerId,
+        channel: ChannelId,
+        direction: MediaDirection,
+        mime_type: impl Into<String>,
+        now: Timestamp,
+        retention: Duration,
+    ) -> Self {
+        let expires_at = now.plus(retention);
+        Self {
+            id,
+            customer,
+            channel,
+            direction,
+            mime_type: mime_type.into(),
+            size: None,
+            sha256: None,
+            filename: None,
+            width: None,
+            height: None,
+            duration_seconds: None,
+            voice: false,
+            view_once: false,
+            state: MediaState::Pending,
+            handle: None,
+            handle_expires_at: None,
+            created_at: now,
+            expires_at,
+            deleted: false,
+            due_at: expires_at,
+            counted: false,
+        }
+    }
+
+    /// How much it counts towards its account's quota while its bytes are kept.
+    pub fn counted_bytes(&self) -> u64 {
+        if self.counted && self.kept().is_some() { self.size.unwrap_or(0) } else { 0 }
+    }
+
+    /// Kept for no longer than that from its receipt on.
+    pub fn kept_for_at_most(&mut self, retention: Duration) {
+        self.expires_at = self.expires_at.min(self.created_at.plus(retention));
+        self.due_at = self.due_at.min(self.expires_at);
+    }
+
+    /// Whether bytes that are not here may still come, when somebody asks for them: those that are on their way, and
+    /// those that the channel does not fetch by itself.
+    pub fn may_come(&self) -> bool {
+        let skipped = self.state == MediaState::Skipped && self.handle.is_some();
+        self.state == MediaState::Pending || (skipped && self.size.is_none_or(|size| size <= LARGEST_MEDIA))
+    }
+
+    /// With bytes that are kept.
+    pub fn with_bytes(mut self, stored: StoredBytes) -> Self {
+        self.state = MediaState::Ready;
+        self.size = Some(stored.size);
+        self.sha256 = Some(stored.sha256);
+        self.width = stored.width.or(self.width);
+        self.height = stored.height.or(self.height);
+        if let Some(mime_type) = stored.mime_type {
+            self.mime_type = mime_type;
+        }
+        self
+    }
+
+    /// As events and history show it, but for the link (supplement 8.4).
+    pub fn shown(&self) -> MediaRef {
+        MediaRef {
+            id: Some(self.id),
+            url: None,
+            mime_type: self.mime_type.clone(),
+            size_bytes: self.size,
+            filename: self.filename.clone(),
+            sha256: self.sha256.clone(),
+            width: self.width,
+            height: self.height,
+            duration_seconds: self.duration_seconds,
+            voice: self.voice,
+            view_once: self.view_once,
+            state: self.state,
+            expires_at: Some(self.expires_at),
+        }
+    }
+
+    /// The handle, while the network keeps the bytes under it.
+    pub fn live_handle(&self, now: Timestamp) -> Option<&MediaHandle> {
+        self.handle.as_ref().filter(|_| self.handle_expires_at.is_none_or(|until| now < until))
+    }
+
+    /// The hash of bytes that are referred to.
+    pub fn kept(&self) -> Option<&Sha256Hex> {
+        self.sha256.as_ref().filter(|_| self.state == MediaState::Ready)
+    }
+}
+
+/// What became known of bytes when they were stored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StoredBytes {
+    pub sha256: Sha256Hex,
+    pub size: u64,
+    pub width: Option<u32>,
+    pub height: Option<u32>,
+    /// Set when it corrects what was announced.
+    pub mime_type: Option<String>,
+}

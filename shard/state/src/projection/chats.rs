@@ -1,0 +1,421 @@
+//! Chats: what the account keeps of each ([`ChatRow`]), and when something was last said there, which messages write by
+//! themselves ([`LastInbound`], [`LastOutbound`]). A chat is shown from all three (supplement 11).
+//!
+//! So a message costs its chat one small row more in its own entry, and no read.
+
+use std::collections::BTreeMap;
+
+use model::address::{Address, AddressKind};
+use model::chat::{Chat, ChatChanges, ChatFlags, ChatKind, ChatSort, SyncedChat};
+use model::error::ApiError;
+use model::group::Group;
+use model::id::MessageId;
+use model::payload::{ChatArchived, ChatField, ChatPinned, ChatUpdated, Payload};
+use model::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use traffic::notice::ChatNews;
+use traffic::operation::Refused;
+use traffic::operation::chats::{ChatAnswer, ChatOperation};
+
+use super::{Context, Entity, Kind, Rows, Synced, Told, labels};
+use crate::keys::Direction;
+
+pub const AREA: &str = "chats";
+
+/// The network's codes that have a meaning here.
+const NOT_FOUND: u16 = 404;
+const CONFLICT: u16 = 409;
+
+/// What the account keeps of a chat.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChatRow {
+    pub id: Address,
+    pub flags: ChatFlags,
+    /// What came until then is read.
+    pub read_upto: Option<Timestamp>,
+    /// When something was last said there, as the network told at a pairing.
+    pub synced_at: Option<Timestamp>,
+    pub cleared_at: Option<Timestamp>,
+    /// Not shown until something is said after that.
+    pub deleted_at: Option<Timestamp>,
+}
+
+impl ChatRow {
+    fn new(id: Address) -> Self {
+        Self { id, flags: ChatFlags::default(), read_upto: None, synced_at: None, cleared_at: None, deleted_at: None }
+    }
+
+    /// With what another row of the same chat keeps besides.
+    fn with(self, other: Self) -> Self {
+        Self {
+            flags: if self.flags == ChatFlags::default() { other.flags } else { self.flags },
+            read_upto: self.read_upto.max(other.read_upto),
+            synced_at: self.synced_at.max(other.synced_at),
+            cleared_at: self.cleared_at.max(other.cleared_at),
+            deleted_at: self.deleted_at.max(other.deleted_at),
+            id: self.id,
+        }
+    }
+}
+
+impl Entity for ChatRow {
+    const KIND: Kind = Kind::Chat;
+
+    fn id(&self) -> String {
+        self.id.to_string()
+    }
+}
+
+/// When a chat last got a message. Written by the message's own command, whatever stood there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LastInbound {
+    pub chat: Address,
+    pub at: Timestamp,
+}
+
+/// When the channel last wrote there, here or on the phone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LastOutbound {
+    pub chat: Address,
+    pub at: Timestamp,
+}
+
+impl Entity for LastInbound {
+    const KIND: Kind = Kind::LastInbound;
+
+    fn id(&self) -> String {
+        self.chat.to_string()
+    }
+}
+
+impl Entity for LastOutbound {
+    const KIND: Kind = Kind::LastOutbound;
+
+    fn id(&self) -> String {
+        self.chat.to_string()
+    }
+}
+
+/// All that is known of a chat.
+struct Known {
+    row: ChatRow,
+    inbound: Option<Timestamp>,
+    outbound: Option<Timestamp>,
+}
+
+impl Known {
+    fn new(id: Address) -> Self {
+        Self { row: ChatRow::new(id), inbound: None, outbound: None }
+    }
+
+    fn find(id: &Address, rows: &Rows<'_>) -> Option<Self> {
+        let row = rows.get::<ChatRow>(id.as_str());
+        let inbound = rows.get::<LastInbound>(id.as_str()).map(|last| last.at);
+        let outbound = rows.get::<LastOutbound>(id.as_str()).map(|last| last.at);
+        let unknown = row.is_none() && inbound.is_none() && outbound.is_none();
+        (!unknown).then(|| Self { row: row.unwrap_or_else(|| ChatRow::new(id.clone())), inbound, outbound })
+    }
+
+    /// As [`Self::find`], and the chat is not deleted.
+    fn shown(id: &Address, rows: &Rows<'_>) -> Result<Self, ApiError> {
+        Self::find(id, rows).filter(Self::is_shown).ok_or_else(|| ApiError::chat_not_found(id.as_str()))
+    }
+
+    fn last_message_at(&self) -> Option<Timestamp> {
+        self.inbound.max(self.outbound).max(self.row.synced_at)
+    }
+
+    fn is_shown(&self) -> bool {
+        self.row.deleted_at.is_none_or(|deleted_at| self.last_message_at() > Some(deleted_at))
+    }
+
+    fn is_unread(&self) -> bool {
+        self.row.flags.marked_unread || self.inbound > self.row.read_upto
+    }
+
+    fn show(&self) -> Chat {
+        let ChatFlags { pinned, archived, muted_until, marked_unread: _, ephemeral_expiration } = self.row.flags;
+        Chat {
+            id: self.row.id.clone(),
+            pinned,
+            archived,
+            muted_until,
+            unread: self.is_unread(),
+            ephemeral_expiration,
+            last_message_at: self.last_message_at().map(Timestamp::unix_seconds),
+        }
+    }
+
+    fn read(&mut self, upto: Timestamp) {
+        self.row.flags.marked_unread = false;
+        self.row.read_upto = self.row.read_upto.max(Some(upto));
+    }
+
+    fn change(&mut self, changes: &ChatChanges) {
+        self.row.flags.apply(changes);
+        if changes.unread == Some(false) {
+            self.row.flags.marked_unread = false;
+            self.row.read_upto = self.row.read_upto.max(self.inbound);
+        }
+    }
+}
+
+pub fn check(operation: &ChatOperation, rows: &Rows<'_>, context: &Context<'_>) -> Result<(), ApiError> {
+    match operation {
+        ChatOperation::List => Ok(()),
+        ChatOperation::Change { chat, changes } => {
+            let mut known = Known::shown(&context.best(chat), rows)?;
+            let before = known.show();
+            known.change(changes);
+            if known.show() == before { Err(ApiError::no_op("the chat is as it should be already")) } else { Ok(()) }
+        }
+        ChatOperation::Clear { chat, .. } => Known::shown(&context.best(chat), rows).map(drop),
+        ChatOperation::Read { chat, messages, participant } => {
+            let known = Known::shown(&context.best(chat), rows)?;
+            let times = messages.iter().map(|id| received_at(&known.row.id, id, participant.as_ref(), context));
+            let last = times.collect::<Result<Vec<_>, _>>()?.into_iter().max();
+            let all_read = match last {
+                Some(last) => known.row.read_upto >= Some(last) && !known.row.flags.marked_unread,
+                None => !known.is_unread(),
+            };
+            if all_read { Err(ApiError::no_op("everything is read already")) } else { Ok(()) }
+        }
+    }
+}
+
+/// When a message came that is to be read.
+fn received_at(
+    chat: &Address,
+    id: &MessageId,
+    participant: Option<&Address>,
+    context: &Context<'_>,
+) -> Result<Timestamp, ApiError> {
+    let author = participant.map(|participant| context.best(participant));
+    let found = (context.stored)(Direction::Inbound, id).into_iter().find(|message| {
+        context.best(&message.chat) == *chat
+            && author.as_ref().is_none_or(|author| context.best(&message.from) == *author)
+    });
+    found.map(|message| message.occurred_at).ok_or_else(|| ApiError::message_not_found(id.as_str()))
+}
+
+/// Whether the account's state was changed elsewhere in the same moment, so that the patch is to be made anew.
+pub fn is_overtaken(operation: &ChatOperation, refused: &Refused) -> bool {
+    matches!(operation, ChatOperation::Change { .. }) && refused.code == CONFLICT
+}
+
+pub fn refusal(operation: &ChatOperation, refused: &Refused) -> Option<ApiError> {
+    if is_overtaken(operation, refused) {
+        return Some(ApiError::concurrent_modification("chat"));
+    }
+    match operation {
+        ChatOperation::Read { messages, .. } if refused.code == NOT_FOUND => {
+            messages.first().map(|id| ApiError::message_not_found(id.as_str()))
+        }
+        _ => None,
+    }
+}
+
+pub fn absorb(operation: &ChatOperation, answer: &ChatAnswer, rows: &mut Rows<'_>, context: &Context<'_>) {
+    if let (ChatOperation::List, ChatAnswer::Chats(chats)) = (operation, answer) {
+        chats.iter().for_each(|chat| synced(chat, rows, context));
+        rows.put(&Synced { area: AREA.to_owned() });
+    }
+}
+
+fn synced(chat: &SyncedChat, rows: &mut Rows<'_>, context: &Context<'_>) {
+    let id = context.best(&chat.id);
+    let mut known = Known::find(&id, rows).unwrap_or_else(|| Known::new(id));
+    known.row.flags = chat.flags.clone();
+    known.row.synced_at = known.row.synced_at.max(chat.last_message_at);
+    match chat.last_message_at {
+        Some(last) if !chat.unread => known.row.read_upto = known.row.read_upto.max(Some(last)),
+        _ => known.row.flags.marked_unread |= chat.unread && !known.is_unread(),
+    }
+    rows.put(&known.row);
+}
+
+pub fn take(chat: &Address, news: &ChatNews, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<Told> {
+    let id = context.best(chat);
+    let known = Known::find(&id, rows);
+    let mut known = match (known, news) {
+        (Some(known), _) => known,
+        (None, ChatNews::Changed(_)) => Known::new(id),
+        // Nothing of it was ever seen here.
+        (None, ChatNews::Read { .. } | ChatNews::Cleared { .. }) => return Vec::new(),
+    };
+    let before = known.show();
+    let mut changed = Vec::new();
+    match news {
+        ChatNews::Changed(changes) => known.change(changes),
+        ChatNews::Read { upto } => known.read(*upto),
+        ChatNews::Cleared { .. } if known.row.cleared_at >= Some(context.at) => return Vec::new(),
+        ChatNews::Cleared { deleted } => {
+            known.read(context.at);
+            known.row.cleared_at = Some(context.at);
+            if *deleted {
+                known.row.flags = ChatFlags::default();
+                known.row.deleted_at = Some(context.at);
+            }
+            changed.push(if *deleted { ChatField::Deleted } else { ChatField::Cleared });
+            if *deleted && labels::forget_chat(&known.row.id, rows) {
+                changed.push(ChatField::Labels);
+            }
+        }
+    }
+    rows.put(&known.row);
+    tell(&before, known.show(), changed, context)
+}
+
+/// The events of a chat that is not as it was.
+fn tell(before: &Chat, after: Chat, mut changed: Vec<ChatField>, context: &Context<'_>) -> Vec<Told> {
+    let is_group = after.id.kind(context.suffixes) == AddressKind::Group;
+    let timestamp = context.at.unix_seconds();
+    let chat_id = after.id.clone();
+    let fields = [
+        (ChatField::Unread, before.unread != after.unread),
+        (ChatField::MutedUntil, before.muted_until != after.muted_until),
+        (ChatField::EphemeralExpiration, before.ephemeral_expiration != after.ephemeral_expiration),
+    ];
+    changed.extend(fields.into_iter().filter(|(_, differs)| *differs).map(|(field, _)| field));
+    let (pinned, archived) = (after.pinned, after.archived);
+    let pinned = (before.pinned != pinned)
+        .then(|| Payload::ChatPinned(ChatPinned { chat_id: chat_id.clone(), pinned, timestamp, is_group }));
+    let archived = (before.archived != archived)
+        .then(|| Payload::ChatArchived(ChatArchived { chat_id: chat_id.clone(), archived, timestamp, is_group }));
+    let updated = (!changed.is_empty()).then_some(Payload::ChatUpdated(ChatUpdated {
+        chat: after,
+        changed,
+        timestamp,
+        is_group,
+    }));
+    let payloads = [pinned, archived, updated].into_iter().flatten();
+    payloads.map(|payload| Told { payload, chat: Some(chat_id.clone()) }).collect()
+}
+
+/// The labels of a chat, or of messages in it, have changed. One that nothing was known of is known from now on.
+pub fn labelled(id: Address, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<Told> {
+    let known = Known::find(&id, rows).unwrap_or_else(|| {
+        let new = Known::new(id);
+        rows.put(&new.row);
+        new
+    });
+    tell(&known.show(), known.show(), vec![ChatField::Labels], context)
+}
+
+/// A group that the channel is in is a chat from then on; how long its messages stay is the group's own.
+pub fn of_group(group: &Group, rows: &mut Rows<'_>) {
+    let row = rows.get::<ChatRow>(group.id.as_str());
+    let mut row = row.unwrap_or_else(|| ChatRow::new(group.id.clone()));
+    row.flags.ephemeral_expiration = group.ephemeral;
+    rows.put(&row);
+}
+
+/// The person behind a LID became known: its chat goes by the phone address from now on, as its messages do.
+pub fn resolved(lid: &Address, phone: &Address, rows: &mut Rows<'_>) {
+    let Some(row) = rows.get::<ChatRow>(lid.as_str()) else { return };
+    rows.remove::<ChatRow>(lid.as_str());
+    let row = match rows.get::<ChatRow>(phone.as_str()) {
+        Some(there) => there.with(row),
+        None => ChatRow { id: phone.clone(), ..row },
+    };
+    rows.put(&row);
+}
+
+/// Which chats of a list are wanted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ChatFilter {
+    pub archived: Option<bool>,
+    pub pinned: Option<bool>,
+    pub unread: Option<bool>,
+    pub muted: Option<bool>,
+    pub kind: Option<ChatKind>,
+}
+
+/// A chat of a list, with the time that it is sorted by.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ListedChat {
+    pub chat: Chat,
+    pub at: Option<Timestamp>,
+}
+
+/// Where a page ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChatPlace {
+    pub id: String,
+    pub at: Option<Timestamp>,
+}
+
+/// A page of a channel's chats.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChatPage {
+    pub filter: ChatFilter,
+    pub sort: ChatSort,
+    pub after: Option<ChatPlace>,
+    pub limit: usize,
+}
+
+/// One chat, unless it is not known or deleted.
+pub fn one(id: &Address, rows: &Rows<'_>) -> Option<Chat> {
+    Known::find(id, rows).filter(Known::is_shown).map(|known| known.show())
+}
+
+impl ChatPage {
+    /// Reads all chats: their order hangs on rows that are not sorted by it.
+    pub fn read(
+        &self,
+        rows: &Rows<'_>,
+        kind_of: impl Fn(&Address) -> Option<ChatKind>,
+        now: Timestamp,
+    ) -> Vec<ListedChat> {
+        let now = now.unix_seconds();
+        let mut all: BTreeMap<Address, Known> = BTreeMap::new();
+        for row in rows.all::<ChatRow>() {
+            all.insert(row.id.clone(), Known { row, inbound: None, outbound: None });
+        }
+        for LastInbound { chat, at } in rows.all() {
+            all.entry(chat.clone()).or_insert_with(|| Known::new(chat)).inbound = Some(at);
+        }
+        for LastOutbound { chat, at } in rows.all() {
+            all.entry(chat.clone()).or_insert_with(|| Known::new(chat)).outbound = Some(at);
+        }
+        let shown = all.into_values().filter(Known::is_shown);
+        let listed = shown.map(|known| ListedChat { chat: known.show(), at: known.last_message_at() });
+        let mut listed: Vec<ListedChat> = listed
+            .filter(|listed| self.filter.passes(&listed.chat, now) && self.is_of_kind(&listed.chat, &kind_of))
+            .filter(|listed| self.after.as_ref().is_none_or(|after| self.key(listed) > self.key_of(after)))
+            .collect();
+        listed.sort_by(|a, b| self.key(a).cmp(&self.key(b)));
+        listed.truncate(self.limit);
+        listed
+    }
+
+    fn is_of_kind(&self, chat: &Chat, kind_of: impl Fn(&Address) -> Option<ChatKind>) -> bool {
+        self.filter.kind.is_none_or(|kind| kind_of(&chat.id) == Some(kind))
+    }
+
+    /// What a list is sorted by: the latest first, and chats in which nothing was said last.
+    fn key<'a>(&self, listed: &'a ListedChat) -> (std::cmp::Reverse<Option<Timestamp>>, &'a str) {
+        let at = if self.sort == ChatSort::Id { None } else { listed.at };
+        (std::cmp::Reverse(at), listed.chat.id.as_str())
+    }
+
+    fn key_of<'a>(&self, place: &'a ChatPlace) -> (std::cmp::Reverse<Option<Timestamp>>, &'a str) {
+        let at = if self.sort == ChatSort::Id { None } else { place.at };
+        (std::cmp::Reverse(at), &place.id)
+    }
+}
+
+impl ChatFilter {
+    fn passes(&self, chat: &Chat, now: i64) -> bool {
+        let is = |wanted: Option<bool>, is: bool| wanted.is_none_or(|wanted| wanted == is);
+        let muted = chat.muted_until.is_some_and(|until| until == 0 || until > now);
+        is(self.archived, chat.archived)
+            && is(self.pinned, chat.pinned)
+            && is(self.unread, chat.unread)
+            && is(self.muted, muted)
+    }
+}
+
+#[cfg(test)]
+#[path = "chats_tests.rs"]
+mod tests;

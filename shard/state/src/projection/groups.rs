@@ -1,0 +1,324 @@
+//! Groups: rows of [`Group`], kept up to date by notices (supplement 12).
+
+use model::address::Address;
+use model::error::ApiError;
+use model::group::{Group, GroupParticipant, Rank};
+use model::payload::{GroupCreated, GroupMembers, GroupUpdated, MembersReason, Payload};
+use traffic::notice::GroupNews;
+use traffic::operation::Refused;
+use traffic::operation::groups::{GroupAnswer, GroupOperation};
+
+use super::{CONFLICT, Context, Entity, Kind, NOT_FOUND, Rows, Synced, Told, chats, contacts};
+
+pub const AREA: &str = "groups";
+
+impl Entity for Group {
+    const KIND: Kind = Kind::Group;
+
+    fn id(&self) -> String {
+        self.id.to_string()
+    }
+}
+
+pub fn check(operation: &GroupOperation, rows: &Rows<'_>, context: &Context<'_>) -> Result<(), ApiError> {
+    let known = |id: &Address| rows.get::<Group>(id.as_str()).ok_or_else(|| not_found(id));
+    match operation {
+        GroupOperation::List
+        | GroupOperation::Show { .. }
+        | GroupOperation::Create { .. }
+        | GroupOperation::Preview { .. }
+        | GroupOperation::Join { .. } => Ok(()),
+        GroupOperation::Change { group, changes } => {
+            if known(group)?.change(changes.clone()).is_empty() {
+                return Err(ApiError::no_op("the group is as it should be already"));
+            }
+            Ok(())
+        }
+        GroupOperation::Leave { group } => match rows.get::<Group>(group.as_str()) {
+            Some(known) if known.participants.iter().any(|member| context.is_own(&member.id)) => Ok(()),
+            Some(_) => Err(ApiError::no_op("the channel is not in the group")),
+            // Its chat stays when the channel has left a group.
+            None if chats::one(group, rows).is_some() => Err(ApiError::no_op("the channel has left the group already")),
+            None => Err(not_found(group)),
+        },
+        GroupOperation::SetPicture { group, .. }
+        | GroupOperation::Participants { group, .. }
+        | GroupOperation::Invite { group }
+        | GroupOperation::RevokeInvite { group }
+        | GroupOperation::JoinRequests { group }
+        | GroupOperation::DecideRequests { group, .. } => known(group).map(drop),
+    }
+}
+
+fn not_found(id: &Address) -> ApiError {
+    ApiError::not_found("group", id.as_str())
+}
+
+pub fn refusal(operation: &GroupOperation, refused: &Refused) -> Option<ApiError> {
+    match (operation, refused.code) {
+        (GroupOperation::Show { group }, NOT_FOUND) => Some(not_found(group)),
+        (GroupOperation::Preview { invite_code } | GroupOperation::Join { invite_code }, NOT_FOUND) => {
+            Some(ApiError::not_found("group_invite", invite_code))
+        }
+        (GroupOperation::SetPicture { picture: None, .. }, CONFLICT) => {
+            Some(ApiError::no_op("the group has no picture"))
+        }
+        (GroupOperation::Join { .. }, CONFLICT) => Some(ApiError::no_op("the channel is in the group already")),
+        _ => None,
+    }
+}
+
+pub fn absorb(operation: &GroupOperation, answer: &GroupAnswer, rows: &mut Rows<'_>, context: &Context<'_>) {
+    match (operation, answer) {
+        (GroupOperation::List, GroupAnswer::Groups(groups)) => {
+            let groups: Vec<Group> = groups.iter().map(|group| seen(group, rows, context)).collect();
+            rows.replace_all(&groups);
+            groups.iter().for_each(|group| make_known(group, rows, context));
+            rows.put(&Synced { area: AREA.to_owned() });
+        }
+        (GroupOperation::Show { .. }, GroupAnswer::Group(group)) => {
+            let group = seen(group, rows, context);
+            rows.put(&group);
+            make_known(&group, rows, context);
+        }
+        (
+            GroupOperation::Invite { group } | GroupOperation::RevokeInvite { group },
+            GroupAnswer::Invite { invite_code },
+        ) => {
+            if let Some(mut group) = rows.get::<Group>(group.as_str()) {
+                group.invite_code = Some(invite_code.clone());
+                rows.put(&group);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A group as it is stored: members by their best addresses, and the invite code that was fetched before.
+fn seen(group: &Group, rows: &Rows<'_>, context: &Context<'_>) -> Group {
+    let mut group = group.clone();
+    for member in &mut group.participants {
+        member.id = context.best(&member.id);
+    }
+    group.created_by = group.created_by.map(|creator| context.best(&creator));
+    let fetched = || rows.get::<Group>(group.id.as_str()).and_then(|known| known.invite_code);
+    group.invite_code = group.invite_code.clone().or_else(fetched);
+    group
+}
+
+/// A group is a chat, and its members are contacts.
+fn make_known(group: &Group, rows: &mut Rows<'_>, context: &Context<'_>) {
+    chats::of_group(group, rows);
+    contacts::of_group(group, rows, context);
+}
+
+pub fn take(
+    id: &Address,
+    news: &GroupNews,
+    actor: Option<Address>,
+    rows: &mut Rows<'_>,
+    context: &Context<'_>,
+) -> Vec<Told> {
+    let timestamp = context.at.unix_seconds();
+    let known = rows.get::<Group>(id.as_str());
+    let payload = match (news, known) {
+        (GroupNews::Entered { group, origin }, None) => {
+            let group = seen(group, rows, context);
+            rows.put(&group);
+            make_known(&group, rows, context);
+            Some(Payload::GroupCreated(Box::new(GroupCreated { group, origin: *origin, actor, timestamp })))
+        }
+        (GroupNews::Entered { group, .. }, Some(_)) => {
+            rows.put(&seen(group, rows, context));
+            None
+        }
+        // Of a group that is not known yet the whole is fetched.
+        (_, None) => None,
+        (GroupNews::Changed(changes), Some(mut group)) => {
+            let changes = group.change(changes.clone());
+            rows.put(&group);
+            chats::of_group(&group, rows);
+            let updated = GroupUpdated { group_id: id.clone(), changes, actor, timestamp };
+            (!updated.changes.is_empty()).then_some(Payload::GroupUpdated(updated))
+        }
+        (news, Some(group)) => {
+            let members = |participants: Vec<Address>, reason| {
+                (!participants.is_empty()).then(|| GroupMembers {
+                    group_id: id.clone(),
+                    participants,
+                    actor,
+                    reason,
+                    timestamp,
+                })
+            };
+            match news {
+                GroupNews::Added { participants, reason } => {
+                    let added = add(group, participants, rows, context);
+                    members(added, Some(MembersReason::Added(*reason))).map(Payload::GroupParticipantAdded)
+                }
+                GroupNews::Removed { participants, reason } => {
+                    let removed = remove(group, participants, rows, context);
+                    members(removed, Some(MembersReason::Removed(*reason))).map(Payload::GroupParticipantRemoved)
+                }
+                GroupNews::Promoted { participants } => {
+                    let promoted = rank(group, participants, Rank::Admin, rows, context);
+                    members(promoted, None).map(Payload::GroupAdminPromoted)
+                }
+                GroupNews::Demoted { participants } => {
+                    let demoted = rank(group, participants, Rank::Member, rows, context);
+                    members(demoted, None).map(Payload::GroupAdminDemoted)
+                }
+                GroupNews::Entered { .. } | GroupNews::Changed(_) => None,
+            }
+        }
+    };
+    payload.map(|payload| Told { payload, chat: Some(id.clone()) }).into_iter().collect()
+}
+
+/// Adds those who are not in the group, and says who that was.
+fn add(mut group: Group, named: &[Address], rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<Address> {
+    let mut named = context.best_all(named);
+    named.retain(|address| !group.participants.iter().any(|member| context.best(&member.id) == *address));
+    let added = named.iter().map(|address| GroupParticipant { id: address.clone(), rank: Rank::Member });
+    group.participants.extend(added);
+    rows.put(&group);
+    named
+}
+
+/// Takes those who are in the group out of it; the group itself, when the channel is among them.
+fn remove(mut group: Group, named: &[Address], rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<Address> {
+    let mut named = context.best_all(named);
+    named.retain(|address| group.participants.iter().any(|member| context.best(&member.id) == *address));
+    group.participants.retain(|member| !named.contains(&context.best(&member.id)));
+    if named.iter().any(|address| context.is_own(address)) {
+        rows.remove::<Group>(group.id.as_str());
+    } else {
+        rows.put(&group);
+    }
+    named
+}
+
+/// Gives those a rank who have another, and says who that was.
+fn rank(mut group: Group, named: &[Address], rank: Rank, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<Address> {
+    let mut changed = Vec::new();
+    for address in context.best_all(named) {
+        let member = group.participants.iter_mut().find(|member| context.best(&member.id) == address);
+        if let Some(member) = member.filter(|member| member.rank.is_admin() != rank.is_admin()) {
+            member.rank = rank;
+            changed.push(address);
+        }
+    }
+    rows.put(&group);
+    changed
+}
+
+#[cfg(test)]
+pub mod tests {
+    use model::error::ErrorCode;
+    use model::group::{AddedReason, GroupChanges, GroupOrigin, RemovedReason};
+    use model::time::Timestamp;
+
+    use super::*;
+    use crate::projection::fixture::{Projection, address};
+
+    const GROUP: &str = "120363@g.example";
+    const OWN: &str = "1000@s.example";
+    const ANN: &str = "1555@s.example";
+    const ANNS_LID: &str = "25@lid";
+    const BEN: &str = "1666@s.example";
+
+    pub fn group(id: &str, members: &[&str]) -> Group {
+        let participants = members.iter().map(|id| GroupParticipant { id: address(id), rank: Rank::Member }).collect();
+        Group {
+            id: address(id),
+            subject: "Friends".to_owned(),
+            description: None,
+            created_at: None,
+            created_by: None,
+            participants,
+            invite_code: None,
+            announce: false,
+            restrict: false,
+            ephemeral: 0,
+            member_add_mode: false,
+            join_approval_mode: false,
+        }
+    }
+
+    /// The channel and Ann are in a group.
+    fn joined() -> Projection {
+        let mut projection = Projection::new().owning(OWN).knowing(ANNS_LID, ANN);
+        let group = Box::new(group(GROUP, &[OWN, ANNS_LID]));
+        assert_eq!(told(&mut projection, GroupNews::Entered { group, origin: GroupOrigin::Added }).len(), 1);
+        projection
+    }
+
+    fn told(projection: &mut Projection, news: GroupNews) -> Vec<Payload> {
+        let told = projection.at(Timestamp(0), |rows, context| take(&address(GROUP), &news, None, rows, context));
+        told.into_iter().map(|told| told.payload).collect()
+    }
+
+    /// Whom the one event names.
+    fn named(projection: &mut Projection, news: GroupNews) -> Vec<Address> {
+        match &told(projection, news)[..] {
+            [
+                Payload::GroupParticipantAdded(members)
+                | Payload::GroupParticipantRemoved(members)
+                | Payload::GroupAdminPromoted(members)
+                | Payload::GroupAdminDemoted(members),
+            ] => members.participants.clone(),
+            [] => Vec::new(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn each_change_is_told_once_and_names_those_whom_it_changed() {
+        let mut projection = joined();
+        let both = || vec![address(ANN), address(BEN)];
+        let added = || GroupNews::Added { participants: both(), reason: AddedReason::Added };
+        assert_eq!(named(&mut projection, added()), [address(BEN)]);
+        assert!(named(&mut projection, added()).is_empty());
+        let promoted = || GroupNews::Promoted { participants: vec![address(ANNS_LID)] };
+        assert_eq!(named(&mut projection, promoted()), [address(ANN)]);
+        assert!(named(&mut projection, promoted()).is_empty());
+        assert_eq!(named(&mut projection, GroupNews::Demoted { participants: both() }), [address(ANN)]);
+        let removed = || GroupNews::Removed { participants: vec![address(BEN)], reason: RemovedReason::Left };
+        assert_eq!(named(&mut projection, removed()), [address(BEN)]);
+        assert!(named(&mut projection, removed()).is_empty());
+
+        let subject = || GroupChanges { subject: Some("Others".to_owned()), ..GroupChanges::default() };
+        assert_eq!(told(&mut projection, GroupNews::Changed(subject())).len(), 1);
+        assert!(told(&mut projection, GroupNews::Changed(subject())).is_empty());
+    }
+
+    #[test]
+    fn a_group_is_gone_with_the_channel_and_unknown_ones_are_not_told_of() {
+        let mut projection = joined();
+        let leave = GroupOperation::Leave { group: address(GROUP) };
+        let code = |projection: &mut Projection| {
+            projection.at(Timestamp(0), |rows, context| check(&leave, rows, context)).map_err(|error| error.code).err()
+        };
+        assert_eq!(code(&mut projection), None);
+        let removed = || GroupNews::Removed { participants: vec![address(OWN)], reason: RemovedReason::Removed };
+        assert_eq!(named(&mut projection, removed()), [address(OWN)]);
+        // Its chat is there still.
+        assert_eq!(code(&mut projection), Some(ErrorCode::NoOp));
+        assert!(told(&mut projection, removed()).is_empty());
+    }
+
+    #[test]
+    fn a_fetched_invite_code_outlives_a_refresh() {
+        let mut projection = joined();
+        projection.at(Timestamp(0), |rows, context| {
+            let invite = GroupOperation::Invite { group: address(GROUP) };
+            absorb(&invite, &GroupAnswer::Invite { invite_code: "ABC".to_owned() }, rows, context);
+            absorb(&GroupOperation::List, &GroupAnswer::Groups(vec![group(GROUP, &[OWN, ANNS_LID])]), rows, context);
+            let known: Option<Group> = rows.get(GROUP);
+            let seen = known.map(|known| (known.invite_code, known.participants[1].id.clone()));
+            assert_eq!(seen, Some((Some("ABC".to_owned()), address(ANN))));
+            absorb(&GroupOperation::List, &GroupAnswer::Groups(Vec::new()), rows, context);
+            assert!(!rows.has::<Group>(GROUP));
+        });
+    }
+}

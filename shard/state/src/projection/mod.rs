@@ -1,0 +1,288 @@
+//! The projection: what the network has told of a channel's groups, chats, contacts and the like, replicated in the
+//! channel's shard, so that reads are answered in every status and survive fail-over (supplement 1, rule 16).
+//!
+//! Pure: [`check`] judges an operation before the network is asked, [`absorb`] takes in its answer, [`take`] takes in a
+//! notice and says which events follow. All compare with what stands there, so that a thing told twice changes nothing
+//! and makes no second event. Only the channel's owner writes, in the channel's own task.
+//!
+//! An area is a module here with those functions, and a line in each of the three. An entity is a type of `model` with a
+//! [`Kind`] of its own.
+
+pub mod account;
+pub mod business;
+mod calls;
+pub mod chats;
+mod communities;
+pub mod contacts;
+#[cfg(test)]
+mod fixture;
+mod groups;
+pub mod labels;
+mod newsletters;
+pub mod presences;
+mod rows;
+pub mod stories;
+
+use model::address::{Address, Suffixes};
+use model::contact::Person;
+use model::customer::Quota;
+use model::error::ApiError;
+use model::id::MessageId;
+use model::payload::{Payload, Sender};
+use model::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use traffic::notice::{News, Notice};
+use traffic::operation::account::{BlacklistOperation, PrivacyOperation, ProfileOperation};
+use traffic::operation::business::BusinessOperation;
+use traffic::operation::chats::ChatOperation;
+use traffic::operation::communities::CommunityOperation;
+use traffic::operation::contacts::{ContactAnswer, ContactOperation};
+use traffic::operation::groups::GroupOperation;
+use traffic::operation::labels::LabelOperation;
+use traffic::operation::newsletters::NewsletterOperation;
+use traffic::operation::{Answer, Operation, Refused};
+
+use crate::keys::Direction;
+pub use crate::keys::Kind;
+use crate::records::MessageRow;
+
+pub use self::business::{BusinessAccount, OrderPlace, check_business};
+pub use self::rows::{Entity, Projected, Rows};
+pub use self::stories::{PostedStory, StoryView};
+
+/// The network's codes that have a meaning in several areas.
+const NOT_FOUND: u16 = 404;
+const CONFLICT: u16 = 409;
+
+/// What the functions of an area know of the channel.
+pub struct Context<'a> {
+    pub suffixes: &'a Suffixes,
+    /// The channel's own addresses: its phone address, and its LID once it is known.
+    pub own: &'a [Address],
+    /// The phone address behind a LID, where it is known.
+    pub phone_behind: &'a dyn Fn(&Address) -> Option<Address>,
+    /// The LID of a phone address, where it is known.
+    pub lid_behind: &'a dyn Fn(&Address) -> Option<Address>,
+    /// The stored messages of an id that the channel received, or sent.
+    pub stored: &'a dyn Fn(Direction, &MessageId) -> Vec<MessageRow>,
+    /// What the account's plan allows.
+    pub allowed: &'a dyn Fn(Quota) -> u64,
+    /// The network's time of what is taken in.
+    pub at: Timestamp,
+}
+
+impl Context<'_> {
+    /// The phone address, where a LID's is known; any other address as it is.
+    pub fn best(&self, address: &Address) -> Address {
+        let phone = if address.is_lid() { (self.phone_behind)(address) } else { None };
+        phone.unwrap_or_else(|| address.clone())
+    }
+
+    pub fn best_all(&self, addresses: &[Address]) -> Vec<Address> {
+        addresses.iter().map(|address| self.best(address)).collect()
+    }
+
+    /// Somebody as the author of an event.
+    pub fn sender(&self, address: &Address) -> Sender {
+        match self.best(address) {
+            known if !address.is_lid() => Sender::phone(known),
+            known if known.is_lid() => Sender::unresolved(known),
+            phone => Sender::resolved(address.clone(), phone),
+        }
+    }
+
+    /// Whether an address is the channel itself.
+    pub fn is_own(&self, address: &Address) -> bool {
+        self.own.contains(address)
+    }
+}
+
+/// An event that follows, and the chat that it belongs to.
+#[derive(Debug, PartialEq)]
+pub struct Told {
+    pub payload: Payload,
+    pub chat: Option<Address>,
+}
+
+/// An area that is fetched whole after a pairing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Synced {
+    pub area: String,
+}
+
+impl Entity for Synced {
+    const KIND: Kind = Kind::Synced;
+
+    fn id(&self) -> String {
+        self.area.clone()
+    }
+}
+
+/// What is asked after a pairing, by the name of the area: the network had a life before the gateway.
+pub fn to_sync() -> Vec<(&'static str, Operation)> {
+    vec![
+        (groups::AREA, GroupOperation::List.into()),
+        (contacts::AREA, ContactOperation::List.into()),
+        (chats::AREA, ChatOperation::List.into()),
+        (communities::AREA, CommunityOperation::List.into()),
+        (newsletters::AREA, NewsletterOperation::List.into()),
+        (business::AREA, BusinessOperation::Show.into()),
+        (account::BLACKLIST, BlacklistOperation::List.into()),
+        (account::PROFILE, ProfileOperation::Show.into()),
+        (account::PRIVACY, PrivacyOperation::Show.into()),
+        (labels::AREA, LabelOperation::List.into()),
+    ]
+}
+
+/// Judges an operation before the network is asked: a resource that is not there, a target state that is reached.
+///
+/// # Errors
+/// What the caller is answered (supplement 2: resource lookup, then network).
+pub fn check(operation: &Operation, rows: &Rows<'_>, context: &Context<'_>) -> Result<(), ApiError> {
+    match operation {
+        Operation::Groups(operation) => groups::check(operation, rows, context),
+        Operation::Calls(operation) => calls::check(operation, rows, context),
+        Operation::Chats(operation) => chats::check(operation, rows, context),
+        Operation::Contacts(operation) => contacts::check(operation),
+        Operation::Communities(operation) => communities::check(operation, rows),
+        Operation::Newsletters(operation) => newsletters::check(operation, rows),
+        Operation::Business(operation) => business::check(operation, rows),
+        Operation::Blacklist(operation) => account::check_blacklist(operation, rows, context),
+        Operation::Presence(operation) => presences::check(operation, rows, context),
+        Operation::Profile(operation) => account::check_profile(operation, rows),
+        Operation::Privacy(operation) => account::check_privacy(operation, rows),
+        Operation::Labels(operation) => labels::check(operation, rows, context),
+    }
+}
+
+/// Takes in the answer to an operation. What it changed came in notices before; this is for what was asked to be
+/// refreshed, and for what no notice tells.
+pub fn absorb(operation: &Operation, answer: &Answer, rows: &mut Rows<'_>, context: &Context<'_>) {
+    match (operation, answer) {
+        (Operation::Groups(operation), Answer::Groups(answer)) => {
+            groups::absorb(operation, answer, rows, context);
+        }
+        (Operation::Chats(operation), Answer::Chats(answer)) => chats::absorb(operation, answer, rows, context),
+        (Operation::Contacts(operation), Answer::Contacts(answer)) => {
+            contacts::absorb(operation, answer, rows, context);
+        }
+        (Operation::Communities(operation), Answer::Communities(answer)) => {
+            communities::absorb(operation, answer, rows, context);
+        }
+        (Operation::Newsletters(operation), Answer::Newsletters(answer)) => {
+            newsletters::absorb(operation, answer, rows);
+        }
+        (Operation::Business(operation), Answer::Business(answer)) => {
+            business::absorb(operation, answer, rows, context);
+        }
+        (Operation::Blacklist(_), Answer::Blacklist(answer)) => account::absorb_blacklist(answer, rows, context),
+        (Operation::Presence(operation), Answer::Presence(_)) => presences::absorb(operation, rows, context),
+        (Operation::Profile(_), Answer::Profile(answer)) => account::absorb_profile(answer, rows),
+        (Operation::Privacy(_), Answer::Privacy(answer)) => account::absorb_privacy(answer, rows),
+        (Operation::Labels(operation), Answer::Labels(answer)) => labels::absorb(operation, answer, rows, context),
+        // An answer of another area, or one that changes nothing.
+        _ => {}
+    }
+}
+
+/// The phone addresses behind LIDs that an answer tells: a LID that is shown can be looked up, and sent to (supplement 32.19).
+pub fn disclosed(answer: &Answer) -> Vec<(Address, Address)> {
+    let Answer::Contacts(answer) = answer else { return Vec::new() };
+    let of_person = |person: &Person| (person.lid.clone(), Some(person.id.clone()));
+    let told: Vec<_> = match answer {
+        ContactAnswer::Checked(checks) => checks.iter().map(|check| (check.lid.clone(), check.id.clone())).collect(),
+        ContactAnswer::Person(person) => vec![of_person(person)],
+        ContactAnswer::People(people) => people.iter().map(of_person).collect(),
+        ContactAnswer::Done => Vec::new(),
+    };
+    // Who hides the number is named by the LID alone.
+    told.into_iter().filter_map(|(lid, id)| Some((lid?, id?))).filter(|(_, id)| !id.is_lid()).collect()
+}
+
+/// The phone address behind a LID became known.
+pub fn resolved(lid: &Address, phone: &Address, rows: &mut Rows<'_>) {
+    contacts::resolved(lid, phone, rows);
+    chats::resolved(lid, phone, rows);
+    account::resolved(lid, phone, rows);
+    presences::resolved(lid, phone, rows);
+    labels::resolved(lid, phone, rows);
+}
+
+/// What an operation comes to while the network cannot be asked, where it needs no network then.
+pub fn alone(operation: &Operation) -> Option<Answer> {
+    match operation {
+        Operation::Presence(operation) => presences::alone(operation).map(Answer::from),
+        _ => None,
+    }
+}
+
+/// What a new session asks for again, because the one before took it along.
+pub fn to_resume(rows: &Rows<'_>, now: Timestamp) -> Option<Operation> {
+    presences::to_resume(rows, now).map(Operation::from)
+}
+
+/// Whether the account's state was changed elsewhere in the same moment, so that the operation is to be asked anew.
+pub fn is_overtaken(operation: &Operation, refused: &Refused) -> bool {
+    matches!(operation, Operation::Chats(operation) if chats::is_overtaken(operation, refused))
+}
+
+/// What the caller is told of the network's refusal (supplement 1, rule 18, unless the area knows a narrower code).
+pub fn refusal(operation: &Operation, refused: &Refused) -> ApiError {
+    let narrower = match operation {
+        Operation::Groups(operation) => groups::refusal(operation, refused),
+        Operation::Calls(operation) => calls::refusal(operation, refused),
+        Operation::Chats(operation) => chats::refusal(operation, refused),
+        Operation::Contacts(operation) => contacts::refusal(operation, refused),
+        Operation::Communities(operation) => communities::refusal(operation, refused),
+        Operation::Newsletters(operation) => newsletters::refusal(operation, refused),
+        Operation::Business(operation) => business::refusal(operation, refused),
+        Operation::Blacklist(operation) => account::blacklist_refusal(operation, refused),
+        Operation::Presence(operation) => presences::refusal(operation, refused),
+        Operation::Profile(operation) => account::profile_refusal(operation, refused),
+        Operation::Privacy(_) => None,
+        Operation::Labels(operation) => labels::refusal(operation, refused),
+    };
+    narrower.unwrap_or_else(|| ApiError::upstream_refused(u32::from(refused.code), &refused.text))
+}
+
+/// Takes in a notice, and says which events follow.
+pub fn take(notice: &Notice, rows: &mut Rows<'_>, context: &Context<'_>) -> Vec<Told> {
+    let actor = notice.actor.as_ref().map(|actor| context.best(actor));
+    match &notice.news {
+        News::Group { group, news } => groups::take(group, news, actor, rows, context),
+        News::Call { call, news } => calls::take(call, news, rows, context),
+        News::Chat { chat, news } => chats::take(chat, news, rows, context),
+        News::Contact { contact, news } => {
+            contacts::take(contact, news, rows, context);
+            Vec::new()
+        }
+        News::Community { community, now } => {
+            communities::take(community, now.as_deref(), rows, context);
+            Vec::new()
+        }
+        News::Newsletter { newsletter, now } => {
+            newsletters::take(newsletter, now.as_deref(), rows);
+            Vec::new()
+        }
+        News::Story { story, news } => stories::take(story, news, rows, context),
+        News::Business(news) => business::take(news, notice.actor.as_ref(), rows, context),
+        News::Presence { chat, news } => presences::take(chat, news, rows, context),
+        News::Blocked(blocked) => {
+            account::block(blocked, rows, context);
+            Vec::new()
+        }
+        News::Unblocked { contact } => {
+            account::unblock(contact, rows, context);
+            Vec::new()
+        }
+        News::Profile(profile) => {
+            rows.put(profile);
+            Vec::new()
+        }
+        News::Privacy(privacy) => {
+            rows.put(privacy);
+            Vec::new()
+        }
+        News::Labels(news) => labels::take(news, rows, context),
+    }
+}

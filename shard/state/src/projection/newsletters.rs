@@ -1,0 +1,188 @@
+//! Newsletters: rows of those that the channel publishes or reads, kept up to date by notices (supplement 14).
+
+use model::address::Address;
+use model::error::ApiError;
+use model::field::Change;
+use model::newsletter::{Newsletter, NewsletterRole};
+use traffic::operation::Refused;
+use traffic::operation::newsletters::{NewsletterAnswer, NewsletterOperation};
+
+use super::{CONFLICT, Entity, Kind, NOT_FOUND, Rows, Synced};
+
+pub const AREA: &str = "newsletters";
+
+impl Entity for Newsletter {
+    const KIND: Kind = Kind::Newsletter;
+
+    fn id(&self) -> String {
+        self.id.to_string()
+    }
+}
+
+pub fn check(operation: &NewsletterOperation, rows: &Rows<'_>) -> Result<(), ApiError> {
+    let row = |id: &Address| rows.get::<Newsletter>(id.as_str());
+    let known = |id: &Address| row(id).ok_or_else(|| not_found(id));
+    let no_op = |message: &str| Err(ApiError::no_op(message));
+    match operation {
+        NewsletterOperation::Change { newsletter, changes, picture } => {
+            let known = known(newsletter)?;
+            let picture_stays = match picture {
+                Change::Keep => true,
+                Change::To(picture) => picture.is_none() && known.picture_url.is_none(),
+            };
+            if picture_stays && changes.hold_for(&known) {
+                return no_op("the newsletter is as it should be already");
+            }
+            Ok(())
+        }
+        NewsletterOperation::Subscribe { newsletter } if row(newsletter).is_some() => {
+            no_op("the channel is subscribed already")
+        }
+        NewsletterOperation::Unsubscribe { newsletter } if row(newsletter).is_none() => {
+            no_op("the channel is not subscribed")
+        }
+        NewsletterOperation::Mute { newsletter, muted } if known(newsletter)?.muted == *muted => {
+            no_op(if *muted { "the newsletter is muted already" } else { "the newsletter is not muted" })
+        }
+        NewsletterOperation::Delete { newsletter }
+        | NewsletterOperation::React { newsletter, .. }
+        | NewsletterOperation::InviteAdmin { newsletter, .. }
+        | NewsletterOperation::AcceptAdmin { newsletter }
+        | NewsletterOperation::RemoveAdmin { newsletter, .. } => known(newsletter).map(drop),
+        NewsletterOperation::List
+        | NewsletterOperation::Show { .. }
+        | NewsletterOperation::Create { .. }
+        | NewsletterOperation::Subscribe { .. }
+        | NewsletterOperation::Unsubscribe { .. }
+        | NewsletterOperation::Mute { .. }
+        | NewsletterOperation::Search { .. }
+        | NewsletterOperation::Invited { .. }
+        | NewsletterOperation::Messages { .. } => Ok(()),
+    }
+}
+
+fn not_found(id: &Address) -> ApiError {
+    ApiError::not_found("newsletter", id.as_str())
+}
+
+pub fn refusal(operation: &NewsletterOperation, refused: &Refused) -> Option<ApiError> {
+    match (operation, refused.code) {
+        (
+            NewsletterOperation::Show { newsletter }
+            | NewsletterOperation::Subscribe { newsletter }
+            | NewsletterOperation::Messages { newsletter, .. },
+            NOT_FOUND,
+        ) => Some(not_found(newsletter)),
+        (NewsletterOperation::Invited { invite_code }, NOT_FOUND) => {
+            Some(ApiError::not_found("newsletter_invite", invite_code))
+        }
+        (NewsletterOperation::React { server_id, .. }, NOT_FOUND) => {
+            Some(ApiError::message_not_found(&server_id.to_string()))
+        }
+        (NewsletterOperation::Subscribe { .. }, CONFLICT) => Some(ApiError::no_op("the channel is subscribed already")),
+        (NewsletterOperation::InviteAdmin { .. }, CONFLICT) => Some(ApiError::no_op("the contact is an admin already")),
+        (NewsletterOperation::RemoveAdmin { .. }, CONFLICT) => {
+            Some(ApiError::no_op("the contact is neither an admin nor asked to be one"))
+        }
+        _ => None,
+    }
+}
+
+pub fn absorb(operation: &NewsletterOperation, answer: &NewsletterAnswer, rows: &mut Rows<'_>) {
+    match (operation, answer) {
+        (NewsletterOperation::List, NewsletterAnswer::Newsletters(newsletters)) => {
+            rows.replace_all(newsletters);
+            rows.put(&Synced { area: AREA.to_owned() });
+        }
+        (NewsletterOperation::Show { newsletter }, NewsletterAnswer::Newsletter(shown)) => {
+            let own = (shown.role != NewsletterRole::Guest).then_some(&**shown);
+            take(newsletter, own, rows);
+        }
+        _ => {}
+    }
+}
+
+/// No event tells of newsletters.
+pub fn take(id: &Address, now: Option<&Newsletter>, rows: &mut Rows<'_>) {
+    match now {
+        Some(newsletter) => rows.put(newsletter),
+        None => rows.remove::<Newsletter>(id.as_str()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::error::ErrorCode;
+    use model::newsletter::{NewsletterChanges, ReactionMode};
+    use model::time::Timestamp;
+
+    use super::*;
+    use crate::projection::fixture::{Projection, address};
+
+    const KNOWN: &str = "1@n.example";
+    const OTHER: &str = "2@n.example";
+
+    fn newsletter(id: &str, role: NewsletterRole) -> Newsletter {
+        Newsletter {
+            id: address(id),
+            name: "News".to_owned(),
+            description: None,
+            invite_code: None,
+            invite_url: None,
+            picture_url: None,
+            role,
+            muted: false,
+            verified: false,
+            subscriber_count: None,
+            reactions: ReactionMode::All,
+            created_at: None,
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_or_so_already_is_not_asked_of_the_network() {
+        use ErrorCode::{NoOp, NotFound};
+        let change = |id: &str, name: &str, picture| NewsletterOperation::Change {
+            newsletter: address(id),
+            changes: NewsletterChanges { name: Some(name.to_owned()), ..NewsletterChanges::default() },
+            picture,
+        };
+        let mute = |id: &str, muted| NewsletterOperation::Mute { newsletter: address(id), muted };
+        let subscribe = |id: &str| NewsletterOperation::Subscribe { newsletter: address(id) };
+        let unsubscribe = |id: &str| NewsletterOperation::Unsubscribe { newsletter: address(id) };
+        let table = [
+            (change(KNOWN, "Other", Change::Keep), None),
+            (change(KNOWN, "News", Change::Keep), Some(NoOp)),
+            (change(KNOWN, "News", Change::To(None)), Some(NoOp)),
+            (change(OTHER, "News", Change::Keep), Some(NotFound)),
+            (mute(KNOWN, true), None),
+            (mute(KNOWN, false), Some(NoOp)),
+            (mute(OTHER, false), Some(NotFound)),
+            (subscribe(KNOWN), Some(NoOp)),
+            (subscribe(OTHER), None),
+            (unsubscribe(KNOWN), None),
+            (unsubscribe(OTHER), Some(NoOp)),
+            (NewsletterOperation::Delete { newsletter: address(OTHER) }, Some(NotFound)),
+        ];
+        Projection::new().at(Timestamp(0), |rows, _| {
+            take(&address(KNOWN), Some(&newsletter(KNOWN, NewsletterRole::Owner)), rows);
+            for (operation, code) in table {
+                let refused = check(&operation, rows).map_err(|error| error.code).err();
+                assert_eq!(refused, code, "{operation:?}");
+            }
+        });
+    }
+
+    #[test]
+    fn one_that_the_channel_is_a_guest_of_is_shown_and_not_kept() {
+        Projection::new().at(Timestamp(0), |rows, _| {
+            let show = NewsletterOperation::Show { newsletter: address(KNOWN) };
+            let mut shown = |role| {
+                absorb(&show, &NewsletterAnswer::Newsletter(Box::new(newsletter(KNOWN, role))), rows);
+                rows.has::<Newsletter>(KNOWN)
+            };
+            assert!(shown(NewsletterRole::Subscriber));
+            assert!(!shown(NewsletterRole::Guest));
+        });
+    }
+}

@@ -1,0 +1,162 @@
+//! The event stream of a customer, as the shards keep it: relays, rings, tickets (interface 4.4, supplement 23). [`ring`]: what
+//! the state machine writes, and how it is read.
+
+pub mod ring;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use model::event::{EventId, EventName};
+use model::id::{ChannelId, CustomerId, ShardId};
+use model::payload::{ChatType, ChatTypeFilter};
+use model::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// One open stream, wherever its client is: a ULID, which the first line of the stream shows.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StreamId(pub String);
+
+/// What makes an event go to the streams of its customer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Streamed {
+    /// The shard of the customer's slot.
+    pub home: ShardId,
+    pub chat: ChatType,
+}
+
+/// An event on its way to the streams of its customer, and as the ring holds it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StreamedEvent {
+    pub customer: CustomerId,
+    pub id: EventId,
+    pub name: EventName,
+    pub channel: ChannelId,
+    pub chat: ChatType,
+    pub at: Timestamp,
+    /// The envelope, byte for byte as webhooks get it.
+    pub body: Bytes,
+}
+
+/// What a stream shows. An empty list is no restriction.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Filter {
+    pub channels: Vec<ChannelId>,
+    pub names: Vec<EventName>,
+    pub chat: ChatTypeFilter,
+}
+
+impl Filter {
+    pub fn passes(&self, event: &StreamedEvent) -> bool {
+        (self.channels.is_empty() || self.channels.contains(&event.channel))
+            && (self.names.is_empty() || self.names.contains(&event.name))
+            && self.chat.passes(event.chat)
+    }
+}
+
+/// What a node that holds a stream, or is about to, asks of the customer's home.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum StreamAsk {
+    /// A place for a stream, and where it begins: after the event `resume`, or with what comes from now on.
+    Open { stream: StreamId, resume: Option<EventId> },
+    /// The next events, waiting for one up to `wait`. Renews the stream's place.
+    Pull { stream: StreamId, after: u64, most: usize, filter: Filter, wait: Duration },
+    /// The stream has ended.
+    Close { stream: StreamId },
+    /// Keeps a ticket under its digest, until it is used or its time is over.
+    KeepTicket { digest: Bytes, ticket: Ticket },
+    /// Takes a ticket, once.
+    UseTicket { digest: Bytes },
+}
+
+/// A right to open one stream. What it grants is the floor above's matter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ticket {
+    pub grant: Bytes,
+    pub expires_at: Timestamp,
+}
+
+/// What the home answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum StreamDone {
+    Opened(Start),
+    /// So many streams are open that there is no place.
+    Full {
+        open: usize,
+    },
+    Pulled(Pulled),
+    Closed,
+    TicketKept,
+    Ticket(Option<Ticket>),
+}
+
+/// Where a stream begins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Start {
+    /// The place in the ring after which it goes on.
+    pub after: u64,
+    pub gap: Option<Gap>,
+}
+
+/// The event to resume after is not in the ring (any more): some may be missing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gap {
+    /// The oldest event that is still there.
+    pub oldest: Option<EventId>,
+}
+
+/// A part of the ring, filtered.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Pulled {
+    pub events: Vec<StreamEvent>,
+    /// Where the next part begins.
+    pub after: u64,
+    /// Nothing was left beyond it.
+    pub caught_up: bool,
+    /// Events between the last part and this one were dropped from the ring.
+    pub missed: bool,
+}
+
+/// An event as a stream shows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StreamEvent {
+    pub id: EventId,
+    pub name: EventName,
+    pub body: Bytes,
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_asks_for_channel_name_and_kind_of_chat() {
+        let (ours, other) = (ChannelId::random(), ChannelId::random());
+        let event = |channel, name, chat| StreamedEvent {
+            customer: CustomerId::random(),
+            id: EventId::mint(Timestamp(0), [0; 10]),
+            name,
+            channel,
+            chat,
+            at: Timestamp(0),
+            body: Bytes::new(),
+        };
+        let filter = Filter {
+            channels: vec![ours],
+            names: vec![EventName::MessageReceived, EventName::ChannelStatus],
+            chat: ChatTypeFilter::GroupsOnly,
+        };
+        let table = [
+            (ours, EventName::MessageReceived, ChatType::Group, true),
+            (ours, EventName::MessageReceived, ChatType::Direct, false),
+            (ours, EventName::ChannelStatus, ChatType::None, true),
+            (ours, EventName::MessageSent, ChatType::Group, false),
+            (other, EventName::MessageReceived, ChatType::Group, false),
+        ];
+        for (channel, name, chat, passes) in table {
+            assert_eq!(filter.passes(&event(channel, name, chat)), passes, "{name} {chat:?}");
+            assert!(Filter::default().passes(&event(channel, name, chat)));
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! The rings and relays in a shard's state: what the state machine does to them, and how they are read.
+//!
+//! A relay row waits for the customer's home to fetch it; its key is its place in the shard's log. A ring is numbered
+//! without holes from 1, so that its length is known without reading it. Its oldest rows go as new ones come: beyond
+//! [`RING_EVENTS`], and those older than [`RING_AGE`] but for the youngest of them, from which a client that has seen
+//! everything can still resume after a long silence.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use machine::{Pairs, State, View};
+use model::event::EventId;
+use model::id::{CustomerId, ShardId};
+use model::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{Filter, Gap, Pulled, Start, StreamEvent, StreamedEvent, Ticket};
+use crate::keys;
+use crate::records::{decode, encode};
+use crate::reply::Reply;
+
+/// How many events of an account can be replayed (supplement 23).
+pub const RING_EVENTS: u64 = 10_000;
+
+/// How old an event may be to be replayed (supplement 23).
+pub const RING_AGE: Duration = Duration::from_secs(10 * 60);
+
+/// How many rows are read at a time when old ones are looked for, and how many one command deletes of a relay.
+const CHUNK: usize = 64;
+const RELEASE_AT_ONCE: usize = 512;
+
+/// How many rows are looked at for one part, so that a filter that passes little does not hold up its caller.
+const PART_ROWS: usize = 8 * CHUNK;
+
+/// How many bytes of events a part of a ring or a relay holds, or one event. What is gathered has to go into one log entry.
+const PART_BYTES: usize = 512 * 1024;
+
+/// How many tickets of a customer are looked at when one more is kept.
+const TICKETS_SWEPT: usize = 32;
+
+/// Which numbers a ring holds: `first` up to, and without, `next`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RingExtent {
+    pub first: u64,
+    pub next: u64,
+}
+
+impl Default for RingExtent {
+    fn default() -> Self {
+        Self { first: 1, next: 1 }
+    }
+}
+
+impl RingExtent {
+    pub fn read(view: &dyn View, customer: CustomerId) -> Self {
+        view.get(&keys::ring_extent(customer)).map(|bytes| decode(&bytes)).unwrap_or_default()
+    }
+
+    fn write(self, state: &mut dyn State, customer: CustomerId) {
+        state.put(&keys::ring_extent(customer), &encode(&self));
+    }
+}
+
+/// Writes an event into the relay, at its place in the log.
+pub fn relay(state: &mut dyn State, home: ShardId, place: u64, event: &StreamedEvent) {
+    state.put(&keys::relay(home, place), &encode(event));
+}
+
+/// Deletes what a home has, a part at a time.
+pub fn release(state: &mut dyn State, home: ShardId, upto: u64) -> Reply {
+    let (from, to) = (keys::relay(home, 0), keys::relay(home, upto.saturating_add(1)));
+    let found = state.scan(&from, &to, RELEASE_AT_ONCE);
+    found.iter().for_each(|(key, _)| state.delete(key));
+    if found.len() == RELEASE_AT_ONCE { Reply::More } else { Reply::Done }
+}
+
+/// Appends a part of a shard's relay to the rings of its customers, once: the part must begin where the last one of
+/// that shard ended.
+pub fn gather(
+    state: &mut dyn State,
+    source: ShardId,
+    after: u64,
+    upto: u64,
+    now: Timestamp,
+    events: Vec<StreamedEvent>,
+) -> Reply {
+    if gathered(state, source) != after {
+        return Reply::Unchanged;
+    }
+    state.put(&keys::gathered(source), &encode(&upto));
+    let mut extents = BTreeMap::<CustomerId, RingExtent>::new();
+    for event in events {
+        let customer = event.customer;
+        let extent = extents.entry(customer).or_insert_with(|| RingExtent::read(state, customer));
+        state.put(&keys::ring(customer, extent.next), &encode(&event));
+        extent.next += 1;
+    }
+    for (customer, mut extent) in extents {
+        trim(state, customer, &mut extent, now);
+        extent.write(state, customer);
+    }
+    Reply::Done
+}
+
+/// How far a home has fetched a shard's relay.
+pub fn gathered(view: &dyn View, source: ShardId) -> u64 {
+    view.get(&keys::gathered(source)).map_or(0, |bytes| decode(&bytes))
+}
+
+fn trim(state: &mut dyn State, customer: CustomerId, extent: &mut RingExtent, now: Timestamp) {
+    while extent.next - extent.first > RING_EVENTS {
+        state.delete(&keys::ring(customer, extent.first));
+        extent.first += 1;
+    }
+    let oldest = now.minus(RING_AGE);
+    loop {
+        let (from, to) = (keys::ring(customer, extent.first), keys::ring(customer, extent.next));
+        // The second row says whether the first may go; most of the time it says no.
+        let looked = state.scan(&from, &to, 2);
+        let aged = |row: &(Vec<u8>, Vec<u8>)| decode::<StreamedEvent>(&row.1).at < oldest;
+        if looked.len() < 2 || !aged(&looked[1]) {
+            return;
+        }
+        let rows = state.scan(&from, &to, CHUNK);
+        let old = rows.windows(2).take_while(|pair| aged(&pair[1])).count();
+        for (key, _) in &rows[..old] {
+            state.delete(key);
+            extent.first += 1;
+        }
+    }
+}
+
+/// Drops a ring that nobody can resume from any more. Its numbers are not used again.
+pub fn drop_ring(state: &mut dyn State, customer: CustomerId) -> Reply {
+    let extent = RingExtent::read(state, customer);
+    let (from, to) = (keys::ring(customer, extent.first), keys::ring(customer, extent.next));
+    let found = state.scan(&from, &to, RELEASE_AT_ONCE);
+    found.iter().for_each(|(key, _)| state.delete(key));
+    let first = extent.first + found.len() as u64;
+    RingExtent { first, ..extent }.write(state, customer);
+    if first < extent.next { Reply::More } else { Reply::Done }
+}
+
+/// Keeps a ticket, and drops those of the customer whose time is over.
+pub fn keep_ticket(
+    state: &mut dyn State,
+    customer: CustomerId,
+    digest: &[u8],
+    ticket: &Ticket,
+    now: Timestamp,
+) -> Reply {
+    let (from, to) = keys::tickets_of(customer);
+    for (key, row) in state.scan(&from, &to, TICKETS_SWEPT) {
+        if decode::<Ticket>(&row).expires_at <= now {
+            state.delete(&key);
+        }
+    }
+    state.put(&keys::ticket(customer, digest), &encode(ticket));
+    Reply::Done
+}
+
+/// Takes a ticket: `Done` for the one who gets it.
+pub fn use_ticket(state: &mut dyn State, customer: CustomerId, digest: &[u8], now: Timestamp) -> Reply {
+    let key = keys::ticket(customer, digest);
+    let Some(row) = state.get(&key) else { return Reply::Unchanged };
+    state.delete(&key);
+    if decode::<Ticket>(&row).expires_at > now { Reply::Done } else { Reply::Unchanged }
+}
+
+/// The places of the first and the last event in the relay for a home; `None` when it is empty.
+pub fn relay_extent(view: &dyn View, home: ShardId) -> Option<(u64, u64)> {
+    let (from, to) = keys::relays_after(home, 0);
+    let place = |rows: Pairs| rows.first().and_then(|(key, _)| keys::place_of_relay(key));
+    Some((place(view.scan(&from, &to, 1))?, place(view.scan_back(&from, &to, 1))?))
+}
+
+/// A part of the relay for a home, with the places of its events.
+pub fn relayed(view: &dyn View, home: ShardId, after: u64) -> Vec<(u64, StreamedEvent)> {
+    let (mut from, to) = keys::relays_after(home, after);
+    let mut part = Vec::new();
+    let mut bytes = 0;
+    loop {
+        let rows = view.scan(&from, &to, CHUNK);
+        let more = rows.len() == CHUNK;
+        for (key, row) in rows {
+            let Some(place) = keys::place_of_relay(&key) else { continue };
+            bytes += row.len();
+            if bytes > PART_BYTES && !part.is_empty() {
+                return part;
+            }
+            part.push((place, decode(&row)));
+            from = keys::relay(home, place.saturating_add(1));
+        }
+        if !more || part.len() >= PART_ROWS {
+            return part;
+        }
+    }
+}
+
+/// Where a stream begins that resumes after an event, or with what comes from now on.
+pub fn start(view: &dyn View, customer: CustomerId, resume: Option<&EventId>) -> Start {
+    let extent = RingExtent::read(view, customer);
+    let Some(resume) = resume else { return Start { after: extent.next - 1, gap: None } };
+    // Those who resume were there a moment ago: what they look for is near the end.
+    let from = keys::ring(customer, extent.first);
+    let mut to = keys::ring(customer, extent.next);
+    loop {
+        let rows = view.scan_back(&from, &to, CHUNK);
+        let Some((last, _)) = rows.last() else { break };
+        to.clone_from(last);
+        for (key, row) in &rows {
+            if decode::<StreamedEvent>(row).id == *resume {
+                return Start { after: keys::number_in_ring(key), gap: None };
+            }
+        }
+    }
+    let oldest = view.get(&from).map(|row| decode::<StreamedEvent>(&row).id);
+    Start { after: extent.first - 1, gap: Some(Gap { oldest }) }
+}
+
+/// The next events of a ring that pass a filter: at most `most`, or a little over [`PART_BYTES`].
+pub fn part(view: &dyn View, customer: CustomerId, after: u64, most: usize, filter: &Filter) -> Pulled {
+    let extent = RingExtent::read(view, customer);
+    let missed = after.saturating_add(1) < extent.first;
+    let mut pulled = Pulled { after: after.clamp(extent.first - 1, extent.next - 1), missed, ..Pulled::default() };
+    let (mut bytes, mut looked_at) = (0, 0);
+    while pulled.after + 1 < extent.next && pulled.events.len() < most && bytes < PART_BYTES && looked_at < PART_ROWS {
+        let rows = view.scan(&keys::ring(customer, pulled.after + 1), &keys::ring(customer, extent.next), CHUNK);
+        if rows.is_empty() {
+            // The ring was trimmed meanwhile; the next look sees it as it is.
+            break;
+        }
+        looked_at += rows.len();
+        for (key, row) in rows {
+            if pulled.events.len() >= most || bytes >= PART_BYTES {
+                break;
+            }
+            let event: StreamedEvent = decode(&row);
+            pulled.after = keys::number_in_ring(&key);
+            if filter.passes(&event) {
+                bytes += event.body.len();
+                pulled.events.push(StreamEvent { id: event.id, name: event.name, body: event.body });
+            }
+        }
+    }
+    pulled.caught_up = pulled.after + 1 >= extent.next;
+    pulled
+}
+
+/// A ticket that is kept.
+pub fn ticket(view: &dyn View, customer: CustomerId, digest: &Bytes) -> Option<Ticket> {
+    view.get(&keys::ticket(customer, digest)).map(|row| decode(&row))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+#[path = "ring_tests.rs"]
+mod tests;

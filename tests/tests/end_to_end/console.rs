@@ -1,0 +1,207 @@
+//! The console: the ways of its pages and their calls, by hand and in a browser.
+
+mod browser;
+
+use futures::future::join_all;
+use reqwest::Method;
+use reqwest::header::{COOKIE, SET_COOKIE};
+use serde_json::{Value, json};
+use tests::cluster::{Cluster, Options};
+use tests::http::{Answer, Api, answer, string};
+use tests::member::{Member, PASSWORD};
+use tests::tenant::Tenant;
+
+const SESSION: &str = "/console/session";
+
+/// A call as the console's own page makes it.
+async fn of_page(api: &Api, method: Method, cookie: Option<&str>, body: Value) -> Answer {
+    let mut request = api.without_key().request(method, SESSION).header("sec-fetch-site", "same-origin");
+    if let Some(cookie) = cookie {
+        request = request.header(COOKIE, cookie);
+    }
+    if !body.is_null() {
+        request = request.json(&body);
+    }
+    answer(request).await
+}
+
+async fn log_in(api: &Api, member: &Member) -> Answer {
+    of_page(api, Method::POST, None, json!({ "email": member.email, "password": PASSWORD })).await
+}
+
+/// The cookie as a browser sends it back.
+fn cookie(answer: &Answer) -> String {
+    let set = answer.header(SET_COOKIE.as_str()).expect("a cookie is set");
+    for part in ["Path=/console/session", "HttpOnly", "SameSite=Strict"] {
+        assert!(set.contains(part), "{set}");
+    }
+    set.split(';').next().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_console_signs_in_by_a_cookie_that_works_once_on_every_node() {
+    let tenant = Tenant::new(&Cluster::shared().await).await;
+    let member = Member::new(&tenant, "admin").await;
+    let nodes = tenant.cluster.node_ids();
+    let at = |n: usize| tenant.cluster.api(nodes[n % nodes.len()], &tenant.client);
+
+    let first = log_in(&at(0), &member).await;
+    let view = first.expect(200);
+    assert!(view.get("refresh_token").is_none(), "no script gets to see it: {view}");
+    assert_eq!(view["expires_in"], 900);
+    assert_eq!(first.header("cache-control"), Some("no-store"));
+    let second = of_page(&at(1), Method::PUT, Some(&cookie(&first)), Value::Null).await;
+    let access = string(&second.expect(200)["access_token"]);
+    at(2).with_key(&access).get("/console/api/v1/channels").await.expect(200);
+
+    let again = of_page(&at(2), Method::PUT, Some(&cookie(&first)), Value::Null).await;
+    again.expect_error(401, "auth_revoked");
+    at(0).with_key(&access).get("/console/api/v1/channels").await.expect_error(401, "auth_revoked");
+
+    let third = log_in(&at(1), &member).await;
+    let access = string(&third.expect(200)["access_token"]);
+    let out = of_page(&at(2), Method::DELETE, Some(&cookie(&third)), Value::Null).await;
+    out.expect(204);
+    assert!(out.header(SET_COOKIE.as_str()).is_some_and(|set| set.contains("Max-Age=0")));
+    at(0).with_key(&access).get("/console/api/v1/channels").await.expect_error(401, "auth_revoked");
+    of_page(&at(0), Method::PUT, None, Value::Null).await.expect_error(401, "auth_missing");
+    of_page(&at(0), Method::DELETE, None, Value::Null).await.expect(204);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_other_page_signs_anybody_in_or_out() {
+    let tenant = Tenant::new(&Cluster::shared().await).await;
+    let member = Member::new(&tenant, "viewer").await;
+    let api = tenant.any().without_key();
+    let session = log_in(&api, &member).await;
+    let body = json!({ "email": member.email, "password": PASSWORD });
+    for site in [None, Some("cross-site"), Some("same-site"), Some("none")] {
+        for method in [Method::POST, Method::PUT, Method::DELETE] {
+            let request = api.request(method.clone(), SESSION).header(COOKIE, cookie(&session)).json(&body);
+            let request = match site {
+                Some(site) => request.header("sec-fetch-site", site),
+                None => request,
+            };
+            answer(request).await.expect_error(400, "bad_request");
+        }
+    }
+    of_page(&api, Method::PUT, Some(&cookie(&session)), Value::Null).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_members_do_in_the_console_costs_their_session_and_nothing_else() {
+    let options = Options::default().default_limits().arg("--ip-burst=1000000").arg("--ip-refill=1000000");
+    let tenant = Tenant::new(&Cluster::start(options).await).await;
+    let member = Member::new(&tenant, "member").await;
+    let channel = tenant.channel("Sales").await;
+    let api = tenant.any();
+    let session = api.with_key(&string(&log_in(&api, &member).await.expect(200)["access_token"]));
+
+    let paths = ["/v1/channels".to_owned(), format!("/v1/channels/{channel}/messages"), "/v1/limits".to_owned()];
+    for path in paths.iter().cycle().take(90) {
+        let answer = session.get(&format!("/console/api{path}")).await;
+        answer.expect(200);
+        assert_eq!(answer.header("x-ratelimit-scope"), Some("session"));
+        assert_eq!(answer.header("x-ratelimit-limit"), Some("120"));
+    }
+    let limits = api.get(&format!("/v1/limits?channel_id={channel}")).await.expect(200);
+    // Its program made a channel and asks now.
+    assert!(limits["per_customer"]["remaining"].as_u64().unwrap() >= 58, "{limits}");
+    assert_eq!(limits["per_channel"]["remaining"], 60, "{limits}");
+
+    // Beyond its own bucket a session is refused; another one is not, nor is a program.
+    let all = join_all((0..400).map(|_| session.get("/console/api/v1/channels"))).await;
+    let refused: Vec<_> = all.iter().filter(|answer| answer.status == 429).collect();
+    assert!(!refused.is_empty() && refused.len() < 400);
+    assert_eq!(refused[0].expect_error(429, "rate_limited"), json!({ "scope": "session", "limit": 120 }));
+    refused[0].retry_after();
+    let other = api.with_key(&string(&log_in(&api, &member).await.expect(200)["access_token"]));
+    other.get("/console/api/v1/channels").await.expect(200);
+    api.get("/v1/channels").await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_find_nothing_in_the_console_and_roles_hold_there() {
+    let tenant = Tenant::new(&Cluster::shared().await).await;
+    let api = tenant.any();
+    api.get("/console/api/v1/channels").await.expect_error(404, "not_found");
+    api.without_key().get("/console/api/v1/channels").await.expect_error(401, "auth_missing");
+    let viewer = Member::new(&tenant, "viewer").await;
+    let session = api.with_key(&string(&log_in(&api, &viewer).await.expect(200)["access_token"]));
+    session.get("/console/api/v1/account").await.expect(200);
+    session.post("/console/api/v1/channels", json!({ "name": "x" })).await.expect_error(403, "insufficient_scope");
+    // What is public or of no account is not there a second time.
+    for path in ["/console/api/v1/auth/login", "/console/api/healthz", "/console/api/openapi.json", "/console/api"] {
+        assert_ne!(session.request(Method::POST, path).send().await.unwrap().status(), 200, "{path}");
+    }
+    let stranger = Tenant::new(&tenant.cluster).await;
+    let channel = stranger.channel("Theirs").await;
+    session.get(&format!("/console/api/v1/channels/{channel}")).await.expect_error(404, "channel_not_found");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_file_of_the_console_bears_the_policies_that_guard_it() {
+    let cluster = Cluster::shared().await;
+    let tenant = Tenant::new(&cluster).await;
+    let node = cluster.running_node();
+    for (api, page) in [(tenant.any(), "members"), (cluster.operator(node, &tenant.client), "operators")] {
+        let api = api.without_key();
+        let html = api.get("/console").await;
+        assert_eq!(html.status, 200);
+        assert!(html.text().contains(&format!("data-door=\"{page}\"")), "{}", html.text());
+        assert!(!html.text().contains("style=") && !html.text().contains("<style"), "{}", html.text());
+        assert_eq!(html.header("cache-control"), Some("no-cache"));
+        assert_eq!(api.get("/console/channels").await.text(), html.text(), "every page is the same file");
+        let text = html.text();
+        let assets: Vec<&str> = text.split('"').filter(|part| part.starts_with("/console/assets/")).collect();
+        assert_eq!(assets.len(), 3, "{assets:?}");
+        let mut answers = vec![html];
+        for asset in assets {
+            let plain = api.get(asset).await;
+            assert_eq!(plain.status, 200, "{asset}");
+            assert_eq!(plain.header("cache-control"), Some("public, max-age=31536000, immutable"));
+            assert_eq!(plain.header("content-encoding"), None);
+            for encoding in ["br", "gzip"] {
+                let packed = answer(api.request(Method::GET, asset).header("accept-encoding", encoding)).await;
+                assert_eq!(packed.header("content-encoding"), Some(encoding), "{asset}");
+                assert!(packed.body.len() < plain.body.len() || plain.body.len() < 600, "{asset}");
+            }
+            answers.push(plain);
+        }
+        for answer in answers {
+            let policy = answer.header("content-security-policy").unwrap();
+            for rule in [
+                "default-src 'none'",
+                "script-src 'self'",
+                "style-src 'self'",
+                "connect-src 'self'",
+                "trusted-types 'none'",
+                "frame-ancestors 'none'",
+            ] {
+                assert!(policy.contains(rule), "{policy}");
+            }
+            assert!(!policy.contains("unsafe"), "{policy}");
+            assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+            assert_eq!(answer.header("referrer-policy"), Some("no-referrer"));
+            assert_eq!(answer.header("cross-origin-opener-policy"), Some("same-origin"));
+            assert_eq!(answer.header("cross-origin-resource-policy"), Some("same-origin"));
+        }
+        for nothing in ["/console/assets/app.js", "/console/assets/members.html", "/console/assets/..%2fCargo.toml"] {
+            api.get(nothing).await.expect_error(404, "not_found");
+        }
+        assert_eq!(api.get("/console/assets/licences.txt").await.status, 200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_port_whose_console_is_off_has_none() {
+    let options = Options::nodes(1).arg("--set=api.console=false").arg("--set=ops.console=false");
+    let tenant = Tenant::new(&Cluster::start(options).await).await;
+    let api = tenant.any().without_key();
+    let operator = tenant.cluster.operator(1, &tenant.client);
+    for path in ["/console", "/console/channels", "/console/api/v1/channels"] {
+        api.get(path).await.expect_error(404, "not_found");
+        operator.get(path).await.expect_error(404, "not_found");
+    }
+    of_page(&api, Method::PUT, None, Value::Null).await.expect_error(404, "not_found");
+}

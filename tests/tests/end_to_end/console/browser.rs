@@ -1,0 +1,97 @@
+//! The pages in a real browser: `console/tests`, run by Node.js with Debian's Chromium against a cluster of this program.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::json;
+use tests::cluster::{Cluster, Options};
+use tests::member::{Member, PASSWORD};
+use tests::tenant::{Tenant, number};
+
+/// For one file of tests, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(900);
+
+const CHROMIUM: &str = "/usr/bin/chromium";
+
+fn console() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../console")
+}
+
+/// What a run needs and this machine lacks; `make to-test` installs it.
+fn missing() -> Option<&'static str> {
+    let has_node = std::process::Command::new("node").arg("--version").stdout(Stdio::null()).status().is_ok();
+    if !has_node {
+        Some("nodejs")
+    } else if !console().join("node_modules/playwright-core").exists() {
+        Some("console/node_modules")
+    } else if !Path::new(CHROMIUM).exists() {
+        Some("chromium")
+    } else {
+        None
+    }
+}
+
+/// Runs Node.js with these arguments in the folder of the console.
+async fn node(args: &[&str], environment: &[(&str, String)]) -> (bool, String) {
+    let mut command = tokio::process::Command::new("node");
+    command.args(args).current_dir(console()).stdin(Stdio::null()).kill_on_drop(true);
+    command.envs(environment.iter().map(|(name, value)| (*name, value.as_str())));
+    let finished = tokio::time::timeout(PATIENCE, command.output()).await;
+    let output = finished.unwrap_or_else(|_| panic!("{args:?} has not ended within {PATIENCE:?}")).unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+}
+
+/// A skipped test says so; CI has everything, and must not skip.
+fn skips(what: &str) -> bool {
+    assert!(std::env::var_os("CI").is_none(), "{what} is missing; make to-test installs it");
+    eprintln!("skipped, for lack of {what}: make to-test installs it");
+    true
+}
+
+async fn browse(file: &str) {
+    if let Some(what) = missing()
+        && skips(what)
+    {
+        return;
+    }
+    let cluster = Cluster::start(Options::default().arg("--set=webhooks.schedule=[\"0s\",\"1s\",\"1s\",\"2s\"]")).await;
+    let tenant = Tenant::new(&cluster).await;
+    let (owner, viewer) = (Member::new(&tenant, "owner").await, Member::new(&tenant, "viewer").await);
+    let dev = cluster.dev();
+    let place = json!({
+        "nodes": dev.nodes.iter().map(|node| json!({ "id": node.id, "api": node.api, "ops": node.ops })).collect::<Vec<_>>(),
+        "simulator": dev.simulator,
+        "operatorToken": dev.operator_token,
+        "key": tenant.key,
+        "owner": owner.email,
+        "viewer": viewer.email,
+        "password": PASSWORD,
+        "phones": (0..8).map(|_| number()).collect::<Vec<_>>(),
+        "chromium": CHROMIUM,
+    });
+    let (passed, said) = node(&["--test", "--test-reporter=spec", file], &[("GATEWAY_PLACE", place.to_string())]).await;
+    assert!(passed, "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_do_their_work_in_a_browser() {
+    browse("tests/members.test.mjs").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn operators_do_their_work_in_a_browser() {
+    browse("tests/operators.test.mjs").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_files_in_the_binary_are_what_the_sources_give() {
+    if let Some(what) = missing().filter(|what| *what != "chromium")
+        && skips(what)
+    {
+        return;
+    }
+    let (fits, said) = node(&["build.mjs", "--check"], &[]).await;
+    assert!(fits, "{said}");
+}

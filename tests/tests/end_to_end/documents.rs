@@ -1,0 +1,151 @@
+//! The documents name what is there: pages, anchors, files and tests.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use model::webhook::signature::signature_header;
+use tests::documents::{all, guide, root};
+
+/// The largest README that people read.
+const README_LINES: usize = 150;
+
+/// The anchors of a page's headings, as they are made of their text.
+fn anchors(page: &str) -> BTreeSet<String> {
+    let headings = page.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
+    let kept = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+    headings
+        .map(|text| text.to_lowercase().chars().filter(|c| kept(*c)).collect::<String>().replace(' ', "-"))
+        .collect()
+}
+
+/// Where the links of a page lead that stay in the repository.
+fn links(page: &str) -> impl Iterator<Item = &str> {
+    let targets = page.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    targets.filter(|target| !target.contains("://") && !target.contains(' '))
+}
+
+#[test]
+fn every_link_between_documents_leads_somewhere() {
+    let mut dead = Vec::new();
+    for page in all() {
+        let text = fs::read_to_string(&page).unwrap();
+        for link in links(&text) {
+            let (file, anchor) = link.split_once('#').map_or((link, None), |(file, anchor)| (file, Some(anchor)));
+            let target = if file.is_empty() { page.clone() } else { page.parent().unwrap().join(file) };
+            let is_there = match anchor {
+                None => target.exists(),
+                Some(anchor) => fs::read_to_string(&target).is_ok_and(|text| anchors(&text).contains(anchor)),
+            };
+            if !is_there {
+                dead.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    assert!(dead.is_empty(), "{dead:#?}");
+}
+
+#[test]
+fn every_page_stands_in_the_summary_and_readme_is_short() {
+    let docs = root().join("docs");
+    let summary = fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
+    let listed: BTreeSet<PathBuf> = links(&summary).map(|link| docs.join(link)).collect();
+    let all = all().into_iter().filter(|page| page.starts_with(&docs) && !page.ends_with("SUMMARY.md"));
+    let missing: Vec<_> = all.filter(|page| !listed.contains(page)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    assert!(readme.lines().count() <= README_LINES);
+}
+
+/// All Rust code of the repository, one file after the other.
+fn code() -> Vec<(PathBuf, String)> {
+    let mut folders: Vec<PathBuf> = ["model", "network", "raft", "shard", "api", "node", "tests", "chaos"]
+        .iter()
+        .map(|name| root().join(name))
+        .collect();
+    let mut found = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|kind| kind == "rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                found.push((path, text));
+            }
+        }
+    }
+    found
+}
+
+/// What stands between single backticks.
+fn quoted(page: &str) -> impl Iterator<Item = &str> {
+    page.lines().filter(|line| !line.starts_with("```")).flat_map(|line| line.split('`').skip(1).step_by(2))
+}
+
+#[test]
+fn every_test_and_every_file_that_a_document_names_is_there() {
+    let code = code();
+    let is_said = |name: &str| code.iter().any(|(_, text)| text.contains(name));
+    let has_file = |name: &str| code.iter().any(|(path, _)| path.ends_with(Path::new(name)));
+    let is_sentence = |name: &str| {
+        name.matches('_').count() >= 4 && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+    };
+    let is_file = |name: &str| name.ends_with(".rs") && !name.contains(['*', '{', ' ']);
+    let mut unknown = Vec::new();
+    for page in all().into_iter().filter(|page| !page.ends_with("CHANGELOG.md")) {
+        for name in quoted(&fs::read_to_string(&page).unwrap()) {
+            let is_known = (!is_sentence(name) || is_said(name)) && (!is_file(name) || has_file(name));
+            if !is_known {
+                unknown.push(format!("{}: {name}", page.display()));
+            }
+        }
+    }
+    assert!(unknown.is_empty(), "{unknown:#?}");
+}
+
+#[test]
+fn every_alert_has_its_place_in_the_documents() {
+    let rules = fs::read_to_string(root().join("deploy/prometheus/alerts.yml")).unwrap();
+    let page = fs::read_to_string(root().join("docs/operate/alerts.md")).unwrap();
+    let said: BTreeSet<&str> = page.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    let ruled: BTreeSet<&str> = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    assert_eq!(said, ruled);
+}
+
+/// What the guide shows in a language.
+fn shown(language: &str) -> String {
+    let page = fs::read_to_string(guide().join("api.md")).unwrap();
+    let block = page.split(&format!("```{language}\n")).nth(1).unwrap();
+    block.split("```").next().unwrap().to_owned()
+}
+
+#[test]
+fn the_signature_checks_of_the_guide_tell_true_from_false() {
+    const AT: i64 = 1_767_225_600;
+    let (secret, body) = ("whsec_0123456789", r#"{"a":"ä"}"#);
+    let header = signature_header(&["another-secret-0", secret], AT, body.as_bytes());
+    let cases = [(secret, 299, true), (secret, 301, false), ("whsec_x", 0, false)];
+    let python: String = cases
+        .iter()
+        .map(|(secret, late, is_true)| {
+            let truth = if *is_true { "" } else { "not " };
+            format!("assert {truth}is_signed('{secret}', '{header}', '{body}'.encode(), {})\n", AT + late)
+        })
+        .collect();
+    let node: String = cases
+        .iter()
+        .map(|(secret, late, is_true)| {
+            let call = format!("isSigned('{secret}', '{header}', '{body}', {})", AT + late);
+            format!("if ({call} !== {is_true}) process.exit(1);\n")
+        })
+        .collect();
+    for (program, flag, language, checks) in [("python3", "-c", "python", python), ("node", "-e", "js", node)] {
+        // Node.js is not needed to build or to test, and is tried where it is.
+        match Command::new(program).arg(flag).arg(shown(language) + &checks).output() {
+            Ok(ran) => assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr)),
+            Err(_) if program == "node" => eprintln!("skipped: there is no node"),
+            Err(error) => panic!("{program}: {error}"),
+        }
+    }
+}
