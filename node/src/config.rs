@@ -285,6 +285,9 @@ pub struct Secrets {
     pub previous_master_key: Option<Secret>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_master_key_file: Option<PathBuf>,
+    /// How long data keys are kept after a rotation, once nothing is sealed with them: longer than any backup takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_former_data_keys: Option<HumanDuration>,
 }
 
 /// `[network]`: the messaging network behind the gateway.

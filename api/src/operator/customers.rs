@@ -156,6 +156,7 @@ async fn create(call: &mut OperatorCall) -> Outcome {
         plan,
         limits,
         data_key: call.cluster().new_data_key(id)?,
+        former_data_key: None,
         created_at: call.now,
         deleted_at: None,
     };

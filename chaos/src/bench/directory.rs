@@ -122,6 +122,7 @@ fn customer(id: CustomerId) -> CustomerRecord {
         plan: Plan::default(),
         limits: Limits::default(),
         data_key: MasterKey::new([1; 32]).wrap(&DataKey::new([2; 32]), id, Default::default()),
+        former_data_key: None,
         created_at: Timestamp(0),
         deleted_at: None,
     }

@@ -44,6 +44,7 @@ fn the_example_is_valid_and_shows_the_defaults() {
     all.cluster.shards = None;
     all.peer.ca_key_file = None;
     all.secrets.previous_master_key_file = None;
+    all.secrets.keep_former_data_keys = None;
     all.webhooks.ca_file = None;
     all.media.s3 = None;
     all.auth = Auth::default();

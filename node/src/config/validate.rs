@@ -255,6 +255,8 @@ fn timing(timing: Timing) -> Result<(), Refusal> {
 
 fn secrets(config: &Config) -> Result<(), Refusal> {
     let secrets = &config.secrets;
+    let keeps = secrets.keep_former_data_keys.is_none_or(|keep| keep.0 <= Duration::from_secs(365 * 86_400));
+    ensure(keeps, "secrets.keep_former_data_keys", "is longer than a year", "24h is usual")?;
     match (&secrets.master_key, &secrets.master_key_file) {
         (Some(_), Some(_)) => {
             Err(Refusal::new("secrets.master_key_file", "is given beside secrets.master_key", "keep one of the two"))

@@ -1,6 +1,7 @@
 //! The directory's state in memory, and the pure function that a command is: state and command in, reply and change out.
 
 mod authority;
+mod data_keys;
 mod deletion;
 mod layout;
 mod members;

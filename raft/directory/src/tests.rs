@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod authority;
+mod data_keys;
 mod deletions;
 mod members;
 mod quotas;
@@ -94,6 +95,7 @@ fn customer(limit: Option<u32>) -> CustomerRecord {
         plan: Plan { channel_limit: limit, ..Plan::default() },
         limits: Limits::default(),
         data_key: MasterKey::new([1; 32]).wrap(&DataKey::new([2; 32]), id, Default::default()),
+        former_data_key: None,
         created_at: Timestamp(0),
         deleted_at: None,
     }

@@ -26,6 +26,7 @@ pub mod outbox;
 pub mod pace;
 mod pacing;
 mod receipts;
+mod reseal;
 mod sends;
 mod settings;
 mod settling;
