@@ -259,7 +259,7 @@ mod tests {
         let key = || secrets.new_data_key(secrets.wanted(), id).unwrap();
         let before = customer(id, key());
         let sealed = secrets.seal(&before, "auth/x", b"session").unwrap();
-        let former_data_key = Some(before.data_key.clone());
+        let former_data_key = Some(Box::new(before.data_key.clone()));
         let changed = CustomerRecord { data_key: key(), former_data_key, ..before };
         assert_eq!(secrets.open(&changed, "auth/x", &sealed).unwrap(), b"session");
         let anew = secrets.reseal(&changed, "auth/x", &sealed).unwrap().unwrap();

@@ -56,7 +56,7 @@ pub fn measure(records: usize) -> anyhow::Result<Memory> {
     let accounts: Vec<CustomerId> = (0..records.div_ceil(OF_ONE_ACCOUNT)).map(|_| CustomerId::new()).collect();
     for id in &accounts {
         let (customer, key) = (customer(*id), key(*id));
-        run(&mut state, Command::CreateCustomer { customer, key })?;
+        run(&mut state, Command::CreateCustomer { customer: Box::new(customer), key })?;
     }
     let before = resident_bytes()?;
     for n in 0..records {

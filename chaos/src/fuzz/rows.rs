@@ -399,7 +399,7 @@ fn account_examples() -> Vec<Vec<u8>> {
             storage: StorageLimits { keys: Some(2_000), ..StorageLimits::default() },
         },
         data_key: wrapped(),
-        former_data_key: Some(wrapped()),
+        former_data_key: Some(Box::new(wrapped())),
         created_at: NOW,
         deleted_at: None,
     };

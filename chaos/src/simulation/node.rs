@@ -135,7 +135,7 @@ fn first_commands(scene: &Scene) -> Vec<Command> {
         scoped_key: None,
     });
     let form = Command::Form { cluster, placement: placement.collect() };
-    let account = Command::CreateCustomer { customer: account, key };
+    let account = Command::CreateCustomer { customer: Box::new(account), key };
     nodes.chain([form, account]).chain(channels).collect()
 }
 

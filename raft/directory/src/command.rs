@@ -80,7 +80,7 @@ pub enum Command {
     Authority(AuthorityCommand),
 
     CreateCustomer {
-        customer: CustomerRecord,
+        customer: Box<CustomerRecord>,
         key: KeyRecord,
     },
     UpdateCustomer {

@@ -157,7 +157,7 @@ pub struct CustomerRecord {
     pub data_key: WrappedKey,
     /// The one before, while something may still be sealed with it. From format 3 on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub former_data_key: Option<WrappedKey>,
+    pub former_data_key: Option<Box<WrappedKey>>,
     pub created_at: Timestamp,
     /// Set by a delete: keys and channels have ended, data waits for the end of the grace period.
     pub deleted_at: Option<Timestamp>,

@@ -262,9 +262,9 @@ impl DirectoryState {
             Command::CreateCustomer { customer, key } => {
                 self.is_under_master(&customer.data_key)?;
                 changes.extend([Change::Customer(customer.id), Change::Key(key.id)]);
-                self.put_customer(customer.clone(), store);
+                self.put_customer((*customer).clone(), store);
                 self.put_key(key, store);
-                Ok(Reply::Customer(customer))
+                Ok(Reply::Customer(*customer))
             }
             Command::UpdateCustomer { id, change } => {
                 let mut customer = self.live_customer(id)?;

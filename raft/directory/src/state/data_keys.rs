@@ -58,7 +58,7 @@ impl DirectoryState {
                     // One that has another already keeps it: what it has sealed since would not open.
                     let known = self.customers.get(&customer).filter(|known| known.former_data_key.is_none());
                     if let Some(known) = known.cloned() {
-                        let former_data_key = Some(known.data_key.clone());
+                        let former_data_key = Some(Box::new(known.data_key.clone()));
                         self.put_customer(CustomerRecord { data_key: key, former_data_key, ..(*known).clone() }, store);
                         changes.push(Change::Customer(customer));
                     }

@@ -45,7 +45,7 @@ fn a_former_key_is_dropped_when_no_shard_has_anything_of_it_and_not_before() {
     {
         let state = rig.shared.state.read();
         let known = &state.customers[&customer.id];
-        assert_eq!((&known.data_key, known.former_data_key.as_ref()), (&another(customer.id), Some(&of_before)));
+        assert_eq!((&known.data_key, known.former_data_key.as_deref()), (&another(customer.id), Some(&of_before)));
         assert!(state.customers_to_change(began_at, 9).is_empty());
     }
     let resealed = |shard| SecretsCommand::ShardResealed { shard, began_at };
