@@ -21,7 +21,7 @@
 //!
 //! # The control API
 //!
-//! That of the simulator (`simulator.md`), word for word, so that a test can drive either network; its shapes are those of
+//! That of the simulator, word for word, so that a test can drive either network; its shapes are those of
 //! `network::simulator::answers`. Addresses are the real ones: `N@s.whatsapp.net`, `L@lid`. What this network cannot do yet
 //! is answered with 501 and `{ "error": "..." }`; 400 and 404 as in the simulator.
 //!

@@ -41,9 +41,8 @@ impl ReplicatedAuth {
         customer.ok_or_else(|| AuthError::Unavailable("the customer is not known here yet".into()))
     }
 
-    /// What a value is sealed for: its place, so that a value moved elsewhere does not open.
     fn purpose(&self, key: &str) -> String {
-        format!("auth/{}/{key}", self.channel)
+        purpose(self.channel, key)
     }
 
     /// How many bytes the state takes now.
@@ -79,6 +78,11 @@ impl ReplicatedAuth {
         size.get_or_insert_with(|| Size::new(self.count())).change(change)?;
         Ok(change)
     }
+}
+
+/// What a value is sealed for: its place, so that a value moved elsewhere does not open.
+pub(super) fn purpose(channel: ChannelId, key: &str) -> String {
+    format!("auth/{channel}/{key}")
 }
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! Groups of a phone, with the bodies and answers of the gateway's own routes (supplement 12). What a phone does is what
+//! Groups of a phone, with the bodies and answers of the gateway's own routes. What a phone does is what
 //! its stanzas would do.
 
 use hyper::StatusCode;
