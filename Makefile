@@ -19,7 +19,7 @@ TO_BENCH := $(TO_TEST) etcd-server
 
 # The driver of the real network with its test network, in builds for tests.
 DRIVER := --package whatsapp --package testnet --package node --package tests \
-  --features whatsapp/tests,testnet/tests,node/testnet,node/failpoints,tests/whatsapp
+  --features whatsapp/tests,whatsapp/failpoints,testnet/tests,node/testnet,node/failpoints,tests/whatsapp
 
 # Programs of others that judge: cargo-deny the dependencies, two of PyPI the OpenAPI document.
 DENY := target/tools/bin/cargo-deny

@@ -20,6 +20,7 @@ pub enum Bug {
     SignBeforeCommit,
 }
 
+#[cfg(feature = "failpoints")]
 impl Point {
     const fn name(self) -> &'static str {
         match self {
@@ -34,6 +35,7 @@ impl Point {
     }
 }
 
+#[cfg(feature = "failpoints")]
 impl Bug {
     const fn name(self) -> &'static str {
         match self {
@@ -48,6 +50,7 @@ impl Bug {
 pub fn reach(point: Point) {
     // Without failpoints the name is not used.
     let _ = point;
+    #[cfg(feature = "failpoints")]
     fail::fail_point!(point.name(), |_| std::process::abort());
 }
 
@@ -55,6 +58,7 @@ pub fn reach(point: Point) {
 #[inline(always)]
 pub fn has(bug: Bug) -> bool {
     let _ = bug;
+    #[cfg(feature = "failpoints")]
     fail::fail_point!(bug.name(), |_| true);
     false
 }
