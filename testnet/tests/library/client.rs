@@ -52,7 +52,8 @@ impl Transport for Wire {
     }
 
     async fn disconnect(&self) {
-        let _ = self.0.lock().await.close().await;
+        // `close` would wait for the answer, which the other half takes.
+        let _ = self.0.lock().await.send(Message::close(None, "")).await;
     }
 }
 

@@ -175,8 +175,8 @@ impl Transport for Gate {
         if let Some(mut sink) = self.sink.lock().await.take()
             && self.line.may_speak().is_ok()
         {
-            // Gone already, or gone now.
-            let _ = tokio::time::timeout(Duration::from_secs(1), sink.close()).await;
+            // Gone already, or gone now. `close` would wait for the answer, which the reading half takes.
+            let _ = tokio::time::timeout(Duration::from_secs(1), sink.send(Message::close(None, ""))).await;
         }
         self.closed.cancel();
     }
