@@ -16,8 +16,6 @@ pub const BLACKLIST: &str = "blacklist";
 pub const PROFILE: &str = "profile";
 pub const PRIVACY: &str = "privacy";
 
-/// The network's codes that have a meaning here.
-
 /// The id of a row of which a channel has one.
 pub const OWN: &str = "own";
 

@@ -26,8 +26,6 @@ const FRESH: Duration = Duration::from_secs(3600);
 /// How long somebody counts as writing.
 const PASSING: Duration = Duration::from_secs(25);
 
-/// The network's code for somebody who does not exist.
-
 /// Somebody whose presence the channel wants to know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Watched {
