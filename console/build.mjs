@@ -11,7 +11,7 @@ import { build } from "esbuild";
 const here = dirname(fileURLToPath(import.meta.url));
 const dist = join(here, "dist");
 
-// In bytes, of what a browser loads in gzip: a page, and its styles (console.md, section 8).
+// In bytes, of what a browser loads in gzip: a page, and its styles.
 const MOST = { js: 110_000, css: 12_000 };
 
 const named = (name, ending, bytes) =>

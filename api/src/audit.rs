@@ -1,8 +1,8 @@
 //! Failed authentications on their way into the audit log.
 //!
-//! They come as fast as an attacker likes, so they are folded: one entry for each key prefix, address, code and minute
-//! (supplement 21.6), under an id that is made of these, so that two nodes that fold the same failure write one entry. It
-//! bears the time of the first failure that was written.
+//! They come as fast as an attacker likes, so they are folded: one entry for each key prefix, address, code and minute,
+//! under an id that is made of these, so that two nodes that fold the same failure write one entry. It bears the time
+//! of the first failure that was written.
 //!
 //! Of what belongs to nobody, the prefix is the attacker's to invent: there an entry stands for an address, a code and an
 //! hour, and addresses beyond a bounded number share the entries of none.

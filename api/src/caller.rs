@@ -1,4 +1,4 @@
-//! Who calls: an API key, or a member of the account with a dashboard session (interface 5, supplement 21.5).
+//! Who calls: an API key, or a member of the account with a dashboard session.
 
 use std::sync::Arc;
 
@@ -87,7 +87,7 @@ impl Caller {
         self.key().and_then(|key| key.expires_at)
     }
 
-    /// Who made a key that this caller makes (supplement 21.2).
+    /// Who made a key that this caller makes.
     pub fn key_origin(&self) -> KeyOrigin {
         match &self.credential {
             Credential::Key(_) => KeyOrigin::ApiKey,
@@ -95,7 +95,7 @@ impl Caller {
         }
     }
 
-    /// As the audit log names the caller (supplement 21.6).
+    /// As the audit log names the caller.
     pub fn actor(&self) -> AuditActor {
         match &self.credential {
             Credential::Key(key) => AuditActor {
@@ -125,7 +125,7 @@ impl Caller {
         }
     }
 
-    /// The session, for routes that no API key may use (supplement 26).
+    /// The session, for routes that no API key may use.
     ///
     /// # Errors
     /// `insufficient_scope` that asks for `dashboard_session`.

@@ -59,10 +59,10 @@ pub struct ApiConfig {
     pub operator_tokens: OperatorTokens,
 }
 
-/// Buckets of whoever has no limits of its own (interface 8.1).
+/// Buckets of whoever has no limits of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct DefaultLimits {
-    /// Per client address, on each node (supplement 31, row 11).
+    /// Per client address, on each node.
     pub ip: BucketRule,
     pub customer: BucketRule,
     pub channel: BucketRule,
@@ -88,7 +88,7 @@ pub struct ConsolePorts {
     pub operators: bool,
 }
 
-/// How event streams are kept (supplement 23).
+/// How event streams are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct EventStreamConfig {
     /// After so much silence a comment is sent.

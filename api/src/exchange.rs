@@ -33,7 +33,7 @@ use crate::failure;
 use crate::pipeline::rate::refusal;
 use crate::query::Query;
 
-/// How long a request waits for a shard without a leader (design section 8).
+/// How long a request waits for a shard without a leader.
 const OWNER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long an update of the directory may take: an election, and a node that fell silent, lie inside.
@@ -120,8 +120,7 @@ impl Exchange {
         self.http.params().get(name).map_or("", String::as_str)
     }
 
-    /// A parameter of the path that is an identifier; `None` when it is none, which is a missing resource
-    /// (supplement 31, row 36).
+    /// A parameter of the path that is an identifier; `None` when it is none, which is a missing resource.
     pub fn id<T: FromStr>(&self, name: &str) -> Option<T> {
         self.parameter(name).parse().ok()
     }
@@ -219,8 +218,7 @@ impl AccountCall {
     }
 
     /// The account's list of what a route shows: all of it, or what belongs to the resource `within`. Another account's
-    /// list, another resource's and the same in another order are others, and their cursors are refused (supplement 1,
-    /// rule 6).
+    /// list, another resource's and the same in another order are others, and their cursors are refused.
     pub fn list(&self, within: Option<Uuid>, ascending: bool) -> ListId {
         let within = within.unwrap_or_default();
         ListId::of(&[self.customer_id().as_bytes(), within.as_bytes(), &[u8::from(ascending)]])
@@ -278,7 +276,7 @@ impl ChannelToken {
         self.level.as_ref()
     }
 
-    /// Whether the bucket was empty, so that the customer's token must go back (supplement 31, row 35).
+    /// Whether the bucket was empty, so that the customer's token must go back.
     pub fn was_refused(&self) -> bool {
         self.refused
     }

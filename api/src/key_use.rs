@@ -11,7 +11,7 @@ use raft::directory::records::KeyRecord;
 use shard::cluster::Cluster;
 use tokio_util::sync::CancellationToken;
 
-/// The resolution of `last_used_at` (supplement 21.2).
+/// The resolution of `last_used_at`: a key's uses within it are written once.
 const RESOLUTION: Duration = Duration::from_secs(5 * 60);
 
 /// How often times are written.

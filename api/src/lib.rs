@@ -1,7 +1,7 @@
 //! The HTTP side of a node: the public port of the interface, and the operator's port.
 //!
 //! - [`route`]: what a route declares (scope, charge, plan block, reach) and the table of all of them.
-//! - `pipeline`: the one way of every request, from its id to its headers (supplement 2, "Order of checks").
+//! - `pipeline`: the one way of every request, from its id to its headers.
 //! - `door`: how connections come in, with PROXY headers and TLS. `server`: the ports.
 //! - `caller`: who calls. `auth`: members' way in. `exchange`: what a handler gets to see of a request; `reply`: what it gives back.
 //! - `projection`: how routes read what the network told of a channel, and ask it for changes.

@@ -92,7 +92,7 @@ impl Page {
     }
 }
 
-/// Reads whether the network is to be asked first (supplement 1, rule 16).
+/// Reads whether the network is to be asked first.
 pub fn read_refresh(query: &Query<'_>) -> bool {
     query.flag("refresh").unwrap_or(false)
 }
@@ -111,8 +111,7 @@ impl ChannelCall {
         }
     }
 
-    /// Refuses what the channel's status refuses, before what its operation needs is looked at (supplement 2, order of
-    /// checks).
+    /// Refuses what the channel's status refuses, before what its operation needs is looked at.
     ///
     /// # Errors
     /// `not_connected`, `channel_unavailable`, and as [`ChannelCall::work`].
@@ -230,7 +229,7 @@ impl ChannelCall {
         Address::parse_or_digits(text, suffixes).map_err(|_| ApiError::contact_not_found(text))
     }
 
-    /// An address in the path, where bare digits stand for a phone (supplement 1, rules 3 and 4).
+    /// An address in the path, where bare digits stand for a phone.
     ///
     /// # Errors
     /// `not_found` of the resource: what is no address names nothing.

@@ -1,4 +1,4 @@
-//! Reading the query by rules; all issues of a query are reported at once (supplement 2 and 31, row 24).
+//! Reading the query by rules; all issues of a query are reported at once.
 
 use std::str::FromStr;
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use salvo::http::{HeaderName, HeaderValue, ResBody, StatusCode};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A handler's answer; an error becomes the envelope of interface section 7.
+/// A handler's answer; an error becomes the envelope that all errors share.
 pub type Outcome = Result<Reply, ApiError>;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -131,7 +131,7 @@ impl Reply {
     }
 }
 
-/// `{ "data": [...] }`, with `next_cursor` where the list is paged (supplement 1, rule 5).
+/// `{ "data": [...] }`, with `next_cursor` where the list is paged.
 #[derive(Serialize)]
 pub struct List<T> {
     pub data: Vec<T>,

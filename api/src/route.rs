@@ -95,11 +95,11 @@ pub enum Action {
     Operator(Box<dyn Endpoint<OperatorCall>>),
 }
 
-/// What a key must grant (supplement 30).
+/// What a key must grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grant {
     Scope(Resource, Access),
-    /// No resource of the list: an unrestricted key, or a dashboard session (supplement 21.3).
+    /// No resource of the list: an unrestricted key, or a dashboard session.
     Account(Access),
     /// A dashboard session and no key.
     Session,
@@ -109,9 +109,9 @@ pub enum Grant {
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     pub grant: Grant,
-    /// A key that is bound to a channel gets `channel_scoped_key` (supplement 21.4).
+    /// A key that is bound to a channel gets `channel_scoped_key`.
     pub multi_channel: bool,
-    /// `trial_expired` and `payment_overdue` block it (interface 4.2, rule 8).
+    /// `trial_expired` and `payment_overdue` block it.
     pub plan_blocks: bool,
     /// An operator is answered also while the directory has no leader: by what the node last heard of it, or does alone.
     pub old_directory: bool,
@@ -232,8 +232,8 @@ impl Declaration {
     }
 }
 
-/// The scope resource of a path (supplement 30): the first segment after the channel id, `channels` when there is
-/// none, and the resources whose path has another name. `None` where no resource of the list fits.
+/// The scope resource of a path: the first segment after the channel id, `channels` when there is none, and the
+/// resources whose path has another name. `None` where no resource of the list fits.
 pub fn resource_of(path: &str) -> Option<Resource> {
     let mut segments = path.trim_start_matches("/v1/").split('/');
     match segments.next()? {
@@ -329,7 +329,6 @@ impl Node {
 mod tests {
     use super::*;
 
-    /// Rows of supplement 30.
     #[test]
     fn the_scope_follows_from_the_path() {
         let table = [

@@ -1,4 +1,4 @@
-//! Takes what customers write in tickets to the support: a helpdesk's URL or an e-mail address (supplement 26).
+//! Takes what customers write in tickets to the support: a helpdesk's URL or an e-mail address.
 //!
 //! The messages wait in the directory, and its leader takes them: each at least once, and again when the leader changes
 //! in between. Receivers tell repeats by the message's id.

@@ -1,4 +1,4 @@
-//! Addresses of the network: `<local>@<domain>` (interface, address notation), and what a send may name as `to`.
+//! Addresses of the network: `<local>@<domain>` (bare digits stand for a phone), and what a send may name as `to`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,13 +13,13 @@ pub const LID_SUFFIX: &str = "lid";
 pub const BROADCAST_SUFFIX: &str = "broadcast";
 const STORIES: &str = "status";
 
-/// The longest address, in bytes (supplement 32, row 9). What a network has is far shorter.
+/// The longest address, in bytes. What a network has is far shorter.
 pub const LONGEST_ADDRESS: usize = 128;
 
-/// The most digits a recipient's number may have (interface 8.2).
+/// The most digits a recipient's number may have.
 pub const MAX_DIGITS: usize = 15;
 
-/// The domains of the network (configuration `network.*_suffix`; supplement 31, point 21).
+/// The domains of the network (configuration `network.*_suffix`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Suffixes {
     pub phone: String,
@@ -97,8 +97,7 @@ impl Address {
         if well_formed { Ok(Self(text.to_owned())) } else { Err(NotAnAddress) }
     }
 
-    /// Parses an address, or bare digits, which stand for a phone address (supplement 1, rule 4).
-    /// A leading `+` is refused.
+    /// Parses an address, or bare digits, which stand for a phone address. A leading `+` is refused.
     pub fn parse_or_digits(text: &str, suffixes: &Suffixes) -> Result<Self, NotAnAddress> {
         if text.len() >= 3 && text.bytes().all(|b| b.is_ascii_digit()) {
             let address = suffixes.phone_address(text);
@@ -178,7 +177,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// The reasons of `undeliverable_recipient` (supplement 2).
+/// The reasons of `undeliverable_recipient`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Undeliverable {

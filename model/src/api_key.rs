@@ -1,4 +1,4 @@
-//! API keys: their form, and what is stored instead of them (interface 5, supplement 21.2).
+//! API keys: their form, and what is stored instead of them.
 
 use std::fmt;
 

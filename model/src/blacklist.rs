@@ -1,4 +1,4 @@
-//! Whom an account has blocked (supplement 10).
+//! Whom an account has blocked.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

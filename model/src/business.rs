@@ -1,5 +1,4 @@
-//! What a business account has (supplement 16): profile, catalog, collections, orders; the same from the network to the
-//! answer.
+//! What a business account has: profile, catalog, collections, orders; the same from the network to the answer.
 
 mod body;
 mod currency;
@@ -226,7 +225,7 @@ pub struct OrderItem {
     pub image_url: Option<String>,
 }
 
-/// A product in somebody's cart (`cart.updated`, supplement 24).
+/// A product in somebody's cart, as `cart.updated` tells of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CartItem {
     pub product_id: String,

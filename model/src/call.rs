@@ -1,9 +1,9 @@
-//! Inbound calls (supplement 18): the gateway hears of them and can reject them.
+//! Inbound calls: the gateway hears of them and can reject them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Why a call is over for the channel (`call.terminated`, supplement 24).
+/// Why a call is over for the channel, as `call.terminated` tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]

@@ -1,4 +1,4 @@
-//! Chats as the interface shows them (interface 2.6, supplement 11): flags, and no messages.
+//! Chats as the interface shows them: flags, and no messages.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ pub struct Chat {
     pub last_message_at: Option<i64>,
 }
 
-/// What disappearing messages may be set to, in seconds; 0 for never (supplement 11).
+/// What disappearing messages may be set to, in seconds; 0 for never.
 pub const EPHEMERAL: &[u32] = &[0, 86_400, 604_800, 7_776_000];
 
 /// What an account keeps of a chat, on all its devices.
@@ -98,7 +98,7 @@ impl ChatKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChatSort {
-    /// The latest first (supplement 31, row 33).
+    /// The chat with the latest message first.
     #[default]
     LastMessageAt,
     Id,

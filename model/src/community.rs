@@ -1,4 +1,4 @@
-//! Communities as the interface shows them (supplement 13): a parent of groups, one of which is for announcements.
+//! Communities as the interface shows them: a parent of groups, one of which is for announcements.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Contacts as the interface shows them (interface 2.5, supplement 9).
+//! Contacts as the interface shows them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

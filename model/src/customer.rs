@@ -1,4 +1,4 @@
-//! A customer's plan and limits, as the operator sets them (supplement 25 and 31, row 14).
+//! A customer's plan and limits, as the operator sets them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -29,7 +29,7 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// Why sends, stories, presence and new channels are refused now; reads keep working (interface 4.2, rule 8).
+    /// Why sends, stories, presence and new channels are refused now; reads keep working.
     pub fn blocks(&self, now: Timestamp) -> Option<ApiError> {
         if let Some(since) = self.overdue_since.filter(|since| *since <= now) {
             return Some(ApiError::payment_overdue(since));
@@ -48,7 +48,7 @@ impl Plan {
         (current >= limit).then(|| ApiError::plan_channel_limit(limit, current))
     }
 
-    /// `plan.status` of the account (supplement 25).
+    /// The word that an account shows as `plan.status`.
     pub fn status(&self, now: Timestamp) -> &'static str {
         if self.overdue_since.is_some_and(|since| since <= now) {
             "past_due"
@@ -72,7 +72,7 @@ pub struct Limits {
     pub storage: StorageLimits,
 }
 
-/// What a plan limits beside calls: what an account may keep (supplement 32, row 11).
+/// What a plan limits beside calls: what an account may keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quota {
@@ -88,7 +88,7 @@ pub enum Quota {
 }
 
 impl ApiError {
-    /// A quota of the plan is used up; the operator can raise it (supplement 32, row 11).
+    /// A quota of the plan is used up; the operator can raise it.
     pub fn plan_limit(quota: Quota, limit: u64, used: u64) -> Self {
         let message = format!("the plan allows {limit} {}; {used} are in use", quota.noun());
         Self::new(ErrorCode::PlanLimit, message)

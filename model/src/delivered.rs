@@ -1,5 +1,5 @@
-//! What is kept of a message that the network delivers: every text, list and name within a bound of its own (supplement
-//! 32, row 9). What is beyond is cut off; a message that names another by more than can be kept is of an unknown type.
+//! What is kept of a message that the network delivers: every text, list and name within a bound of its own. What is
+//! beyond is cut off; a message that names another by more than can be kept is of an unknown type.
 //!
 //! All of a message together stays below half a MiB, whatever comes, so that an entry of the log holds it with its event.
 

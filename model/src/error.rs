@@ -1,4 +1,4 @@
-//! The error codes of the interface (section 7, supplement 2), and an answer made of one.
+//! The error codes of the interface, and an answer made of one.
 //!
 //! [`ApiError`] is what every refusal becomes, wherever it is found: it crosses nodes inside forwarded calls, and only
 //! the HTTP layer turns it into a response.
@@ -14,19 +14,19 @@ use crate::limit::LimitScope;
 use crate::status::{Reason, Status};
 use crate::time::Timestamp;
 
-/// The largest JSON body that a route reads (supplement 1, rule 19).
+/// The largest JSON body that a route reads.
 pub const JSON_LIMIT_BYTES: u64 = 1024 * 1024;
 
-/// The largest JSON body of a send (supplement 32, row 9).
+/// The largest JSON body of a send.
 pub const SEND_LIMIT_BYTES: u64 = 256 * 1024;
 
-/// Concurrent event streams of one account (interface 8.2).
+/// Concurrent event streams of one account.
 pub const STREAM_LIMIT: u32 = 10;
 
 /// Declares the codes: name, text, HTTP status, default `Retry-After` in seconds (0: none is sent).
 macro_rules! error_codes {
     ($($name:ident $text:literal $status:literal $retry:literal;)*) => {
-        /// Every stable error code with its one HTTP status (supplement 2).
+        /// Every stable error code with its one HTTP status.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum ErrorCode {
             $(#[serde(rename = $text)] $name,)*
@@ -127,7 +127,7 @@ pub struct ApiError {
     pub code: ErrorCode,
     /// Says what to change, where the caller can change something.
     pub message: String,
-    /// The code's own facts (supplement 2, column `details`).
+    /// The facts that belong to the code, such as the issues of `invalid_request`.
     pub details: Option<Value>,
     /// Whole seconds of the `Retry-After` header.
     pub retry_after: Option<u32>,
@@ -154,7 +154,7 @@ impl ApiError {
         self.status.unwrap_or_else(|| self.code.http_status())
     }
 
-    /// The body of the response (interface 7).
+    /// The body of the response.
     pub fn envelope(&self, request_id: &str) -> Value {
         let mut error = json!({ "code": self.code, "message": self.message });
         if let Some(details) = &self.details {
@@ -200,7 +200,7 @@ impl ApiError {
         Self::new(ErrorCode::AuthNoEmail, "confirm your e-mail address first: see the message that was sent to you")
     }
 
-    /// `required` and `granted` are lists of scope strings (supplement 31, row 23).
+    /// `required` and `granted` are lists of scope strings.
     pub fn insufficient_scope(required: &[String], granted: &[String]) -> Self {
         Self::new(ErrorCode::InsufficientScope, format!("the key lacks the scope {}", required.join(", ")))
             .with_details(json!({ "required": required, "granted": granted }))
@@ -290,7 +290,7 @@ impl ApiError {
         Self::new(ErrorCode::WorkerAtCapacity, "no capacity is free right now; try again")
     }
 
-    /// The disks of the nodes concerned have no room left for this (supplement 32, row 11).
+    /// The disks of the nodes concerned have no room left for this.
     pub fn storage_full() -> Self {
         Self::new(ErrorCode::StorageFull, "the gateway's disks have no room for this right now; try again later")
     }
@@ -301,7 +301,7 @@ impl ApiError {
         Self::new(ErrorCode::WorkerAtCapacity, message).with_retry_after(1)
     }
 
-    /// The channel's shard has no leader yet (supplement 31, row 12).
+    /// The channel's shard has no leader yet.
     pub fn no_leader() -> Self {
         Self::new(ErrorCode::WorkerAtCapacity, "the channel is moving to another node; try again").with_retry_after(1)
     }
@@ -340,7 +340,7 @@ impl ApiError {
         Self::new(ErrorCode::ContactNotFound, "no such contact").with_details(json!({ "contact_id": contact_id }))
     }
 
-    /// For resources without a code of their own: group, delivery, key and so on (supplement 1, rule 14).
+    /// For resources without a code of their own: group, delivery, key and so on.
     pub fn not_found(resource: &str, id: &str) -> Self {
         Self::new(ErrorCode::NotFound, format!("no such {resource}"))
             .with_details(json!({ "resource": resource, "id": id }))
@@ -390,12 +390,12 @@ impl ApiError {
 
 /// The network, and the gateway itself.
 impl ApiError {
-    /// No answer of the network in time: 502 (supplement 1, rule 17).
+    /// No answer of the network in time: 502.
     pub fn upstream_timeout() -> Self {
         Self::new(ErrorCode::Other, "the network did not answer in time").with_details(json!({ "upstream": "timeout" }))
     }
 
-    /// A definitive refusal by the network: the one use of 422 (supplement 1, rule 18).
+    /// A definitive refusal by the network: the one use of 422.
     pub fn upstream_refused(upstream_code: u32, upstream_text: &str) -> Self {
         let refused = Self::new(ErrorCode::Other, format!("the network refused: {upstream_text}"))
             .with_details(json!({ "upstream_code": upstream_code, "upstream_text": upstream_text }));

@@ -1,4 +1,4 @@
-//! Events: their names, their ids, and the envelope whose bytes are signed, stored and sent (interface 6).
+//! Events: their names, their ids, and the envelope whose bytes are signed, stored and sent.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ use crate::time::Timestamp;
 /// The date-stamped version of all payload shapes.
 pub const API_VERSION: &str = "2026-04";
 
-/// The largest envelope; longer text is cut and flagged (supplement 20.1).
+/// The largest envelope; longer text is cut and flagged.
 pub const LARGEST_ENVELOPE: usize = 256 * 1024;
 
 /// `evt_` and a ULID: the key by which receivers drop repeats.
@@ -51,8 +51,8 @@ impl EventId {
         Self::from_parts(now, random)
     }
 
-    /// The id of an inbound item: its time is the network's, its random part the first 80 bits of HMAC-SHA256 under
-    /// the deployment's key (supplement 24).
+    /// The id of an inbound item: its time is the network's, its random part the first 80 bits of HMAC-SHA256 under the
+    /// deployment's key.
     pub fn derived(deployment_key: &[u8], item: NetworkItem<'_>) -> Self {
         let mut mac = Hmac::<Sha256>::new_from_slice(deployment_key).expect("HMAC takes a key of any length");
         let name = format!("{}|{}|{}|{}", item.channel, item.network_id, item.event, item.status);
@@ -138,7 +138,7 @@ impl Event {
     }
 }
 
-/// The bytes of a `webhook.test` probe (supplement 20.7), which nobody can subscribe to.
+/// The bytes of a `webhook.test` probe, which nobody can subscribe to.
 pub fn test_envelope(
     id: &EventId,
     channel: ChannelId,
@@ -178,7 +178,7 @@ mod tests {
         Address::parse(text).unwrap()
     }
 
-    /// The 342 bytes of supplement 20.3.
+    /// The 342 bytes that the published vector of the signature signs.
     const VECTOR: &str = concat!(
         r#"{"event":"message.status","event_id":"evt_01JGFJJZ008N9Y7K4S5T6V7W8X","api_version":"2026-04","#,
         r#""channel_id":"7f2c1a52-7d3e-4a55-9a42-0d6f0b1c2d3e","occurred_at":"2026-01-01T00:00:00.000Z","#,
@@ -187,7 +187,7 @@ mod tests {
     );
 
     #[test]
-    fn the_envelope_is_the_supplements_example_byte_for_byte() {
+    fn the_envelope_is_the_published_vector_byte_for_byte() {
         let event = Event {
             id: EventId("evt_01JGFJJZ008N9Y7K4S5T6V7W8X".into()),
             channel: channel(),
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_received_message_has_the_fields_of_the_supplements_example() {
+    fn a_received_message_has_the_fields_that_readers_expect() {
         let bytes = received("hi").to_bytes();
         let text = String::from_utf8(bytes).unwrap();
         let data = concat!(

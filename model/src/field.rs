@@ -109,7 +109,7 @@ impl<'a> Fields<'a> {
         Self { map: &body.map, path: Vec::new(), issues, outline: body.outline.clone() }
     }
 
-    /// A patch: an empty object is refused (supplement 1, rule 9).
+    /// A patch: an empty object is refused.
     pub fn patch(body: &'a Body, issues: &'a Issues) -> Self {
         if let Some(outline) = &body.outline {
             outline.patch();

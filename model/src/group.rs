@@ -1,4 +1,4 @@
-//! Groups as the interface shows them (interface 2.7, supplement 12): the same from the network to the answer.
+//! Groups as the interface shows them: the same from the network to the answer.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -153,7 +153,7 @@ impl ParticipantAction {
     }
 }
 
-/// How an action went for one participant (supplement 12).
+/// How an action went for one participant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ParticipantResult {
     pub id: Address,
@@ -204,7 +204,7 @@ impl ParticipantResult {
     }
 }
 
-/// What an invite code shows of a group to somebody outside (supplement 12).
+/// What an invite code shows of a group to somebody outside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupPreview {
     pub id: Address,
@@ -240,7 +240,7 @@ pub struct JoinRequest {
     pub requested_at: i64,
 }
 
-/// How the channel came to be in a group (`group.created`, supplement 24).
+/// How the channel came to be in a group, as `group.created` tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]

@@ -71,27 +71,27 @@ macro_rules! uuid_id {
 }
 
 uuid_id! {
-    /// A channel: one paired connection to the messaging network (interface 2.1).
+    /// A channel: one paired connection to the messaging network.
     ChannelId;
     /// A customer (tenant); everything belongs to one.
     CustomerId;
-    /// An API key record (interface 2.10).
+    /// An API key record.
     KeyId;
-    /// A webhook endpoint (interface 2.8).
+    /// A webhook endpoint.
     EndpointId;
-    /// A webhook delivery: one per endpoint and event (interface 6.3).
+    /// A webhook delivery: one per endpoint and event.
     DeliveryId;
-    /// A stored message row (supplement 5.4).
+    /// A stored message row.
     RowId;
-    /// Stored bytes of a message or an upload (supplement 8).
+    /// Stored bytes of a message or an upload.
     MediaId;
-    /// An entry of the audit log (supplement 21.6).
+    /// An entry of the audit log.
     AuditId;
-    /// A member of an account, who logs in (supplement 21.5).
+    /// A member of an account, who logs in.
     UserId;
     /// One login of a member, and all tokens that were refreshed from it.
     SessionId;
-    /// A support ticket (supplement 26).
+    /// A support ticket.
     TicketId;
     /// A message of a support ticket.
     TicketMessageId;
@@ -157,7 +157,7 @@ impl Slot {
     }
 }
 
-/// A message id of the network: `3EB0` and 36 upper-case hex characters when minted here (interface 2.2).
+/// A message id of the network: `3EB0` and 36 upper-case hex characters when minted here.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(inline)]
@@ -192,7 +192,7 @@ impl fmt::Display for MessageId {
     }
 }
 
-/// The id of one request: the caller's `X-Request-Id` when it is well formed, else minted (supplement 1, rule 11).
+/// The id of one request: the caller's `X-Request-Id` when it is well formed, else minted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RequestId(pub String);

@@ -1,4 +1,4 @@
-//! What is wrong with a body or a query: one [`Issue`] per broken rule, all of them reported at once (supplement 2).
+//! What is wrong with a body or a query: one [`Issue`] per broken rule, all of them reported at once.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -28,7 +28,7 @@ impl From<usize> for PathPart {
     }
 }
 
-/// The issue codes of supplement 2.
+/// The kinds of rule that a field can break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IssueCode {

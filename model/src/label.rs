@@ -1,4 +1,4 @@
-//! Labels of business accounts (supplement 17): names with a colour that chats and messages bear.
+//! Labels of business accounts: names with a colour that chats and messages bear.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Token buckets (interface 8.1): exact whole-number arithmetic on a clock that is passed in.
+//! Token buckets: exact whole-number arithmetic on a clock that is passed in.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -202,7 +202,7 @@ impl TokenBucket {
     }
 }
 
-/// What can be told of a bucket at one time (interface 2.9).
+/// What can be told of a bucket at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BucketLevel {
     pub limit: u32,
@@ -263,7 +263,7 @@ impl Decision {
     }
 }
 
-/// Checks the buckets together, then charges them together: a refusal by one charges none (supplement 31, row 35).
+/// Checks the buckets together, then charges them together: a refusal by one charges none.
 ///
 /// `None` only when there is no bucket.
 pub fn charge_together(buckets: &mut [(LimitScope, &mut TokenBucket)], now: Timestamp) -> Option<Decision> {

@@ -1,4 +1,4 @@
-//! Media: the bytes that come with a message, or were uploaded to be sent (supplement 8).
+//! Media: the bytes that come with a message, or were uploaded to be sent.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,10 +8,10 @@ use crate::error::{ApiError, ErrorCode};
 use crate::id::MediaId;
 use crate::time::Timestamp;
 
-/// The most bytes that an upload, a fetched URL or a received file has: 25 MB (interface 8.2).
+/// The most bytes that an upload, a fetched URL or a received file has: 25 MB.
 pub const LARGEST_MEDIA: u64 = 25 * 1024 * 1024;
 
-/// The most bytes of a picture of a profile, a group or a newsletter: 5 MB (supplement 7).
+/// The most bytes of a picture of a profile, a group or a newsletter: 5 MB.
 pub const LARGEST_PICTURE: u64 = 5 * 1024 * 1024;
 
 /// The bytes of a message, as the message names them. Whether they are stored, and where, is the media's own record.
@@ -63,7 +63,7 @@ pub struct Sha256Hex(pub String);
 #[serde(transparent)]
 pub struct MediaHandle(pub String);
 
-/// Whether the bytes can be had (supplement 8.4).
+/// Whether the bytes can be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MediaState {
@@ -77,7 +77,7 @@ pub enum MediaState {
     Skipped,
 }
 
-/// Media as events and history show it (supplement 8.4); every field always present.
+/// Media as events and history show it; every field always present.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MediaRef {
     pub id: Option<MediaId>,
@@ -96,7 +96,7 @@ pub struct MediaRef {
     pub expires_at: Option<Timestamp>,
 }
 
-/// Why a URL of the caller's could not be fetched (supplement 2, row `media_fetch_failed`).
+/// Why a URL of the caller's could not be fetched, as `media_fetch_failed` tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FetchReason {
@@ -108,7 +108,7 @@ pub enum FetchReason {
     Connect,
 }
 
-/// Media (interface 7, supplement 2).
+/// Errors of media.
 impl ApiError {
     /// `expired_at` is absent when the bytes went before their time: they, or their channel, were deleted.
     pub fn media_gone(expired_at: Option<Timestamp>) -> Self {

@@ -1,4 +1,4 @@
-//! Members of an account: what a dashboard session may do by its role (supplement 21.5).
+//! Members of an account: what a dashboard session may do by its role.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

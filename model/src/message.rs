@@ -12,7 +12,7 @@ use crate::address::Address;
 use crate::id::MessageId;
 use crate::media::Media;
 
-/// Names an existing message (interface 2.2).
+/// Names an existing message: its chat, its id, and whose it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MessageKey {
     pub id: MessageId,
@@ -83,7 +83,7 @@ pub enum Content {
         options: Vec<String>,
         selectable_count: u8,
     },
-    /// Pins a message for everybody in its chat (supplement 28.1).
+    /// Pins a message for everybody in its chat.
     Pin {
         target: MessageKey,
         duration_seconds: u32,
@@ -91,27 +91,27 @@ pub enum Content {
     Unpin {
         target: MessageKey,
     },
-    /// Stars a message for the channel's own account only (supplement 28.1).
+    /// Stars a message for the channel's own account only.
     Star {
         target: MessageKey,
     },
     Unstar {
         target: MessageKey,
     },
-    /// A product of a business catalog (supplement 28.1).
+    /// A product of a business catalog.
     Product {
         product_id: String,
     },
-    /// The channel's whole catalog (supplement 28.1).
+    /// The channel's whole catalog.
     Catalog,
-    /// Shown to an audience for a day, and no message of any chat (supplement 15).
+    /// Shown to an audience for a day, and no message of any chat.
     Story(Box<Story>),
     /// Takes a story back.
     StoryDelete {
         story: MessageId,
     },
 
-    // Received only (supplement 24).
+    // What follows is received only.
     PollVote {
         target: MessageKey,
         selected: Vec<String>,
@@ -146,7 +146,7 @@ pub enum Content {
     },
 }
 
-/// Why a message could not be read (supplement 24).
+/// Why a message could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
@@ -172,7 +172,7 @@ impl ContactCard {
     }
 }
 
-/// What stands around a message's content (supplement 24 and 28.2).
+/// What stands around a message's content.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Surroundings {
@@ -221,7 +221,7 @@ pub struct LinkPreview {
     pub image_url: Option<String>,
 }
 
-/// The type names that a stored message can have (supplement 5.3, the additions of 28.1, and the bodies of 24).
+/// The type names that a stored message can have.
 pub const TYPE_NAMES: &[&str] = &[
     "text",
     "image",
@@ -251,7 +251,7 @@ pub const TYPE_NAMES: &[&str] = &[
 ];
 
 impl Content {
-    /// The interface's name of the type (interface 2.2, supplement 5.3 and 24).
+    /// The interface's name of the type.
     pub fn type_name(&self) -> &'static str {
         match self {
             Self::Text { .. } => "text",

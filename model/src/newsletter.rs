@@ -1,4 +1,4 @@
-//! Newsletters as the interface shows them (supplement 14): the same from the network to the answer.
+//! Newsletters as the interface shows them: the same from the network to the answer.
 
 use std::collections::BTreeMap;
 
@@ -99,7 +99,7 @@ impl NewsletterChanges {
     }
 }
 
-/// What was published, as readers see it (supplement 14).
+/// What was published, as readers see it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NewsletterMessage {
     /// The place in the newsletter: later ones are larger.

@@ -1,4 +1,4 @@
-//! Paging: the size of a page, in rows and in bytes, and opaque cursors (supplement 1, rule 6, and 32, row 10).
+//! Paging: the size of a page, in rows and in bytes, and opaque cursors.
 
 use std::io;
 

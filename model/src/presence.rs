@@ -1,4 +1,4 @@
-//! Presence: who is there, and who is writing (interface 2.3, supplement 6).
+//! Presence: who is there, and who is writing.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

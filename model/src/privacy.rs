@@ -1,4 +1,4 @@
-//! What an account shows to whom (supplement 19, Privacy).
+//! What an account shows to whom.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! A channel's own profile (interface 2.4, supplement 7).
+//! A channel's own profile.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,11 +1,11 @@
-//! What came in, as `message.received` shows it (supplement 24).
+//! What came in, as `message.received` shows it.
 
 use crate::media::{Media, MediaRef};
 use crate::message::{Content, Surroundings};
 use crate::payload::ReceivedBody;
 
 impl Content {
-    /// The name of the type where it came in (supplement 5.3 and 24): what is only ever sent by that name is `unknown`.
+    /// The name of the type where it came in: what is only ever sent by that name is `unknown`.
     pub fn received_name(&self) -> &'static str {
         match self {
             Self::Pin { .. }

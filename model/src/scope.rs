@@ -1,4 +1,4 @@
-//! Permission scopes of API keys (interface 5, supplement 21.3).
+//! Permission scopes of API keys.
 
 use std::fmt;
 
@@ -145,7 +145,7 @@ impl TryFrom<String> for Scope {
     }
 }
 
-/// The grant of a key: a list of scopes. The empty list is unrestricted (interface 5, point 8).
+/// The grant of a key: a list of scopes. The empty list is unrestricted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Scopes(Vec<Scope>);
@@ -201,7 +201,7 @@ impl Scopes {
         Err(ApiError::insufficient_scope(&[Scope::One(resource, access).to_string()], &self.to_strings()))
     }
 
-    /// Refuses all but an unrestricted key: account, audit log, support (supplement 21.3).
+    /// Refuses all but an unrestricted key: account, audit log, support.
     pub fn require_unrestricted(&self) -> Result<(), ApiError> {
         if self.is_unrestricted() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Sealing what must not be readable on disk: webhook secrets, session credentials, proxy passwords (design 6).
+//! Sealing what must not be readable on disk: webhook secrets, session credentials, proxy passwords.
 //!
 //! A master key, which never leaves the operator's file or environment, wraps one data key per customer; data keys seal
 //! the secrets. So the master key can be exchanged by wrapping the data keys again, without touching what they sealed.
@@ -22,6 +22,9 @@ const VERSION: u8 = 1;
 const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 24;
 const ID_BYTES: usize = 4;
+
+/// By so many bytes at its beginning a sealed value is told from every other one: the nonce is among them.
+pub const TOLD_BY: usize = 1 + NONCE_BYTES;
 
 /// 24 random bytes, drawn anew for each sealing. The same nonce twice under one key would betray both texts.
 pub type Nonce = [u8; NONCE_BYTES];

@@ -1,4 +1,4 @@
-//! Tokens of members: to refresh a session, and to confirm an e-mail address (supplement 21.5).
+//! Tokens of members: to refresh a session, and to confirm an e-mail address.
 //!
 //! Each names what it belongs to, so that it is found without a search, and carries random bytes of which only SHA-256
 //! is stored. Shown once, never logged.

@@ -1,4 +1,4 @@
-//! A channel's settings (supplement 19): the same from the store to the answer, and what a patch does to them.
+//! A channel's settings: the same from the store to the answer, and what a patch does to them.
 
 use std::collections::BTreeSet;
 

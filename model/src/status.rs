@@ -1,11 +1,11 @@
-//! The status machine of a channel: supplement section 3 as one table, used by code, tests and documentation.
+//! The status machine of a channel: one table, used by code, tests and documentation.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The eleven statuses of a channel (interface 3.1).
+/// The eleven statuses of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -67,7 +67,7 @@ impl Status {
         matches!(self, Self::Qr | Self::Connecting | Self::Reconnecting | Self::Connected)
     }
 
-    /// What the status does to a send (supplement 3.3).
+    /// What the status does to a send.
     pub fn on_send(self) -> OnSend {
         match self {
             Self::Connected => OnSend::Direct,
@@ -84,7 +84,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// What becomes of a send in a status (supplement 3.3).
+/// What becomes of a send in a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnSend {
     /// Written to the session at once.
@@ -97,7 +97,7 @@ pub enum OnSend {
     Unavailable,
 }
 
-/// What moves a channel; the numbers are the transitions of supplement 3.2.
+/// What moves a channel; T1 to T35 are the transitions of the table below, by which comments elsewhere name them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Trigger {
     /// `GET .../qr` or `POST .../pair-code` (T2, T30).
@@ -154,7 +154,7 @@ pub enum Trigger {
     CrashLoop,
 }
 
-/// The `reason` of a `channel.status` event (supplement 4.2).
+/// The `reason` of a `channel.status` event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
@@ -214,7 +214,7 @@ impl Reason {
     }
 }
 
-/// The `reason` of a `channel.disconnected` event (interface 6.2).
+/// The `reason` of a `channel.disconnected` event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DisconnectReason {
@@ -229,7 +229,7 @@ pub enum DisconnectReason {
 pub struct Move {
     pub to: Status,
     pub reason: Reason,
-    /// Set when `channel.disconnected` is to be sent too. A stop or a disable sends none (supplement 29, row 13).
+    /// Set when `channel.disconnected` is to be sent too. A stop or a disable sends none.
     pub disconnected: Option<DisconnectReason>,
     /// The stored credentials are wiped with the move.
     pub wipes_credentials: bool,
@@ -348,7 +348,7 @@ pub fn allowed_from(trigger: Trigger) -> Vec<Status> {
     Status::ALL.into_iter().filter(permitted).collect()
 }
 
-/// What a status answers to `GET .../qr` and `POST .../pair-code` (supplement 3.4).
+/// What a status answers to `GET .../qr` and `POST .../pair-code`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnPairing {
     /// Start a pairing session, then wait for the code.
@@ -376,7 +376,7 @@ pub fn on_pairing(status: Status, credentials: bool) -> OnPairing {
 mod tests {
     use super::*;
 
-    /// Supplement 3.4, row by row, in the order of [`Status::ALL`].
+    /// A row for each call, a column for each status in the order of [`Status::ALL`].
     /// `A` moves, `n` no_op, `i` invalid, `u` unavailable, `d` not disabled.
     #[test]
     fn lifecycle_actions_answer_as_the_table_says() {

@@ -1,4 +1,4 @@
-//! Tickets for one event stream, for browsers whose `EventSource` cannot set headers (supplement 23).
+//! Tickets for one event stream, for browsers whose `EventSource` cannot set headers.
 
 use std::fmt;
 

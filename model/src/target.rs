@@ -10,7 +10,7 @@ use url::{Host, Url};
 
 use crate::issue::{Fault, IssueCode};
 
-/// The longest URL that is accepted (supplement 20.1).
+/// The longest URL that is accepted.
 pub const LONGEST_URL: usize = 2048;
 
 /// What a deployment permits beyond the public internet over `https`.
@@ -83,7 +83,7 @@ fn blocked(reason: &'static str, message: &'static str) -> Blocked {
 const NOT_PUBLIC: &str = "must name a host on the public internet";
 
 /// The ports that no receiver may have: the fetch standard's bad ports, and the usual ports of databases, brokers and
-/// container engines (supplement 31, row 4).
+/// container engines.
 const BAD_PORTS: &[u16] = &[
     0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109,
     110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530, 531,

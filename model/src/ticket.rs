@@ -1,4 +1,4 @@
-//! Support tickets: their words, and the bodies that make and answer them (supplement 26).
+//! Support tickets: their words, and the bodies that make and answer them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

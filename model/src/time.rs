@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// Milliseconds since the Unix epoch, UTC.
 ///
-/// JSON shows `2026-01-01T00:00:00.000Z` (supplement 1, rule 7); binary records hold the integer.
+/// JSON shows `2026-01-01T00:00:00.000Z`; binary records hold the integer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub i64);
 

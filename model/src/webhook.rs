@@ -1,4 +1,4 @@
-//! Webhooks: what an endpoint may say, how a delivery is signed, and when it is tried again (supplement 20).
+//! Webhooks: what an endpoint may say, how a delivery is signed, and when it is tried again.
 
 pub mod delivery;
 pub mod endpoint;

@@ -26,6 +26,7 @@ use raft::host::LogLimits;
 use raft::room::{Mark, Marks};
 use raft::transport::admission::Admission;
 use serde::{Deserialize, Serialize};
+use shard::layout::{REPLICAS, usual_shard_count};
 use uuid::Uuid;
 
 pub use auth::Auth;
@@ -225,9 +226,9 @@ fn is_usual_life(life: &HumanDuration) -> bool {
 pub struct Cluster {
     /// Nodes of another cluster are not spoken to.
     pub cluster_id: Uuid,
-    /// Raft groups for channels; fixed when the cluster is made.
-    #[serde(default = "defaults::shards")]
-    pub shards: u16,
+    /// Raft groups for channels; fixed when the cluster is made. See [`Cluster::shard_count`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shards: Option<u16>,
     #[serde(default)]
     pub timing: Timing,
     /// MiB of shards' states that a node sends to others in a second, while shards move or a node was away for long.
@@ -243,9 +244,20 @@ pub struct Cluster {
     pub nodes: Vec<Member>,
 }
 
+/// How many cores this process may use.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(2, usize::from)
+}
+
 impl Cluster {
     /// Half of what a slow disk and a network of one gigabit take.
     pub const MOVES_MIB_PER_SECOND: u32 = 64;
+
+    /// How many shards the cluster is made with: what the configuration says, or what nodes such as this one pay for. A cluster
+    /// that begins with fewer than three nodes gets as many as three would have.
+    pub fn shard_count(&self) -> u16 {
+        self.shards.unwrap_or_else(|| usual_shard_count(self.nodes.len().max(REPLICAS), cores()))
+    }
 }
 
 /// One of `cluster.nodes`.
@@ -273,6 +285,9 @@ pub struct Secrets {
     pub previous_master_key: Option<Secret>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_master_key_file: Option<PathBuf>,
+    /// How long data keys are kept after a rotation, once nothing is sealed with them: longer than any backup takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_former_data_keys: Option<HumanDuration>,
 }
 
 /// `[network]`: the messaging network behind the gateway.
@@ -319,9 +334,9 @@ pub struct Webhooks {
     pub ca_file: Option<PathBuf>,
     /// Sends the Standard Webhooks headers beside the gateway's own.
     pub standard_headers: bool,
-    /// The delay before each attempt, the first included (supplement 20.6).
+    /// The delay before each attempt, the first included.
     pub schedule: Vec<HumanDuration>,
-    /// An endpoint without a success for so long is switched off (supplement 20.5) ...
+    /// An endpoint without a success for so long is switched off ...
     pub disable_after: HumanDuration,
     /// ... when at least so many attempts have failed ...
     pub disable_failures: u32,
@@ -329,7 +344,7 @@ pub struct Webhooks {
     pub disable_span: HumanDuration,
     /// How often at most the cluster notes when an endpoint last succeeded and since when it fails.
     pub note_every: HumanDuration,
-    /// How long deliveries that reached their endpoint are kept, with their events (supplement 20.9).
+    /// How long deliveries that reached their endpoint are kept, with their events.
     pub keep_delivered: HumanDuration,
     /// How long all others are kept after they were made.
     pub keep_deliveries: HumanDuration,
@@ -410,7 +425,7 @@ impl Connections {
     }
 }
 
-/// `[limits]`: token buckets (interface 8.1).
+/// `[limits]`: the token buckets of addresses, customers and channels.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
@@ -455,7 +470,7 @@ impl Bucket {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Account {
-    /// How long the data of a deleted account is kept (supplement 25).
+    /// How long the data of a deleted account is kept.
     pub deletion_grace: HumanDuration,
 }
 
@@ -483,7 +498,7 @@ impl Default for Drain {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Events {
-    /// After so much silence a comment is sent (supplement 23).
+    /// After so much silence a comment is sent.
     pub heartbeat: HumanDuration,
     /// After so long a stream is closed, and its client connects again.
     pub max_age: HumanDuration,
@@ -531,7 +546,7 @@ impl Raft {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct History {
-    /// 0 stores nothing (supplement 5).
+    /// How many days messages are kept; 0 stores nothing.
     pub retention_days: u16,
     /// Instead of days, to the second.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -665,7 +680,7 @@ mod defaults {
     /// In seconds.
     pub const DAY: u64 = 86_400;
 
-    /// Supplement 20.6: 14 attempts over three days, dense at first.
+    /// 14 attempts over three days, dense at first.
     pub const SCHEDULE_SECONDS: [u64; 14] =
         [0, 5, 15, 60, 300, 900, 1_800, 3_600, 7_200, 14_400, 28_800, 43_200, 72_000, 86_400];
 
@@ -685,9 +700,6 @@ mod defaults {
     }
     pub fn max_channels() -> u32 {
         50_000
-    }
-    pub fn shards() -> u16 {
-        16
     }
     pub fn balance_leads() -> bool {
         true

@@ -236,7 +236,7 @@ pub struct QrCode {
     pub sequence: u8,
 }
 
-/// The answer to a send (interface 2.2).
+/// The answer to a send.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sent {
     pub message_id: MessageId,

@@ -65,7 +65,7 @@ use crate::secrets::Secrets;
 use crate::stream::{StreamAsk, StreamDone};
 use crate::webhook::attempt::Attempter;
 
-/// Beside a call's own waiting (interface 8.2): finding the owner, and the commit.
+/// Beside a call's own waiting: finding the owner, and the commit.
 const CALL_MARGIN: Duration = Duration::from_secs(6);
 
 /// The longest that work at an owner waits for the network.

@@ -15,7 +15,7 @@ use raft::room::Level;
 use raft::transport::stranger::authority_hash;
 use serde::{Deserialize, Serialize};
 
-/// How a node is, as it says itself (supplement 28.6).
+/// How a node is, as it says itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Vitals {
     pub version: String,
@@ -33,7 +33,7 @@ pub struct Vitals {
     /// Of each shard with a replica here, what its log brought in a second of late. Earlier releases do not say.
     #[serde(default)]
     pub work: BTreeMap<ShardId, u64>,
-    /// It is ready (supplement 27). Earlier releases do not say, and were given leads whatever they would have said.
+    /// It is ready. Earlier releases do not say, and were given leads whatever they would have said.
     #[serde(default = "yes")]
     pub ready: bool,
     /// How much room the disks of its log and state have. Earlier releases do not say, and have to be taken to have some.

@@ -1,4 +1,4 @@
-//! A QR text as a picture: error correction L, quiet zone 4, PNG (supplement 4.2).
+//! A QR text as a picture: error correction L, quiet zone 4, PNG.
 
 use std::ops::RangeInclusive;
 

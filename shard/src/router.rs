@@ -38,7 +38,7 @@ use crate::owner::pace::Pacer;
 /// The service under which nodes ask owners.
 pub const SHARD_SERVICE: u16 = 257;
 
-/// How long a call looks for an owner that takes it (design section 8).
+/// How long a call looks for an owner that takes it.
 const OWNER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Between two tries to find an owner.
@@ -90,7 +90,7 @@ enum Response {
     Sealed(Result<(), String>),
 }
 
-/// What `/readyz` says (supplement 27).
+/// Whether this node is ready, as `/readyz` says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Readiness {
     /// The stores work and every group of this node runs.
@@ -194,8 +194,8 @@ impl Router {
     /// Asks the owner, and the next one when it has just changed, until the call's time is over.
     ///
     /// # Errors
-    /// 503 `worker_at_capacity` with `Retry-After: 1` when no owner answered in time (design section 8), and for a send of which
-    /// nobody knows any more whether an earlier try brought it.
+    /// 503 `worker_at_capacity` with `Retry-After: 1` when no owner answered in time, and for a send of which nobody
+    /// knows any more whether an earlier try brought it.
     pub async fn ask(&self, mut call: Call, deadline: Instant) -> Result<Answer, ApiError> {
         let give_up = deadline.min(Instant::now() + OWNER_PATIENCE);
         let mut tries = 0;

@@ -1,4 +1,4 @@
-//! The event stream of a customer (interface 4.4, supplement 23), as far as it is no HTTP.
+//! The event stream of a customer, as far as it is no HTTP.
 //!
 //! ```text
 //!  shard of a channel            home: the shard of the customer's slot            any node

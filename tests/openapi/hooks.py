@@ -150,7 +150,7 @@ def error_code_is_documented(ctx, response, case):
 @schemathesis.hook
 def filter_failure(context, failure, case, response):
     match type(failure).__name__:
-        # Another method on a known path is 404 with `Allow` (supplement 2, row `bad_request`), where the check wants 405.
+        # Another method on a known path is 404 with `Allow`, where the check wants 405.
         case "UnsupportedMethodResponse":
             return response.status_code != 404 or "allow" not in response.headers
         # Only its signature judges the token of a link, and its headers take any text: a link that works is never wrong.

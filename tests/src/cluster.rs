@@ -65,7 +65,7 @@ impl Options {
     }
 }
 
-/// `dev.json` (simulator, section 3).
+/// `dev.json`, in which `gateway dev` says where its cluster listens.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Dev {
     pub simulator: String,

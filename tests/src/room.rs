@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// busy, and more would only blur every time measured.
 const CLUSTERS: usize = 4;
 
-/// Ports of one cluster: base + 1 to base + 291 (simulator, section 3).
+/// Ports of one cluster: base + 1 to base + 291.
 const BLOCK: u16 = 300;
 
 /// The first block's base, and how many follow. Below the range from which Linux takes ports of outgoing connections.

@@ -1,4 +1,4 @@
-//! The receiver's side of the webhook signature (supplement 20.3).
+//! The receiver's side of the webhook signature.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;

@@ -1,4 +1,4 @@
-//! The control port of the network simulator (simulator, section 2).
+//! The control port of the network simulator.
 
 use std::collections::HashMap;
 

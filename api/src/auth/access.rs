@@ -1,4 +1,4 @@
-//! The deployment's own access tokens: a JWT of 15 minutes that names a session (supplement 21.5).
+//! The deployment's own access tokens: a JWT of 15 minutes that names a session.
 //!
 //! The token proves who logged in; what that member may do at this moment stands in the directory. So a logout, another
 //! role or a removal acts at once, and not when the token expires.

@@ -71,7 +71,7 @@ pub async fn count(exchange: &Exchange, attempts: &[Attempt]) -> Result<(), ApiE
         let refused = match tried {
             Ok(None) => continue,
             Ok(Some(retry_after)) => ApiError::rate_limited(attempt.scope(), rule.most, retry_after),
-            // Those who are let in are looked up there too (supplement 21.5).
+            // Those who are let in are looked up there too.
             Err(_) => ApiError::auth_backend_unavailable(),
         };
         give_back(exchange, &attempts[..counted]).await;

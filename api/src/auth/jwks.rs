@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
-/// How long a fetched set is taken for the present one (supplement 21.5).
+/// How long a fetched set is taken for the present one.
 const FRESH: Duration = Duration::from_secs(10 * 60);
 
 /// How soon after a fetch an unknown key id is worth another one.

@@ -1,5 +1,5 @@
-//! Members' way in: passwords, session tokens, tokens of another issuer, mail, and how often all that may be tried
-//! (supplement 21.5 and 31, row 37); and that of operators.
+//! Members' way in: passwords, session tokens, tokens of another issuer, mail, and how often all that may be tried; and
+//! that of operators.
 
 pub mod access;
 pub mod attempts;
@@ -45,7 +45,7 @@ pub const LONGEST_EMAIL_TOKEN: usize = 2048;
 pub struct AuthConfig {
     /// Whether strangers may sign up; the routes for it answer 404 otherwise.
     pub signup: bool,
-    /// Whether an account comes to be only once its address is confirmed (supplement 32, row 14).
+    /// Whether an account comes to be only once its address is confirmed.
     pub verify_first: bool,
     /// A page that confirms an address, with `{token}` in it; without one the message holds the token alone.
     pub verify_url: Option<String>,

@@ -1,4 +1,4 @@
-//! Tokens of another issuer, taken for dashboard sessions (supplement 21.5).
+//! Tokens of another issuer, taken for dashboard sessions.
 
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation, dangerous, decode};
@@ -95,7 +95,7 @@ fn end_of(claims: &Map<String, Value>) -> Option<Timestamp> {
     claims.get("exp")?.as_f64().map(|seconds| Timestamp::from_unix_seconds(seconds as i64))
 }
 
-/// The claims of supplement 21.5. A missing role or customer makes a token worthless; a missing confirmation of the
+/// Reads whom the claims name, with which role and for which customer. A missing role or customer makes a token worthless; a missing confirmation of the
 /// address is none.
 fn identity(claims: &Map<String, Value>, customer_claim: &str) -> Option<Identity> {
     let text = |name: &str| claims.get(name).and_then(Value::as_str);

@@ -1,6 +1,5 @@
-//! What the HTTP server refuses by itself, before any route sees it (supplement 32, row 16): it answers with a status and no
-//! body, and has no place where another answer could be given. So its answer is known by its look, and exchanged on its way
-//! out.
+//! What the HTTP server refuses by itself, before any route sees it: it answers with a status and no body, and has no
+//! place where another answer could be given. So its answer is known by its look, and exchanged on its way out.
 
 use model::error::{ApiError, ErrorCode};
 use model::id::RequestId;

@@ -10,7 +10,7 @@ use super::Parts;
 use super::doc::{Answer, Content, Cursor, binary};
 use crate::route::{Action, Route};
 
-/// The status of a definitive refusal by the network: `other` has two (supplement 1, rule 18).
+/// The status of a definitive refusal by the network: `other` has two.
 const REFUSED_BY_NETWORK: u16 = 422;
 
 const EVENT_STREAM: &str = "text/event-stream";
@@ -173,7 +173,7 @@ fn references(names: &[&str]) -> Map<String, Value> {
     names.iter().map(|name| reference(name)).collect()
 }
 
-/// The headers of answers (interface 8.1, supplement 1, rule 11).
+/// The headers of answers: the request's id, and how the buckets stand.
 pub fn headers() -> Value {
     let count = json!({ "type": "integer", "minimum": 0 });
     json!({
@@ -198,7 +198,7 @@ pub fn headers() -> Value {
     })
 }
 
-/// The envelope of interface 7.
+/// The one body of every error: the code with its message and details, and the request's id.
 pub fn error_schema() -> Value {
     let codes: Vec<&str> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();
     json!({

@@ -234,7 +234,7 @@ impl Doc {
         Self { bearer: true, ..self }
     }
 
-    /// The network has a part in it (supplement 1, rules 15, 17 and 18).
+    /// The network has a part in it.
     pub fn on_network(self) -> Self {
         self.errors(&[ErrorCode::NotConnected, ErrorCode::ChannelUnavailable, ErrorCode::Other])
     }

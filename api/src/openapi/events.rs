@@ -1,5 +1,5 @@
 //! The events of webhooks and of the event stream in the document: one schema and one example each, made of the types
-//! that events are written by (supplement 24 and 32, row 20).
+//! that events are written by.
 
 use model::event::{Event, EventName};
 use model::payload as p;
@@ -39,7 +39,7 @@ fn data(name: EventName, schemas: &mut SchemaGenerator) -> Schema {
     }
 }
 
-/// The schema of a delivery's body (interface 6.1).
+/// The schema of a delivery's body.
 fn envelope(name: EventName, data: Schema) -> Value {
     let mut data = data.to_value();
     data["description"] = json!("What has happened.");
@@ -153,7 +153,7 @@ fn delivery(name: EventName) -> Value {
     })
 }
 
-/// The headers of a delivery (interface 6.3): name, whether it is always there, what it says.
+/// The headers of a delivery: name, whether it is always there, what it says.
 const HEADERS: [(&str, bool, &str); 6] = [
     (
         "X-Gateway-Signature",

@@ -1,4 +1,4 @@
-//! The machine-readable description of a port: OpenAPI 3.1, made of the routes' declarations (supplement 27).
+//! The machine-readable description of a port: OpenAPI 3.1, made of the routes' declarations.
 //!
 //! - [`doc`]: what a route says of itself. `operation`: one route as the document shows it.
 //! - `events`: what webhooks are sent. `answers`: successes, errors and their headers. `parameters`: what stands in paths.
@@ -27,7 +27,7 @@ use serde_json::{Map, Value, json};
 
 use crate::route::Route;
 
-/// The version of the interface (interface 9, rule 1).
+/// The version of the interface.
 const VERSION: &str = "v1";
 
 const ABOUT: &str = "\
@@ -61,7 +61,6 @@ fn settings() -> SchemaSettings {
         settings.meta_schema = None;
         settings.transforms.push(Box::new(RecursiveTransform(fold_words)));
         settings.transforms.push(Box::new(RecursiveTransform(open)));
-        settings.transforms.push(Box::new(RecursiveTransform(leave_sections_out)));
     })
 }
 
@@ -129,22 +128,6 @@ fn open(schema: &mut Schema) {
     if schema.as_bool() == Some(true) {
         *schema = Schema::default();
     }
-}
-
-/// Sections of the specification, in brackets at the end of a type's documentation, tell readers of the document nothing.
-fn leave_sections_out(schema: &mut Schema) {
-    let Some(Value::String(text)) = schema.get("description") else { return };
-    let (mut shown, mut rest) = (String::new(), text.as_str());
-    while let Some((before, from)) = rest.split_once(" (") {
-        let Some((inside, after)) = from.split_once(')') else { break };
-        shown.push_str(before);
-        if !inside.contains("interface ") && !inside.contains("supplement ") {
-            shown.push_str(&format!(" ({inside})"));
-        }
-        rest = after;
-    }
-    shown.push_str(rest);
-    schema.insert("description".to_owned(), json!(shown));
 }
 
 /// Words that are documented one by one are a choice of constants, which generated clients make much of: one list of them

@@ -50,7 +50,7 @@ fn about(route: &Route, doc: &Doc) -> String {
 fn security(route: &Route, doc: &Doc) -> Value {
     match &route.action {
         Action::Public(_) if !doc.bearer => json!([]),
-        // The one route that a browser can open without a header (supplement 23).
+        // The one route that a browser can open without a header.
         Action::Account(_) if route.path == crate::resources::EVENTS_PATH => {
             json!([{ "bearer": [] }, { "ticket": [] }])
         }
@@ -162,7 +162,7 @@ pub fn errors(route: &Route, doc: &Doc) -> Vec<ErrorCode> {
 const FIRST_TAGS: [&str; 10] =
     ["Channels", "Messages", "Webhooks", "Events", "Media", "Contacts", "Chats", "Groups", "API Keys", "Account"];
 
-/// The feature area of a path (interface 1, point 3).
+/// The feature area of a path.
 fn tag(path: &str) -> &'static str {
     if let Some(rest) = path.strip_prefix("/v1/") {
         let mut segments = rest.split('/');

@@ -1,5 +1,5 @@
-//! `GET /openapi.json`, and `GET /docs` with a page to try the routes out (supplement 27). Everything that the page needs
-//! is in the binary.
+//! `GET /openapi.json`, and `GET /docs` with a page to try the routes out. Everything that the page needs is in the
+//! binary.
 
 use bytes::Bytes;
 use model::error::{ApiError, ErrorCode};

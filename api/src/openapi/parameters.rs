@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 /// The JSON Schema of a path parameter and what it is; `None` for a name that nobody has described yet.
 ///
-/// A value that breaks the schema is a missing resource (supplement 31, row 36).
+/// A value that breaks the schema is a missing resource.
 pub fn of_path(path: &str, name: &str) -> Option<(Value, &'static str)> {
     let uuid = || json!({ "type": "string", "format": "uuid", "maxLength": LONGEST_UUID });
     let address =
@@ -66,8 +66,8 @@ pub fn of_path(path: &str, name: &str) -> Option<(Value, &'static str)> {
     })
 }
 
-/// Refuses what is longer than the document says. What is no uuid names nothing (supplement 31, row 36), and a link says
-/// by itself what is wrong with it.
+/// Refuses what is longer than the document says. What is no uuid names nothing, and a link says by itself what is
+/// wrong with it.
 pub fn judge(path: &str, name: &str, text: &str) -> Result<(), Fault> {
     match longest(path, name) {
         Some(longest) if text.chars().count() as u64 > longest => {

@@ -1,4 +1,4 @@
-//! Channels of all customers, with their place in the cluster (supplement 31, row 15).
+//! Channels of all customers, with their place in the cluster.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! The operator's port: customers and their members, channels of all customers, support tickets, metrics, how the
-//! cluster is, and what is placed on its nodes (supplement 28.6 and 31, rows 14 and 15).
+//! cluster is, and what is placed on its nodes.
 //!
 //! `status`, `shards` and `check` rest on a `survey`: every node is asked about itself.
 

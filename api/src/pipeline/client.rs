@@ -11,7 +11,7 @@ use crate::exchange::Client;
 /// The longest user agent that is kept, in characters.
 const LONGEST_USER_AGENT: usize = 256;
 
-/// The client of a request. `X-Forwarded-For` counts only from trusted proxies (design section 7).
+/// The client of a request. `X-Forwarded-For` counts only from trusted proxies.
 pub fn client_of(request: &Request, trusted: &[IpNet]) -> Client {
     // A connection without an address (none such is opened) shares one bucket.
     let peer = request.remote_addr().ip().unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)).to_canonical();

@@ -1,4 +1,4 @@
-//! Lets scripts of the configured origins read answers (supplement 1, rule 20). Off unless origins are configured.
+//! Lets scripts of the configured origins read answers. Off unless origins are configured.
 //!
 //! Credentials are bearer tokens, which a browser never adds by itself, so no answer allows credentials.
 

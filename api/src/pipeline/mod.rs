@@ -1,4 +1,4 @@
-//! The one way of every request (design section 7; supplement 2, "Order of checks"):
+//! The one way of every request (docs/design/http.md):
 //!
 //! request id → per-IP bucket → key → customer bucket → \[channel bucket\] → scope → channel lookup → key binding → plan
 //! → handler (body, then work).
@@ -245,7 +245,7 @@ fn check_plan(caller: &Caller, rules: &Rules, now: Timestamp) -> Result<(), ApiE
     blocked.map_or(Ok(()), Err)
 }
 
-/// What stands in the path is judged like a body (supplement 32, row 9).
+/// What stands in the path is judged like a body.
 fn check_path(exchange: &Exchange, path: &str) -> Result<(), ApiError> {
     for name in path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')) {
         judge_parameter(path, name, exchange.parameter(name)).map_err(|fault| fault.at(&[name]))?;

@@ -1,4 +1,4 @@
-//! What the buckets of a request say in its headers (interface 8.1).
+//! What the buckets of a request say in its headers.
 
 use model::error::{ApiError, ErrorCode};
 use model::limit::{BucketLevel, LimitScope};

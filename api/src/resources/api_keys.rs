@@ -1,4 +1,4 @@
-//! API keys: issuing, listing, renaming, revoking (supplement 21).
+//! API keys: issuing, listing, renaming, revoking.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -75,7 +75,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// Supplement 21.2.
+/// An API key without its secret.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ApiKey")]
 pub struct ApiKeyView {
@@ -229,7 +229,7 @@ fn expiry_rule(now: Timestamp) -> impl Fn(&Value) -> Judged<Timestamp> {
 }
 
 /// When a key ends that asks for `asked`, or for nothing, and whose minter ends at `latest`: else a key that ends could
-/// leave one behind that does not (supplement 32, row 12).
+/// leave one behind that does not.
 fn within(asked: Option<Timestamp>, latest: Option<Timestamp>) -> Result<Option<Timestamp>, ApiError> {
     let (Some(end), Some(latest)) = (asked, latest) else { return Ok(asked.or(latest)) };
     if end <= latest {
@@ -317,7 +317,7 @@ async fn patch(call: &mut AccountCall) -> Outcome {
     }
 }
 
-/// Once this has answered, no node accepts the key (design section 6).
+/// Once this has answered, no node accepts the key (docs/design/directory.md).
 async fn revoke(call: &mut AccountCall) -> Outcome {
     let key = find(call)?;
     let entry = call.audited("key.revoked", target(&key));
@@ -350,7 +350,7 @@ pub async fn delete_with_keys(
     Ok(())
 }
 
-/// Entries for the keys that end together with something else: every revocation is in the log (interface 5, point 11).
+/// Entries for the keys that end together with something else: every revocation is in the log.
 fn audited_revocations(
     exchange: &Exchange,
     customer: CustomerId,
@@ -420,6 +420,7 @@ pub mod tests {
             plan: Plan::default(),
             limits: Limits::default(),
             data_key: MasterKey::new([7; 32]).wrap(&DataKey::new([8; 32]), id, [9; 24]),
+            former_data_key: None,
             created_at: NOW,
             deleted_at: None,
         };

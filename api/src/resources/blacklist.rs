@@ -1,4 +1,4 @@
-//! The channel's block list on the network (supplement 10).
+//! The channel's block list on the network.
 
 use model::address::Address;
 use model::blacklist::Blocked;

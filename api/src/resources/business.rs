@@ -1,4 +1,4 @@
-//! Business accounts (supplement 16): what the channel's own has, and what those of contacts show.
+//! Business accounts: what the channel's own has, and what those of contacts show.
 
 use model::business::{
     self, BusinessProfile, Collection, Order, OrderStatus, Product, ProductChanges, ProfileChanges, read_collection,

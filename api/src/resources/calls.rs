@@ -1,4 +1,4 @@
-//! Calls (supplement 18): rejecting them. Listing and accepting are stubs.
+//! Calls: rejecting them. Listing and accepting are stubs.
 
 use model::address::{Address, Suffixes};
 use model::error::{ApiError, ErrorCode};

@@ -1,4 +1,4 @@
-//! Chats (interface 2.6, supplement 11).
+//! Chats: what a channel's account sees in its list of conversations, and the flags that it sets there.
 
 use model::address::{Address, Suffixes};
 use model::chat::{Chat, ChatChanges, ChatKind, ChatSort, EPHEMERAL};
@@ -118,7 +118,7 @@ async fn show(call: &mut ChannelCall) -> Outcome {
     found(call, &id).await
 }
 
-/// Reads the patch (interface 2.6, supplement 11).
+/// Reads the flags that a patch sets.
 fn parse_changes(body: &Body, now: Timestamp) -> Result<ChatChanges, ApiError> {
     let issues = Issues::new();
     let fields = Fields::patch(body, &issues);

@@ -1,4 +1,4 @@
-//! Communities (supplement 13).
+//! Communities: parents of groups.
 
 use model::address::{Address, Suffixes};
 use model::community::{Community, CommunityChanges, KnownCommunity, SubGroup};

@@ -1,4 +1,4 @@
-//! Contacts, and the phone addresses behind linked-device addresses (interface 2.5, supplement 9).
+//! Contacts, and the phone addresses behind linked-device addresses.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use crate::query::Query;
 use crate::reply::{Counted, CountedPage, List, Outcome, Reply};
 use crate::route::Route;
 
-/// How long what is known of a picture counts (supplement 9).
+/// How long what is known of a picture counts.
 const PICTURE_KEPT: Duration = Duration::from_secs(24 * 3600);
 
 /// Numbers that one call may check.
@@ -204,8 +204,7 @@ async fn found(call: &mut ChannelCall, id: &Address) -> Result<Contact, ApiError
     find(call, id).await?.ok_or_else(|| ApiError::contact_not_found(id.as_str()))
 }
 
-/// Who is not known here is looked for at the network, as long as the channel can ask (supplement 2,
-/// `contact_not_found`).
+/// Who is not known here is looked for at the network, as long as the channel can ask.
 async fn show(call: &mut ChannelCall) -> Outcome {
     let refresh = parse_refresh(call.query())?;
     let contact = call.contact()?;

@@ -1,5 +1,5 @@
-//! `GET /v1/event-types`: what each event looks like (supplement 32, row 20). It says the same as `webhooks` of the document,
-//! to everybody, since it is the same for all.
+//! `GET /v1/event-types`: what each event looks like. It says the same as `webhooks` of the document, to everybody,
+//! since it is the same for all.
 
 use std::sync::LazyLock;
 

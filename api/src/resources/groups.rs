@@ -1,4 +1,4 @@
-//! Groups (interface 2.7, supplement 12).
+//! Groups: their members, settings and invites.
 
 use model::address::{Address, Suffixes};
 use model::error::{ApiError, ErrorCode};
@@ -264,7 +264,7 @@ async fn remove_picture(call: &mut ChannelCall) -> Outcome {
     Ok(Reply::no_content())
 }
 
-/// Reads the settings body (interface 2.7).
+/// Reads the settings that a patch changes.
 fn parse_settings(body: &Body) -> Result<GroupChanges, ApiError> {
     let issues = Issues::new();
     let fields = Fields::patch(body, &issues);
@@ -330,7 +330,7 @@ async fn change_participants(call: &mut ChannelCall) -> Outcome {
     results(call.operate(GroupOperation::Participants { group, action, participants }).await?)
 }
 
-/// An invite as the interface shows it (interface 2.7).
+/// An invite as the interface shows it.
 #[derive(Serialize, JsonSchema)]
 pub struct GroupInvite {
     invite_url: String,
@@ -374,7 +374,7 @@ fn invite_code(value: &Value) -> Result<String, Fault> {
     code_of(&rule::described(wants, rule::text(1..=LONGEST_URL))(value)?)
 }
 
-/// The invite code of the path, which may be a whole URL too (supplement 32, row 18).
+/// The invite code of the path, which may be a whole URL too.
 pub fn invite_in_path(call: &ChannelCall) -> Result<String, ApiError> {
     code_of(call.parameter("invite_code")).map_err(|fault| fault.at(&["invite_code"]))
 }

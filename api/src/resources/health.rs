@@ -1,4 +1,4 @@
-//! Whether the gateway lives, is ready, and works as a whole (supplement 27). Public; without tenants' data.
+//! Whether the gateway lives, is ready, and works as a whole. Public; without tenants' data.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! Labels of the channel's business account, and the chats and messages that bear them (supplement 17).
+//! Labels of the channel's business account, and the chats and messages that bear them.
 
 use model::address::{Address, Suffixes};
 use model::chat::Chat;
@@ -102,7 +102,7 @@ pub fn routes() -> Vec<Route> {
 /// Looks whether the account may have labels. What is not known yet is asked for while the channel is connected.
 ///
 /// # Errors
-/// 422 `other` for an account that is no business (supplement 31, row 26).
+/// 422 `other` for an account that is no business.
 async fn check_account(call: &mut ChannelCall) -> Result<(), ApiError> {
     if call.find::<Synced>(labels::AREA).await?.is_none() {
         match call.operate(LabelOperation::List).await {

@@ -1,4 +1,4 @@
-//! `GET /v1/limits`: the buckets as they stand after this call (interface 2.9 and 8.1, rule 7).
+//! `GET /v1/limits`: the buckets as they stand after this call.
 
 use model::error::ErrorCode;
 use model::id::ChannelId;

@@ -1,4 +1,4 @@
-//! `GET /v1/metrics`: how the channels of an account do (supplement 22).
+//! `GET /v1/metrics`: how the channels of an account do.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -91,7 +91,7 @@ pub fn health_routes() -> Vec<Route> {
 mod tests {
     use super::*;
 
-    /// Interface 4.2, rule 8: sends, stories, presence updates, new channels.
+    /// What a plan that ran out blocks: sends, stories, presence updates, new channels.
     const BLOCKED: [(&str, &str); 4] = [
         ("POST", "/v1/channels"),
         ("POST", "/v1/channels/{id}/messages"),

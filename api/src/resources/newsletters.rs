@@ -1,4 +1,4 @@
-//! Newsletters (supplement 14). Publishing in one is an ordinary message to its address.
+//! Newsletters. Publishing in one is an ordinary message to its address.
 
 use model::address::Address;
 use model::error::{ApiError, ErrorCode};

@@ -1,4 +1,4 @@
-//! Presence: what the channel shows, and what it sees of others (interface 2.3, supplement 6).
+//! Presence: what the channel shows, and what it sees of others.
 
 use model::address::{Address, AddressKind, Suffixes, Undeliverable};
 use model::error::{ApiError, ErrorCode as E};

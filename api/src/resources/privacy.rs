@@ -1,4 +1,4 @@
-//! What the channel's account shows to whom (supplement 19).
+//! What the channel's account shows to whom.
 
 use model::chat::EPHEMERAL;
 use model::error::{ApiError, ErrorCode as E};

@@ -1,4 +1,4 @@
-//! The channel's own profile (interface 2.4, supplement 7).
+//! The channel's own profile.
 
 use model::error::{ApiError, ErrorCode as E};
 use model::field::{Body, Fields, rule};

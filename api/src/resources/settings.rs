@@ -1,4 +1,4 @@
-//! A channel's settings (supplement 19): kept by the gateway alone, so that they change in every status.
+//! A channel's settings: kept by the gateway alone, so that they change in every status.
 
 use bytes::Bytes;
 use model::error::{ApiError, ErrorCode};
@@ -89,7 +89,7 @@ fn shown(settings: Settings, call: &ChannelCall) -> Settings {
     Settings { updated_at: if never { call.channel.created_at } else { settings.updated_at }, ..settings }
 }
 
-/// The version that `If-Match` names (supplement 31, row 27), as the owner knows it.
+/// The version that `If-Match` names, as the owner knows it.
 ///
 /// # Errors
 /// `concurrent_modification` for what is no quoted time: nothing was ever read that it could match.

@@ -1,4 +1,4 @@
-//! Stories (supplement 15): posted and deleted as messages are sent, never lost and never doubled.
+//! Stories: posted and deleted as messages are sent, never lost and never doubled.
 
 use model::address::Address;
 use model::error::{ApiError, ErrorCode};

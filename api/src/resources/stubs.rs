@@ -1,4 +1,4 @@
-//! Declared stubs: they authenticate, cost their tokens, and answer 501 (interface 4.1 and 9, rule 5).
+//! Declared stubs: they authenticate, cost their tokens, and answer 501.
 
 use model::error::{ApiError, ErrorCode};
 

@@ -1,4 +1,4 @@
-//! `/v1/support/tickets` (supplement 26): for members with a dashboard session.
+//! `/v1/support/tickets`: for members with a dashboard session.
 
 use model::error::{ApiError, ErrorCode};
 use model::id::{ChannelId, CustomerId, TicketId, TicketMessageId};
@@ -52,7 +52,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// Supplement 26.
+/// A ticket, without its messages.
 #[derive(Serialize, JsonSchema)]
 pub struct TicketView {
     id: TicketId,

@@ -1,4 +1,4 @@
-//! Webhook endpoints: where the account's events go (interface 4.3, supplement 20.1).
+//! Webhook endpoints: where the account's events go.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// Interface 2.8.
+/// A webhook endpoint without its secret.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "WebhookEndpoint")]
 struct EndpointView {
@@ -179,7 +179,7 @@ async fn show(call: &mut AccountCall) -> Outcome {
 }
 
 async fn patch(call: &mut AccountCall) -> Outcome {
-    // The body is judged before the resource is looked up (supplement 2).
+    // The body is judged before the resource is looked up.
     let body = call.object().await?;
     let asked = ChangeEndpoint::parse(&body, &call.app.config.target_policy)?;
     let endpoint = find(call)?;
@@ -209,7 +209,7 @@ async fn patch(call: &mut AccountCall) -> Outcome {
     }
 }
 
-/// Deliveries that are queued keep their schedule and fail against the missing endpoint (interface 4.3, rule 4).
+/// Deliveries that are queued keep their schedule and fail against the missing endpoint.
 async fn delete(call: &mut AccountCall) -> Outcome {
     let endpoint = find(call)?;
     let entry = call.audited("webhook.deleted", target(&endpoint));
@@ -234,7 +234,7 @@ async fn signing_secret(call: &mut AccountCall) -> Outcome {
     Ok(Reply::ok(&view).uncached())
 }
 
-/// The default secret signs the deliveries of all channels of the account (supplement 32, row 13).
+/// The default secret signs the deliveries of all channels of the account.
 fn may_read_default_secret(caller: &Caller) -> Result<(), ApiError> {
     match caller.bound_channel() {
         Some(bound) => Err(ApiError::channel_scoped_key(bound)),

@@ -1,4 +1,4 @@
-//! Trying out a receiver: by URL, or as a stored endpoint (supplement 20.7). Nothing is stored or tried again.
+//! Trying out a receiver: by URL, or as a stored endpoint. Nothing is stored or tried again.
 
 use bytes::Bytes;
 use model::error::{ApiError, ErrorCode};
@@ -48,7 +48,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// Interface 2.8. `status` is the upstream's status on the one route, and the word of `outcome` on the other.
+/// What became of a probe. `status` is the upstream's status on the one route, and the word of `outcome` on the other.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "TestResult")]
 struct ProbeView {

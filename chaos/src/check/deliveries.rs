@@ -15,8 +15,8 @@ const STATUS: &str = "message.status";
 /// A success may be forgotten with the node that heard it; the attempt is then made again, some seconds later at most.
 const FORGOTTEN: Duration = Duration::from_secs(30);
 
-/// An answer may be lost on its way, and the attempt is then made again (supplement 20.5): of one delivery this often. The
-/// next one waits for longer, and what goes on being delivered has not been ended by its success.
+/// An answer may be lost on its way, and the attempt is then made again: of one delivery this often. The next one waits
+/// for longer, and what goes on being delivered has not been ended by its success.
 const REPEATS: usize = 1;
 
 /// Answers that are lost on their way in a whole run; of many, one in a hundred.
@@ -45,8 +45,8 @@ pub fn judge(run: &Collected, finding: &mut Finding) {
 /// The event that tells of what came in.
 const RECEIVED: &str = "message.received";
 
-/// Ids under which several senders wrote: who wrote tells their messages apart, as a message is the same when chat, sender and
-/// id are (supplement 32.8).
+/// Ids under which several senders wrote: who wrote tells their messages apart, as a message is the same when chat,
+/// sender and id are.
 type Namesakes<'a> = HashSet<&'a str>;
 
 fn namesakes(run: &Collected) -> Namesakes<'_> {
@@ -495,7 +495,7 @@ fn streams(run: &Collected, finding: &mut Finding) {
     for (stream, chain) in chains.iter().flat_map(|(stream, chains)| chains.iter().map(move |chain| (stream, chain))) {
         let missing = left_out(chain, &origins, &mut due);
         for (id, origin, shown) in missing {
-            // While a clock is wrong, nobody may seem to watch; best effort is all that a stream promises (supplement 23).
+            // While a clock is wrong, nobody may seem to watch; best effort is all that a stream promises.
             let clocks = run.faults().filter(|fault| fault.kind == FaultKind::Clock);
             if clocks.into_iter().any(|fault| fault.touches(origin.from, shown, UNWATCHED)) {
                 excused += 1;

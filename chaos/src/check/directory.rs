@@ -31,8 +31,8 @@ const MOST_OPEN: usize = 10;
 /// How long after the last operation on an object lists are still looked at.
 const LISTED: Duration = Duration::from_secs(10);
 
-/// How old a node's copy of the directory may be when a request is let in by it: 2 s (design, section 6), and the 50 ms by
-/// which an update's answer waits longer than that. What a copy shows is no older, however long the answer takes.
+/// How old a node's copy of the directory may be when a request is let in by it: 2 s, and the 50 ms by which an
+/// update's answer waits longer than that. What a copy shows is no older, however long the answer takes.
 const COPY: Duration = Duration::from_millis(2_050);
 
 /// A violation shows this many of the operations before it.

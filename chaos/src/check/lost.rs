@@ -11,7 +11,7 @@ use super::verdict::{Finding, figure};
 use crate::history::record::Channel;
 use crate::history::{Answer, At, Call, Collected, FaultKind, InboxRow, LedgerRow, Op};
 
-/// The longest that a send waits for the network (supplement 3.3); it cannot be refused later than that.
+/// The longest that a send waits for the network; it cannot be refused later than that.
 const QUEUED: Duration = Duration::from_secs(24 * 3_600);
 
 /// What a send ends with that waited so long. No refusal brings it about.

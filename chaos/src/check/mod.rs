@@ -1,4 +1,4 @@
-//! Judges over what was collected of a run: one pure function for each invariant of the design, section 11.
+//! Judges over what was collected of a run: one pure function for each invariant (docs/quality/invariants.md).
 //!
 //! A judge allows what the interface allows and nothing else: an outcome that nobody knows binds neither way, a fault
 //! that was in force excuses what it can bring about and no more.

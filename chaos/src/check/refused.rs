@@ -10,11 +10,11 @@ use super::sends_by_text;
 use super::verdict::{Finding, figure};
 use crate::history::{Answer, At, Call, Collected, Fault, FaultKind, Op};
 
-/// What was on its way when an answer went out may arrive so long after it: a node's copy of the directory may be 2.05 s old
-/// (design, section 6), and what it began by that takes a while.
+/// What was on its way when an answer went out may arrive so long after it: a node's copy of the directory may be 2.05
+/// s old, and what it began by that takes a while.
 const ON_THE_WAY: Duration = Duration::from_secs(5);
 
-/// The longest that one attempt takes (supplement 20.5), with a node that is slow to begin it.
+/// The longest that one attempt takes, with a node that is slow to begin it.
 const ATTEMPT: Duration = Duration::from_secs(25);
 
 /// A node that was hurt hears what the others know so long after it.

@@ -10,8 +10,8 @@ use super::verdict::{Finding, figure};
 use crate::history::record::Channel;
 use crate::history::{At, Call, Collected, FaultKind, InboxRow, LedgerRow, Op, Outcome};
 
-/// How often a send without an acceptance is written again while its session lives (design, section 8): after these
-/// many seconds, then every 60.
+/// How often a send without an acceptance is written again while its session lives: after so many seconds, then
+/// every 60.
 const RESENDS: [u64; 3] = [10, 30, 70];
 const RESEND_EVERY: u64 = 60;
 

@@ -91,8 +91,8 @@ fn ledger(run: &Collected, finding: &mut Finding) {
     finding.count(format!("{} sends accepted of owners in their order", figure(judged)));
 }
 
-/// What still arrives from an ended session is dropped and counted (simulator, section 1). So it has no effect and breaks
-/// nothing by itself, but somebody must have ended the session other than its owner, who writes nothing after that.
+/// What still arrives from an ended session is dropped and counted. So it has no effect and breaks nothing by itself,
+/// but somebody must have ended the session other than its owner, who writes nothing after that.
 fn late_writes(run: &Collected, finding: &mut Finding) {
     let late = run.evidence.stats.late_writes;
     let displaced = |login: &Login| matches!(login.end.as_deref(), Some("fenced" | "replaced"));

@@ -1,5 +1,5 @@
-//! I1, where a channel stops while it has much to send: what was taken before the stop is accepted by the network or ends
-//! `failed`, whoever owns the channel then, and nothing of it goes out once the channel was let on again (supplement 32.21).
+//! I1, where a channel stops while it has much to send: what was taken before the stop is accepted by the network or
+//! ends `failed`, whoever owns the channel then, and nothing of it goes out once the channel was let on again.
 
 use std::collections::HashMap;
 

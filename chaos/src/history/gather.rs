@@ -20,7 +20,7 @@ use crate::world::map::Place;
 /// No attempt waits so long for its turn, when its endpoint takes everything.
 const OVERDUE: Duration = Duration::from_secs(8);
 
-/// An attempt has its answer within 20 s (supplement 20.5), and its outcome is on record soon after.
+/// An attempt has its answer within 20 s, and its outcome is on record soon after.
 const ATTEMPT: Duration = Duration::from_secs(30);
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 

@@ -121,7 +121,7 @@ pub enum TenantFault {
     Notices,
 }
 
-/// What the simulator does (simulator, section 2).
+/// How the messaging network misbehaves, as the simulator's control port takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkFault {

@@ -20,7 +20,7 @@ use crate::history::{Op, Size};
 /// Between two sends of the quiet tenant: its speed is reckoned from the time for which it waits.
 const QUIET: Duration = Duration::from_millis(60);
 
-/// What an account's own bucket holds, and what comes back in a second (interface, section 8.1).
+/// What an account's own bucket holds, and what comes back in a second.
 const BURST: usize = 60;
 const AGAIN: Duration = Duration::from_secs(1);
 

@@ -1,4 +1,4 @@
-//! What is as large as it may be, and what is larger (interface 8.2, supplement 32.9).
+//! What is as large as it may be, and what is larger.
 
 use serde_json::{Value, json};
 

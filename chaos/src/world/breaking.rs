@@ -193,7 +193,7 @@ impl World {
         ask(&self.operator(id)?, Method::PUT, &path, Some(json!({ "actions": actions }))).await.map(drop)
     }
 
-    /// Makes the messaging network misbehave; what is not named stays as it was (simulator, section 2).
+    /// Makes the messaging network misbehave; what is not named stays as it was.
     ///
     /// # Errors
     /// When the simulator does not take it.

@@ -3,7 +3,7 @@ export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** @description Supplement 25. */
+        /** @description The account, with its plan and what it may use. */
         Account: {
             /** @description Its channels. */
             channels: components["schemas"]["ChannelCounts"];
@@ -28,7 +28,7 @@ export interface components {
             /** @description By its name in the IANA database, such as `Europe/Berlin`. */
             timezone: string;
         };
-        /** @description Supplement 21.2. */
+        /** @description An API key without its secret. */
         ApiKey: {
             /**
              * Format: uuid
@@ -165,7 +165,7 @@ export interface components {
          * @enum {string}
          */
         Category: "connection" | "delivery" | "webhooks" | "billing" | "other";
-        /** @description Interface 2.1; all fields always present. */
+        /** @description A channel; all fields always present. */
         Channel: {
             /**
              * Format: date-time
@@ -422,7 +422,7 @@ export interface components {
         /** @enum {string} */
         Direction: "inbound" | "outbound";
         /**
-         * @description Why the gateway itself disabled an endpoint (supplement 20.1).
+         * @description Why the gateway itself disabled an endpoint.
          * @enum {string}
          */
         DisabledReason: "gone" | "failing";
@@ -482,7 +482,7 @@ export interface components {
         /** @description The events that an endpoint gets. Serialised as the interface's list of names. */
         EventFilter: string[];
         /**
-         * @description The event names of interface 6.2.
+         * @description The names of events.
          * @enum {string}
          */
         EventName: "message.received" | "message.sent" | "message.reaction" | "message.status" | "channel.connected" | "channel.disconnected" | "channel.status" | "qr.updated" | "group.created" | "group.updated" | "group.participant_added" | "group.participant_removed" | "group.admin_promoted" | "group.admin_demoted" | "chat.updated" | "chat.archived" | "chat.pinned" | "presence.updated" | "order.placed" | "order.cancelled" | "cart.updated" | "story.viewed" | "call.offered" | "call.terminated" | "contact.resolved";
@@ -545,7 +545,7 @@ export interface components {
             status: "active" | "expired" | "revoked";
         };
         /**
-         * @description Who made a key (supplement 21.2).
+         * @description How an API key came to be: with the account, by another key, by a member, or with its channel.
          * @enum {string}
          */
         KeyOrigin: "signup" | "api_key" | "dashboard" | "channel_create";
@@ -585,7 +585,7 @@ export interface components {
          * @enum {string}
          */
         MediaDirection: "upload" | "inbound" | "outbound";
-        /** @description Media as events and history show it (supplement 8.4); every field always present. */
+        /** @description Media as events and history show it; every field always present. */
         MediaRef: {
             /**
              * Format: uint32
@@ -633,11 +633,11 @@ export interface components {
             width: number | null;
         };
         /**
-         * @description Whether the bytes can be had (supplement 8.4).
+         * @description Whether the bytes can be had.
          * @enum {string}
          */
         MediaState: "ready" | "failed" | "pending" | "gone" | "skipped";
-        /** @description MediaUpload (supplement 8.1). */
+        /** @description What an upload is answered with. */
         MediaUpload: {
             /**
              * Format: date-time
@@ -686,7 +686,7 @@ export interface components {
             /** @description What the member may do. */
             role: components["schemas"]["Role"];
         };
-        /** @description A delivery as a history row shows it (supplement 5.4). */
+        /** @description A delivery as a history row shows it. */
         MessageDelivery: {
             /**
              * Format: uint32
@@ -737,11 +737,11 @@ export interface components {
             /** @description For people. */
             message: string;
         };
-        /** @description Names an existing message (interface 2.2). */
+        /** @description Names an existing message: its chat, its id, and whose it is. */
         MessageKey: {
             /** @description Whether the channel itself sent it. */
             from_me: boolean;
-            /** @description A message id of the network: `3EB0` and 36 upper-case hex characters when minted here (interface 2.2). */
+            /** @description A message id of the network: `3EB0` and 36 upper-case hex characters when minted here. */
             id: string;
             /** @description The conversation in which it stands. */
             remote_jid: string;
@@ -756,7 +756,7 @@ export interface components {
             outbound: components["schemas"]["OutboundMetrics"];
         };
         /**
-         * @description The status of a stored message (supplement 5.3); an outbound one only moves forward.
+         * @description The status of a stored message; an outbound one only moves forward.
          * @enum {string}
          */
         MessageStatus: "queued" | "sent" | "delivered" | "read" | "played" | "failed" | "received";
@@ -858,7 +858,7 @@ export interface components {
         };
         /** @enum {string} */
         Priority: "low" | "normal" | "urgent";
-        /** @description Interface 2.1. */
+        /** @description The code to scan, as a picture and as its text. */
         Qr: {
             /**
              * Format: date-time
@@ -883,7 +883,7 @@ export interface components {
             used: number | null;
         };
         /**
-         * @description The `reason` of a `channel.status` event (supplement 4.2).
+         * @description The `reason` of a `channel.status` event.
          * @enum {string}
          */
         Reason: "created" | "qr_requested" | "connect_requested" | "paired" | "login_ok" | "network" | "worker_lost" | "rebalance" | "qr_timeout" | "pairing_refused" | "reconnect_budget" | "no_worker" | "logout" | "session_invalidated" | "kicked_other_device" | "stream_replaced_loop" | "client_outdated" | "auth_state" | "crash_loop" | "user" | "admin" | "banned" | "restored";
@@ -912,11 +912,11 @@ export interface components {
              */
             min: number;
         };
-        /** @description The send response of interface 2.2, and where it goes. */
+        /** @description The answer to a send, and where it goes. */
         SentMessage: {
             /** @description The caller's own label, which comes back in the answer and in `message.sent`. */
             client_ref: string | null;
-            /** @description A message id of the network: `3EB0` and 36 upper-case hex characters when minted here (interface 2.2). */
+            /** @description A message id of the network: `3EB0` and 36 upper-case hex characters when minted here. */
             message_id: string;
             /** @description `sent` when the network has accepted it, `queued` when that is still to come. */
             status: components["schemas"]["SentStatus"];
@@ -1061,16 +1061,16 @@ export interface components {
             signing_secret: string;
         };
         /**
-         * @description Where a row came from (supplement 5.4).
+         * @description Where a row came from.
          * @enum {string}
          */
         Source: "api" | "device" | "network";
         /**
-         * @description The eleven statuses of a channel (interface 3.1).
+         * @description The eleven statuses of a channel.
          * @enum {string}
          */
         Status: "pending" | "qr" | "connecting" | "reconnecting" | "connected" | "disconnected" | "logged_out" | "stopped_by_user" | "disabled_by_admin" | "error" | "failed";
-        /** @description A move of the status machine, as `GET .../status-history` shows it (supplement 4.2). */
+        /** @description A move of the status machine, as `GET .../status-history` shows it. */
         StatusChange: {
             /**
              * Format: date-time
@@ -1110,7 +1110,7 @@ export interface components {
              */
             updated_at: string;
         };
-        /** @description The quotas of the plan (supplement 32, row 11). */
+        /** @description The quotas of the plan. */
         Storage: {
             /** @description Webhook endpoints. */
             endpoints: components["schemas"]["Quota"];
@@ -1123,7 +1123,7 @@ export interface components {
             /** @description Tickets that are neither solved nor closed. */
             tickets_open: components["schemas"]["Quota"];
         };
-        /** @description A row as the interface shows it: every field always present (supplement 5.4). */
+        /** @description A row as the interface shows it: every field always present. */
         StoredMessage: {
             /**
              * Format: uuid
@@ -1166,7 +1166,7 @@ export interface components {
             is_group: boolean;
             /** @description The media, where it has some. */
             media: components["schemas"]["MediaRef"] | null;
-            /** @description A message id of the network: `3EB0` and 36 upper-case hex characters when minted here (interface 2.2). */
+            /** @description A message id of the network: `3EB0` and 36 upper-case hex characters when minted here. */
             message_id: string;
             /** @description Which message it is about. */
             message_key: components["schemas"]["MessageKey"] | null;
@@ -1179,7 +1179,7 @@ export interface components {
             participant: string | null;
             /** @description The name that the sender gives itself. */
             push_name: string | null;
-            /** @description A message id of the network: `3EB0` and 36 upper-case hex characters when minted here (interface 2.2). */
+            /** @description A message id of the network: `3EB0` and 36 upper-case hex characters when minted here. */
             quoted_message_id: string | null;
             /** @description The `X-Request-Id` of the call. */
             request_id: string | null;
@@ -1207,7 +1207,7 @@ export interface components {
             /** @description For people. */
             message: string;
         };
-        /** @description Interface 2.8. `status` is the upstream's status on the one route, and the word of `outcome` on the other. */
+        /** @description What became of a probe. `status` is the upstream's status on the one route, and the word of `outcome` on the other. */
         TestResult: {
             /**
              * Format: uint64
@@ -1251,7 +1251,7 @@ export interface components {
          * @enum {string}
          */
         TicketStatus: "open" | "waiting" | "solved" | "closed";
-        /** @description Supplement 26. */
+        /** @description A ticket, without its messages. */
         TicketView: {
             /** @description What the ticket is about. */
             category: components["schemas"]["Category"];
@@ -1385,7 +1385,7 @@ export interface components {
              * @description After how many it is given up.
              */
             max_attempts: number;
-            /** @description A message id of the network: `3EB0` and 36 upper-case hex characters when minted here (interface 2.2). */
+            /** @description A message id of the network: `3EB0` and 36 upper-case hex characters when minted here. */
             message_id: string | null;
             /**
              * Format: date-time
@@ -1397,7 +1397,7 @@ export interface components {
             /** @description Where it is. */
             url: string;
         };
-        /** @description Supplement 20.9. */
+        /** @description A delivery with its attempts and what it delivers. */
         WebhookDeliveryDetail: {
             /**
              * Format: uint32
@@ -1452,7 +1452,7 @@ export interface components {
              * @description After how many it is given up.
              */
             max_attempts: number;
-            /** @description A message id of the network: `3EB0` and 36 upper-case hex characters when minted here (interface 2.2). */
+            /** @description A message id of the network: `3EB0` and 36 upper-case hex characters when minted here. */
             message_id: string | null;
             /**
              * Format: date-time
@@ -1466,7 +1466,7 @@ export interface components {
             /** @description Where it is. */
             url: string;
         };
-        /** @description Interface 2.8. */
+        /** @description A webhook endpoint without its secret. */
         WebhookEndpoint: {
             /**
              * Format: uuid

@@ -279,7 +279,7 @@ export interface components {
         /** @enum {string} */
         Direction: "inbound" | "outbound";
         /**
-         * @description Why the gateway itself disabled an endpoint (supplement 20.1).
+         * @description Why the gateway itself disabled an endpoint.
          * @enum {string}
          */
         DisabledReason: "gone" | "failing";
@@ -459,7 +459,7 @@ export interface components {
             token: string;
         };
         /**
-         * @description Who made a key (supplement 21.2).
+         * @description How an API key came to be: with the account, by another key, by a member, or with its channel.
          * @enum {string}
          */
         KeyOrigin: "signup" | "api_key" | "dashboard" | "channel_create";
@@ -590,7 +590,7 @@ export interface components {
             message: string;
         };
         /**
-         * @description The status of a stored message (supplement 5.3); an outbound one only moves forward.
+         * @description The status of a stored message; an outbound one only moves forward.
          * @enum {string}
          */
         MessageStatus: "queued" | "sent" | "delivered" | "read" | "played" | "failed" | "received";
@@ -622,7 +622,7 @@ export interface components {
             error: components["schemas"]["MessageError"] | null;
             /** @description Who wrote it: the phone address when it is known, otherwise the linked-device address. */
             from: string;
-            /** @description A message id of the network: `3EB0` and 36 upper-case hex characters when minted here (interface 2.2). */
+            /** @description A message id of the network: `3EB0` and 36 upper-case hex characters when minted here. */
             message_id: string;
             /**
              * Format: uint64
@@ -1147,7 +1147,7 @@ export interface components {
              */
             updated_at: string;
         };
-        /** @description Interface 2.1; all fields always present. */
+        /** @description A channel; all fields always present. */
         PlacedChannel: {
             /**
              * Format: date-time
@@ -1413,11 +1413,11 @@ export interface components {
             wanted_leader: number | null;
         };
         /**
-         * @description The eleven statuses of a channel (interface 3.1).
+         * @description The eleven statuses of a channel.
          * @enum {string}
          */
         Status: "pending" | "qr" | "connecting" | "reconnecting" | "connected" | "disconnected" | "logged_out" | "stopped_by_user" | "disabled_by_admin" | "error" | "failed";
-        /** @description The quotas of the plan (supplement 32, row 11). */
+        /** @description The quotas of the plan. */
         Storage: {
             /** @description Webhook endpoints. */
             endpoints: components["schemas"]["Quota"];

@@ -1,4 +1,4 @@
-//! The bodies of the business routes (supplement 16).
+//! The bodies of the business routes.
 
 use serde_json::{Value, json};
 

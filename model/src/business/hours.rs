@@ -1,4 +1,4 @@
-//! When a business is open (supplement 16).
+//! When a business is open.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -153,10 +153,10 @@ pub fn address(suffixes: &Suffixes) -> impl Fn(&Value) -> Judged<Address> {
     }
 }
 
-/// The largest metadata, as JSON (supplement 32, row 9).
+/// The largest metadata, as JSON.
 pub const MOST_METADATA_BYTES: usize = 4 * 1024;
 
-/// Free-form metadata: at most 4 KiB of JSON, 50 keys, 64 characters a key (supplement 4.2 and 32, row 9).
+/// Free-form metadata: at most 4 KiB of JSON, 50 keys, 64 characters a key.
 pub fn metadata(value: &Value) -> Judged<Map<String, Value>> {
     const MOST_KEYS: usize = 50;
     const LONGEST_KEY: usize = 64;

@@ -1,4 +1,4 @@
-//! Stories (supplement 15): what a channel shows its audience for a day.
+//! Stories: what a channel shows its audience for a day.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `order.*` and `cart.updated` (supplement 24).
+//! What `order.*` and `cart.updated` say.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! `call.*` events (supplement 24).
+//! What `call.*` says.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! `chat.*` events (supplement 24).
+//! What `chat.*` says.
 
 use schemars::JsonSchema;
 use serde::Serialize;

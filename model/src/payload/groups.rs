@@ -1,4 +1,4 @@
-//! `group.*` events (supplement 24).
+//! What `group.*` says.
 
 use schemars::JsonSchema;
 use serde::Serialize;

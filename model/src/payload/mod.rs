@@ -1,4 +1,4 @@
-//! What the events say: the `data` of each (supplement 24), and which chats an endpoint hears of.
+//! What the events say: the `data` of each, and which chats an endpoint hears of.
 
 mod business;
 mod calls;
@@ -27,7 +27,7 @@ use crate::message::{ContactCard, LinkPreview, MessageKey, Quoted, TYPE_NAMES, U
 use crate::status::{DisconnectReason, Reason, Status};
 use crate::time::Timestamp;
 
-/// Who sent: `from` is the phone address when it is known, otherwise the raw LID (interface 6.2).
+/// Who sent: `from` is the phone address when it is known, otherwise the raw LID.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(inline)]
 pub struct Sender {
@@ -88,7 +88,7 @@ pub struct Chat {
     pub participant: Option<Address>,
 }
 
-/// `body` of `message.received` (supplement 24).
+/// `body` of `message.received`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ReceivedBody {
@@ -290,7 +290,7 @@ pub struct MessageSent {
     pub sent_at: Timestamp,
 }
 
-/// The statuses that a sent message passes (interface 3.2).
+/// The statuses that a sent message passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
@@ -561,7 +561,7 @@ impl ChatTypeFilter {
         }
     }
 
-    /// Events without a chat pass every filter (supplement 24, end).
+    /// Events without a chat pass every filter.
     pub fn passes(self, chat_type: ChatType) -> bool {
         match chat_type {
             ChatType::None => true,

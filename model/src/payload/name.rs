@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Declares the names that an endpoint can subscribe to.
 macro_rules! event_names {
     ($($name:ident $text:literal $about:literal,)*) => {
-        /// The event names of interface 6.2.
+        /// The names of events.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
         pub enum EventName {
             $(#[serde(rename = $text)] $name,)*

@@ -1,4 +1,4 @@
-//! `presence.updated` (supplement 24).
+//! What `presence.updated` says.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! `story.viewed` (supplement 24).
+//! What `story.viewed` says.
 
 use schemars::JsonSchema;
 use serde::Serialize;

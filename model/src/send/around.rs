@@ -1,4 +1,4 @@
-//! What stands around a send: quote, mentions, preview, disappearing (supplement 28.2).
+//! What stands around a send: quote, mentions, preview, disappearing.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ pub enum AskedPreview {
     Shown(LinkPreview),
 }
 
-/// Reads the fields that the type has; others mean nothing (supplement 1, rule 10).
+/// Reads the fields that the type has; others mean nothing.
 pub fn read(kind: &str, fields: &Fields<'_>, to: Option<AddressKind>, suffixes: &Suffixes) -> SendAround {
     let quoted = target::read_optional_key(fields, "quoted", suffixes);
     let mut around = SendAround { quoted, ..SendAround::default() };

@@ -1,4 +1,4 @@
-//! What is said without any bytes: text, location, contact, poll, product (interface 2.2, supplement 28.1).
+//! What is said without any bytes: text, location, contact, poll, product.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::field::{Fields, Judged, rule};
 use crate::issue::{Fault, IssueCode};
 use crate::message::{ContactCard, Content};
 
-/// How many people one message names (supplement 28.1).
+/// How many people one message names.
 pub const MOST_CONTACTS: usize = 20;
 
 /// How many numbers of one person.
@@ -18,10 +18,10 @@ const MOST_PHONES: usize = 20;
 const LONGEST_NAME: usize = 255;
 const LONGEST_VCARD: usize = 64 * 1024;
 
-/// What the cards of one message may have together, in bytes (supplement 32, row 9).
+/// What the cards of one message may have together, in bytes.
 pub const MOST_CONTACT_BYTES: usize = 128 * 1024;
 
-/// The fewest and the most options of a poll (supplement 28.1).
+/// The fewest and the most options of a poll.
 const FEWEST_OPTIONS: usize = 2;
 const MOST_OPTIONS: usize = 12;
 

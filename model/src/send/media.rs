@@ -1,11 +1,11 @@
-//! Sends with bytes: what is asked for, before the bytes are there (interface 2.2, supplement 5.2 and 28.1).
+//! Sends with bytes: what is asked for, before the bytes are there.
 
 use super::LONGEST_CAPTION;
 use crate::field::{Fields, rule};
 use crate::media::Media;
 use crate::message::Content;
 
-/// The type of a sticker that does not name one (interface 2.2).
+/// The type of a sticker that does not name one.
 const STICKER_TYPE: &str = "image/webp";
 
 /// A send whose bytes are still to be fetched.
@@ -22,7 +22,7 @@ pub struct MediaSource {
     /// An `http` or `https` URL; it may be one of this gateway's own media links. Whether it may be called is not
     /// judged yet.
     pub url: String,
-    /// As declared: it counts for `document` and `audio`, elsewhere what the bytes say (supplement 5.2).
+    /// As declared: it counts for `document` and `audio`, elsewhere what the bytes say.
     pub mime_type: String,
     pub filename: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! The body of a send: two accepted shapes, one normal form (interface 2.2, supplement 5.2, 28.1 and 28.2).
+//! The body of a send: two accepted shapes, one normal form.
 //!
 //! What is judged here can be judged from the body alone. Whether `to` can be reached, whether a message that is named
 //! exists, and what the bytes behind a URL are, is for others to say.
@@ -24,22 +24,22 @@ use crate::field::{Body, Fields, rule};
 use crate::issue::{Fault, IssueCode, Issues};
 use crate::message::{Content, MessageKey};
 
-/// The longest text of a message, in Unicode scalar values (interface 8.2).
+/// The longest text of a message, in Unicode scalar values.
 pub const LONGEST_TEXT: usize = 4096;
 
-/// The longest caption (interface 2.2).
+/// The longest caption.
 pub const LONGEST_CAPTION: usize = 1024;
 
 /// The longest `client_ref`.
 pub const LONGEST_CLIENT_REF: usize = 128;
 
-/// The longest emoji of a reaction (interface 2.2).
+/// The longest emoji of a reaction.
 pub const LONGEST_EMOJI: usize = 8;
 
 /// A send, well formed. Whether `to` can be reached is for the owner of the channel to say.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SendRequest {
-    /// The recipient; the chat of the message that is named, where the type has no `to` (interface 2.2).
+    /// The recipient; the chat of the message that is named, where the type has no `to`.
     pub to: Address,
     pub content: SendContent,
     pub around: SendAround,
@@ -66,7 +66,7 @@ impl SendContent {
     }
 }
 
-/// The types that can be sent: the nine of interface 2.2, and those of supplement 28.1.
+/// The types that can be sent.
 pub const SEND_TYPES: &[&str] = &[
     "text", "image", "video", "audio", "document", "sticker", "reaction", "edit", "delete", "location", "contact",
     "poll", "forward", "pin", "unpin", "star", "unstar", "voice", "product", "catalog",
@@ -108,7 +108,7 @@ impl Parts {
     /// Reads `to` at the top, and the fields of the type where `type` stands.
     fn read(kind: &str, top: &Fields<'_>, fields: &Fields<'_>, suffixes: &Suffixes) -> Self {
         if let Some(read) = target::reader(kind) {
-            // Its chat is the recipient; a `to` beside it means nothing (supplement 5.2).
+            // Its chat is the recipient; a `to` beside it means nothing.
             let content = read(fields, suffixes);
             let to = content.as_ref().and_then(|content| content.target()).map(|target| target.remote_jid.clone());
             return Self { to, content: content.map(SendContent::Ready), around: SendAround::default() };

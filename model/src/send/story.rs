@@ -1,4 +1,4 @@
-//! The body of a story (supplement 15).
+//! The body of a story.
 
 use std::collections::BTreeSet;
 

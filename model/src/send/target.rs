@@ -1,4 +1,4 @@
-//! What is done to a message that exists: reaction, edit, delete, pin, star (interface 2.2, supplement 28.1).
+//! What is done to a message that exists: reaction, edit, delete, pin, star.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::id::MessageId;
 use crate::issue::{Fault, IssueCode};
 use crate::message::{Content, MessageKey};
 
-/// How long a message can stay pinned, in seconds: a day, a week, a month (supplement 28.1).
+/// How long a message can stay pinned, in seconds: a day, a week, a month.
 const PIN_DURATIONS: [u32; 3] = [86_400, 604_800, 2_592_000];
 
 /// How long it stays pinned when nobody says: as the network's own clients propose it.
@@ -23,7 +23,7 @@ pub fn reader(kind: &str) -> Option<Reader> {
     Some(match kind {
         "reaction" => |fields, suffixes| {
             let target = read_target(fields, suffixes);
-            // An empty one takes the reaction back (supplement 5.2).
+            // An empty one takes the reaction back.
             let emoji = fields.required("emoji", rule::text(0..=LONGEST_EMOJI));
             Some(Content::Reaction { target: target?, emoji: emoji? })
         },
@@ -64,7 +64,7 @@ fn read_target(fields: &Fields<'_>, suffixes: &Suffixes) -> Option<MessageKey> {
     read_key(fields, "message_key", suffixes)
 }
 
-/// A MessageKey that must be there (interface 2.2).
+/// A MessageKey that must be there.
 pub fn read_key(fields: &Fields<'_>, name: &str, suffixes: &Suffixes) -> Option<MessageKey> {
     key_of(&fields.required_object(name)?, suffixes)
 }

@@ -1,4 +1,4 @@
-//! The life of a delivery: its states, what an attempt ends in, and when the next one is due (supplement 20.4 to 20.6).
+//! The life of a delivery: its states, what an attempt ends in, and when the next one is due.
 
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ words! {
     }
 }
 
-/// What an HTTP status means for its delivery (supplement 20.5).
+/// What an HTTP status means for its delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
     Delivered,
@@ -170,7 +170,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_schedule_is_the_supplements_table() {
+    fn the_default_schedule_is_14_attempts_over_three_days() {
         let schedule = RetrySchedule::default();
         assert_eq!(schedule.max_attempts(), 14);
         let since_first = [
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_are_judged_as_the_supplement_says() {
+    fn a_status_delivers_ends_or_retries() {
         let retry = |heeds_retry_after| Verdict::Retry { heeds_retry_after };
         let table = [
             (200, Verdict::Delivered, Outcome::Success),

@@ -1,4 +1,4 @@
-//! The bodies that create and change a webhook endpoint (interface 2.8, supplement 20.1).
+//! The bodies that create and change a webhook endpoint.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -124,7 +124,7 @@ pub struct CreateEndpoint {
 }
 
 impl CreateEndpoint {
-    /// The URL's text is judged here; a name's addresses are judged at each attempt (supplement 31, row 30).
+    /// The URL's text is judged here; a name's addresses are judged at each attempt.
     pub fn parse(body: &Body, policy: &TargetPolicy) -> Result<Self, ApiError> {
         let issues = Issues::new();
         let fields = Fields::new(body, &issues);

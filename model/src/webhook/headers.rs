@@ -1,4 +1,4 @@
-//! The headers of its own that an endpoint gets with each delivery (supplement 20.1).
+//! The headers of its own that an endpoint gets with each delivery.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The body that recovers deliveries (supplement 20.8).
+//! The body that recovers deliveries.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Signing deliveries, and the secret of customers who gave none (supplement 20.2 and 20.3).
+//! Signing deliveries, and the secret of customers who gave none.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -63,7 +63,7 @@ mod tests {
     );
 
     #[test]
-    fn the_header_is_that_of_the_supplements_vector() {
+    fn the_header_is_that_of_the_published_vector() {
         assert_eq!(BODY.len(), 342);
         assert_eq!(
             signature_header(&[SECRET], T, BODY.as_bytes()),
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn the_standard_header_is_that_of_the_supplements_vector() {
+    fn the_standard_header_is_that_of_the_published_vector() {
         let id: EventId = serde_json::from_str("\"evt_01JGFJJZ008N9Y7K4S5T6V7W8X\"").unwrap();
         assert_eq!(
             standard_signature(SECRET, &id, T, BODY.as_bytes()),

@@ -1,5 +1,5 @@
-//! What a network may deliver: bounds that hold for every driver (supplement 32, row 9). What is beyond is cut where its
-//! sense survives that, and left out where it does not; nothing of any size gets behind them.
+//! What a network may deliver: bounds that hold for every driver. What is beyond is cut where its sense survives that,
+//! and left out where it does not; nothing of any size gets behind them.
 
 use model::address::Address;
 use model::page::ByteCount;

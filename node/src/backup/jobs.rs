@@ -1,5 +1,5 @@
-//! Backups that a node takes when its operator asks it to (supplement 28.6): the same as `gateway backup` against its own
-//! port. A job ends with its node; what it has written by then has no manifest, and so is no backup.
+//! Backups that a node takes when its operator asks it to: the same as `gateway backup` against its own port. A job
+//! ends with its node; what it has written by then has no manifest, and so is no backup.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `[auth]`: members' way in, beside API keys (supplement 21.5 and 31, row 37).
+//! `[auth]`: members' way in, beside API keys.
 
 use api::{AuthConfig, MailConfig, OidcConfig, SmtpConfig, SmtpSecurity};
 use serde::{Deserialize, Serialize};

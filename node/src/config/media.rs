@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{HumanDuration, Secret};
 
-/// `[media]` (supplement 8.5, design section 10).
+/// The keys of `[media]`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Media {

@@ -1,4 +1,4 @@
-//! `[support]`: who hears of support tickets (supplement 26).
+//! `[support]`: who hears of support tickets.
 
 use api::SupportConfig;
 use serde::{Deserialize, Serialize};

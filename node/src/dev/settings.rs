@@ -1,10 +1,12 @@
-//! The configuration of a development node: production's defaults, but where simulator.md section 3 says otherwise.
+//! The configuration of a development node: production's defaults, but for what differs on one machine: folders, ports,
+//! and shorter times.
 
 use std::time::Duration;
 
 use anyhow::Context;
 use model::format::Format;
 use model::id::NodeId;
+use shard::layout::usual_shard_count;
 
 use super::folder::{Folder, Plan};
 use crate::cli::{LimitArgs, UpArgs};
@@ -76,7 +78,8 @@ fn of_node(folder: &Folder, plan: Plan, args: &UpArgs, node: NodeId) -> Config {
         },
         cluster: Cluster {
             cluster_id: plan.cluster_id,
-            shards: 16,
+            // All nodes share the cores.
+            shards: Some(usual_shard_count(plan.node_ids().count(), 1)),
             timing: Timing::Lan,
             moves_mib_per_second: Cluster::MOVES_MIB_PER_SECOND,
             balance_leads: true,

@@ -28,8 +28,8 @@ impl Asker<'_> {
         self.entry(AuditId::new(), "node.joined", "join_token", true, at, details)
     }
 
-    /// That its token did not let it in; `None` when something else was in the way. Folded as failed authentications are
-    /// (supplement 21.6): one entry for each address, reason and minute, whatever node was asked.
+    /// That its token did not let it in; `None` when something else was in the way. Folded as failed authentications
+    /// are: one entry for each address, reason and minute, whatever node was asked.
     pub fn refused(&self, rejection: &Rejection, at: Timestamp) -> Option<AuditEntry> {
         let code = match rejection {
             Rejection::TokenUnknown => "join_token_unknown",

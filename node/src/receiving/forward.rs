@@ -1,4 +1,4 @@
-//! Sends an event to a receiver as the gateway would: the same body, headers and signature (interface 6.3).
+//! Sends an event to a receiver as the gateway would: the same body, headers and signature.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use url::Url;
 
 use crate::console::warn;
 
-/// As long as the gateway waits for a receiver (supplement 20.5).
+/// As long as the gateway waits for a receiver.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A receiver and what it knows the gateway by.

@@ -1,5 +1,5 @@
-//! Bringing a deletion to its end: what ended with a channel or with a customer gets its records and its entries in the audit
-//! log, as every revocation is in the log (interface 5, point 11).
+//! Bringing a deletion to its end: what ended with a channel or with a customer gets its records and its entries in the
+//! audit log, as every revocation is in the log.
 //!
 //! All of it counts for nothing from the one command on that deletes, so that no key outlives it. The records and entries of
 //! a few keys come with it, those of many follow in portions: all of them in one entry of the Raft log would hold up the

@@ -6,7 +6,7 @@ use model::id::EndpointId;
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// What is remembered of an endpoint (supplement 20.1 and 20.5).
+/// What is remembered of an endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndpointHealth {
     /// The first failure since the last success.
@@ -39,7 +39,7 @@ pub struct DisableRule {
 }
 
 impl Default for DisableRule {
-    /// Supplement 20.5.
+    /// Five days without a success, with 20 failures or more that lie a day apart.
     fn default() -> Self {
         let hours = |hours: u64| Duration::from_secs(hours * 3600);
         Self { after: hours(120), failures: 20, span: hours(24) }

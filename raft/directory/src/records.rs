@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::health::EndpointHealth;
-use super::secrets::{MasterExchange, SessionKey};
+use super::secrets::{DataKeyRotation, MasterExchange, SessionKey};
 
 /// The cluster itself; written when it is formed, and when its format is raised.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ pub struct ClusterRecord {
     pub shard_count: u16,
     /// Slot to shard; [`SLOT_COUNT`] entries.
     pub slots: Vec<ShardId>,
-    /// Key of derived event ids (supplement 24).
+    /// Key of derived event ids.
     pub deployment_key: SealedKey,
     pub formed_at: Timestamp,
     /// What its nodes may store and propose. Not written while a release that does not know of it may be a member.
@@ -36,6 +36,9 @@ pub struct ClusterRecord {
     /// What signs session tokens, since it was rotated; before, that follows from the deployment's key. From format 3 on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_key: Option<SessionKey>,
+    /// The last rotation of the customers' data keys. From format 3 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_keys: Option<DataKeyRotation>,
 }
 
 impl ClusterRecord {
@@ -152,12 +155,15 @@ pub struct CustomerRecord {
     pub limits: Limits,
     /// The key that seals this customer's secrets, itself sealed with the master key.
     pub data_key: WrappedKey,
+    /// The one before, while something may still be sealed with it. From format 3 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub former_data_key: Option<Box<WrappedKey>>,
     pub created_at: Timestamp,
     /// Set by a delete: keys and channels have ended, data waits for the end of the grace period.
     pub deleted_at: Option<Timestamp>,
 }
 
-/// Who made a key (supplement 21.2).
+/// How an API key came to be: with the account, by another key, by a member, or with its channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyOrigin {
@@ -167,7 +173,7 @@ pub enum KeyOrigin {
     ChannelCreate,
 }
 
-/// An API key (supplement 21.2). The key itself is never stored, only its SHA-256.
+/// An API key. The key itself is never stored, only its SHA-256.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KeyRecord {
     pub id: KeyId,
@@ -186,7 +192,7 @@ pub struct KeyRecord {
     pub created_by_key_id: Option<KeyId>,
 }
 
-/// A webhook endpoint (interface 2.8).
+/// A webhook endpoint of a customer: where events go, which, and under which secret.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EndpointRecord {
     pub id: EndpointId,
@@ -211,7 +217,7 @@ pub struct EndpointRecord {
     pub updated_at: Timestamp,
 }
 
-/// Why the gateway itself disabled an endpoint (supplement 20.1).
+/// Why the gateway itself disabled an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DisabledReason {
@@ -242,7 +248,7 @@ impl ChannelRecord {
 /// The action of the audit entry that the last part of a backup leaves; the age of backups is told by it.
 pub const BACKUP_TAKEN: &str = "backup.taken";
 
-/// An entry of the audit log (supplement 21.6).
+/// An entry of the audit log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AuditEntry {
     pub id: AuditId,

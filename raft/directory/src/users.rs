@@ -1,4 +1,4 @@
-//! Members and their logins: what the directory holds of them, and what can be asked about them (supplement 21.5).
+//! Members and their logins: what the directory holds of them, and what can be asked about them.
 //!
 //! Nothing here opens a door by itself: passwords are argon2id hashes, tokens are SHA-256 of random bytes.
 

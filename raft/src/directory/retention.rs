@@ -1,4 +1,4 @@
-//! Forgetting by age: the directory's leader proposes it, in bounded steps (supplement 21.6).
+//! Forgetting by age: the directory's leader proposes it, in bounded steps.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -144,7 +144,7 @@ impl Cluster {
         Ok(figures)
     }
 
-    /// Counts a call of a test route (supplement 20.7).
+    /// Counts a call of a test route.
     ///
     /// # Errors
     /// `rate_limited`, or 503 while the customer's home has no owner.

@@ -15,7 +15,7 @@ use crate::media::spool::For;
 use crate::media::store::MediaStore;
 use crate::media::token::Token;
 
-/// How long a reader of a link waits for bytes that are still on their way (supplement 8.4).
+/// How long a reader of a link waits for bytes that are still on their way.
 const PENDING_PATIENCE: Duration = Duration::from_secs(30);
 
 impl Cluster {
@@ -60,8 +60,8 @@ impl Cluster {
         }
     }
 
-    /// Fetches a URL that a caller names into a temporary file. A link of this gateway's own is read from the store
-    /// (supplement 5.2). `customer` is whose request it is.
+    /// Fetches a URL that a caller names into a temporary file. A link of this gateway's own is read from the store.
+    /// `customer` is whose request it is.
     ///
     /// # Errors
     /// [`FetchError`]; nothing is left behind.

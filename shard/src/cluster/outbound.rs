@@ -1,5 +1,4 @@
-//! The bytes of a send: fetched at the node that took the request, judged, and kept before the owner hears of them
-//! (supplement 5.2).
+//! The bytes of a send: fetched at the node that took the request, judged, and kept before the owner hears of them.
 
 use model::error::ApiError;
 use model::id::{ChannelId, CustomerId, MediaId};
@@ -26,8 +25,8 @@ impl Cluster {
     /// that refers to them comes to be with the message. `field` is the path of the URL in the caller's body.
     ///
     /// # Errors
-    /// The media codes of supplement 2, `plan_limit`, `invalid_request` for bytes that cannot be sent as what they are said to be;
-    /// then nothing is left behind.
+    /// The codes of media, `plan_limit`, and `invalid_request` for bytes that cannot be sent as what they are said to
+    /// be; then nothing is left behind.
     pub async fn send_media(
         &self,
         customer: CustomerId,
@@ -115,8 +114,8 @@ impl Judged {
     }
 }
 
-/// The bytes win for pictures, videos and stickers, the declaration for documents and sound (supplement 5.2). What is
-/// Opus already needs no conversion to it.
+/// The bytes win for pictures, videos and stickers, the declaration for documents and sound. What is Opus already needs
+/// no conversion to it.
 fn judge(send: &MediaSend, head: &[u8]) -> Result<Judged, Fault> {
     let declared = &send.source.mime_type;
     match send.kind {

@@ -29,7 +29,7 @@ use crate::trace::{self, Kind, Place};
 use crate::webhook::attempt::{AttemptOutcome, AttemptRequest, Attempter};
 use crate::webhook::material::Material;
 
-/// How long deliveries wait for an endpoint that is switched off (supplement 20.4).
+/// How long deliveries wait for an endpoint that is switched off.
 const PAUSE: Duration = Duration::from_secs(72 * 3600);
 
 /// From when on an attempt counts as long: its beginning is noted, so that the next owner can tell that it was cut off.

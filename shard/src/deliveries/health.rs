@@ -81,8 +81,8 @@ pub async fn note(directory: Arc<Directory>, notes: Vec<HealthNote>, rule: Disab
     }
 }
 
-/// Disables an endpoint, with an entry in its customer's audit log (supplement 20.5). Only the first of several tries
-/// does it, so that ten answers 410 at the same time are one entry.
+/// Disables an endpoint, with an entry in its customer's audit log. Only the first of several tries does it, so that
+/// ten answers 410 at the same time are one entry.
 pub async fn switch_off(directory: &Directory, endpoint: &EndpointRecord, reason: DisabledReason) {
     let word = match reason {
         DisabledReason::Gone => "gone",

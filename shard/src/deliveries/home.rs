@@ -1,5 +1,5 @@
 //! What is counted for an endpoint over the whole cluster, at the home of its customer: how many attempts run at a
-//! time, and whether it answers at all (supplement 20.5 and 20.6).
+//! time, and whether it answers at all.
 //!
 //! Each member of the cluster has a place of its own at every endpoint, for which it asks nobody: an endpoint that is
 //! well and hears of something now and then costs no call between nodes. The rest of the ten is lent here, to the
@@ -16,7 +16,7 @@ use model::id::{CustomerId, EndpointId, NodeId};
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Attempts at one endpoint at a time (supplement 20.6).
+/// Attempts at one endpoint at a time.
 pub const AT_ONCE: usize = 10;
 
 /// Up to this many members each have a place of their own, so that at least half of the places can be lent.
@@ -38,7 +38,7 @@ pub const PROBE_EVERY: Duration = Duration::from_secs(30);
 /// How soon nodes look again whether another one's probe has closed the circuit.
 const LOOK_AGAIN: Duration = Duration::from_secs(3);
 
-/// Calls of the test routes in a time (supplement 20.7).
+/// Calls of the test routes in a time.
 pub const TESTS: usize = 10;
 pub const TESTS_WITHIN: Duration = Duration::from_secs(60);
 

@@ -1,4 +1,4 @@
-//! Webhook deliveries of the shards that this node owns (design section 9).
+//! Webhook deliveries of the shards that this node owns.
 //!
 //! - [`lane`]: what waits for one endpoint in one shard. [`engine`]: the task that runs attempts when they are due.
 //! - `attempt`: one attempt from the stored delivery to the committed outcome. `running`: which ones are in flight.
@@ -195,7 +195,7 @@ struct Waiting {
     begun: bool,
 }
 
-/// Puts on record which attempts the shard's former owner could not end (supplement 20.4).
+/// Puts on record which attempts the shard's former owner could not end.
 async fn note_interrupted(owner: &Owner) -> Result<(), Lost> {
     /// How many of them one command names.
     const AT_ONCE: usize = 64;

@@ -1,4 +1,4 @@
-//! Work on many deliveries of an endpoint: recovering and purging (supplement 20.8).
+//! Work on many deliveries of an endpoint: recovering and purging.
 //!
 //! A sweep is a row of the shard. Its owner reads a part of the deliveries, commits what is to become of them together
 //! with how far it has come, and goes on; the next owner continues where the last one stood.

@@ -1,4 +1,4 @@
-//! Media: the bytes that come with messages, and those that are uploaded to be sent (supplement 8, design section 10).
+//! Media: the bytes that come with messages, and those that are uploaded to be sent.
 //!
 //! ```text
 //! bytes ──► Spool (temporary file, hashed) ──► Blobs::keep: a quorum of the shard's replicas, or the bucket

@@ -1,5 +1,5 @@
-//! Pictures of profiles, groups and newsletters (supplement 7): whatever a caller gives becomes a centred square of 640
-//! pixels and a preview of 96, both JPEG, which go to the network inside the operation.
+//! Pictures of profiles, groups and newsletters: whatever a caller gives becomes a centred square of 640 pixels and a
+//! preview of 96, both JPEG, which go to the network inside the operation.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek};

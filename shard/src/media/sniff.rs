@@ -1,9 +1,9 @@
-//! What bytes are, by their beginning (supplement 8.1).
+//! What bytes are, by their beginning.
 
 /// How much of the beginning is looked at.
 pub const HEAD: usize = 4096;
 
-/// The longest MIME type that is taken (interface 8.2).
+/// The longest MIME type that is taken.
 pub const LONGEST_MIME: usize = 255;
 
 /// What [`is_mime_type`] takes, as a regular expression.

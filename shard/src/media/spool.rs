@@ -43,7 +43,7 @@ const WRITE_BUFFER: usize = 128 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolError {
-    /// Over 25 MB (interface 8.2); as much was seen.
+    /// Over 25 MB; as much was seen.
     #[error("over 25 MB: {size} bytes or more")]
     TooLarge { size: u64 },
     /// As many come in as may, in all or of this account.

@@ -31,9 +31,9 @@ pub const LINK_PATH: &str = "/v1/media/";
 #[derive(Clone, Debug)]
 pub struct MediaConfig {
     pub blobs: BlobsConfig,
-    /// How long bytes are kept from their receipt on (supplement 8.5).
+    /// How long bytes are kept from their receipt on.
     pub retention: Duration,
-    /// How long links live (supplement 8.2); at most `token::LONGEST_LIFE`.
+    /// How long links live; at most `token::LONGEST_LIFE`.
     pub link_life: Duration,
     /// What links begin with; without a trailing slash.
     pub base_url: String,
@@ -120,7 +120,7 @@ impl MediaStore {
         self.blobs.open(shard, sha256, 0..size).await
     }
 
-    /// A link that anybody may read with, for a while (supplement 8.2).
+    /// A link that anybody may read with, for a while.
     ///
     /// # Errors
     /// 503 while the cluster is not formed.
@@ -137,17 +137,17 @@ impl MediaStore {
     /// What a link says.
     ///
     /// # Errors
-    /// The token errors of supplement 8.2, and 503 while the cluster is not formed.
+    /// A token that is malformed, forged or expired, and 503 while the cluster is not formed.
     pub fn read_token(&self, text: &str) -> Result<Token, ApiError> {
         self.keys()?.verify(text, Timestamp::now())
     }
 
-    /// The token of a link of this gateway's own (supplement 5.2); `None` for any other URL.
+    /// The token of a link of this gateway's own; `None` for any other URL.
     pub fn own_token<'a>(&self, url: &'a str) -> Option<&'a str> {
         url.strip_prefix(self.base_url.as_str())?.strip_prefix(LINK_PATH)
     }
 
-    /// Media as events and history show it, with a fresh link (supplement 8.4).
+    /// Media as events and history show it, with a fresh link.
     pub fn reference(&self, row: &MediaRow) -> MediaRef {
         let mut shown = row.shown();
         self.link_shown(&mut shown, row.customer, row.channel);

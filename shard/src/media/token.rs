@@ -1,4 +1,4 @@
-//! Links to media: signed tokens that anybody who holds one may read with (supplement 8.2).
+//! Links to media: signed tokens that anybody who holds one may read with.
 //!
 //! `b64url(payload) "." b64url(hmac_sha256(key, b64url(payload)))`. The keys are derived from the deployment's key and
 //! change every thirty days by themselves, so that all nodes have the same without telling each other; the one before

@@ -1,5 +1,5 @@
-//! Voice notes of what is no Opus yet (supplement 28.1): decoded, mixed to one channel at 48 kHz, and encoded again as
-//! Opus in Ogg. It goes piece by piece from one spooled file into another; the sound as a whole is never in memory.
+//! Voice notes of what is no Opus yet: decoded, mixed to one channel at 48 kHz, and encoded again as Opus in Ogg. It
+//! goes piece by piece from one spooled file into another; the sound as a whole is never in memory.
 
 mod opus;
 mod resample;

@@ -48,13 +48,13 @@ const IDLE: Duration = Duration::from_secs(30);
 /// How long the session's transport may take to swallow a write before it counts as dead.
 const WRITE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Queued sends end in failure after this (supplement 3.3).
+/// Queued sends end in failure after this.
 const QUEUE_LIFE: Duration = Duration::from_secs(24 * 3600);
 
 /// How often the age of queued sends is looked at.
 const AGE_CHECK: Duration = Duration::from_secs(60);
 
-/// A channel whose task panics that often in that time is in a loop (supplement 3.2, T26).
+/// A channel whose task panics that often in that time is in a loop (T26).
 const CRASHES: usize = 5;
 const CRASH_WINDOW: Duration = Duration::from_secs(600);
 

@@ -95,7 +95,7 @@ impl Channel {
         Ok(Some(Box::new(row)))
     }
 
-    /// The content of a stored message, as it goes out again. Its bytes are named, not fetched (supplement 28.1).
+    /// The content of a stored message, as it goes out again. Its bytes are named, not fetched.
     fn forwarded(&self, key: &MessageKey) -> Result<Content, ApiError> {
         let row = self.named(key).ok_or_else(|| ApiError::message_not_found(key.id.as_str()))?;
         let kind = row.content.type_name();

@@ -27,7 +27,7 @@ use crate::{keys, sameness};
 /// is within [`InboundItem::fit`] here, but JSON may take six times the bytes of a text.
 const LARGEST_EVENT: usize = 512 << 10;
 
-/// Tells the event of a recovered message from that of the undecryptable one (supplement 24).
+/// Tells the event of a recovered message from that of the undecryptable one.
 const RECOVERED: &str = "recovered";
 
 impl Channel {
@@ -72,7 +72,7 @@ impl Channel {
             from_resolved: sender.is_resolved(),
             from_lid: sender.lid().cloned(),
             from_phone: sender.phone_address().cloned(),
-            // A group's messages come to its members: to this channel (supplement 24).
+            // A group's messages come to its members: to this channel.
             to: if is_group { self.own_address() } else { message.to },
             push_name: message.push_name,
             content: message.content,
@@ -128,7 +128,7 @@ impl Channel {
         });
     }
 
-    /// What the channel's own phone wrote stands beside what was sent from here (supplement 5.4, `source`).
+    /// What the channel's own phone wrote stands beside what was sent from here, told apart by `source`.
     fn receive_own(&mut self, turn: &mut Turn, message: InboundMessage, at: Timestamp) {
         let own = self.own_address();
         let is_group = self.is_group(&message.chat);
@@ -205,7 +205,7 @@ impl Channel {
         chat.kind(&self.owner.node.suffixes) == AddressKind::Group
     }
 
-    /// The address fields of interface 6.2.
+    /// Under which addresses a sender is shown: the phone where it is known, else the LID.
     fn sender_of(&self, message: &InboundMessage, turn: &Turn) -> Sender {
         let lid = match message.from.kind(&self.owner.node.suffixes) {
             AddressKind::Lid => message.from.clone(),

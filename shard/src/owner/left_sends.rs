@@ -1,5 +1,5 @@
-//! Ends the sends that an earlier owner left in the outbox of a channel that has ended: it died, or lost its right, after
-//! the channel's move was committed and before all of its sends had (supplement 32.21).
+//! Ends the sends that an earlier owner left in the outbox of a channel that has ended: it died, or lost its right,
+//! after the channel's move was committed and before all of its sends had.
 //!
 //! A channel's task does so before anything else, so that no call is answered before it is done. Channels that nobody calls
 //! are looked for when an ownership begins.

@@ -26,7 +26,7 @@ use crate::machine::credentials_to_thin;
 use crate::picture;
 use crate::records::{Failure, StatusChange, decode};
 
-/// How long a login may take (supplement 3.2, T9).
+/// How long a login may take (T9).
 pub const LOGIN_PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long reconnecting goes on (T15).
@@ -55,7 +55,7 @@ const LOGOUT_PATIENCE: Duration = Duration::from_secs(5);
 /// How long a driver may take to begin to open a session.
 const OPEN_PATIENCE: Duration = Duration::from_secs(5);
 
-/// One new pair code a channel in this time (supplement 4.2).
+/// One new pair code a channel in this time.
 const PAIR_CODE_EVERY: Duration = Duration::from_secs(60);
 
 /// How many events a session may have waiting: more than a driver sends without acknowledgement.

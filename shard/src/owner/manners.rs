@@ -1,5 +1,5 @@
-//! What a channel does by itself about what comes in, where its settings say so: turns callers away
-//! (supplement 18), and tells senders that they were read.
+//! What a channel does by itself about what comes in, where its settings say so: turns callers away, and tells senders
+//! that they were read.
 
 use std::time::Duration;
 

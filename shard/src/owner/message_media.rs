@@ -1,5 +1,5 @@
-//! The bytes of a stored message, for somebody who asks for them (supplement 5.1): those that are not here are fetched
-//! from the network once more.
+//! The bytes of a stored message, for somebody who asks for them: those that are not here are fetched from the network
+//! once more.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::keys;
 use crate::media::record::MediaRow;
 use crate::records::{MessagePointer, MessageRow, decode};
 
-/// How long the network may take for it (supplement 1, rule 17).
+/// How long the network may take for it.
 pub const FETCH_PATIENCE: Duration = Duration::from_secs(20);
 
 impl Owner {

@@ -26,6 +26,7 @@ pub mod outbox;
 pub mod pace;
 mod pacing;
 mod receipts;
+mod reseal;
 mod sends;
 mod settings;
 mod settling;
@@ -80,10 +81,10 @@ use crate::secrets::Secrets;
 use crate::settings::SettingsRow;
 use crate::stream::Streams;
 
-/// How long a caller waits for the network's acceptance before the send counts as queued (interface 8.2).
+/// How long a caller waits for the network's acceptance before the send counts as queued.
 const SEND_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a caller waits for a QR text (interface 8.2).
+/// How long a caller waits for a QR text.
 const QR_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long the network may take to answer a request for a pair code.
@@ -173,7 +174,7 @@ impl Owner {
     pub fn stored_live(&self, id: ChannelId, customer: CustomerId) -> Live {
         let row = self.reader.get(&keys::channel(id)).map_or_else(|| ChannelRow::new(id, customer), |row| decode(&row));
         let mut live = self.live_of(&row);
-        // A stored `connected` counts only while the session that it speaks of can live (supplement 3.5, rule 2).
+        // A stored `connected` counts only while the session that it speaks of can live.
         if live.status == Status::Connected && self.unclaimed.lock().contains(&id) {
             live.status = Status::Reconnecting;
             live.reason = Reason::WorkerLost;

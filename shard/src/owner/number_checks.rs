@@ -1,4 +1,4 @@
-//! How many numbers a channel may look up: what the network bans for first (supplement 9).
+//! How many numbers a channel may look up: what the network bans for first.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

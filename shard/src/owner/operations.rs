@@ -1,8 +1,8 @@
 //! What the network does for a channel beside messages: asked here, answered by an event of the session, taken into the
 //! projection before the caller hears of it. And the notices of what others did.
 //!
-//! An operation needs a connected channel; while the channel recovers it waits a little (supplement 1, rule 15). One
-//! whose session ended before the answer is asked again in the next one, under the same id.
+//! An operation needs a connected channel; while the channel recovers it waits a little. One whose session ended before
+//! the answer is asked again in the next one, under the same id.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -27,10 +27,10 @@ use crate::history::Direction;
 use crate::projection::{self, Context, Projected, Rows, Synced, Told};
 use crate::sameness;
 
-/// How long an operation waits for a channel that recovers (supplement 1, rule 15).
+/// How long an operation waits for a channel that recovers.
 const RECOVERY_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long the network may take to answer (supplement 1, rule 17).
+/// How long the network may take to answer.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(20);
 
 /// The longest that an operation takes at the owner.
@@ -45,7 +45,7 @@ const MOST_AT_ONCE: usize = 64;
 /// How long the session's transport may take to swallow a question.
 const WRITE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How many times an operation is made anew whose state was changed elsewhere in the same moment (supplement 11).
+/// How many times an operation is made anew whose state was changed elsewhere in the same moment.
 const MOST_REBASES: u32 = 3;
 
 type Reply = oneshot::Sender<Result<Worked, ApiError>>;

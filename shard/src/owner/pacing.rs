@@ -1,5 +1,5 @@
-//! How fast a channel sends, where its settings hold it back: a pause between two sends, and typing before a text
-//! (supplement 19). What is held back waits in the outbox, so that it is as durable as any send, and keeps its order.
+//! How fast a channel sends, where its settings hold it back: a pause between two sends, and typing before a text. What
+//! is held back waits in the outbox, so that it is as durable as any send, and keeps its order.
 
 use std::time::{Duration, Instant};
 

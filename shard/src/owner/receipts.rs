@@ -1,4 +1,4 @@
-//! Receipts: how far a sent message got (interface 3.2).
+//! Receipts: how far a sent message got.
 
 use model::address::Address;
 use model::payload::{AckStatus, Payload};

@@ -1,4 +1,4 @@
-//! The path of a send at the owner (design section 8): check, resolve, commit, write; then the network's verdict.
+//! The path of a send at the owner: check, resolve, commit, write; then the network's verdict.
 
 use bytes::Bytes;
 use model::address::{Address, AddressKind, Undeliverable};
@@ -174,7 +174,7 @@ impl Channel {
         rows.into_writes()
     }
 
-    /// The address that a send goes to: a LID goes to the phone behind it (interface 2.2).
+    /// The address that a send goes to: a LID goes to the phone behind it.
     fn resolve(&self, to: &Address) -> Result<Address, ApiError> {
         let undeliverable = |reason| ApiError::undeliverable_recipient(to.as_str(), reason);
         match to.check_recipient(&self.owner.node.suffixes).map_err(undeliverable)? {

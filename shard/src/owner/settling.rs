@@ -1,5 +1,5 @@
 //! Sends whose acceptance was answered and is not committed yet. Nobody waits for that entry, so that it may come some
-//! milliseconds later; who reads the row right after a 202 `sent` finds `sent` all the same (supplement 32.2).
+//! milliseconds later; who reads the row right after a 202 `sent` finds `sent` all the same.
 
 use std::collections::HashMap;
 

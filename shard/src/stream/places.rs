@@ -1,5 +1,4 @@
-//! How many streams an account has open over the whole cluster: counted at the customer's home, by leases
-//! (interface 8.2, supplement 23).
+//! How many streams an account has open over the whole cluster: counted at the customer's home, by leases.
 //!
 //! Leases live in memory. A stream renews its place with each pull, and it pulls again at once when its home moves; so
 //! a new home knows all streams after a moment, and judges nobody before it has waited for that long.
@@ -12,10 +11,10 @@ use parking_lot::Mutex;
 
 use super::StreamId;
 
-/// The most streams of one account (interface 8.2).
+/// The most streams of one account.
 pub const MOST_STREAMS: usize = 10;
 
-/// After this without a word from its node, a stream's place is free again (supplement 23).
+/// After this without a word from its node, a stream's place is free again.
 pub const LEASE: Duration = Duration::from_secs(30);
 
 /// How long a new home waits for the streams that there are.

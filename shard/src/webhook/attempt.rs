@@ -1,4 +1,4 @@
-//! One attempt of a delivery: judge, resolve, connect, send, read a little of the answer (supplement 20.3 to 20.5).
+//! One attempt of a delivery: judge, resolve, connect, send, read a little of the answer.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -46,12 +46,12 @@ pub struct AttemptConfig {
     pub first_byte_timeout: Duration,
     /// The whole attempt.
     pub whole_timeout: Duration,
-    /// For the answer's body, which decides nothing (supplement 31, row 13).
+    /// For the answer's body, which decides nothing.
     pub body_timeout: Duration,
 }
 
 impl AttemptConfig {
-    /// The time-outs of supplement 20.5.
+    /// The time-outs of production.
     pub fn new(policy: TargetPolicy, version: impl Into<String>) -> Self {
         Self {
             policy,
@@ -97,7 +97,7 @@ pub struct AttemptRequest {
     pub now: Timestamp,
 }
 
-/// What became of it. The fields are those of an attempt record (supplement 20.9).
+/// What became of it. The fields are those of an attempt record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptOutcome {
     pub outcome: Outcome,

@@ -1,4 +1,4 @@
-//! Calling webhook receivers: one HTTP attempt to a checked address, bounded in time and size (design 9).
+//! Calling webhook receivers: one HTTP attempt to a checked address, bounded in time and size.
 //!
 //! When and what to attempt is not decided here.
 

@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use crate::keys::{self, Direction, Kind};
 
-/// Of how many members of a group the receipts are kept for one message (supplement 5.4).
+/// Of how many members of a group the receipts are kept for one message.
 pub const MOST_RECEIPTS: u32 = 1024;
 
 /// The live part of a channel. Made at first touch; `pending` until then.
@@ -106,7 +106,7 @@ impl ChannelRow {
     }
 }
 
-/// A move of the status machine, as `GET .../status-history` shows it (supplement 4.2).
+/// A move of the status machine, as `GET .../status-history` shows it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusChange {
     pub from: Status,
@@ -117,7 +117,7 @@ pub struct StatusChange {
     pub epoch: Epoch,
 }
 
-/// Where a row came from (supplement 5.4).
+/// Where a row came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
@@ -126,7 +126,7 @@ pub enum Source {
     Network,
 }
 
-/// The status of a stored message (supplement 5.3); an outbound one only moves forward.
+/// The status of a stored message; an outbound one only moves forward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageStatus {
@@ -236,7 +236,7 @@ impl Failure {
         Self { code: code.to_owned(), message: message.to_owned(), refused: None }
     }
 
-    /// Of a send that ends while nobody here knows whether the network took it (supplement 32.21).
+    /// Of a send that ends while nobody here knows whether the network took it.
     pub fn in_doubt(why: &str) -> Self {
         Self::new("outcome_unknown", &format!("the network may have accepted it: {why}"))
     }
@@ -256,7 +256,7 @@ pub struct GroupProgress {
     pub played: u32,
 }
 
-/// A member's receipts for a message: the furthest (supplement 5.4, `content.receipts`).
+/// A member's receipts for a message, the furthest of them, as `content.receipts` shows them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReceiptRow {
     pub member: Address,
@@ -295,7 +295,7 @@ pub struct OutboxEntry {
     pub accepted_at: Timestamp,
 }
 
-/// The phone address behind a LID (supplement 9).
+/// The phone address behind a LID.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LidRow {
     pub phone: Address,
@@ -311,7 +311,7 @@ pub struct EventRow {
     pub deliveries: u32,
 }
 
-/// A delivery: one per endpoint and event (supplement 20.9).
+/// A delivery: one per endpoint and event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeliveryRow {
     pub id: DeliveryId,
@@ -369,7 +369,7 @@ pub struct Manual {
 /// How many attempts of a delivery are kept; manual ones could otherwise grow without bound.
 pub const ATTEMPTS_KEPT: u32 = 20;
 
-/// An attempt that takes long, noted so that the next owner knows that it was cut off (supplement 20.4).
+/// An attempt that takes long, noted so that the next owner knows that it was cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BegunAttempt {
     /// When the delivery was due; another time there means that it has gone on since.
@@ -386,7 +386,7 @@ pub enum AttemptTrigger {
     Manual,
 }
 
-/// One attempt (supplement 20.9). The state machine gives it its number.
+/// One attempt. The state machine gives it its number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AttemptRow {
     pub number: u32,

@@ -1,4 +1,4 @@
-//! How long a shard keeps what it stores (supplement 5.4 and 20.9), and the words in which what is past is deleted.
+//! How long a shard keeps what it stores, and the words in which what is past is deleted.
 
 use std::time::Duration;
 
@@ -73,8 +73,8 @@ pub enum Trim {
     Lids { channel: ChannelId, lids: Vec<Address> },
 }
 
-/// How long is kept what a customer has used: the 93 days that can be asked for (supplement 25), and a margin. The
-/// day that has just begun counts as one.
+/// How long is kept what a customer has used: the 93 days that can be asked for, and a margin. The day that has just
+/// begun counts as one.
 pub const USAGE_DAYS: u32 = 100;
 
 /// Where a row of use stands.

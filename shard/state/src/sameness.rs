@@ -1,5 +1,5 @@
-//! When two messages that came in are the same: when chat, author *and* id are (supplement 32.8). An id is its author's to
-//! choose, so that by the id alone anybody could have somebody else's message taken for a repeat.
+//! When two messages that came in are the same: when chat, author *and* id are. An id is its author's to choose, so
+//! that by the id alone anybody could have somebody else's message taken for a repeat.
 //!
 //! The index of messages leads from an id to the first message that bears it, as it did in every release. From the third format
 //! on, others that bear the same id stand beside it as *namesakes*, by chat and author. Pure; the rules hold for the state

@@ -1,5 +1,5 @@
-//! A channel's settings as its shard keeps them (supplement 19): a row that works in every status, also before the first
-//! pairing. Changes are compare-and-set on the time of the last one.
+//! A channel's settings as its shard keeps them: a row that works in every status, also before the first pairing.
+//! Changes are compare-and-set on the time of the last one.
 
 use bytes::Bytes;
 use machine::View;

@@ -1,4 +1,4 @@
-//! Scripts of the configured origins read answers, and no others do (supplement 1, rule 20).
+//! Scripts of the configured origins read answers, and no others do.
 
 use reqwest::Method;
 use serde_json::json;

@@ -104,6 +104,69 @@ fn every_test_and_every_file_that_a_document_names_is_there() {
     assert!(unknown.is_empty(), "{unknown:#?}");
 }
 
+/// Texts that are not in the repository, and how one is cited: as a file, or by a number that only its readers know.
+const ELSEWHERE: [&str; 9] =
+    ["console", "design", "interface", "section", "sections", "simulator", "spec", "specification", "supplement"];
+
+/// What a line cites that is not in the repository. RFCs are everybody's.
+fn cites_elsewhere(line: &str, is_there: impl Fn(&str) -> bool) -> Option<String> {
+    let words: Vec<&str> = line
+        .split(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | '`' | '"' | '[' | ']'))
+        .map(|word| word.trim_end_matches(['.', ',', ':', ';']))
+        .collect();
+    let is_elsewhere = |name: &str| ELSEWHERE.contains(&name.trim_end_matches("'s").to_lowercase().as_str());
+    let is_lost = |word: &&&str| {
+        let is_page = word.starts_with("docs/") && word.contains(".md");
+        is_page && !is_there(word) || word.strip_suffix(".md").is_some_and(is_elsewhere)
+    };
+    let is_numbered = |pair: &&[&str]| is_elsewhere(pair[0]) && pair[1].starts_with(|c: char| c.is_ascii_digit());
+    let lost = words.iter().find(is_lost).map(|word| (*word).to_owned());
+    let numbered = || words.windows(2).find(is_numbered).filter(|_| !line.contains("RFC ")).map(|pair| pair.join(" "));
+    lost.or_else(numbered)
+}
+
+#[test]
+fn code_and_documents_cite_only_what_is_in_the_repository() {
+    let pages = all();
+    let is_there = |cited: &str| {
+        let (file, anchor) = cited.split_once('#').map_or((cited, None), |(file, anchor)| (file, Some(anchor)));
+        let page = pages.iter().find(|page| page.ends_with(Path::new(file)));
+        page.is_some_and(|page| {
+            anchor.is_none_or(|anchor| anchors(&fs::read_to_string(page).unwrap()).contains(anchor))
+        })
+    };
+    let prose = pages.iter().map(|page| (page.clone(), fs::read_to_string(page).unwrap()));
+    let comments = code().into_iter().filter(|(path, _)| !path.ends_with(Path::new("end_to_end/documents.rs")));
+    let comments = comments.map(|(path, text)| {
+        let lines: Vec<&str> = text.lines().filter_map(|line| Some(line.split_once("//")?.1)).collect();
+        (path, lines.join("\n"))
+    });
+    let mut cited = Vec::new();
+    for (path, text) in comments.chain(prose) {
+        let found = text.lines().filter_map(|line| cites_elsewhere(line, is_there));
+        cited.extend(found.map(|cited| format!("{}: {cited}", path.display())));
+    }
+    assert!(cited.is_empty(), "{cited:#?}");
+}
+
+#[test]
+fn a_citation_of_a_text_elsewhere_is_told_from_one_of_a_page() {
+    let is_there = |page: &str| page == "docs/design/http.md" || page == "docs/limits.md#by-design";
+    let table = [
+        ("/// The longest address (supplement 32, row 9).", Some("supplement 32")),
+        ("//! By the design section 8: check.", Some("section 8")),
+        ("// See interface's 4.2.", Some("interface's 4.2")),
+        ("/// As console.md says.", Some("console.md")),
+        ("/// See docs/limits.md#no-such-heading.", Some("docs/limits.md#no-such-heading")),
+        ("/// See docs/design/http.md and docs/limits.md#by-design.", None),
+        ("/// Ranges of a request (RFC 9110, section 14).", None),
+        ("/// A run leaves `report.md`; the interface has 178 calls.", None),
+    ];
+    for (line, expected) in table {
+        assert_eq!(cites_elsewhere(line, is_there).as_deref(), expected, "{line}");
+    }
+}
+
 #[test]
 fn every_alert_has_its_place_in_the_documents() {
     let rules = fs::read_to_string(root().join("deploy/prometheus/alerts.yml")).unwrap();

@@ -1,4 +1,4 @@
-//! Every error code of interface section 7, and the test that provokes it. What no other test provokes is provoked here.
+//! Every error code, and the test that provokes it. What no other test provokes is provoked here.
 
 use model::error::ErrorCode;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Every event name of interface section 6.2, and a test in which it comes from something that happened on the network.
+//! Every event name, and a test in which it comes from something that happened on the network.
 //! The events of a channel's own life are shown here.
 
 use model::event::EventName;

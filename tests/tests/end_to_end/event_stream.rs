@@ -21,7 +21,7 @@ async fn send(tenant: &Tenant, node: u64, channel: &Paired, to: &str, words: &st
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_is_framed_as_the_supplement_says() {
+async fn a_stream_is_framed_as_readers_of_server_sent_events_expect() {
     let tenant = Tenant::new(&Cluster::shared().await).await;
     let stream = EventSource::open(&tenant.any(), "").await;
     let header = |name: &str| stream.headers.get(name).map(|value| value.to_str().unwrap().to_owned());

@@ -1,5 +1,5 @@
-//! What the document and `GET /v1/event-types` say of the events is what is sent (supplement 32, row 20): every event comes
-//! from something that happened, is judged by its schema, and is read by a client that was generated from the document.
+//! What the document and `GET /v1/event-types` say of the events is what is sent: every event comes from something that
+//! happened, is judged by its schema, and is read by a client that was generated from the document.
 
 use model::event::EventName;
 use serde_json::{Value, json};

@@ -1,5 +1,4 @@
-//! Stored messages: filters, pages, the deliveries of one message, receipts of groups, and what goes with time
-//! (supplement 5.3, 5.4 and 20.9).
+//! Stored messages: filters, pages, the deliveries of one message, receipts of groups, and what goes with time.
 
 use std::collections::BTreeSet;
 

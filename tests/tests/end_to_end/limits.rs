@@ -253,8 +253,8 @@ async fn a_plan_that_ran_out_stops_sends_and_new_channels_but_no_reads() {
     plan_caps_channels(&cluster).await;
 }
 
-/// Every kind of route, and whether a plan that ran out blocks it (interface 4.2, rule 8). `{channel}` stands for a
-/// channel. What is not blocked may fail for another reason.
+/// Every kind of route, and whether a plan that ran out blocks it. `{channel}` stands for a channel. What is not
+/// blocked may fail for another reason.
 const BY_PLAN: &[(&str, &str, bool)] = &[
     ("POST", "/v1/channels", true),
     ("POST", "/v1/channels/{channel}/messages", true),

@@ -1,4 +1,4 @@
-//! The master key is exchanged while the cluster works (supplement 20.2 and 20.3).
+//! The master key is exchanged while the cluster works.
 
 use std::fs;
 use std::path::PathBuf;

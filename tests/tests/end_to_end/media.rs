@@ -1,4 +1,4 @@
-//! Media is uploaded, listed, read through signed links in whole and in parts, and deleted (interface 4.4, supplement 8).
+//! Media is uploaded, listed, read through signed links in whole and in parts, and deleted.
 
 use reqwest::Method;
 use serde_json::{Value, json};

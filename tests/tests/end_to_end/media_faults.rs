@@ -1,5 +1,5 @@
-//! Media survives the loss of a node, is repaired where it lacks or is damaged, ends with its retention, and may lie in a
-//! bucket (design section 10, supplement 8.5).
+//! Media survives the loss of a node, is repaired where it lacks or is damaged, ends with its retention, and may lie in
+//! a bucket.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Media is fetched from URLs: by the rules that guard webhooks, with each redirect judged anew (supplement 8.1, 2).
+//! Media is fetched from URLs: by the rules that guard webhooks, with each redirect judged anew.
 
 use bytes::Bytes;
 use serde_json::{Value, json};

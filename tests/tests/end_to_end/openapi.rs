@@ -1,5 +1,5 @@
-//! The document of `GET /openapi.json` is good enough for machines (supplement 27): schemathesis finds nothing with all
-//! its checks, and a client generated from it pairs and sends. `make tools` installs the tools.
+//! The document of `GET /openapi.json` is good enough for machines: schemathesis finds nothing with all its checks, and
+//! a client generated from it pairs and sends. `make tools` installs the tools.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

@@ -1,5 +1,5 @@
-//! Operations of the network when it does not answer, while a channel recovers, and over the death of the owner: each is
-//! done once, and what it changed is told once (supplement 1, rules 15 and 17).
+//! Operations of the network when it does not answer, while a channel recovers, and over the death of the owner: each
+//! is done once, and what it changed is told once.
 
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ async fn an_operation_waits_for_the_channel_and_the_network_as_long_as_it_may() 
         Instant::now()
     };
 
-    // Rule 15: a channel that recovers in time.
+    // A channel that recovers in time.
     restart(2500).await;
     scene.api.post(&path, group(&scene, "waited for")).await.expect(201);
     // One that does not.
@@ -40,7 +40,7 @@ async fn an_operation_waits_for_the_channel_and_the_network_as_long_as_it_may() 
     assert!((seconds(4)..seconds(12)).contains(&began.elapsed()), "{:?}", began.elapsed());
     restart(0).await;
 
-    // Rule 17: it is done, and not answered.
+    // The operation is done, and not answered.
     scene.simulator.faults(json!({ "mute_operations": true })).await;
     let began = Instant::now();
     let silent = scene.api.post(&path, group(&scene, "unanswered")).await;

@@ -1,4 +1,4 @@
-//! A channel's settings (supplement 19): how they change, and that each of them acts.
+//! A channel's settings: how they change, and that each of them acts.
 
 use reqwest::Method;
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! The simulated network, driven through its control port: what phones send each other and what they are refused
-//! (simulator, section 2). One channel in a group shows that the gateway speaks to all of it.
+//! The simulated network, driven through its control port: what phones send each other and what they are refused. One
+//! channel in a group shows that the gateway speaks to all of it.
 
 use serde_json::{Value, json};
 use tests::cluster::Cluster;

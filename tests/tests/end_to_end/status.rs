@@ -1,4 +1,4 @@
-//! What is told of the deployment's own state while nodes die and leave (supplement 27).
+//! What is told of the deployment's own state while nodes die and leave.
 
 use serde_json::{Value, json};
 use tests::cluster::{Cluster, Options};

@@ -1,4 +1,4 @@
-//! The answers of every lifecycle call in every status (supplement 3.4), through HTTP.
+//! The answers of every lifecycle call in every status, through HTTP.
 
 use serde_json::{Value, json};
 use tests::cluster::{Cluster, Options};
@@ -183,7 +183,7 @@ async fn every_lifecycle_call_answers_as_the_status_demands() {
 }
 
 impl Stage {
-    /// Supplement 3.3.
+    /// A send is taken while the channel is connected or recovers, and refused by the status otherwise.
     async fn send_is_answered(&self, channel: &str, status: &str) {
         let recipient = number();
         self.simulator.phone(&recipient, json!({})).await;

@@ -1,4 +1,4 @@
-//! What the directory says of an API key (interface 5, supplement 21.2).
+//! What the directory says of an API key.
 
 use model::api_key::{ApiKey, KeyPrefix};
 use model::error::ApiError;
@@ -40,7 +40,7 @@ pub(super) fn judge_record(state: &DirectoryState, key: Arc<KeyRecord>, now: Tim
     }
 }
 
-/// Whom a secret that is nobody's is counted against: the customer of the keys that begin like it (interface 5.11).
+/// Whom a secret that is nobody's is counted against: the customer of the keys that begin like it.
 pub(super) fn suspect(state: &DirectoryState, prefix: KeyPrefix) -> Suspect {
     let like = state.keys_with_prefix(prefix.as_str()).find(|key| state.customers.contains_key(&key.customer_id));
     match like.map(|key| key.customer_id) {
@@ -68,7 +68,7 @@ mod tests {
         with(&mut key);
         let mut store = MemoryState::new();
         let mut state = DirectoryState::load(&store);
-        let command = Command::CreateCustomer { customer, key };
+        let command = Command::CreateCustomer { customer: Box::new(customer), key };
         let proposal = Proposal::new(command, NOW, Vec::new());
         state.apply(proposal, &mut store).0.unwrap();
         (state, secret)

@@ -1,4 +1,4 @@
-//! From a header to a caller (interface 5; design section 6, "Fresh enough").
+//! From a header to a caller, by a copy of the directory that is fresh enough (docs/design/directory.md).
 //!
 //! [`keys`] and [`sessions`] say what the directory knows of a key or a token; here stands how fresh the directory must
 //! be for that, and what is noted of failures.

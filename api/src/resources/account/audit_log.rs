@@ -1,4 +1,4 @@
-//! `GET /v1/account/audit-log` (supplement 21.6), and pages of the log for the operator.
+//! `GET /v1/account/audit-log`, and pages of the log for the operator.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -111,7 +111,7 @@ impl Asked {
     }
 }
 
-/// Supplement 21.6.
+/// Shows the log of the caller's account, the latest entries first.
 pub async fn list(call: &mut AccountCall) -> Outcome {
     let of = call.list(None, false);
     let asked = Asked::read(call.query(), of)?;

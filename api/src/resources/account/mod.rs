@@ -1,5 +1,4 @@
-//! The account itself, its members, what it uses, and its audit log (supplement 25 and 21.6): for unrestricted keys and
-//! sessions.
+//! The account itself, its members, what it uses, and its audit log: for unrestricted keys and sessions.
 
 pub mod audit_log;
 mod usage;

@@ -1,4 +1,4 @@
-//! `GET /v1/account/usage` (supplement 25). Days are those of UTC.
+//! `GET /v1/account/usage`. Days are those of UTC.
 
 use model::error::ApiError;
 use model::id::ChannelId;

@@ -1,4 +1,4 @@
-//! The account as the interface shows it (supplement 25).
+//! The account as the interface shows it.
 
 use model::customer::Quota;
 use model::error::ApiError;
@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::exchange::Exchange;
 
-/// Supplement 25.
+/// The account, with its plan and what it may use.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Account")]
 pub struct AccountView {
@@ -27,7 +27,7 @@ pub struct AccountView {
     created_at: Timestamp,
 }
 
-/// The quotas of the plan (supplement 32, row 11).
+/// The quotas of the plan.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Storage")]
 struct StorageView {

@@ -1,5 +1,5 @@
-//! `/v1/auth/*`: how members get in and out (supplement 21.5 and 31, row 37). Public routes: they cost a token of the
-//! client's address, and what may be guessed is counted over the whole cluster.
+//! `/v1/auth/*`: how members get in and out. Public routes: they cost a token of the client's address, and what may be
+//! guessed is counted over the whole cluster.
 
 mod sign_in;
 mod sign_up;
@@ -100,7 +100,7 @@ pub fn email(value: &Value) -> Result<String, Fault> {
     fold_email(text).ok_or_else(|| Fault::new(IssueCode::Format, "must be an e-mail address"))
 }
 
-/// The rule of a new password (supplement 31, row 37).
+/// The rule of a new password.
 pub fn new_password(value: &Value) -> Result<String, Fault> {
     rule::text(12..=128)(value)
 }

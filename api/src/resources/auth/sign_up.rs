@@ -135,6 +135,7 @@ async fn make_account(
         plan: Plan::default(),
         limits: Limits::default(),
         data_key: exchange.cluster().new_data_key(id)?,
+        former_data_key: None,
         created_at: exchange.now,
         deleted_at: None,
     };

@@ -28,7 +28,7 @@ pub struct Created {
     scoped_key: Option<IssuedKey>,
 }
 
-/// The body (interface 2.1).
+/// The body of a creation.
 pub struct CreateChannel {
     name: String,
     metadata: Map<String, Value>,
@@ -92,7 +92,7 @@ pub async fn create(call: &mut AccountCall) -> Outcome {
     Ok(Reply::created(&Created { channel: ChannelView::new(&channel, None), scoped_key }).uncached())
 }
 
-/// Whoever may not make a key by itself gets none with a channel either (supplement 32, row 12).
+/// Whoever may not make a key by itself gets none with a channel either.
 fn may_mint(caller: &Caller) -> Result<(), ApiError> {
     caller.scopes.require(Resource::Keys, Access::Write)
 }

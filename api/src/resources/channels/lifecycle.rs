@@ -1,4 +1,4 @@
-//! The lifecycle calls: each is one trigger of the status machine, run by the channel's owner (supplement 3.4).
+//! The lifecycle calls: each is one trigger of the status machine, run by the channel's owner.
 
 use model::error::ApiError;
 use model::field::{Body, Fields, rule};
@@ -64,7 +64,7 @@ async fn run(call: &mut ChannelCall, trigger: Trigger) -> Outcome {
     Ok(Reply::accepted(&ChannelView::new(&call.channel, Some(&live))))
 }
 
-/// Disabling and enabling is for administrators: a key that is bound to a channel is none (supplement 4.2).
+/// Disabling and enabling is for administrators: a key that is bound to a channel is none.
 fn require_account_wide(call: &ChannelCall) -> Result<(), ApiError> {
     match call.bound_channel() {
         None => Ok(()),

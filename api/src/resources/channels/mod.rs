@@ -1,4 +1,4 @@
-//! Channels: the account's connections to the network (interface 4.1, supplement 4).
+//! Channels: the account's connections to the network.
 
 mod create;
 mod lifecycle;

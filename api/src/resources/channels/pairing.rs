@@ -1,4 +1,4 @@
-//! Pairing a channel with a phone: by QR code, or by a code to type (supplement 4.2).
+//! Pairing a channel with a phone: by QR code, or by a code to type.
 
 use model::error::ApiError;
 use model::field::{Body, Fields, rule};
@@ -23,7 +23,7 @@ pub enum Format {
     Raw,
 }
 
-/// Interface 2.1.
+/// The code to scan, as a picture and as its text.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Qr")]
 pub struct QrView {

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use shard::call::Live;
 
-/// Interface 2.1; all fields always present.
+/// A channel; all fields always present.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Channel")]
 pub struct ChannelView {

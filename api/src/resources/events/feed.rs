@@ -40,7 +40,7 @@ const ANNOUNCE_EVERY: Duration = Duration::from_secs(60);
 /// How long events are held while this node's copy of the directory is too old to judge the caller by.
 const FRESHNESS_POLL: Duration = Duration::from_millis(50);
 
-/// How long giving the place back may take (supplement 31, row 32).
+/// How long giving the place back may take.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long a client may take to read what was left for it, before the connection is cut.

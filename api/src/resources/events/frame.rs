@@ -1,4 +1,4 @@
-//! The frames of a stream, byte for byte (supplement 23): WHATWG server-sent events with LF line ends.
+//! The frames of a stream, byte for byte: WHATWG server-sent events with LF line ends.
 //!
 //! Frames of the gateway's own begin with `stream.` and have no `id`, so that a client resumes after the last event.
 
@@ -73,7 +73,7 @@ mod tests {
     use model::event::EventName;
 
     #[test]
-    fn frames_are_the_supplements_byte_for_byte() {
+    fn frames_are_written_byte_for_byte_as_readers_expect_them() {
         let id = EventId::parse("evt_01JGFJJZ008N9Y7K4S5T6V7W8X").unwrap();
         let stream = StreamId("01JGFJJZ008N9Y7K4S5T6V7W8X".into());
         let shown = StreamEvent {

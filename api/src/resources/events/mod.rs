@@ -1,4 +1,4 @@
-//! `GET /v1/events`: the event stream of an account (interface 4.4, 6.3 and 8.2; supplement 23), and tickets for it.
+//! `GET /v1/events`: the event stream of an account, and tickets for it.
 //!
 //! - [`feed`]: one stream's life. [`queue`]: what waits for its client. [`frame`]: the bytes. [`ticket`]: a key's place
 //!   taken by a ticket.

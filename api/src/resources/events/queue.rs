@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// How much may wait for a client that keeps up with nothing (supplement 23).
+/// How much may wait for a client that keeps up with nothing.
 const MOST_FRAMES: usize = 1000;
 const MOST_BYTES: usize = 1024 * 1024;
 

@@ -1,4 +1,4 @@
-//! `POST /v1/events/tickets`, and a ticket in the place of a key (supplement 23): one use over the whole cluster.
+//! `POST /v1/events/tickets`, and a ticket in the place of a key: one use over the whole cluster.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::failure;
 use crate::pipeline::key_caller;
 use crate::reply::{Outcome, Reply};
 
-/// How long a ticket waits to be used (supplement 23).
+/// How long a ticket waits to be used.
 const LIFE: Duration = Duration::from_secs(60);
 
 #[derive(Serialize, JsonSchema)]

@@ -1,4 +1,4 @@
-//! `GET /v1/media/{token}`: bytes for whoever holds a link (supplement 8.2 and 8.3). Only the address's bucket counts it.
+//! `GET /v1/media/{token}`: bytes for whoever holds a link. Only the address's bucket counts it.
 
 use model::error::ApiError;
 use salvo::http::header::{

@@ -1,4 +1,4 @@
-//! Media of a channel, and the links that serve it (interface 4.4, supplement 8).
+//! Media of a channel, and the links that serve it.
 
 mod link;
 mod list;
@@ -78,7 +78,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// MediaUpload (supplement 8.1).
+/// What an upload is answered with.
 #[derive(Serialize, JsonSchema)]
 struct MediaUpload {
     id: MediaId,

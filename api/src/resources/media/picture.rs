@@ -1,4 +1,4 @@
-//! Pictures of profiles, groups and newsletters in a request (supplement 7): named by a URL, or the body itself.
+//! Pictures of profiles, groups and newsletters in a request: named by a URL, or the body itself.
 
 use model::error::ApiError;
 use model::field::{Body, Fields, rule};

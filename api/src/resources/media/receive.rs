@@ -1,4 +1,4 @@
-//! The body of an upload, as it arrives: a form with the part `file`, or the bare bytes (supplement 8.1).
+//! The body of an upload, as it arrives: a form with the part `file`, or the bare bytes.
 //!
 //! Nothing of it is held in memory beyond a few pieces. A client that goes away, or stalls, leaves nothing behind.
 
@@ -24,7 +24,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::upload::{judged_filename, judged_mime_type, refused};
 
-/// What a form may have beside its file (supplement 1, rule 19).
+/// What a form may have beside its file.
 const OVERHEAD: u64 = 64 * 1024;
 
 /// The longest text of a form's other parts; they are much shorter.

@@ -137,7 +137,7 @@ fn filename(value: &Value) -> Result<String, Fault> {
     judged_filename(&rule::described(wants, rule::text(1..=LONGEST_FILENAME))(value)?)
 }
 
-/// The longest file name (interface 8.2).
+/// The longest file name.
 const LONGEST_FILENAME: usize = 255;
 
 /// What [`judged_filename`] takes, as a regular expression: no control characters, and a last part that is not blank.

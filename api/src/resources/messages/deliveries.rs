@@ -1,4 +1,4 @@
-//! `GET /v1/messages/{message_id}/deliveries` (supplement 5.1).
+//! `GET /v1/messages/{message_id}/deliveries`: what webhooks were told of a message.
 
 use model::error::ApiError;
 use model::id::{ChannelId, MessageId};

@@ -1,4 +1,4 @@
-//! `GET /v1/messages` and `GET /v1/channels/{id}/messages` (supplement 5.3).
+//! `GET /v1/messages` and `GET /v1/channels/{id}/messages`: stored messages, filtered and in pages.
 
 use model::address::Suffixes;
 use model::error::ApiError;
@@ -18,7 +18,7 @@ const MOST_CHANNELS: usize = 20;
 /// How often `message_id` may be repeated.
 const MOST_MESSAGE_IDS: usize = 50;
 
-/// The longest `client_ref` that a send can have had (interface 8.2).
+/// The longest `client_ref` that a send can have had.
 const LONGEST_CLIENT_REF: usize = 128;
 
 /// Where a page ended: the last row that it looked at.
@@ -48,7 +48,7 @@ pub async fn of_account(call: &mut AccountCall) -> Outcome {
     let channels = if !named.is_empty() || query.text("channel_id").is_some() {
         named
     } else if let Some(bound) = call.bound_channel() {
-        // A bound key must name its channel (supplement 21.4).
+        // A bound key must name its channel.
         return Err(ApiError::channel_scoped_key(bound));
     } else {
         all_channels(call)
@@ -80,7 +80,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Reads the filters (supplement 5.3).
+    /// Reads the filters.
     fn parse(
         call: &AccountCall,
         query: Query<'_>,

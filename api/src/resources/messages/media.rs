@@ -1,4 +1,4 @@
-//! `GET /v1/channels/{id}/messages/{message_id}/media` (supplement 5.1).
+//! `GET /v1/channels/{id}/messages/{message_id}/media`: the bytes of a stored message.
 
 use model::error::ApiError;
 use model::id::MessageId;

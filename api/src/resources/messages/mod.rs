@@ -1,4 +1,4 @@
-//! Messages: sending, and reading what was stored (interface 4.2, supplement 5).
+//! Messages: sending, and reading what was stored.
 
 mod deliveries;
 mod history;

@@ -1,4 +1,5 @@
-//! `POST /v1/channels/{id}/messages` (design section 8).
+//! `POST /v1/channels/{id}/messages`: the body is judged here, and the owner of the channel commits and sends it
+//! (docs/design/overview.md#the-way-of-a-send).
 
 use model::id::MessageId;
 use model::send::{SendContent, SendRequest};
@@ -11,7 +12,7 @@ use crate::exchange::ChannelCall;
 use crate::failure;
 use crate::reply::{Outcome, Reply};
 
-/// The send response of interface 2.2, and where it goes.
+/// The answer to a send, and where it goes.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "SentMessage")]
 pub struct SentView {

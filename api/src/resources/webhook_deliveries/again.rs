@@ -1,4 +1,4 @@
-//! Redelivering one delivery, recovering and purging many (supplement 20.8).
+//! Redelivering one delivery, recovering and purging many.
 
 use model::error::ApiError;
 use model::id::EndpointId;
@@ -44,7 +44,7 @@ pub struct PurgeView {
 pub async fn redeliver(call: &mut AccountCall) -> Outcome {
     let record = super::find(call).await?.record;
     let endpoint = call.cluster().directory().read(|state| state.endpoints.get(&record.endpoint_id).cloned());
-    // A bound key makes no request to an endpoint that it may not test (supplement 20.1).
+    // A bound key makes no request to an endpoint that it may not test.
     let reached = endpoint.filter(|endpoint| call.reaches(endpoint.channel_id));
     let endpoint = reached.ok_or_else(ApiError::webhook_endpoint_not_found)?;
     require_enabled(&endpoint)?;
@@ -70,7 +70,7 @@ fn require_enabled(endpoint: &EndpointRecord) -> Result<(), ApiError> {
 }
 
 pub async fn recover(call: &mut AccountCall) -> Outcome {
-    // The body is judged before the resource is looked up (supplement 2).
+    // The body is judged before the resource is looked up.
     let body = call.object().await?;
     let asked = Recovery::parse(&body, call.now)?;
     let endpoint = webhook_endpoints::find(call)?;
@@ -107,7 +107,7 @@ pub async fn purge(call: &mut AccountCall) -> Outcome {
     let (endpoint, states) = asked_to_purge(&query);
     let endpoint = query.finish(endpoint)?.ok_or_else(ApiError::webhook_endpoint_not_found)?;
     let known = call.cluster().directory().read(|state| state.endpoints.get(&endpoint).cloned());
-    // A bound key purges its own channel's endpoints alone. What is foreign matches nothing (supplement 31, row 31).
+    // A bound key purges its own channel's endpoints alone. What is foreign matches nothing.
     if !call.reaches(known.and_then(|endpoint| endpoint.channel_id)) {
         return Err(ApiError::webhook_endpoint_not_found());
     }

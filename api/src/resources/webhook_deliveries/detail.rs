@@ -14,7 +14,7 @@ use crate::reply::{Outcome, Reply};
 /// What stands in the place of what must not be shown.
 const MASK: &str = "***";
 
-/// Supplement 20.9.
+/// A delivery with its attempts and what it delivers.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "WebhookDeliveryDetail")]
 pub struct DetailView {

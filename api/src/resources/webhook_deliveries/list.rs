@@ -25,7 +25,7 @@ impl Cursor for DeliveryCursor {
 }
 
 pub async fn of_account(call: &mut AccountCall) -> Outcome {
-    // A bound key must name its channel, and no other (interface 5.6, supplement 21.4).
+    // A bound key must name its channel, and no other.
     if let Some(bound) = call.bound_channel() {
         let Some(named) = call.query().text("channel_id") else { return Err(ApiError::channel_scoped_key(bound)) };
         if let Some(other) = named.parse().ok().filter(|named: &ChannelId| *named != bound) {
@@ -37,7 +37,7 @@ pub async fn of_account(call: &mut AccountCall) -> Outcome {
 }
 
 pub async fn of_endpoint(call: &mut AccountCall) -> Outcome {
-    // The query is judged before the resource is looked up (supplement 2).
+    // The query is judged before the resource is looked up.
     let (query, list) = parse(call, call.id("id"))?;
     webhook_endpoints::find(call)?;
     page(call, query, list).await

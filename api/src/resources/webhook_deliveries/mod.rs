@@ -1,4 +1,4 @@
-//! Webhook deliveries: what was sent to endpoints, and what is to be sent again (supplement 20.8 and 20.9).
+//! Webhook deliveries: what was sent to endpoints, and what is to be sent again.
 //!
 //! - `list`: pages of the account's or of one endpoint's deliveries. `detail`: one with its attempts.
 //! - `again`: redelivering one, recovering and purging many. `stats`: how an endpoint's deliveries stand.

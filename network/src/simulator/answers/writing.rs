@@ -1,5 +1,5 @@
-//! What a phone writes: the flat send shape of the interface (2.2, supplement 28.1 and 28.2) with `media` in place of
-//! `media_url`, and the bodies that only phones and the network send (supplement 24).
+//! What a phone writes: the flat send shape of the interface with `media` in place of `media_url`, and the bodies that
+//! only phones and the network send.
 
 use model::id::MessageId;
 use model::message::UndecryptableReason;

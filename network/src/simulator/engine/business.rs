@@ -1,4 +1,4 @@
-//! Business accounts: profiles, catalogs, collections, orders (supplement 16); their labels are in [`super::labels`].
+//! Business accounts: profiles, catalogs, collections, orders; their labels are in [`super::labels`].
 //!
 //! Pure state and rules; what is asked of it, and who hears of it, is in [`super::operations`].
 

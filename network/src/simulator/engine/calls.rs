@@ -1,4 +1,4 @@
-//! Calls that ring and end (supplement 18).
+//! Calls that ring and end.
 //!
 //! Pure state; what is done with it is in [`super::operations`].
 

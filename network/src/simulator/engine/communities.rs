@@ -1,5 +1,5 @@
-//! Communities: parents of groups (supplement 13). Whoever is in a community is in its group for announcements, whose
-//! ranks and settings are the community's.
+//! Communities: parents of groups. Whoever is in a community is in its group for announcements, whose ranks and
+//! settings are the community's.
 //!
 //! Pure state; what is asked of it is in [`super::operations`].
 

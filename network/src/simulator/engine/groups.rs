@@ -1,4 +1,4 @@
-//! Groups: members and their ranks, settings, and who may do what (interface 2.7, supplement 12).
+//! Groups: members and their ranks, settings, and who may do what.
 //!
 //! Pure state and rules; what is asked of it is in [`super::operations`].
 
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn actions_on_participants_end_as_the_supplement_names_it() {
+    fn each_participant_is_told_how_the_action_ended_for_it() {
         let (mut groups, id, [ann, ben, cem]) = group();
         let group = groups.get_mut(id).unwrap();
         let cases = [

@@ -1,4 +1,4 @@
-//! Labels of business accounts, and what bears them (supplement 17).
+//! Labels of business accounts, and what bears them.
 //!
 //! Pure state and rules; what is asked of it, and who hears of it, is in [`super::operations`].
 

@@ -1,4 +1,4 @@
-//! Newsletters: an owner and admins who publish, and subscribers who read (supplement 14).
+//! Newsletters: an owner and admins who publish, and subscribers who read.
 //!
 //! Pure state and rules; what is asked of it is in [`super::operations`].
 

@@ -1,4 +1,4 @@
-//! Stories on their way: those of devices and phones, and who hears of them (supplement 15).
+//! Stories on their way: those of devices and phones, and who hears of them.
 
 use model::id::MessageId;
 use model::message::Content;

@@ -173,7 +173,7 @@ impl Engine {
     }
 }
 
-/// What phones and the network alone send (supplement 24).
+/// What phones and the network alone send.
 fn is_received_only(content: &Content) -> bool {
     matches!(
         content,

@@ -1,4 +1,4 @@
-//! Stories: who may see them, who has, and when they are over (supplement 15).
+//! Stories: who may see them, who has, and when they are over.
 //!
 //! A story of a device comes in parts, each with its recipients; a part that comes again is dropped.
 

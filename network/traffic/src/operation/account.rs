@@ -1,4 +1,4 @@
-//! What is asked about the channel's own account: its block list, profile and privacy (supplement 7, 10 and 19).
+//! What is asked about the channel's own account: its block list, profile and privacy.
 
 use model::address::Address;
 use model::blacklist::Blocked;

@@ -1,4 +1,4 @@
-//! What is asked about business accounts (supplement 16).
+//! What is asked about business accounts.
 
 use model::address::Address;
 use model::business::{

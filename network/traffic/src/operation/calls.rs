@@ -1,4 +1,4 @@
-//! What is asked about calls (supplement 18).
+//! What is asked about calls.
 
 use model::address::Address;
 use serde::{Deserialize, Serialize};

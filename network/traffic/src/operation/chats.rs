@@ -1,4 +1,4 @@
-//! What is asked about the channel's own chats (supplement 11).
+//! What is asked about the channel's own chats.
 
 use model::address::Address;
 use model::chat::{ChatChanges, SyncedChat};

@@ -1,4 +1,4 @@
-//! What is asked about communities (supplement 13).
+//! What is asked about communities.
 
 use model::address::Address;
 use model::community::{CommunityChanges, KnownCommunity};

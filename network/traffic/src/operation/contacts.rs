@@ -1,4 +1,4 @@
-//! What is asked about people (supplement 9).
+//! What is asked about people.
 
 use model::address::Address;
 use model::contact::{ContactCheck, Person};

@@ -1,4 +1,4 @@
-//! What is asked about groups (supplement 12).
+//! What is asked about groups.
 
 use model::address::Address;
 use model::group::{Group, GroupChanges, GroupPreview, JoinRequest, Joined, ParticipantAction, ParticipantResult};

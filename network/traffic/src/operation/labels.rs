@@ -1,4 +1,4 @@
-//! What is asked about the labels of a business account (supplement 17).
+//! What is asked about the labels of a business account.
 
 use model::address::Address;
 use model::label::{KnownLabel, LabelChanges, LabelColor, Labelled};

@@ -66,7 +66,7 @@ pub enum Answer {
     Labels(LabelAnswer),
 }
 
-/// The network's refusal: for good, with its code and text (supplement 1, rule 18).
+/// The network's refusal: for good, with its code and text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refused {
     pub code: u16,

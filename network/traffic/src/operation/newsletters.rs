@@ -1,4 +1,4 @@
-//! What is asked about newsletters (supplement 14).
+//! What is asked about newsletters.
 
 use model::address::Address;
 use model::field::Change;

@@ -5,7 +5,7 @@ use std::fmt;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// A square picture, ready for the network (supplement 7): both are JPEG, well below a frame's limit.
+/// A square picture, ready for the network: both are JPEG, well below a frame's limit.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Picture {
     /// 640 by 640 pixels.

@@ -1,4 +1,4 @@
-//! What is asked about presence (supplement 6).
+//! What is asked about presence.
 
 use model::address::Address;
 use model::presence::Presence;

@@ -12,7 +12,7 @@ use sha2::Sha256;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-/// Signatures older than this are replays (supplement 20.3).
+/// Signatures older than this are replays.
 const TOLERANCE_SECONDS: i64 = 300;
 
 /// Webhooks that wait to be shown; when full, the receiver answers 503 and the gateway tries again.
@@ -90,7 +90,7 @@ impl Handler for Arrivals {
     }
 }
 
-/// Checks `t=<unix seconds>,v1=<hex>` over `<t>.<body>` (supplement 20.3).
+/// Checks `t=<unix seconds>,v1=<hex>` over `<t>.<body>`.
 ///
 /// # Errors
 /// What does not hold, for a person.
@@ -124,7 +124,7 @@ pub fn verify(secret: &str, header: &str, body: &[u8], now: i64) -> Result<(), S
 mod tests {
     use super::*;
 
-    /// The vector of supplement 20.3.
+    /// The published vector of the signature.
     const SECRET: &str = "whsec_example_0123456789abcdef";
     const BODY: &str = r#"{"event":"message.status","event_id":"evt_01JGFJJZ008N9Y7K4S5T6V7W8X","api_version":"2026-04","channel_id":"7f2c1a52-7d3e-4a55-9a42-0d6f0b1c2d3e","occurred_at":"2026-01-01T00:00:00.000Z","data":{"message_id":"3EB0A1B2C3D4E5F60718293A4B5C6D7E8F901234","to":"15550001111@s.example","status":"delivered","is_group":false,"timestamp":1767225599}}"#;
     const HEADER: &str = "t=1767225600,v1=a89da4199da71ca79d99de6a257da4950f90d22d09e96a29f3a7624490e3f6ee";

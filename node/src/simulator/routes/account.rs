@@ -1,5 +1,4 @@
-//! What a phone settles for its account, and the presence that it shows, with the bodies of the gateway's own
-//! routes (supplement 6, 7, 10 and 19).
+//! What a phone settles for its account, and the presence that it shows, with the bodies of the gateway's own routes.
 
 use model::address::Address;
 use model::presence::Presence;

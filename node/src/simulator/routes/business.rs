@@ -1,5 +1,4 @@
-//! What a phone's business account has, and what phones order (supplement 16), with the bodies and answers of the gateway's
-//! own routes.
+//! What a phone's business account has, and what phones order, with the bodies and answers of the gateway's own routes.
 
 use model::business::{
     OrderStatus, read_collection, read_collection_changes, read_product, read_product_changes, read_profile_changes,

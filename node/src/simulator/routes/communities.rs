@@ -1,4 +1,4 @@
-//! Communities of a phone, with the bodies and answers of the gateway's own routes (supplement 13).
+//! Communities of a phone, with the bodies and answers of the gateway's own routes.
 
 use model::address::Address;
 use model::community::CommunityChanges;

@@ -1,4 +1,4 @@
-//! Groups of a phone, with the bodies and answers of the gateway's own routes (supplement 12).
+//! Groups of a phone, with the bodies and answers of the gateway's own routes.
 
 use model::address::Address;
 use model::group::{Group, GroupChanges, ParticipantAction, ParticipantResult};

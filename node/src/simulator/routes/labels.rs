@@ -1,4 +1,4 @@
-//! Labels of a phone, with the bodies and answers of the gateway's own routes (supplement 17).
+//! Labels of a phone, with the bodies and answers of the gateway's own routes.
 
 use model::address::Address;
 use model::id::MessageId;

@@ -1,4 +1,4 @@
-//! Newsletters of a phone, with the bodies and answers of the gateway's own routes (supplement 14).
+//! Newsletters of a phone, with the bodies and answers of the gateway's own routes.
 
 use model::address::Address;
 use model::field::Change;

@@ -1,4 +1,4 @@
-//! Chats and contacts of a phone, with the bodies of the gateway's own routes (supplement 9 and 11).
+//! Chats and contacts of a phone, with the bodies of the gateway's own routes.
 
 use model::address::Address;
 use model::chat::ChatChanges;

@@ -1,5 +1,5 @@
-//! What becomes of a deleted customer at the end of its grace period (supplement 25): all that the directory holds of it
-//! goes, but for the audit log, which outlives what it tells of.
+//! What becomes of a deleted customer at the end of its grace period: all that the directory holds of it goes, but for
+//! the audit log, which outlives what it tells of.
 
 use model::id::CustomerId;
 use model::time::Timestamp;

@@ -1,5 +1,5 @@
-//! What the directory forgets by age: audit entries and sessions, revoked keys and deleted channels (supplement 21.6). Bounded steps, so that no entry of
-//! the log holds up the others.
+//! What the directory forgets by age: audit entries and sessions, revoked keys and deleted channels. Bounded steps, so
+//! that no entry of the log holds up the others.
 
 use model::id::{ChannelId, KeyId};
 use model::time::Timestamp;

@@ -1,4 +1,4 @@
-//! Items that came in and wait for bytes, so that their event can show them ready (supplement 8.4).
+//! Items that came in and wait for bytes, so that their event can show them ready.
 //!
 //! A message waits for its media for five seconds at most, and what came after it waits behind it: the items of a
 //! channel keep their order. Everything waits while the disks have no room for it: the network sends so many unacknowledged
@@ -21,7 +21,7 @@ use crate::media::record::{MediaDirection, MediaRow};
 use crate::owner::channel::{After, Channel, Turn};
 use crate::sameness;
 
-/// How long an event waits for the bytes of its message (supplement 8.4).
+/// How long an event waits for the bytes of its message.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often items that wait for room look for it.

@@ -1,4 +1,4 @@
-//! Deliveries past their time (supplement 20.9): delivered ones after 7 days, all others that have ended after 30.
+//! Deliveries past their time: delivered ones after 7 days, all others that have ended after 30.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,6 @@
-//! Finds what is past its time (supplement 5.4, 20.9) and has the state machine delete it, in steps that sends do not
-//! feel: a step is small, shares a log entry with what else is committed, and is followed by a pause; one shard of a
-//! node is trimmed at a time. Here messages and moves; the rest apart.
+//! Finds what is past its time and has the state machine delete it, in steps that sends do not feel: a step is small,
+//! shares a log entry with what else is committed, and is followed by a pause; one shard of a node is trimmed at a
+//! time. Here messages and moves; the rest apart.
 
 mod deliveries;
 mod lives;

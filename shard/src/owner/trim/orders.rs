@@ -1,4 +1,4 @@
-//! What was ordered long ago (supplement 16).
+//! What was ordered long ago.
 
 use std::sync::Arc;
 

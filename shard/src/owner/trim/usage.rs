@@ -1,4 +1,4 @@
-//! What was used long ago (supplement 25), and what customers used who are gone for good.
+//! What was used long ago, and what customers used who are gone for good.
 
 use std::sync::Arc;
 

@@ -67,7 +67,7 @@ pub struct Sweep {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SweepWork {
-    /// Makes them due by hand (supplement 20.8, `recover`).
+    /// Makes them due by hand, for `recover`.
     Recover {
         since: Timestamp,
         /// Of one of these events; empty is every event.

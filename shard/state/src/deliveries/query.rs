@@ -1,4 +1,4 @@
-//! Lists and figures of a customer's deliveries in one shard (supplement 20.8).
+//! Lists and figures of a customer's deliveries in one shard.
 
 use std::collections::BTreeMap;
 

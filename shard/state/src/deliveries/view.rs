@@ -1,4 +1,4 @@
-//! Deliveries as the interface shows them (supplement 20.9).
+//! Deliveries as the interface shows them.
 
 use std::collections::BTreeMap;
 
@@ -124,7 +124,7 @@ impl DeliveryDetail {
     }
 }
 
-/// A delivery as a history row shows it (supplement 5.4).
+/// A delivery as a history row shows it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "MessageDelivery")]
 pub struct DeliveryView {

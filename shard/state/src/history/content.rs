@@ -1,5 +1,4 @@
-//! `content` of a stored message: what its type has beyond the common fields, and what stands around it
-//! (supplement 5.4).
+//! `content` of a stored message: what its type has beyond the common fields, and what stands around it.
 
 use model::message::{Content, Surroundings};
 use serde_json::{Map, Value, json};

@@ -1,4 +1,4 @@
-//! The deliveries of one message (supplement 5.1).
+//! The deliveries of one message.
 
 use machine::View;
 use model::id::{ChannelId, DeliveryId, EndpointId, MessageId};

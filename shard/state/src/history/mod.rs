@@ -1,4 +1,4 @@
-//! Stored messages (supplement 5.3 and 5.4): the words of a query, and the row as the interface shows it.
+//! Stored messages: the words of a query, and the row as the interface shows it.
 //!
 //! - [`page`]: cuts a page from a shard's rows; [`merge`] brings the pages of several shards into one.
 //! - [`deliveries`]: those of one message. `withhold`: what is left of a message without its body.
@@ -63,7 +63,7 @@ pub struct Page {
     pub frontier: Option<Place>,
 }
 
-/// A row as the interface shows it: every field always present (supplement 5.4).
+/// A row as the interface shows it: every field always present.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StoredMessage {
     pub id: RowId,

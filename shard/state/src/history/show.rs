@@ -1,4 +1,4 @@
-//! A stored message as the interface shows it (supplement 5.4).
+//! A stored message as the interface shows it.
 
 use std::borrow::Cow;
 
@@ -69,8 +69,8 @@ pub fn show(view: &dyn View, row: MessageRow, without_deliveries: bool) -> Store
     }
 }
 
-/// The phone address behind a LID, where it is known by now: a conversation that began under the one goes on under the other,
-/// and is shown as one (supplement 32.4).
+/// The phone address behind a LID, where it is known by now: a conversation that began under the one goes on under the
+/// other, and is shown as one.
 pub fn best<'a>(view: &dyn View, channel: ChannelId, address: &'a Address) -> Cow<'a, Address> {
     let known = if address.is_lid() { view.get(&keys::lid(channel, address.local())) } else { None };
     known.map_or(Cow::Borrowed(address), |row| Cow::Owned(decode::<LidRow>(&row).phone))
@@ -86,7 +86,7 @@ fn media_of(view: &dyn View, channel: ChannelId, media: &Media) -> MediaRef {
     }
 }
 
-/// How far each member is with a message to a group (supplement 5.4); `None` when it is no such message.
+/// How far each member is with a message to a group; `None` when it is no such message.
 fn receipts_of(view: &dyn View, row: &MessageRow) -> Option<Vec<Value>> {
     if !row.is_group || row.direction != Direction::Outbound {
         return None;

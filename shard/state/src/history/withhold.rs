@@ -1,5 +1,4 @@
-//! What is left of a message whose body is not kept: who, when, to whom, of which type, and what became of it
-//! (supplement 5.4, `store_bodies`).
+//! What is left of a message whose body is not kept (`store_bodies`): who, when, to whom, of which type, and what became of it.
 
 use model::media::Media;
 use model::message::Content;

@@ -1,4 +1,4 @@
-//! What commands do to deliveries: attempts, pauses, redeliveries, and sweeps over many of them (supplement 20).
+//! What commands do to deliveries: attempts, pauses, redeliveries, and sweeps over many of them.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::records::{
     ATTEMPTS_KEPT, AttemptRow, AttemptTrigger, BegunAttempt, DeliveryRow, LastAttempt, Manual, encode,
 };
 
-/// Over how long the deliveries of an endpoint that was switched on again are spread (supplement 20.4).
+/// Over how long the deliveries of an endpoint that was switched on again are spread.
 const UNPAUSE_SPREAD_MS: u64 = 60_000;
 
 impl Apply<'_> {

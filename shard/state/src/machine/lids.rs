@@ -1,4 +1,4 @@
-//! The phone addresses behind LIDs (supplement 9): kept both ways, and told once.
+//! The phone addresses behind LIDs: kept both ways, and told once.
 
 use model::address::Address;
 use model::id::ChannelId;

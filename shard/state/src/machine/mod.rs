@@ -6,6 +6,7 @@ mod inbound;
 mod lids;
 mod project;
 mod receipts;
+mod reseal;
 mod settings;
 mod trim;
 mod usage;
@@ -31,7 +32,7 @@ use crate::stream::{Streamed, StreamedEvent, ring};
 use crate::usage::Tally;
 use crate::{keys, media};
 
-/// How many sends wait for a channel that is not connected (supplement 3.3).
+/// How many sends wait for a channel that is not connected.
 pub const OFFLINE_QUEUE: usize = 1000;
 
 /// A credential's key in the driver's state that says: this channel can log in.
@@ -124,6 +125,7 @@ impl Apply<'_> {
                 self.change_settings(channel, customer, expect, &row)
             }
             Command::Auth { channel, customer, writes } => self.auth(channel, customer, writes),
+            Command::Reseal { channel, auth, proxy } => self.reseal(channel, auth, proxy),
             Command::Delivery(command) => self.delivery(command),
             Command::Media(command) => self.media(command),
             Command::Forget { channel, customer } => self.forget(channel, customer),

@@ -1,5 +1,5 @@
-//! How far a sent message is: the network's verdict, then receipts (interface 3.2). A message to a group is as far as
-//! the last of its members (supplement 5.4).
+//! How far a sent message is: the network's verdict, then receipts. A message to a group is as far as the last of its
+//! members.
 
 use model::address::Address;
 use model::id::{ChannelId, MessageId, RowId};

@@ -26,7 +26,7 @@ pub enum MediaDirection {
     Outbound,
 }
 
-/// One piece of media of a channel (supplement 8). Its bytes lie elsewhere, under their hash.
+/// One piece of media of a channel. Its bytes lie elsewhere, under their hash.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MediaRow {
     pub id: MediaId,
@@ -127,7 +127,7 @@ impl MediaRow {
         self
     }
 
-    /// As events and history show it, but for the link (supplement 8.4).
+    /// As events and history show it, but for the link.
     pub fn shown(&self) -> MediaRef {
         MediaRef {
             id: Some(self.id),

@@ -1,4 +1,4 @@
-//! The channel's own account: whom it blocks, its profile, what it shows to whom (supplement 7, 10 and 19).
+//! The channel's own account: whom it blocks, its profile, what it shows to whom.
 
 use model::address::{Address, Undeliverable};
 use model::blacklist::Blocked;

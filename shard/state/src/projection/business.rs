@@ -1,4 +1,4 @@
-//! Business accounts: rows of the profile, the catalog and the orders (supplement 16).
+//! Business accounts: rows of the profile, the catalog and the orders.
 
 use machine::View;
 use model::address::Address;
@@ -131,7 +131,7 @@ pub fn check(operation: &BusinessOperation, rows: &Rows<'_>) -> Result<(), ApiEr
 /// Refuses where the account is known to be no business.
 ///
 /// # Errors
-/// 422 `other` (supplement 16; 31, row 26).
+/// 422 `other` for an account that is no business.
 pub fn check_business(account: Option<&BusinessAccount>) -> Result<(), ApiError> {
     match account {
         Some(BusinessAccount { profile: None }) => Err(business::not_business()),

@@ -1,4 +1,4 @@
-//! Calls: rows of those that the channel heard of in the last minutes (supplement 18).
+//! Calls: rows of those that the channel heard of in the last minutes.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Communities: rows of [`KnownCommunity`], kept up to date by notices (supplement 13). Their members are those of the
-//! announcement group, which is a row of its own.
+//! Communities: rows of [`KnownCommunity`], kept up to date by notices. Their members are those of the announcement
+//! group, which is a row of its own.
 
 use model::address::Address;
 use model::community::KnownCommunity;

@@ -1,5 +1,5 @@
 //! Contacts: rows of [`ContactRow`], filled from whatever tells of a person: messages, groups, checks of numbers, the
-//! address book (supplement 9).
+//! address book.
 
 use model::address::{Address, AddressKind};
 use model::contact::{CommonGroup, Contact, ContactCheck, Person};

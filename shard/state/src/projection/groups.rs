@@ -1,4 +1,4 @@
-//! Groups: rows of [`Group`], kept up to date by notices (supplement 12).
+//! Groups: rows of [`Group`], kept up to date by notices.
 
 use model::address::Address;
 use model::error::ApiError;

@@ -1,4 +1,4 @@
-//! Labels of a business account: rows of the labels, and of what bears them (supplement 17).
+//! Labels of a business account: rows of the labels, and of what bears them.
 
 use std::collections::BTreeSet;
 

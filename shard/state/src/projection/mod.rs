@@ -1,5 +1,5 @@
 //! The projection: what the network has told of a channel's groups, chats, contacts and the like, replicated in the
-//! channel's shard, so that reads are answered in every status and survive fail-over (supplement 1, rule 16).
+//! channel's shard, so that reads are answered in every status and survive fail-over.
 //!
 //! Pure: [`check`] judges an operation before the network is asked, [`absorb`] takes in its answer, [`take`] takes in a
 //! notice and says which events follow. All compare with what stands there, so that a thing told twice changes nothing
@@ -137,7 +137,7 @@ pub fn to_sync() -> Vec<(&'static str, Operation)> {
 /// Judges an operation before the network is asked: a resource that is not there, a target state that is reached.
 ///
 /// # Errors
-/// What the caller is answered (supplement 2: resource lookup, then network).
+/// What the caller is told: first that a resource is not there, then what the network would refuse.
 pub fn check(operation: &Operation, rows: &Rows<'_>, context: &Context<'_>) -> Result<(), ApiError> {
     match operation {
         Operation::Groups(operation) => groups::check(operation, rows, context),
@@ -185,7 +185,7 @@ pub fn absorb(operation: &Operation, answer: &Answer, rows: &mut Rows<'_>, conte
     }
 }
 
-/// The phone addresses behind LIDs that an answer tells: a LID that is shown can be looked up, and sent to (supplement 32.19).
+/// The phone addresses behind LIDs that an answer tells: a LID that is shown can be looked up, and sent to.
 pub fn disclosed(answer: &Answer) -> Vec<(Address, Address)> {
     let Answer::Contacts(answer) = answer else { return Vec::new() };
     let of_person = |person: &Person| (person.lid.clone(), Some(person.id.clone()));
@@ -226,7 +226,7 @@ pub fn is_overtaken(operation: &Operation, refused: &Refused) -> bool {
     matches!(operation, Operation::Chats(operation) if chats::is_overtaken(operation, refused))
 }
 
-/// What the caller is told of the network's refusal (supplement 1, rule 18, unless the area knows a narrower code).
+/// What the caller is told of the network's refusal: 422 `other`, unless the area knows a narrower code.
 pub fn refusal(operation: &Operation, refused: &Refused) -> ApiError {
     let narrower = match operation {
         Operation::Groups(operation) => groups::refusal(operation, refused),

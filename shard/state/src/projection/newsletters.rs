@@ -1,4 +1,4 @@
-//! Newsletters: rows of those that the channel publishes or reads, kept up to date by notices (supplement 14).
+//! Newsletters: rows of those that the channel publishes or reads, kept up to date by notices.
 
 use model::address::Address;
 use model::error::ApiError;

@@ -1,5 +1,4 @@
-//! Presence: rows of [`PresenceState`] for what notices tell, and of [`Watched`] for what the channel subscribed to
-//! (supplement 6).
+//! Presence: rows of [`PresenceState`] for what notices tell, and of [`Watched`] for what the channel subscribed to.
 
 use std::time::Duration;
 
@@ -24,7 +23,7 @@ const MOST_WATCHED: usize = 500;
 /// A subscription that was used within this time needs no renewal.
 const FRESH: Duration = Duration::from_secs(3600);
 
-/// How long somebody counts as writing (supplement 6).
+/// How long somebody counts as writing.
 const PASSING: Duration = Duration::from_secs(25);
 
 /// The network's code for somebody who does not exist.

@@ -1,5 +1,5 @@
-//! Stories of the channel and who has seen them (supplement 15). A story is written with the send that posts it, or when
-//! the channel's own phone posts one; what is past its day goes when the next one comes.
+//! Stories of the channel and who has seen them. A story is written with the send that posts it, or when the channel's
+//! own phone posts one; what is past its day goes when the next one comes.
 
 use model::address::Address;
 use model::error::ApiError;

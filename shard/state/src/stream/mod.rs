@@ -1,5 +1,5 @@
-//! The event stream of a customer, as the shards keep it: relays, rings, tickets (interface 4.4, supplement 23). [`ring`]: what
-//! the state machine writes, and how it is read.
+//! The event stream of a customer, as the shards keep it: relays, rings, tickets. [`ring`]: what the state machine
+//! writes, and how it is read.
 
 pub mod ring;
 

@@ -20,10 +20,10 @@ use crate::keys;
 use crate::records::{decode, encode};
 use crate::reply::Reply;
 
-/// How many events of an account can be replayed (supplement 23).
+/// How many events of an account can be replayed.
 pub const RING_EVENTS: u64 = 10_000;
 
-/// How old an event may be to be replayed (supplement 23).
+/// How old an event may be to be replayed.
 pub const RING_AGE: Duration = Duration::from_secs(10 * 60);
 
 /// How many rows are read at a time when old ones are looked for, and how many one command deletes of a relay.

@@ -1,4 +1,4 @@
-//! What a customer uses, counted by channel and hour (supplement 22 and 25).
+//! What a customer uses, counted by channel and hour.
 //!
 //! The shard's state machine counts while it applies, from the times in the commands: what was committed once is counted
 //! once, whoever led when. Rows stand under their customer, so that those of a deleted channel still count.

@@ -1,4 +1,4 @@
-//! Tokens of a configured issuer (supplement 21.5).
+//! Tokens of a configured issuer.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

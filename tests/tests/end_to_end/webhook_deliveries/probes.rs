@@ -1,4 +1,4 @@
-//! Trying out a receiver by URL and as a stored endpoint (supplement 20.7).
+//! Trying out a receiver by URL and as a stored endpoint.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What an account settles about itself: whom it blocks, its profile, what it shows to whom (supplement 7, 10 and 19).
+//! What an account settles about itself: whom it blocks, its profile, what it shows to whom.
 
 use model::blacklist::Blocked;
 use model::privacy::{Audience, Privacy, ReadReceipts};

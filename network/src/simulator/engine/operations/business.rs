@@ -1,4 +1,4 @@
-//! What is done with business accounts, and who hears of it (supplement 16).
+//! What is done with business accounts, and who hears of it.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What is done with calls, and who hears of it (supplement 18).
+//! What is done with calls, and who hears of it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What an account does with its chats, and how its devices hear of it (supplement 11).
+//! What an account does with its chats, and how its devices hear of it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What is done with communities, and who hears of it (supplement 13).
+//! What is done with communities, and who hears of it.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What an account asks about people, and its address book (supplement 9).
+//! What an account asks about people, and its address book.
 
 use model::address::Address;
 use model::contact::{ContactCheck, Person};

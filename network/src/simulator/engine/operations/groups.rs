@@ -1,4 +1,4 @@
-//! What is done with groups, and who hears of it (supplement 12).
+//! What is done with groups, and who hears of it.
 
 use model::address::Address;
 use model::group::{

@@ -1,4 +1,4 @@
-//! What a business does with its labels, and how its devices hear of it (supplement 17).
+//! What a business does with its labels, and how its devices hear of it.
 
 use std::sync::Arc;
 

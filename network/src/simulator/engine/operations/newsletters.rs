@@ -1,4 +1,4 @@
-//! What is done with newsletters, and who hears of it (supplement 14).
+//! What is done with newsletters, and who hears of it.
 
 use model::address::Address;
 use model::field::Change;

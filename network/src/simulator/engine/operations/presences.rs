@@ -1,4 +1,4 @@
-//! Who is there and who is writing: what an account shows, and whose devices hear of it (supplement 6).
+//! Who is there and who is writing: what an account shows, and whose devices hear of it.
 //!
 //! Presence is of the moment: a device that is away does not hear of it later.
 

@@ -1,4 +1,4 @@
-//! What is counted, and that it is counted once (supplement 22 and 25).
+//! What is counted, and that it is counted once.
 
 use std::time::Duration;
 
