@@ -28,10 +28,10 @@ MDBOOK := target/tools/bin/mdbook
 MDBOOK_VERSION := 0.5.4
 OPENAPI_TOOLS := target/openapi-tools
 
-.PHONY: docs help run run-whatsapp rocksdb console check test test-all whatsapp bench chaos build lint deny tools to-build to-test to-bench rust target-dir clean-dev
+.PHONY: docs help run run-whatsapp rocksdb console check test test-all whatsapp whatsapp-acceptance bench chaos build lint deny tools to-build to-test to-bench rust target-dir clean-dev
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 26
 
 run: to-build rocksdb ## build the gateway, start three nodes and show the main job
 	@[ -e $(BIN) ] || echo "make: compiling the gateway; the first time some four minutes on two cores, 430 crates that are named as they are done"
@@ -61,11 +61,15 @@ test-all: to-bench rocksdb tools console/node_modules/installed lint deny ## all
 whatsapp: to-build rocksdb ## judge the driver of the real network against a test network on loopback; compiles it, some ten minutes
 	cargo fmt --all --check
 	.ci/whatsapp
-	cargo clippy $(DRIVER) --all-targets --quiet -- -D warnings
+	cargo clippy --package whatsapp --package testnet --features tests --all-targets --quiet -- -D warnings
+	cargo test --package whatsapp --package testnet --features tests --no-fail-fast
 	cargo clippy --package node --features whatsapp --quiet -- -D warnings
+
+# Its own selection of crates: all of it is compiled a second time.
+whatsapp-acceptance: to-build rocksdb ## judge that driver on clusters of real processes: kills amid sends and pairings, planted faults
 	cargo build $(DRIVER)
 	ln -f $(BIN) $(BIN)-whatsapp
-	cargo test $(DRIVER) --no-fail-fast --lib --test sessions --test faults --test library --test whatsapp
+	cargo test $(DRIVER) --no-fail-fast --test faults --test whatsapp
 
 run-whatsapp: to-build rocksdb ## the same as run with the real network's protocol, on a test network of this machine; a build under AGPL-3.0
 	@[ -e $(BIN)-whatsapp ] || echo "make: compiling the driver and its client library; the first time some ten minutes on two cores"
