@@ -28,7 +28,7 @@ MDBOOK := target/tools/bin/mdbook
 MDBOOK_VERSION := 0.5.4
 OPENAPI_TOOLS := target/openapi-tools
 
-.PHONY: docs help run run-whatsapp rocksdb console check test test-all whatsapp whatsapp-acceptance bench chaos build lint deny tools to-build to-test to-bench rust target-dir clean-dev
+.PHONY: docs help run run-whatsapp rocksdb console check test test-all whatsapp whatsapp-clusters bench chaos build lint deny tools to-build to-test to-bench rust target-dir clean-dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 26
@@ -66,7 +66,7 @@ whatsapp: to-build rocksdb ## judge the driver of the real network against a tes
 	cargo clippy --package node --features whatsapp --quiet -- -D warnings
 
 # Its own selection of crates: all of it is compiled a second time.
-whatsapp-acceptance: to-build rocksdb ## judge that driver on clusters of real processes: kills amid sends and pairings, planted faults
+whatsapp-clusters: to-build rocksdb ## judge that driver on clusters of real processes: kills amid sends and pairings, planted faults
 	cargo build $(DRIVER)
 	ln -f $(BIN) $(BIN)-whatsapp
 	cargo test $(DRIVER) --no-fail-fast --test faults --test whatsapp
