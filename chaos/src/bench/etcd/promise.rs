@@ -206,8 +206,12 @@ struct Forgetful;
 
 #[async_trait]
 impl AuthStore for Forgetful {
-    async fn get(&self, _key: &str) -> Result<Option<Vec<u8>>, AuthError> {
+    fn get(&self, _key: &str) -> Result<Option<Vec<u8>>, AuthError> {
         Ok(None)
+    }
+
+    fn keys(&self, _prefix: &str, _after: Option<&str>, _limit: usize) -> Vec<String> {
+        Vec::new()
     }
 
     async fn commit(&self, _batch: Vec<AuthWrite>) -> Result<(), AuthError> {
