@@ -1,7 +1,7 @@
 //! The one place where failures of the floors below become codes of the interface.
 
 use model::error::ApiError;
-use model::issue::{Fault, IssueCode};
+use model::issue::{IssueCode, Violation};
 use model::limit::LimitScope;
 use model::time::{Day, Timestamp};
 use model::webhook::endpoint::too_many_endpoints;
@@ -85,7 +85,7 @@ fn of_rejection(rejection: Rejection) -> ApiError {
 
 /// Addresses are unique over all customers: a login names nothing but the address.
 pub fn email_taken() -> ApiError {
-    Fault::new(IssueCode::Conflict, "belongs to a member already").at(&["email"])
+    Violation::new(IssueCode::Conflict, "belongs to a member already").at(&["email"])
 }
 
 /// A reply of another kind than the command's: a defect, told to the log alone.

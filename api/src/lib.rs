@@ -2,8 +2,8 @@
 //!
 //! - [`route`]: what a route declares (scope, charge, plan block, reach) and the table of all of them.
 //! - `pipeline`: the one way of every request, from its id to its headers.
-//! - `door`: how connections come in, with PROXY headers and TLS. `server`: the ports.
-//! - `caller`: who calls. `auth`: members' way in. `exchange`: what a handler gets to see of a request; `reply`: what it gives back.
+//! - `listener`: how connections come in, with PROXY headers and TLS. `server`: the ports.
+//! - `caller`: who calls. `auth`: members' way in. `request_context`: what a handler gets to see of a request; `reply`: what it gives back.
 //! - `projection`: how routes read what the network told of a channel, and ask it for changes.
 //! - `resources`: one module per resource of the interface; `operator`: the operator's routes.
 //! - `console`: the pages for browsers, and the way of their calls.
@@ -18,16 +18,16 @@ mod body;
 mod caller;
 mod config;
 mod console;
-mod door;
-mod exchange;
 mod failure;
 mod key_use;
+mod listener;
 mod openapi;
 mod operator;
 mod pipeline;
 mod projection;
 mod query;
 mod reply;
+mod request_context;
 mod resources;
 mod route;
 mod server;

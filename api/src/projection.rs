@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use model::address::{Address, Suffixes};
 use model::error::ApiError;
-use model::issue::{Fault, IssueCode};
+use model::issue::{IssueCode, Violation};
 use model::page::{Cursor, DEFAULT_LIMIT, LARGEST_PAGE, ListId, Room};
 use model::status::OnSend;
 use network::operation::{Area, Operation};
@@ -18,10 +18,10 @@ use shard::call::{Done, Live, Work};
 use shard::projection::Entity;
 use shard::projection::read::{Filter, Read};
 
-use crate::exchange::ChannelCall;
 use crate::failure;
 use crate::query::Query;
 use crate::reply::List;
+use crate::request_context::ChannelCall;
 
 /// The last row of a page.
 #[derive(Serialize, Deserialize)]
@@ -222,8 +222,8 @@ impl ChannelCall {
     pub fn contact(&self) -> Result<Address, ApiError> {
         let text = self.parameter("contact_id");
         if text.starts_with('+') {
-            let fault = Fault::new(IssueCode::Format, "write the number without the leading +");
-            return Err(fault.at(&["contact_id"]));
+            let violation = Violation::new(IssueCode::Format, "write the number without the leading +");
+            return Err(violation.at(&["contact_id"]));
         }
         let suffixes = &self.app.config.suffixes;
         Address::parse_or_digits(text, suffixes).map_err(|_| ApiError::contact_not_found(text))

@@ -5,7 +5,7 @@
 //!
 //! | last word | checks before the handler | the handler gets |
 //! |---|---|---|
-//! | `public` | per-IP bucket | [`Exchange`] |
+//! | `public` | per-IP bucket | [`RequestContext`] |
 //! | `account` | and key, customer bucket, scope, plan | [`AccountCall`] |
 //! | `channel` | and channel bucket, channel lookup, key binding | [`ChannelCall`] |
 //! | `operator` | operator token and its role | [`OperatorCall`] |
@@ -48,10 +48,10 @@ use salvo::Router;
 use salvo::http::Method;
 
 use crate::app::App;
-use crate::exchange::{AccountCall, ChannelCall, Exchange, OperatorCall};
 use crate::openapi::Doc;
 use crate::pipeline::{Entry, Gate};
 use crate::reply::Outcome;
+use crate::request_context::{AccountCall, ChannelCall, OperatorCall, RequestContext};
 
 /// Where the console finds the interface, for members' sessions alone.
 const CONSOLE_API: &str = "console/api";
@@ -89,7 +89,7 @@ where
 
 /// Who may call, and what runs then.
 pub enum Action {
-    Public(Box<dyn Endpoint<Exchange>>),
+    Public(Box<dyn Endpoint<RequestContext>>),
     Account(Box<dyn Endpoint<AccountCall>>),
     Channel(Box<dyn Endpoint<ChannelCall>>),
     Operator(Box<dyn Endpoint<OperatorCall>>),
@@ -191,7 +191,7 @@ impl Declaration {
         self
     }
 
-    pub fn public(self, endpoint: impl Endpoint<Exchange> + 'static) -> Route {
+    pub fn public(self, endpoint: impl Endpoint<RequestContext> + 'static) -> Route {
         self.route(Action::Public(Box::new(endpoint)))
     }
 
@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn head_is_get_and_other_methods_are_listed() {
-        async fn nothing(_: &mut Exchange) -> Outcome {
+        async fn nothing(_: &mut RequestContext) -> Outcome {
             Ok(crate::reply::Reply::no_content())
         }
         let routes = vec![Route::get("/healthz").public(nothing), Route::delete("/healthz").public(nothing)];

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
 use crate::config::ApiConfig;
-use crate::door::{Door, Entrance};
+use crate::listener::{ClientListener, Entrance};
 use crate::route;
 
 /// How long requests in flight may take after the stop. The longest one, a send, takes ten seconds.
@@ -69,7 +69,7 @@ pub async fn serve(config: ApiConfig, cluster: Arc<Cluster>, stop: CancellationT
         tls: config.tls.clone(),
         port: config.port.clone(),
     };
-    let (address, door) = bind(config.listen, entrance, stop.clone())?;
+    let (address, listener) = bind(config.listen, entrance, stop.clone())?;
     let fatal = cluster.fatal().clone();
     crate::telemetry::describe();
     let app = App::public(config, cluster, stop.clone());
@@ -85,7 +85,7 @@ pub async fn serve(config: ApiConfig, cluster: Arc<Cluster>, stop: CancellationT
         app.event_streams.ended().await;
         background.finish().await;
     };
-    Ok(run(address, door, router, stop, fatal, afterwards))
+    Ok(run(address, listener, router, stop, fatal, afterwards))
 }
 
 /// Opens the operator's port and serves it until `stop`.
@@ -98,7 +98,7 @@ pub async fn serve_operator(
     stop: CancellationToken,
 ) -> Result<Running, ServeError> {
     let entrance = Entrance { tls: config.operator_tls.clone(), ..Entrance::plain(config.operator_port.clone()) };
-    let (address, door) = bind(config.operator_listen, entrance, stop.clone())?;
+    let (address, listener) = bind(config.operator_listen, entrance, stop.clone())?;
     let fatal = cluster.fatal().clone();
     let app = App::operator(config, cluster);
     let (writing, noting) = (CancellationToken::new(), app.clone());
@@ -118,10 +118,14 @@ pub async fn serve_operator(
             tracing::error!(%error, "writing failed authentications ended abnormally");
         }
     };
-    Ok(run(address, door, router, stop, fatal, afterwards))
+    Ok(run(address, listener, router, stop, fatal, afterwards))
 }
 
-fn bind(address: SocketAddr, entrance: Entrance, closing: CancellationToken) -> Result<(SocketAddr, Door), ServeError> {
+fn bind(
+    address: SocketAddr,
+    entrance: Entrance,
+    closing: CancellationToken,
+) -> Result<(SocketAddr, ClientListener), ServeError> {
     let listen = || -> io::Result<TcpListener> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         socket.set_reuseaddr(true)?;
@@ -132,7 +136,7 @@ fn bind(address: SocketAddr, entrance: Entrance, closing: CancellationToken) -> 
     };
     let open = || {
         let listener = listen()?;
-        Ok((listener.local_addr()?, Door::new(listener, entrance, closing)?))
+        Ok((listener.local_addr()?, ClientListener::new(listener, entrance, closing)?))
     };
     open().map_err(|source: io::Error| match source.kind() {
         io::ErrorKind::AddrInUse => ServeError::PortTaken { address },
@@ -153,13 +157,13 @@ fn compression() -> Compression {
 
 fn run(
     address: SocketAddr,
-    door: Door,
+    listener: ClientListener,
     router: Router,
     stop: CancellationToken,
     fatal: Fatal,
     afterwards: impl Future<Output = ()> + Send + 'static,
 ) -> Running {
-    let mut server = Server::new(door);
+    let mut server = Server::new(listener);
     server.http1_mut().max_buf_size(MOST_HEAD);
     let handle = server.handle();
     let failed = fatal.clone();

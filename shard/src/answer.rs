@@ -11,7 +11,7 @@ use tracing::Instrument;
 use crate::call::{Answer, Ask, Call, Done};
 use crate::deliveries;
 use crate::history;
-use crate::owner::{NotOwner, Owner};
+use crate::owner::{NotLeader, Owner};
 use crate::stream;
 use crate::trace::{self, Kind, Place};
 use crate::usage;
@@ -21,7 +21,7 @@ use crate::usage;
 pub async fn to(owner: &Arc<Owner>, call: Call) -> Answer {
     let answer = traced(owner, call).await;
     // Asked after the reading: the process may have stood still in between.
-    if owner.fence.is_live() { answer } else { Answer::NotOwner }
+    if owner.fence.is_live() { answer } else { Answer::NotLeader }
 }
 
 /// What it logs meanwhile bears the request's id, when the request is traced.
@@ -36,7 +36,7 @@ async fn traced(owner: &Arc<Owner>, call: Call) -> Answer {
         .with("gateway.epoch", i64::try_from(owner.epoch).unwrap_or(i64::MAX));
     let answer = answer(owner, call).instrument(span.clone()).await;
     let failure = match &answer {
-        Answer::NotOwner => Some("no longer the owner".to_owned()),
+        Answer::NotLeader => Some("no longer the owner".to_owned()),
         Answer::Result { result: Err(error), .. } => Some(error.code.as_str().to_owned()),
         Answer::Result { result: Ok(_), .. } => None,
     };
@@ -88,7 +88,7 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
             let channel_level = charged.map(|(_, (level, _))| level);
             match owner.work(customer, channel, work, call.call_id, call.request_id, deadline).await {
                 Ok(result) => Answer::Result { channel_level, result },
-                Err(_) => Answer::NotOwner,
+                Err(_) => Answer::NotLeader,
             }
         }
         Ask::Lives { channels } => {
@@ -97,11 +97,11 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
         }
         Ask::Deliveries(ask) => match deliveries::ask::answer(owner, ask).await {
             Ok(answer) => done(Done::Deliveries(answer)),
-            Err(_) => Answer::NotOwner,
+            Err(_) => Answer::NotLeader,
         },
         Ask::Usage(ask) => match usage::answer(owner, ask).await {
             Ok(answer) => done(Done::Usage(answer)),
-            Err(NotOwner) => Answer::NotOwner,
+            Err(NotLeader) => Answer::NotLeader,
         },
         Ask::MessageDeliveries { channels, message } => {
             let (reader, retention) = (owner.reader.clone(), owner.node.retention.clone());
@@ -133,11 +133,11 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
         }
         Ask::Stream { customer, ask } => match stream::serve::answer(owner, customer, ask).await {
             Ok(answer) => done(Done::Stream(answer)),
-            Err(NotOwner) => Answer::NotOwner,
+            Err(NotLeader) => Answer::NotLeader,
         },
         Ask::Relay { home, after, wait } => match stream::relay::pull(owner, home, after, wait).await {
             Ok(part) => done(Done::Relayed(part)),
-            Err(NotOwner) => Answer::NotOwner,
+            Err(NotLeader) => Answer::NotLeader,
         },
     }
 }

@@ -163,7 +163,8 @@ impl SendBody {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Answer {
     /// Not (any longer, or yet) the owner; ask again.
-    NotOwner,
+    #[serde(rename = "NotOwner")]
+    NotLeader,
     /// The level of the channel's bucket, when it was charged, and the result.
     Result { channel_level: Option<BucketLevel>, result: Result<Done, ApiError> },
 }

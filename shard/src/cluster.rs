@@ -47,7 +47,7 @@ use crate::format::{RaiseError, Release};
 use crate::history::deliveries::MessageDeliveries;
 use crate::history::{self, HistoryQuery, Page};
 use crate::layout::driver;
-use crate::layout::evenness::Rules;
+use crate::layout::load_balancer::Rules;
 use crate::layout::removal::{self, Rest, Risk};
 use crate::layout::service::{self, Obstacle};
 use crate::media::blobs::{BlobError, Blobs};
@@ -55,12 +55,12 @@ use crate::media::fetch::Fetcher;
 use crate::media::store::{MediaConfig, MediaStore};
 use crate::membership::{Excluded, Membership, MembershipConfig};
 use crate::owner::hosting::{Owners, hand_over_lead};
-use crate::owner::pace::{Pacer, Slots};
+use crate::owner::pace::{Slots, StartLimiter};
 use crate::owner::{FETCH_PATIENCE, NodeContext, OPERATION_PATIENCE};
 use crate::retention::Retention;
 use crate::rewrap;
 use crate::room::Rooms;
-use crate::router::{About, Readiness, Router, Vitals};
+use crate::router::{About, NodeStatus, Readiness, Router};
 use crate::secrets::Secrets;
 use crate::stream::{StreamAsk, StreamDone};
 use crate::webhook::attempt::Attempter;
@@ -152,7 +152,7 @@ impl Cluster {
             ports: config.ports,
             drain_wait: config.drain_wait,
         };
-        let pacer = Arc::new(Pacer::new(config.session_starts_per_second));
+        let start_limiter = Arc::new(StartLimiter::new(config.session_starts_per_second));
         let router = Router::new(
             about,
             host.clone(),
@@ -160,7 +160,7 @@ impl Cluster {
             directory.clone(),
             owners.clone(),
             blobs.clone(),
-            pacer.clone(),
+            start_limiter.clone(),
         );
         let exports = Exports::start(host.clone(), peers, directory.clone());
         let secrets = Arc::new(config.secrets);
@@ -180,7 +180,7 @@ impl Cluster {
             network: config.network,
             secrets,
             suffixes: config.suffixes,
-            pacer,
+            start_limiter,
             slots: Slots::new(config.membership.own.max_channels),
             deliveries,
             media: Arc::new(media),
@@ -218,7 +218,7 @@ impl Cluster {
     }
 
     /// Starts what runs beside the requests for as long as the node does.
-    fn start_tasks(self: &Arc<Self>, membership: Arc<Membership>, deletion_grace: Duration, evenness: Rules) {
+    fn start_tasks(self: &Arc<Self>, membership: Arc<Membership>, deletion_grace: Duration, load_balancer: Rules) {
         let (fatal, joining) =
             (self.host.fatal().clone(), place::join(membership, self.excluded.clone(), self.stop.clone()));
         // It holds the replicas of the shards, which no other task could take up where it left them.
@@ -227,7 +227,7 @@ impl Cluster {
         })];
         let mut keep = |task, begin: fn(Arc<Self>, Duration, Rules) -> BoxFuture<'static, ()>| {
             let cluster = self.clone();
-            tasks.push(supervise::spawn(task, move || begin(cluster.clone(), deletion_grace, evenness)));
+            tasks.push(supervise::spawn(task, move || begin(cluster.clone(), deletion_grace, load_balancer)));
         };
         keep("the directory's expiry", |cluster, grace, _| {
             cluster.directory.clone().keep_trimmed(grace, cluster.stop.clone()).boxed()
@@ -238,8 +238,8 @@ impl Cluster {
         keep("the directory's members", |cluster, _, _| {
             cluster.directory.clone().keep_members(cluster.stop.clone()).boxed()
         });
-        keep("the layout", |cluster, _, evenness| {
-            driver::run(cluster.directory.clone(), cluster.router.clone(), evenness, cluster.stop.clone()).boxed()
+        keep("the layout", |cluster, _, load_balancer| {
+            driver::run(cluster.directory.clone(), cluster.router.clone(), load_balancer, cluster.stop.clone()).boxed()
         });
         keep("the exchange of the master key", |cluster, _, _| {
             rewrap::run(cluster.directory.clone(), cluster.context.secrets.clone(), cluster.stop.clone()).boxed()
@@ -344,13 +344,13 @@ impl Cluster {
     }
 
     /// How the nodes are that answer at once.
-    pub async fn vitals(&self) -> BTreeMap<NodeId, Vitals> {
-        self.router.vitals().await
+    pub async fn node_statuses(&self) -> BTreeMap<NodeId, NodeStatus> {
+        self.router.node_statuses().await
     }
 
     /// What each node says of itself, or why nothing was heard of it. Nodes have `patience` to answer.
-    pub async fn facts(&self, patience: Duration) -> Survey {
-        self.router.facts(patience).await
+    pub async fn survey(&self, patience: Duration) -> Survey {
+        self.router.survey(patience).await
     }
 
     /// Of each group that runs here: how far it is applied, and a hash of its state there. `None` when not all could be
@@ -377,11 +377,12 @@ impl Cluster {
     /// # Errors
     /// Why not; with `force` fewer things speak against it.
     pub async fn judge_drain(&self, node: NodeId, force: bool) -> Result<(), Obstacle> {
-        let vitals = self.vitals().await;
-        let ready = vitals.iter().filter(|(_, vitals)| vitals.is_ready()).map(|(node, _)| *node).collect();
+        let node_status = self.node_statuses().await;
+        let ready =
+            node_status.iter().filter(|(_, node_status)| node_status.is_ready()).map(|(node, _)| *node).collect();
         let voters = self.directory.group().members().voters;
         let nodes: Vec<_> = self.directory.read(|state| state.nodes.values().map(|node| (**node).clone()).collect());
-        service::judge(node, &nodes, &voters, &vitals.into_keys().collect(), &ready, force)
+        service::judge(node, &nodes, &voters, &node_status.into_keys().collect(), &ready, force)
     }
 
     /// Whether a node can be removed without a group losing its quorum, as far as can be told from who answers now; and
@@ -390,7 +391,7 @@ impl Cluster {
     /// # Errors
     /// What would go wrong; with `force` fewer things speak against it.
     pub async fn judge_removal(&self, node: NodeId, force: bool) -> Result<Rest, Risk> {
-        let alive: BTreeSet<NodeId> = self.vitals().await.into_keys().collect();
+        let alive: BTreeSet<NodeId> = self.node_statuses().await.into_keys().collect();
         let voters = self.directory.group().members().voters;
         self.directory.read(|state| {
             let placement: Vec<_> = state.placement.values().map(|place| &**place).collect();
@@ -517,7 +518,7 @@ impl Cluster {
         let ask = Ask::Channel { customer, channel, charge, work };
         match self.ask(Slot::of_channel(channel), ask, deadline, context).await {
             Ok(Answer::Result { channel_level, result }) => (channel_level, result),
-            Ok(Answer::NotOwner) => (None, Err(ApiError::no_leader())),
+            Ok(Answer::NotLeader) => (None, Err(ApiError::no_leader())),
             Err(error) => (None, Err(error)),
         }
     }

@@ -129,7 +129,7 @@ impl Rooms {
             let asked = members
                 .iter()
                 .filter(|node| **node != self.node)
-                .map(async |node| router.vitals_of(*node, deadline).await.map(|vitals| (*node, vitals.room)));
+                .map(async |node| router.status_of(*node, deadline).await.map(|node_status| (*node, node_status.room)));
             let said: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
             self.note(said, &members, Instant::now());
             if self.is_full_here() && directory.leads() {

@@ -15,8 +15,8 @@
 //! - [`gather`]: the home's side of it. [`places`]: how many streams an account has open. [`serve`]: what the home
 //!   answers to streams.
 
-pub mod bell;
 pub mod gather;
+pub mod notifier;
 pub mod places;
 pub mod relay;
 pub mod serve;
@@ -26,7 +26,7 @@ use model::id::{CustomerId, ShardId};
 use model::time::Timestamp;
 pub use state::stream::*;
 
-use self::bell::Bell;
+use self::notifier::Notifier;
 use self::places::Places;
 
 /// Names a stream that is about to open.
@@ -41,9 +41,9 @@ pub struct Streams {
     /// Open streams of the customers at home here.
     pub places: Places,
     /// Rings when a customer's ring has grown.
-    pub grown: Bell<CustomerId>,
+    pub grown: Notifier<CustomerId>,
     /// Rings when this shard has events for a home.
-    pub relayed: Bell<ShardId>,
+    pub relayed: Notifier<ShardId>,
 }
 
 #[cfg(test)]

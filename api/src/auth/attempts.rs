@@ -6,8 +6,8 @@ use model::error::ApiError;
 use model::limit::{AttemptRule, LimitScope};
 use uuid::Uuid;
 
-use crate::exchange::Exchange;
 use crate::pipeline::network_of;
+use crate::request_context::RequestContext;
 
 /// Something that is tried. E-mail addresses are folded.
 #[derive(Clone, Debug)]
@@ -64,26 +64,26 @@ impl Attempt {
 /// # Errors
 /// `rate_limited` when one of them is too many, and then none is counted; `auth_backend_unavailable` while a home has no
 /// leader.
-pub async fn count(exchange: &Exchange, attempts: &[Attempt]) -> Result<(), ApiError> {
+pub async fn count(ctx: &RequestContext, attempts: &[Attempt]) -> Result<(), ApiError> {
     for (counted, attempt) in attempts.iter().enumerate() {
         let rule = attempt.rule();
-        let tried = exchange.cluster().attempt(attempt.subject(), rule, &exchange.context()).await;
+        let tried = ctx.cluster().attempt(attempt.subject(), rule, &ctx.context()).await;
         let refused = match tried {
             Ok(None) => continue,
             Ok(Some(retry_after)) => ApiError::rate_limited(attempt.scope(), rule.most, retry_after),
             // Those who are let in are looked up there too.
             Err(_) => ApiError::auth_backend_unavailable(),
         };
-        give_back(exchange, &attempts[..counted]).await;
+        give_back(ctx, &attempts[..counted]).await;
         return Err(refused);
     }
     Ok(())
 }
 
 /// Attempts that succeeded cost nothing.
-pub async fn give_back(exchange: &Exchange, attempts: &[Attempt]) {
+pub async fn give_back(ctx: &RequestContext, attempts: &[Attempt]) {
     for attempt in attempts {
-        exchange.cluster().return_attempt(attempt.subject(), attempt.rule(), &exchange.context()).await;
+        ctx.cluster().return_attempt(attempt.subject(), attempt.rule(), &ctx.context()).await;
     }
 }
 

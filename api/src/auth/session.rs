@@ -11,8 +11,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::access;
-use crate::exchange::Exchange;
 use crate::failure;
+use crate::request_context::RequestContext;
 
 /// A session ends when it was not refreshed for so long.
 const IDLE_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -38,16 +38,16 @@ impl TokensView {
     /// # Errors
     /// `auth_backend_unavailable` while the deployment's key is not known.
     pub fn issue(
-        exchange: &Exchange,
+        ctx: &RequestContext,
         user: &UserRecord,
         session: &SessionRecord,
         refresh: &RefreshToken,
     ) -> Result<Self, ApiError> {
-        let keys = exchange.app.auth.keys(exchange.cluster())?;
+        let keys = ctx.app.auth.keys(ctx.cluster())?;
         let access_token = keys
             .access
             .present
-            .issue(user, session, exchange.now)
+            .issue(user, session, ctx.now)
             .map_err(|error| failure::internal("a token could not be signed", &error))?;
         Ok(Self { access_token, expires_in: access::LIFE.as_secs(), refresh_token: refresh.reveal() })
     }

@@ -19,10 +19,10 @@ use shard::assessment::DIRECTORY;
 use uuid::Uuid;
 
 use crate::audit::Target;
-use crate::exchange::OperatorCall;
 use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::OperatorCall;
 use crate::route::Route;
 
 /// Characters of a folder's path, or of a bucket and a prefix.

@@ -14,11 +14,11 @@ use serde_json::json;
 use shard::call::{Done, Live, Work};
 
 use crate::audit::Target;
-use crate::exchange::OperatorCall;
 use crate::failure;
 use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::OperatorCall;
 use crate::resources::ChannelView;
 use crate::route::Route;
 

@@ -19,11 +19,11 @@ use serde_json::json;
 
 use crate::app::App;
 use crate::audit::Target;
-use crate::exchange::{Exchange, OperatorCall};
 use crate::failure;
 use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::{OperatorCall, RequestContext};
 use crate::resources::{AccountView, IssuedKey, NewKey, delete_with_keys};
 use crate::route::Route;
 
@@ -90,9 +90,9 @@ struct CreatedView {
 }
 
 impl CustomerView {
-    async fn of(exchange: &Exchange, customer: &CustomerRecord) -> Result<Self, ApiError> {
-        let limits = limits_of(&exchange.app, customer);
-        Ok(Self { account: AccountView::of(exchange, customer).await?, limits })
+    async fn of(ctx: &RequestContext, customer: &CustomerRecord) -> Result<Self, ApiError> {
+        let limits = limits_of(&ctx.app, customer);
+        Ok(Self { account: AccountView::of(ctx, customer).await?, limits })
     }
 }
 

@@ -13,10 +13,10 @@ use serde::Serialize;
 use shard::cluster::CallContext;
 use shard::deliveries::waiting::Waiting;
 
-use crate::exchange::OperatorCall;
 use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::OperatorCall;
 use crate::route::Route;
 
 /// What waits for less is on its way.

@@ -11,11 +11,11 @@ use shard::call::{Done, Work};
 use shard::deliveries::view::{AttemptView, DeliveryRecord};
 use shard::history::{Direction, HistoryQuery, MessageError, MessageStatus, StoredMessage};
 
-use crate::exchange::OperatorCall;
 use crate::failure;
 use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::OperatorCall;
 use crate::route::Route;
 
 /// Channels that are asked for a message at a time.

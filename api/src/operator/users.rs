@@ -16,10 +16,10 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::audit::Target;
-use crate::exchange::OperatorCall;
 use crate::failure;
 use crate::openapi::Doc;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::OperatorCall;
 use crate::resources::{email, new_password};
 use crate::route::Route;
 

@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use salvo::Request;
 use salvo::http::header::USER_AGENT;
 
-use crate::exchange::Client;
+use crate::request_context::Client;
 
 /// The longest user agent that is kept, in characters.
 const LONGEST_USER_AGENT: usize = 256;

@@ -5,8 +5,8 @@ use model::limit::{BucketLevel, LimitScope};
 use salvo::http::{HeaderName, HeaderValue};
 use serde::Deserialize;
 
-use crate::exchange::Charged;
 use crate::reply::Reply;
+use crate::request_context::Charged;
 
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");

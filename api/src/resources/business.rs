@@ -15,12 +15,12 @@ use serde_json::json;
 use shard::projection::read::Filter;
 use shard::projection::{BusinessAccount, OrderPlace};
 
-use crate::exchange::ChannelCall;
 use crate::failure;
 use crate::openapi::Doc;
 use crate::projection::{Page, read_refresh};
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::ChannelCall;
 use crate::route::Route;
 
 /// What changes of the account may answer beside its own codes.

@@ -12,11 +12,11 @@ use serde_json::json;
 use shard::projection::read::Filter;
 
 use super::groups::{GroupInvite, MOST_NAMED, NEEDLESS, REFUSALS, Results, found, group_id, parse_participants};
-use crate::exchange::ChannelCall;
 use crate::failure;
 use crate::openapi::Doc;
 use crate::projection::{Page, check_people, read_refresh, read_rest};
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::ChannelCall;
 use crate::route::Route;
 
 /// Groups that a new community may take in.

@@ -9,9 +9,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::exchange::Exchange;
 use crate::openapi::{Doc, event_example, event_schema};
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::RequestContext;
 use crate::route::Route;
 
 /// The document has `webhooks` where there is this route.
@@ -54,6 +54,6 @@ static ALL: LazyLock<Bytes> = LazyLock::new(|| {
     serde_json::to_vec(&all).expect("schemas have string keys").into()
 });
 
-async fn list(_: &mut Exchange) -> Outcome {
+async fn list(_: &mut RequestContext) -> Outcome {
     Ok(Reply::content("application/json", ALL.clone()))
 }

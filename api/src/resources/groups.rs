@@ -4,7 +4,7 @@ use model::address::{Address, Suffixes};
 use model::error::{ApiError, ErrorCode};
 use model::field::{Body, Fields, rule};
 use model::group::{Group, GroupChanges, GroupPreview, JoinRequest, Joined, ParticipantAction, ParticipantResult};
-use model::issue::{Fault, IssueCode, Issues};
+use model::issue::{IssueCode, Issues, Violation};
 use model::page::ListId;
 use model::target::LONGEST_URL;
 use network::operation::groups::{GroupAnswer, GroupOperation};
@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 use shard::projection::read::Filter;
 
 use super::media::{parse_source, picture_content};
-use crate::exchange::ChannelCall;
 use crate::failure;
 use crate::openapi::Doc;
 use crate::projection::{Page, check_people, read_refresh};
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::ChannelCall;
 use crate::route::Route;
 
 /// What a question or a change may be refused with.
@@ -218,7 +218,7 @@ async fn change(call: &mut ChannelCall, changes: GroupChanges) -> Outcome {
 }
 
 /// Reads a body of one field.
-fn parse_one<T>(body: &Body, field: &str, rule: impl FnOnce(&Value) -> Result<T, Fault>) -> Result<T, ApiError> {
+fn parse_one<T>(body: &Body, field: &str, rule: impl FnOnce(&Value) -> Result<T, Violation>) -> Result<T, ApiError> {
     let issues = Issues::new();
     let value = Fields::new(body, &issues).required(field, rule);
     issues.finish(|| value)
@@ -309,7 +309,7 @@ fn results(answer: GroupAnswer) -> Outcome {
 fn parse_action<T>(
     body: &Body,
     suffixes: &Suffixes,
-    action: impl FnOnce(&Value) -> Result<T, Fault>,
+    action: impl FnOnce(&Value) -> Result<T, Violation>,
 ) -> Result<(T, Vec<Address>), ApiError> {
     let issues = Issues::new();
     let fields = Fields::new(body, &issues);
@@ -369,22 +369,22 @@ async fn preview(call: &mut ChannelCall) -> Outcome {
 }
 
 /// An invite code, or the whole URL that ends in it.
-fn invite_code(value: &Value) -> Result<String, Fault> {
+fn invite_code(value: &Value) -> Result<String, Violation> {
     let wants = || json!({ "pattern": "^([^/]*/)*[^/]{1,64}$" });
     code_of(&rule::described(wants, rule::text(1..=LONGEST_URL))(value)?)
 }
 
 /// The invite code of the path, which may be a whole URL too.
 pub fn invite_in_path(call: &ChannelCall) -> Result<String, ApiError> {
-    code_of(call.parameter("invite_code")).map_err(|fault| fault.at(&["invite_code"]))
+    code_of(call.parameter("invite_code")).map_err(|violation| violation.at(&["invite_code"]))
 }
 
-fn code_of(text: &str) -> Result<String, Fault> {
+fn code_of(text: &str) -> Result<String, Violation> {
     let code = text.rsplit('/').next().unwrap_or_default();
     match code.chars().count() {
-        0 => Err(Fault::new(IssueCode::Format, "must be an invite code, or the URL that ends in it")),
+        0 => Err(Violation::new(IssueCode::Format, "must be an invite code, or the URL that ends in it")),
         1..=64 => Ok(code.to_owned()),
-        _ => Err(Fault::new(IssueCode::TooLong, "at most 64 characters")),
+        _ => Err(Violation::new(IssueCode::TooLong, "at most 64 characters")),
     }
 }
 

@@ -13,9 +13,9 @@ use serde::Serialize;
 use shard::assessment::named;
 use shard::router::Readiness;
 
-use crate::exchange::Exchange;
 use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::RequestContext;
 use crate::route::Route;
 
 /// How long a summary is kept.
@@ -51,9 +51,9 @@ struct Health {
 }
 
 /// Liveness only: a store outage must not make a supervisor restart the process.
-async fn healthz(exchange: &mut Exchange) -> Outcome {
-    let version = exchange.app.config.version.clone();
-    Ok(Reply::ok(&Health { status: "ok", version, node: exchange.cluster().node() }))
+async fn healthz(ctx: &mut RequestContext) -> Outcome {
+    let version = ctx.app.config.version.clone();
+    Ok(Reply::ok(&Health { status: "ok", version, node: ctx.cluster().node() }))
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -64,8 +64,8 @@ struct Ready {
     checks: BTreeMap<&'static str, Cow<'static, str>>,
 }
 
-async fn readyz(exchange: &mut Exchange) -> Outcome {
-    let readiness = exchange.cluster().readiness();
+async fn readyz(ctx: &mut RequestContext) -> Outcome {
+    let readiness = ctx.cluster().readiness();
     let ready = readiness.is_ready();
     let check = |ok: bool| Cow::from(if ok { "ok" } else { "failing" });
     let mut body = Ready {
@@ -79,7 +79,7 @@ async fn readyz(exchange: &mut Exchange) -> Outcome {
     };
     // Only when there is something to say, as the groups' names are then what is asked for.
     if !readiness.commits {
-        let groups = exchange.cluster().stalled();
+        let groups = ctx.cluster().stalled();
         body.checks.insert("commits", format!("failing: {}", named(&groups)).into());
     }
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
@@ -119,20 +119,20 @@ struct Nodes {
 
 const COMPONENTS: [&str; 5] = ["api", "channels", "webhooks", "media", "events"];
 
-async fn summary(exchange: &mut Exchange) -> Outcome {
-    let last = exchange.app.status_summary.last.lock().clone();
-    if let Some(summary) = last.as_ref().filter(|summary| exchange.now.0 - summary.updated_at.0 < SUMMARY_MILLIS) {
+async fn summary(ctx: &mut RequestContext) -> Outcome {
+    let last = ctx.app.status_summary.last.lock().clone();
+    if let Some(summary) = last.as_ref().filter(|summary| ctx.now.0 - summary.updated_at.0 < SUMMARY_MILLIS) {
         return Ok(Reply::ok(summary));
     }
     // One that was let in and has never started is none that is missing.
-    let members: BTreeSet<NodeId> = exchange.cluster().directory().read(|state| {
+    let members: BTreeSet<NodeId> = ctx.cluster().directory().read(|state| {
         state.nodes.values().filter(|node| node.state != NodeState::Joining).map(|node| node.id).collect()
     });
-    let vitals = exchange.cluster().vitals().await;
-    let ready = vitals.iter().filter(|(node, vitals)| members.contains(node) && vitals.is_ready()).count();
+    let statuses = ctx.cluster().node_statuses().await;
+    let ready = statuses.iter().filter(|(node, statuses)| members.contains(node) && statuses.is_ready()).count();
     let total = members.len();
-    let made = summarise(&exchange.cluster().readiness(), ready, total, exchange.now, last.as_ref());
-    *exchange.app.status_summary.last.lock() = Some(made.clone());
+    let made = summarise(&ctx.cluster().readiness(), ready, total, ctx.now, last.as_ref());
+    *ctx.app.status_summary.last.lock() = Some(made.clone());
     Ok(Reply::ok(&made))
 }
 

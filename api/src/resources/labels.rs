@@ -15,12 +15,12 @@ use shard::projection::read::{Filter, Read};
 use shard::projection::{BusinessAccount, Synced, check_business};
 
 use super::chats::chat_id;
-use crate::exchange::ChannelCall;
 use crate::failure;
 use crate::openapi::Doc;
 use crate::projection::Page;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::ChannelCall;
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {

@@ -3,7 +3,7 @@
 use model::address::Address;
 use model::error::{ApiError, ErrorCode};
 use model::field::{Body, Change, Fields, rule};
-use model::issue::{Fault, IssueCode, Issues};
+use model::issue::{IssueCode, Issues, Violation};
 use model::newsletter::{Newsletter, NewsletterChanges, NewsletterMessage, NewsletterRole, ReactionMode};
 use model::page::ListId;
 use model::time::Timestamp;
@@ -15,12 +15,12 @@ use shard::projection::read::Filter;
 
 use super::groups::{NEEDLESS, REFUSALS, invite_in_path};
 use super::media::{PICTURE_URL, set_or_cleared};
-use crate::exchange::ChannelCall;
 use crate::failure;
 use crate::openapi::Doc;
 use crate::projection::{Page, check_people, read_refresh, read_rest};
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::ChannelCall;
 use crate::route::Route;
 
 /// What a picture may be refused with.
@@ -272,10 +272,10 @@ impl ChangeNewsletter {
         let picture_url = fields.optional(PICTURE_URL, rule::web_url);
         let clear_picture = fields.optional("clear_picture", rule::boolean);
         if clear_picture == Some(true) && picture_url.is_some() {
-            fields.refuse("clear_picture", Fault::new(IssueCode::Conflict, "give picture_url or clear_picture"));
+            fields.refuse("clear_picture", Violation::new(IssueCode::Conflict, "give picture_url or clear_picture"));
         }
         if clear_picture == Some(false) && picture_url.is_none() && changes == NewsletterChanges::default() {
-            fields.refuse("clear_picture", Fault::new(IssueCode::Empty, "name at least one field to change"));
+            fields.refuse("clear_picture", Violation::new(IssueCode::Empty, "name at least one field to change"));
         }
         fields.between(|| set_or_cleared(&["name", "description", "reactions"]));
         let clear_picture = clear_picture.unwrap_or(false);

@@ -12,10 +12,10 @@ use serde_json::json;
 use shard::call::{Done, Work};
 use shard::settings::{ChangeSettings, NewSettings, SealedProxy, SettingsRow, proxy_purpose};
 
-use crate::exchange::ChannelCall;
 use crate::failure;
 use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::ChannelCall;
 use crate::route::Route;
 
 /// Says that a change takes effect at the next connection.

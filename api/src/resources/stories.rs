@@ -15,11 +15,11 @@ use shard::call::{Done, Send, SendBody, SentStatus, Work};
 use shard::projection::read::Filter;
 use shard::projection::{PostedStory, StoryView};
 
-use crate::exchange::ChannelCall;
 use crate::failure;
 use crate::openapi::Doc;
 use crate::projection::{Page, check_people};
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::ChannelCall;
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {

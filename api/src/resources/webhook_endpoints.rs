@@ -21,10 +21,10 @@ use shard::webhook::material::Material;
 
 use crate::audit::Target;
 use crate::caller::Caller;
-use crate::exchange::AccountCall;
 use crate::failure;
 use crate::openapi::Doc;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::AccountCall;
 use crate::route::Route;
 
 /// What stands in the place of what must not be shown.

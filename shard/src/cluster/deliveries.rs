@@ -13,7 +13,7 @@ use super::{CallContext, Cluster};
 use crate::call::{Answer, Ask, Done};
 use crate::deliveries::ask::{DeliveryAsk, DeliveryDone, Redelivered, Tested};
 use crate::deliveries::command::Sweep;
-use crate::deliveries::home::TESTS;
+use crate::deliveries::coordinator::TESTS;
 use crate::deliveries::query::{DeliveryPage, DeliveryQuery, Figures};
 use crate::deliveries::view::DeliveryDetail;
 use crate::deliveries::waiting::Waiting;

@@ -8,14 +8,14 @@ use raft::machine::View;
 use serde::{Deserialize, Serialize};
 
 use super::command::{DeliveryCommand, Sweep};
-use super::home::{Report, Ruling};
+use super::coordinator::{Report, Ruling};
 use super::query::{self, DeliveryPage, DeliveryQuery, Figures};
 use super::running::Running;
 use super::sweep;
 use super::view::{DeliveryDetail, DeliveryRecord};
 use super::waiting::{self, Waiting};
 use crate::command::{Command, Reply};
-use crate::owner::{NotOwner, Owner};
+use crate::owner::{NotLeader, Owner};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum DeliveryAsk {
@@ -81,8 +81,8 @@ pub enum Redelivered {
 /// Answers at the owner.
 ///
 /// # Errors
-/// [`NotOwner`] when what was asked may not have been done.
-pub async fn answer(owner: &Arc<Owner>, ask: DeliveryAsk) -> Result<DeliveryDone, NotOwner> {
+/// [`NotLeader`] when what was asked may not have been done.
+pub async fn answer(owner: &Arc<Owner>, ask: DeliveryAsk) -> Result<DeliveryDone, NotLeader> {
     match ask {
         DeliveryAsk::Page { customer, query } => {
             read(owner, move |view, running| DeliveryDone::Page(query::page(view, customer, &query, running))).await
@@ -103,17 +103,17 @@ pub async fn answer(owner: &Arc<Owner>, ask: DeliveryAsk) -> Result<DeliveryDone
         DeliveryAsk::Redeliver { customer, id } => redeliver(owner, customer, id).await.map(DeliveryDone::Redelivered),
         DeliveryAsk::Report(report) => {
             let members = owner.node.directory.read(|state| state.nodes.len());
-            Ok(DeliveryDone::Ruled(owner.webhook_home.lock().rule(&report, members, Timestamp::steady())))
+            Ok(DeliveryDone::Ruled(owner.webhook_coordinator.lock().rule(&report, members, Timestamp::steady())))
         }
         DeliveryAsk::TakeTest { customer } => {
-            let taken = owner.webhook_home.lock().take_test(customer, Timestamp::steady());
+            let taken = owner.webhook_coordinator.lock().take_test(customer, Timestamp::steady());
             Ok(DeliveryDone::Test(match taken {
                 Ok(()) => Tested::Counted,
                 Err(retry_after) => Tested::TooMany { retry_after },
             }))
         }
-        DeliveryAsk::CountSweep(sweep) => sweep::count(owner, sweep).await.map(DeliveryDone::Matched).ok_or(NotOwner),
-        DeliveryAsk::Sweep(sweep) => sweep::begin(owner, sweep).await.map(DeliveryDone::Matched).ok_or(NotOwner),
+        DeliveryAsk::CountSweep(sweep) => sweep::count(owner, sweep).await.map(DeliveryDone::Matched).ok_or(NotLeader),
+        DeliveryAsk::Sweep(sweep) => sweep::begin(owner, sweep).await.map(DeliveryDone::Matched).ok_or(NotLeader),
     }
 }
 
@@ -121,12 +121,12 @@ pub async fn answer(owner: &Arc<Owner>, ask: DeliveryAsk) -> Result<DeliveryDone
 async fn read(
     owner: &Owner,
     with: impl FnOnce(&dyn View, &Running) -> DeliveryDone + Send + 'static,
-) -> Result<DeliveryDone, NotOwner> {
+) -> Result<DeliveryDone, NotLeader> {
     let (reader, running) = (owner.reader.clone(), owner.node.deliveries.running().clone());
-    tokio::task::spawn_blocking(move || with(&reader, &running)).await.map_err(|_| NotOwner)
+    tokio::task::spawn_blocking(move || with(&reader, &running)).await.map_err(|_| NotLeader)
 }
 
-async fn redeliver(owner: &Arc<Owner>, customer: CustomerId, id: DeliveryId) -> Result<Redelivered, NotOwner> {
+async fn redeliver(owner: &Arc<Owner>, customer: CustomerId, id: DeliveryId) -> Result<Redelivered, NotLeader> {
     let running = owner.node.deliveries.running();
     let Some(row) = query::find(&owner.reader, customer, id) else { return Ok(Redelivered::NotFound) };
     let now = Timestamp::now();
@@ -134,12 +134,12 @@ async fn redeliver(owner: &Arc<Owner>, customer: CustomerId, id: DeliveryId) -> 
         return Ok(Redelivered::DueAlready);
     }
     let redeliver = DeliveryCommand::Redeliver { endpoint: row.endpoint, delivery: id, at: now };
-    let reply = owner.committer.commit_one(Command::Delivery(redeliver)).await.map_err(|_| NotOwner)?;
+    let reply = owner.committer.commit_one(Command::Delivery(redeliver)).await.map_err(|_| NotLeader)?;
     if reply != Reply::Done {
         return Ok(Redelivered::DueAlready);
     }
     // As it stands before the attempt begins, which is what was asked for.
-    let row = query::find(&owner.reader, customer, id).ok_or(NotOwner)?;
+    let row = query::find(&owner.reader, customer, id).ok_or(NotLeader)?;
     let record = DeliveryRecord::of(&row, running);
     owner.node.deliveries.changed(owner, row.endpoint);
     Ok(Redelivered::Due(Box::new(record)))

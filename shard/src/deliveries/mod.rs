@@ -1,22 +1,22 @@
 //! Webhook deliveries of the shards that this node owns.
 //!
-//! - [`lane`]: what waits for one endpoint in one shard. [`engine`]: the task that runs attempts when they are due.
+//! - [`queue`]: what waits for one endpoint in one shard. [`engine`]: the task that runs attempts when they are due.
 //! - `attempt`: one attempt from the stored delivery to the committed outcome. `running`: which ones are in flight.
-//! - `pace`: how fast what has waited is attempted. `leftover`: what the processors have to spare.
-//! - `gate`: how much may run at an endpoint. [`home`]: what is counted for it over the whole cluster. `health`: what
+//! - `retry_limiter`: how fast what has waited is attempted. `cpu_load`: what the processors have to spare.
+//! - `limiter`: how much may run at an endpoint. [`coordinator`]: what is counted for it over the whole cluster. `health`: what
 //!   the directory is told of it.
 //! - `command`: what the state machine is asked. `query`, `view`: lists, details, figures. `sweep`: work on many.
 //! - `ask`: what other nodes ask of an owner. `waiting`: what waits for each endpoint.
 
 pub mod ask;
 mod attempt;
+pub mod coordinator;
+mod cpu_load;
 mod engine;
-mod gate;
 mod health;
-pub mod home;
-mod lane;
-mod leftover;
-mod pace;
+mod limiter;
+mod queue;
+mod retry_limiter;
 pub mod sweep;
 pub mod waiting;
 
@@ -39,12 +39,12 @@ use tokio_util::sync::CancellationToken;
 
 use self::attempt::Means;
 use self::command::DeliveryCommand;
-use self::home::{Report, Ruling};
+use self::coordinator::{Report, Ruling};
 use self::running::Running;
 use crate::command::Command;
 use crate::keys;
 use crate::owner::Owner;
-use crate::owner::committer::Lost;
+use crate::owner::committer::LeadershipLost;
 use crate::webhook::attempt::Attempter;
 
 /// How many messages wait for the engine. Announced jobs beyond that are found on disk instead.
@@ -196,7 +196,7 @@ struct Waiting {
 }
 
 /// Puts on record which attempts the shard's former owner could not end.
-async fn note_interrupted(owner: &Owner) -> Result<(), Lost> {
+async fn note_interrupted(owner: &Owner) -> Result<(), LeadershipLost> {
     /// How many of them one command names.
     const AT_ONCE: usize = 64;
     let (mut from, to) = keys::begun_attempts();

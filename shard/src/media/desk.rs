@@ -18,7 +18,7 @@ use super::record::{MediaDirection, MediaRow};
 use crate::call::Done;
 use crate::command::{Command, Reply};
 use crate::keys;
-use crate::owner::{NotOwner, Owner};
+use crate::owner::{NotLeader, Owner};
 use crate::settings::SettingsRow;
 
 /// How often media that somebody waits for is looked at.
@@ -36,14 +36,14 @@ const CHUNK: usize = 256;
 /// Does what is asked.
 ///
 /// # Errors
-/// [`NotOwner`] when it may not have been done: ask the next owner.
+/// [`NotLeader`] when it may not have been done: ask the next owner.
 pub async fn work(
     owner: &Arc<Owner>,
     customer: CustomerId,
     channel: ChannelId,
     work: MediaWork,
     deadline: Instant,
-) -> Result<Result<Done, ApiError>, NotOwner> {
+) -> Result<Result<Done, ApiError>, NotLeader> {
     let done = |row: Option<MediaRow>| Ok(Ok(Done::Media(row.map(Box::new))));
     match work {
         MediaWork::Add(row) => {
@@ -95,8 +95,8 @@ fn settled(owner: &Owner, mut row: Box<MediaRow>) -> Box<MediaRow> {
     row
 }
 
-async fn commit(owner: &Owner, command: MediaCommand) -> Result<Reply, NotOwner> {
-    owner.committer.commit_one(Command::Media(command)).await.map_err(|_| NotOwner)
+async fn commit(owner: &Owner, command: MediaCommand) -> Result<Reply, NotLeader> {
+    owner.committer.commit_one(Command::Media(command)).await.map_err(|_| NotLeader)
 }
 
 fn find(owner: &Owner, customer: CustomerId, channel: ChannelId, id: MediaId) -> Option<MediaRow> {
@@ -111,7 +111,7 @@ async fn wait(
     channel: ChannelId,
     id: MediaId,
     deadline: Instant,
-) -> Result<Option<MediaRow>, NotOwner> {
+) -> Result<Option<MediaRow>, NotLeader> {
     let until = deadline.checked_sub(WAY_BACK).unwrap_or(deadline);
     if find(owner, customer, channel, id).is_some_and(|row| row.may_come()) {
         owner.fetch_soon(customer, channel, id).await;
@@ -122,7 +122,7 @@ async fn wait(
             return Ok(row);
         }
         tokio::select! {
-            () = owner.lost.cancelled() => return Err(NotOwner),
+            () = owner.lost.cancelled() => return Err(NotLeader),
             () = tokio::time::sleep(LOOK_EVERY) => {}
         }
     }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! - [`record`], [`command`], [`apply`]: the rows, in the shard's state machine.
-//! - [`call`], [`desk`]: what is asked of a channel's owner. [`trim`]: retention, at the owner.
+//! - [`call`], [`desk`]: what is asked of a channel's owner. [`expiry`]: retention, at the owner.
 //! - [`blobs`]: the bytes. [`spool`], [`sniff`]: on their way in. [`fetch`]: from a URL,
 //!   `voice`: made a voice note for a send; [`picture`]: made fit for a profile or a group.
 //!   `workshop`: the threads on which the last two are done.
@@ -15,13 +15,13 @@
 pub mod blobs;
 pub mod call;
 pub(crate) mod desk;
+pub(crate) mod expiry;
 pub mod fetch;
 pub mod picture;
 pub mod sniff;
 pub mod spool;
 pub mod store;
 pub mod token;
-pub(crate) mod trim;
 mod voice;
 mod workshop;
 

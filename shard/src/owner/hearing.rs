@@ -82,8 +82,10 @@ pub(super) async fn give_lead_away(group: &Group, router: &Router) {
         if node == router.node() {
             continue;
         }
-        let vitals = router.vitals_of(node, Instant::now() + VITALS_PATIENCE).await;
-        if vitals.is_none_or(|vitals| !vitals.is_ready()) || !router.is_caught_up(node, shard, group.applied()).await {
+        let node_status = router.status_of(node, Instant::now() + VITALS_PATIENCE).await;
+        if node_status.is_none_or(|node_status| !node_status.is_ready())
+            || !router.is_caught_up(node, shard, group.applied()).await
+        {
             continue;
         }
         tracing::warn!(

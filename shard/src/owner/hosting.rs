@@ -21,14 +21,14 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::census::Census;
 use super::committer::Committer;
 use super::hearing::{Deaf, give_lead_away, is_deaf};
 use super::settling::Settling;
+use super::status_counts::StatusCounts;
 use super::{NodeContext, Owner, members};
 use crate::buckets::Buckets;
 use crate::command::{BATCH_VERSION, Batch};
-use crate::media::trim;
+use crate::media::expiry;
 use crate::stream::{Streams, gather, relay};
 
 /// How often a fence follows the quorum contact: well below the time that the contact gives it.
@@ -149,20 +149,20 @@ impl Hosting {
         let Some(owner) = self.begin(epoch, buckets).await else { return };
         let standing = Standing { hosting: self, owner: &owner };
         // Before any call can reach it: one would start a task for its channel, and the claim a second one beside it.
-        let claimed = owner.claim_channels();
+        let recovered = owner.recover_channels();
         self.owners.live.write().insert(self.shard, owner.clone());
         metrics::histogram!("gateway_failover_seconds").record(began.elapsed().as_secs_f64());
-        tracing::info!(shard = self.shard, epoch, claimed, "this node owns the shard");
+        tracing::info!(shard = self.shard, epoch, recovered, "this node owns the shard");
         let upkeeps: [(&'static str, Upkeep); 10] = [
             ("the watch over a shard's deleted channels", |owner| Box::pin(watch_directory(owner))),
             ("the forming of a shard", |owner| Box::pin(say_formed(owner))),
             ("the place of a shard's lead", |owner| Box::pin(keep_lead_placed(owner))),
             ("the members of a shard", |owner| Box::pin(members::keep(owner))),
             ("the end of sends that were left waiting", |owner| Box::pin(super::left_sends::run(owner))),
-            ("the expiry of a shard's rows", |owner| Box::pin(super::trim::run(owner))),
+            ("the expiry of a shard's rows", |owner| Box::pin(super::expiry::run(owner))),
             ("the gathering of streamed events", |owner| Box::pin(gather::run(owner))),
             ("the sweep of relayed events", |owner| Box::pin(relay::sweep(owner))),
-            ("the expiry of a shard's media", |owner| Box::pin(trim::run(owner))),
+            ("the expiry of a shard's media", |owner| Box::pin(expiry::run(owner))),
             ("the take-over of a shard's deliveries", |owner| {
                 Box::pin(owner.node.deliveries.clone().take_over(owner.clone()))
             }),
@@ -256,15 +256,15 @@ impl Hosting {
                 lost.clone(),
             ),
             buckets,
-            webhook_home: Mutex::default(),
+            webhook_coordinator: Mutex::default(),
             deployment_key,
             lost,
             tasks: TaskTracker::new(),
-            census: Census::default(),
+            status_counts: StatusCounts::default(),
             settling: Settling::default(),
             streams,
             channels: Mutex::new(HashMap::new()),
-            unclaimed: Mutex::default(),
+            recovering: Mutex::default(),
             handing_over: AtomicBool::new(false),
         }))
     }
@@ -308,7 +308,7 @@ async fn keep_lead_placed(owner: Arc<Owner>) {
         if seen_ready >= SETTLED_CHECKS || (at_once && seen_ready > 0) {
             // Somebody may be looking at a code that the next owner would not know.
             let held = *held_since.get_or_insert_with(Instant::now);
-            if !at_once && owner.census.count(Status::Qr) > 0 && held.elapsed() < HOLD_PATIENCE {
+            if !at_once && owner.status_counts.count(Status::Qr) > 0 && held.elapsed() < HOLD_PATIENCE {
                 continue;
             }
             // One after the other: callers wait for one shard at a time.
@@ -330,8 +330,8 @@ async fn keep_lead_placed(owner: Arc<Owner>) {
 /// to log in thousands of channels: it gets its leads a few at a time, from all nodes together, each when it has warmed up
 /// from the one before. A node that is never done with that (`waited_enough`) gets them all the same.
 async fn takes_one_more(owner: &Owner, target: NodeId, waited_enough: bool) -> bool {
-    let vitals = owner.node.router.vitals_of(target, Instant::now() + VITALS_PATIENCE).await;
-    vitals.is_some_and(|vitals| vitals.ready && (!vitals.warming_up || waited_enough))
+    let node_status = owner.node.router.status_of(target, Instant::now() + VITALS_PATIENCE).await;
+    node_status.is_some_and(|node_status| node_status.ready && (!node_status.warming_up || waited_enough))
 }
 
 /// Who should lead a shard that this node leads.

@@ -20,7 +20,7 @@ use super::contacts::{self, ContactFilter, ContactRow};
 use super::{Kind, Projected, Rows, labels, presences};
 use crate::call::Done;
 use crate::keys;
-use crate::owner::{NotOwner, Owner};
+use crate::owner::{NotLeader, Owner};
 use crate::records::{LidRow, decode, encode};
 
 /// How many rows one page looks at, at most, before it answers what it has.
@@ -125,7 +125,7 @@ impl Owner {
         self: &Arc<Self>,
         channel: ChannelId,
         read: Read,
-    ) -> Result<Result<Done, ApiError>, NotOwner> {
+    ) -> Result<Result<Done, ApiError>, NotLeader> {
         if let Read::Row { kind, id } = &read {
             let row = self.reader.get(&keys::projected(channel, *kind, id));
             return Ok(Ok(Done::Row(row.map(Bytes::from))));

@@ -16,7 +16,7 @@ use super::{StreamedEvent, ring};
 use crate::call::{Answer, Ask, CALL_VERSION, Call, Done};
 use crate::command::{Command, Reply};
 use crate::owner::Owner;
-use crate::owner::committer::Lost;
+use crate::owner::committer::LeadershipLost;
 
 /// How long a shard may wait for an event before it answers that there is none.
 const PULL_WAIT: Duration = Duration::from_secs(20);
@@ -42,7 +42,7 @@ pub async fn run(owner: Arc<Owner>) {
         owner.tasks.clone().spawn(async move {
             let gathering =
                 supervise::restarted("the gathering from a shard", || gather(&owner, source, watching.clone()));
-            if let Some(Err(Lost)) = here.run_until_cancelled(gathering).await {
+            if let Some(Err(LeadershipLost)) = here.run_until_cancelled(gathering).await {
                 owner.lost.cancel();
             }
         });
@@ -88,7 +88,7 @@ async fn until_relevant(changes: &mut broadcast::Receiver<Change>) {
 }
 
 /// Fetches one shard's relay again and again.
-async fn gather(owner: &Owner, source: ShardId, mut watching: watch::Receiver<bool>) -> Result<(), Lost> {
+async fn gather(owner: &Owner, source: ShardId, mut watching: watch::Receiver<bool>) -> Result<(), LeadershipLost> {
     let mut tries = 0;
     while watching.wait_for(|streamed| *streamed).await.is_ok() {
         let after = ring::gathered(&owner.reader, source);
@@ -105,7 +105,7 @@ async fn gather(owner: &Owner, source: ShardId, mut watching: watch::Receiver<bo
         let command = Command::Gather { source, after, upto, at: Timestamp::now(), events };
         // Dashboards can wait for the few milliseconds in which it finds an entry to share; senders should not pay for
         // one of its own.
-        let committed = owner.committer.commit_patiently(vec![command]).await?;
+        let committed = owner.committer.commit_deferred(vec![command]).await?;
         match committed.await?.first() {
             Some(Reply::Done) => customers.into_iter().for_each(|customer| owner.streams.grown.ring(customer)),
             // An event from before events were bounded. What comes behind it must not wait for ever.

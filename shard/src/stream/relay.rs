@@ -12,7 +12,7 @@ use super::StreamedEvent;
 use super::ring;
 use crate::command::Command;
 use crate::keys;
-use crate::owner::{NotOwner, Owner};
+use crate::owner::{NotLeader, Owner};
 use crate::records::decode;
 
 /// How often it is looked for what nobody fetches, and for places and rings that nobody needs any more.
@@ -24,20 +24,20 @@ const RELAYED_FOR: Duration = STREAMED_FOR.saturating_add(ring::RING_AGE);
 /// The events for a home after a place, waiting for one up to `wait`. What lies before the place is released.
 ///
 /// # Errors
-/// [`NotOwner`] when the ownership ends meanwhile.
+/// [`NotLeader`] when the ownership ends meanwhile.
 pub async fn pull(
     owner: &Arc<Owner>,
     home: ShardId,
     after: u64,
     wait: Duration,
-) -> Result<Vec<(u64, StreamedEvent)>, NotOwner> {
+) -> Result<Vec<(u64, StreamedEvent)>, NotLeader> {
     let until = Instant::now() + wait;
-    let mut bell = owner.streams.relayed.listen(home);
+    let mut notifier = owner.streams.relayed.listen(home);
     let fetched = (keys::relay(home, 0), keys::relay(home, after.saturating_add(1)));
     if !owner.reader.scan(&fetched.0, &fetched.1, 1).is_empty() {
         // Nobody waits for it, and what is left is found at the next pull.
         let release = Command::Release { home, upto: after };
-        drop(owner.committer.commit_patiently(vec![release]).await.map_err(|_| NotOwner)?);
+        drop(owner.committer.commit_deferred(vec![release]).await.map_err(|_| NotLeader)?);
     }
     loop {
         let part = ring::relayed(&owner.reader, home, after);
@@ -45,12 +45,12 @@ pub async fn pull(
             return Ok(part);
         }
         tokio::select! {
-            () = owner.lost.cancelled() => return Err(NotOwner),
+            () = owner.lost.cancelled() => return Err(NotLeader),
             () = tokio::time::sleep_until(until.into()) => return Ok(Vec::new()),
-            rung = bell.changed() => {
+            rung = notifier.changed() => {
                 if rung.is_err() {
                     // The bell was taken down while nobody listened; there is another one.
-                    bell = owner.streams.relayed.listen(home);
+                    notifier = owner.streams.relayed.listen(home);
                 }
             }
         }
@@ -108,14 +108,14 @@ impl Ends {
 }
 
 /// Drops the rings of customers whose streams ended so long ago that nobody resumes.
-async fn sweep_rings(owner: &Owner) -> Result<(), NotOwner> {
+async fn sweep_rings(owner: &Owner) -> Result<(), NotLeader> {
     let (from, to) = keys::ring_extents();
     for (key, extent) in owner.reader.scan(&from, &to, usize::MAX) {
         let Some(customer) = keys::customer_of_ring(&key) else { continue };
         let extent: ring::RingExtent = decode(&extent);
         if !owner.node.directory.is_streamed(customer) && extent.first < extent.next {
             // A part at a time; the rest goes with the next rounds.
-            owner.committer.commit_one(Command::DropRing { customer }).await.map_err(|_| NotOwner)?;
+            owner.committer.commit_one(Command::DropRing { customer }).await.map_err(|_| NotLeader)?;
         }
     }
     Ok(())

@@ -9,18 +9,18 @@ use model::time::Timestamp;
 
 use super::{Filter, Pulled, StreamAsk, StreamDone, Ticket, ring};
 use crate::command::{Command, Reply};
-use crate::owner::{NotOwner, Owner};
+use crate::owner::{NotLeader, Owner};
 
 /// Answers at the home of the customer.
 ///
 /// # Errors
-/// [`NotOwner`] when the ownership ends meanwhile: ask the next home.
-pub async fn answer(owner: &Arc<Owner>, customer: CustomerId, ask: StreamAsk) -> Result<StreamDone, NotOwner> {
+/// [`NotLeader`] when the ownership ends meanwhile: ask the next home.
+pub async fn answer(owner: &Arc<Owner>, customer: CustomerId, ask: StreamAsk) -> Result<StreamDone, NotLeader> {
     match ask {
         StreamAsk::Open { stream, resume } => {
             let counted_from = owner.streams.places.counted_from();
             tokio::select! {
-                () = owner.lost.cancelled() => return Err(NotOwner),
+                () = owner.lost.cancelled() => return Err(NotLeader),
                 () = tokio::time::sleep_until(counted_from.into()) => {}
             }
             if let Err(open) = owner.streams.places.take(customer, stream, Instant::now()) {
@@ -29,7 +29,7 @@ pub async fn answer(owner: &Arc<Owner>, customer: CustomerId, ask: StreamAsk) ->
             let reader = owner.reader.clone();
             // It may look through a whole ring; the calls of others must not wait for it.
             let started = tokio::task::spawn_blocking(move || ring::start(&reader, customer, resume.as_ref())).await;
-            Ok(StreamDone::Opened(started.map_err(|_| NotOwner)?))
+            Ok(StreamDone::Opened(started.map_err(|_| NotLeader)?))
         }
         StreamAsk::Pull { stream, after, most, filter, wait } => {
             owner.streams.places.renew(customer, stream.clone(), Instant::now());
@@ -42,7 +42,7 @@ pub async fn answer(owner: &Arc<Owner>, customer: CustomerId, ask: StreamAsk) ->
         }
         StreamAsk::KeepTicket { digest, ticket } => {
             let keep = Command::KeepTicket { customer, digest, ticket, at: Timestamp::now() };
-            owner.committer.commit_one(keep).await.map_err(|_| NotOwner)?;
+            owner.committer.commit_one(keep).await.map_err(|_| NotLeader)?;
             Ok(StreamDone::TicketKept)
         }
         StreamAsk::UseTicket { digest } => Ok(StreamDone::Ticket(use_ticket(owner, customer, digest).await?)),
@@ -56,10 +56,10 @@ async fn pull(
     most: usize,
     filter: &Filter,
     wait: Duration,
-) -> Result<Pulled, NotOwner> {
+) -> Result<Pulled, NotLeader> {
     let until = Instant::now() + wait;
     let mut after = after;
-    let mut bell = owner.streams.grown.listen(customer);
+    let mut notifier = owner.streams.grown.listen(customer);
     loop {
         let part = ring::part(&owner.reader, customer, after, most, filter);
         if !part.events.is_empty() || part.missed || most == 0 {
@@ -71,12 +71,12 @@ async fn pull(
             continue;
         }
         tokio::select! {
-            () = owner.lost.cancelled() => return Err(NotOwner),
+            () = owner.lost.cancelled() => return Err(NotLeader),
             () = tokio::time::sleep_until(until.into()) => return Ok(part),
-            rung = bell.changed() => {
+            rung = notifier.changed() => {
                 if rung.is_err() {
                     // The bell was taken down while nobody listened; there is another one.
-                    bell = owner.streams.grown.listen(customer);
+                    notifier = owner.streams.grown.listen(customer);
                 }
             }
         }
@@ -84,9 +84,9 @@ async fn pull(
 }
 
 /// Whoever commits the use first has it.
-async fn use_ticket(owner: &Owner, customer: CustomerId, digest: Bytes) -> Result<Option<Ticket>, NotOwner> {
+async fn use_ticket(owner: &Owner, customer: CustomerId, digest: Bytes) -> Result<Option<Ticket>, NotLeader> {
     let Some(ticket) = ring::ticket(&owner.reader, customer, &digest) else { return Ok(None) };
     let take = Command::UseTicket { customer, digest, at: Timestamp::now() };
-    let taken = owner.committer.commit_one(take).await.map_err(|_| NotOwner)?;
+    let taken = owner.committer.commit_one(take).await.map_err(|_| NotLeader)?;
     Ok((taken == Reply::Done).then_some(ticket))
 }

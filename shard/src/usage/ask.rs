@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{Counts, Hour, UsageRow};
 use crate::keys;
 use crate::media;
-use crate::owner::{NotOwner, Owner};
+use crate::owner::{NotLeader, Owner};
 use crate::records::decode;
 
 /// Rows that are read from disk at a time.
@@ -68,11 +68,11 @@ impl AccountFigures {
 /// Answers at the owner.
 ///
 /// # Errors
-/// [`NotOwner`] when the answer cannot be had here.
-pub async fn answer(owner: &Arc<Owner>, ask: UsageAsk) -> Result<UsageDone, NotOwner> {
+/// [`NotLeader`] when the answer cannot be had here.
+pub async fn answer(owner: &Arc<Owner>, ask: UsageAsk) -> Result<UsageDone, NotLeader> {
     let reader = owner.reader.clone();
     // Months of many channels are many rows; the calls of others must not wait for them.
-    tokio::task::spawn_blocking(move || read(&reader, ask)).await.map_err(|_| NotOwner)
+    tokio::task::spawn_blocking(move || read(&reader, ask)).await.map_err(|_| NotLeader)
 }
 
 fn read(view: &dyn View, ask: UsageAsk) -> UsageDone {

@@ -11,8 +11,8 @@ use shard::call::Work;
 
 use super::view::ChannelView;
 use crate::audit::Target;
-use crate::exchange::ChannelCall;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::ChannelCall;
 
 pub async fn connect(call: &mut ChannelCall) -> Outcome {
     run(call, Trigger::Connect).await

@@ -24,10 +24,10 @@ use self::create::{CreateChannel, Created};
 use self::list::Filter;
 use self::pairing::{PairCodeView, QrView, RawView, parse_pair_code};
 use crate::audit::Target;
-use crate::exchange::ChannelCall;
 use crate::failure;
 use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::ChannelCall;
 use crate::resources::delete_with_keys;
 use crate::route::Route;
 

@@ -2,7 +2,7 @@
 
 use model::error::ApiError;
 use model::field::{Body, Fields, rule};
-use model::issue::{Fault, IssueCode, Issues};
+use model::issue::{IssueCode, Issues, Violation};
 use model::time::Timestamp;
 use salvo::http::header::ACCEPT;
 use schemars::JsonSchema;
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use shard::call::{Done, Work};
 use shard::picture;
 
-use crate::exchange::ChannelCall;
 use crate::failure;
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::ChannelCall;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Format {
@@ -104,14 +104,14 @@ pub fn parse_pair_code(body: &Body) -> Result<(String, Option<String>), ApiError
 }
 
 /// Digits only, 7 to 15, no `+`.
-fn phone_rule(value: &Value) -> Result<String, Fault> {
+fn phone_rule(value: &Value) -> Result<String, Violation> {
     let text = rule::string(value, || json!({ "maxLength": 15, "pattern": "^[0-9]{7,15}$" }))?;
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(Fault::new(IssueCode::Format, "must be the digits of an international number, without +"));
+        return Err(Violation::new(IssueCode::Format, "must be the digits of an international number, without +"));
     }
     match text.len() {
-        ..7 => Err(Fault::new(IssueCode::TooShort, "at least 7 digits")),
-        16.. => Err(Fault::new(IssueCode::TooLong, "at most 15 digits")),
+        ..7 => Err(Violation::new(IssueCode::TooShort, "at least 7 digits")),
+        16.. => Err(Violation::new(IssueCode::TooLong, "at most 15 digits")),
         _ => Ok(text.to_owned()),
     }
 }
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_phone_number_is_7_to_15_digits() {
-        let code = |value: Value| phone_rule(&value).err().map(|fault| fault.code);
+        let code = |value: Value| phone_rule(&value).err().map(|violation| violation.code);
         assert_eq!(code(json!("15551234567")), None);
         assert_eq!(code(json!("123456")), Some(IssueCode::TooShort));
         assert_eq!(code(json!("1234567890123456")), Some(IssueCode::TooLong));

@@ -6,10 +6,10 @@ use model::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use shard::call::{Done, Work};
 
-use crate::exchange::ChannelCall;
 use crate::failure;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::ChannelCall;
 
 /// The place of the last change of a page: its time, and the channel's version that it made.
 #[derive(Serialize, Deserialize)]

@@ -25,11 +25,11 @@ use tokio_util::task::TaskTracker;
 
 use self::feed::Feed;
 use self::queue::Queue;
-use crate::exchange::AccountCall;
 use crate::failure;
 use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::AccountCall;
 use crate::route::Route;
 
 /// Where streams are opened.

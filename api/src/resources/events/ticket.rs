@@ -16,10 +16,10 @@ use shard::stream::{StreamAsk, StreamDone, Ticket};
 use super::PATH;
 use crate::audit::Suspect;
 use crate::caller::{Caller, Credential, Session};
-use crate::exchange::{AccountCall, Exchange};
 use crate::failure;
 use crate::pipeline::key_caller;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::{AccountCall, RequestContext};
 
 /// How long a ticket waits to be used.
 const LIFE: Duration = Duration::from_secs(60);
@@ -65,8 +65,8 @@ pub async fn issue(call: &mut AccountCall) -> Outcome {
 }
 
 /// The ticket of a request that opens a stream and shows no key.
-pub fn shown(exchange: &Exchange) -> Option<&str> {
-    let http = &exchange.http;
+pub fn shown(ctx: &RequestContext) -> Option<&str> {
+    let http = &ctx.http;
     let opens = http.uri().path() == PATH && http.headers().get(AUTHORIZATION).is_none();
     opens.then(|| http.queries().get("ticket").map(String::as_str)).flatten()
 }
@@ -76,36 +76,36 @@ pub fn shown(exchange: &Exchange) -> Option<&str> {
 /// # Errors
 /// `auth_malformed`; `auth_invalid` for a ticket that was used, is too old, or never was; what its key or session is
 /// refused with by now; 503 while its home has no leader.
-pub async fn redeem(exchange: &Exchange, text: &str) -> Result<Caller, ApiError> {
-    let redeemed = take(exchange, text).await;
+pub async fn redeem(ctx: &RequestContext, text: &str) -> Result<Caller, ApiError> {
+    let redeemed = take(ctx, text).await;
     if let Err(error) = &redeemed
         && matches!(error.code, ErrorCode::AuthMalformed | ErrorCode::AuthInvalid)
     {
-        exchange.app.failures.note(exchange, Suspect::Unknown(None), error.code);
+        ctx.app.failures.note(ctx, Suspect::Unknown(None), error.code);
     }
     redeemed
 }
 
-async fn take(exchange: &Exchange, text: &str) -> Result<Caller, ApiError> {
+async fn take(ctx: &RequestContext, text: &str) -> Result<Caller, ApiError> {
     let ticket = StreamTicket::parse(text).ok_or_else(ApiError::auth_malformed)?;
     let customer = ticket.customer().ok_or_else(ApiError::auth_malformed)?;
     let digest = Bytes::copy_from_slice(&ticket.digest());
     let ask = StreamAsk::UseTicket { digest };
-    let StreamDone::Ticket(Some(ticket)) = exchange.cluster().stream(customer, ask, &exchange.context()).await? else {
+    let StreamDone::Ticket(Some(ticket)) = ctx.cluster().stream(customer, ask, &ctx.context()).await? else {
         return Err(ApiError::auth_invalid());
     };
     let grant = serde_json::from_slice(&ticket.grant)
         .map_err(|error| failure::internal("a ticket's grant could not be read", &error))?;
     match grant {
-        Grant::Key(id) => key_caller(exchange, id).await,
+        Grant::Key(id) => key_caller(ctx, id).await,
         Grant::Session { id, subject, email, role, expires_at } => {
-            let known = exchange.cluster().directory().read(|state| state.customers.get(&customer).cloned());
+            let known = ctx.cluster().directory().read(|state| state.customers.get(&customer).cloned());
             let caller = Caller {
                 credential: Credential::Session(Session { id, subject, email, role, expires_at }),
                 customer: known.ok_or_else(ApiError::auth_invalid)?,
                 scopes: role.scopes(),
             };
-            let stands = exchange.cluster().directory().read(|state| caller.still_stands(state, exchange.now));
+            let stands = ctx.cluster().directory().read(|state| caller.still_stands(state, ctx.now));
             if stands { Ok(caller) } else { Err(ApiError::auth_expired(expires_at)) }
         }
     }

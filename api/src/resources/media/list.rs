@@ -9,10 +9,10 @@ use shard::media::call::MediaWork;
 use shard::media::record::MediaDirection;
 
 use super::MediaUpload;
-use crate::exchange::ChannelCall;
 use crate::failure;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
+use crate::request_context::ChannelCall;
 
 /// The last row of a page; ids sort by time of creation.
 #[derive(Serialize, Deserialize)]

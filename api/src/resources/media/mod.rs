@@ -22,10 +22,10 @@ use shard::media::record::{MediaDirection, MediaRow};
 use shard::media::store::MediaStore;
 
 pub use self::picture::{PICTURE_URL, parse_source, picture_content, set_or_cleared};
-use crate::exchange::ChannelCall;
 use crate::failure;
 use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::ChannelCall;
 use crate::route::Route;
 
 pub fn routes() -> Vec<Route> {

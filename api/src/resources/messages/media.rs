@@ -4,9 +4,9 @@ use model::error::ApiError;
 use model::id::MessageId;
 use shard::call::{Done, Work};
 
-use crate::exchange::ChannelCall;
 use crate::failure;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::ChannelCall;
 
 /// The media of a message with a fresh link; bytes that are not stored are fetched from the network again.
 pub async fn of_message(call: &mut ChannelCall) -> Outcome {

@@ -8,9 +8,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use shard::call::{Done, Send, SendBody, SentStatus, Work};
 
-use crate::exchange::ChannelCall;
 use crate::failure;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::ChannelCall;
 
 /// The answer to a send, and where it goes.
 #[derive(Serialize, JsonSchema)]

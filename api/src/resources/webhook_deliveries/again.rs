@@ -12,9 +12,9 @@ use shard::deliveries::command::{Sweep, SweepWork};
 use uuid::Uuid;
 
 use super::list::words;
-use crate::exchange::AccountCall;
 use crate::query::Query;
 use crate::reply::{Outcome, Reply};
+use crate::request_context::AccountCall;
 use crate::resources::webhook_endpoints;
 
 /// What waits for an attempt, and so can be purged.

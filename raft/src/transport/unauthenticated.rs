@@ -36,14 +36,14 @@ pub(super) const AT_ONCE: usize = 8;
 
 /// Answers strangers. What they say proves nothing but what the answerer finds proven in it.
 #[async_trait]
-pub trait StrangerHandler: Send + Sync + 'static {
+pub trait UnauthenticatedHandler: Send + Sync + 'static {
     /// `from` is where the question came from.
     async fn answer(&self, question: Bytes, from: IpAddr) -> Bytes;
 }
 
 /// Why a stranger has no answer.
 #[derive(Debug, Error)]
-pub enum StrangerError {
+pub enum UnauthenticatedError {
     #[error("{0}")]
     Unreachable(String),
     /// Whoever listens there cannot prove that it belongs to the cluster of the token.
@@ -63,14 +63,14 @@ pub fn authority_hash(ca_pem: &str) -> Result<[u8; 32], String> {
 /// Asks a node of a cluster, given as `host:port` of its peer port.
 ///
 /// # Errors
-/// [`StrangerError`]; the question may have been answered when the connection broke.
+/// [`UnauthenticatedError`]; the question may have been answered when the connection broke.
 pub async fn ask(
     address: &str,
     authority: [u8; 32],
     question: &[u8],
     deadline: Instant,
-) -> Result<Bytes, StrangerError> {
-    let unreachable = |error: &dyn std::fmt::Display| StrangerError::Unreachable(format!("{address}: {error}"));
+) -> Result<Bytes, UnauthenticatedError> {
+    let unreachable = |error: &dyn std::fmt::Display| UnauthenticatedError::Unreachable(format!("{address}: {error}"));
     let asking = async {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let pinned = Arc::new(Pinned { authority, provider: provider.clone() });
@@ -83,7 +83,9 @@ pub async fn ask(
         let socket = TcpStream::connect(address).await.map_err(|error| unreachable(&error))?;
         let connecting = TlsConnector::from(Arc::new(config)).connect(tls::any_node(), socket);
         let mut stream = connecting.await.map_err(|error| match error.get_ref().and_then(|e| e.downcast_ref()) {
-            Some(rustls::Error::InvalidCertificate(_)) => StrangerError::NotTheCluster(format!("{address}: {error}")),
+            Some(rustls::Error::InvalidCertificate(_)) => {
+                UnauthenticatedError::NotTheCluster(format!("{address}: {error}"))
+            }
             _ => unreachable(&error),
         })?;
         write(&mut stream, question).await.map_err(|error| unreachable(&error))?;
@@ -93,7 +95,10 @@ pub async fn ask(
 }
 
 /// Reads a stranger's question and answers it.
-pub(super) async fn serve(stream: &mut TlsStream<TcpStream>, handler: &dyn StrangerHandler) -> std::io::Result<()> {
+pub(super) async fn serve(
+    stream: &mut TlsStream<TcpStream>,
+    handler: &dyn UnauthenticatedHandler,
+) -> std::io::Result<()> {
     let from = stream.get_ref().0.peer_addr()?.ip();
     let question = tokio::time::timeout(QUESTION_PATIENCE, read(stream)).await??;
     write(stream, &handler.answer(question, from).await).await?;

@@ -15,7 +15,7 @@ pub enum Busy {
 }
 
 /// Measures from one call to the next.
-pub struct Leftover {
+pub struct CpuLoad {
     /// What this process may use, which may be less than the machine has.
     cores: u64,
     last: Option<Counted>,
@@ -38,7 +38,7 @@ struct Machine {
     busy: u64,
 }
 
-impl Leftover {
+impl CpuLoad {
     pub fn new(cores: usize) -> Self {
         Self { cores: cores.max(1) as u64, last: None }
     }

@@ -9,12 +9,12 @@ use raft::machine::View;
 use super::{STEP, commit, read};
 use crate::keys;
 use crate::owner::Owner;
-use crate::owner::committer::Lost;
+use crate::owner::committer::LeadershipLost;
 use crate::retention::{Trim, USAGE_DAYS, UsagePlace};
 use crate::usage::Hour;
 
 /// Trims the hours of all customers, one customer after the other.
-pub async fn trim_all(owner: &Arc<Owner>) -> Result<(), Lost> {
+pub async fn expire_all(owner: &Arc<Owner>) -> Result<(), LeadershipLost> {
     // Whole days, so that most looks find nothing.
     let oldest = Hour::first_of(Day::of(Timestamp::now()).minus(USAGE_DAYS));
     let (mut next, end) = keys::usages();
@@ -24,7 +24,7 @@ pub async fn trim_all(owner: &Arc<Owner>) -> Result<(), Lost> {
         let first = first.into_iter().next().and_then(|(key, _)| keys::parse_usage(&key));
         let Some((customer, _, _)) = first else { return Ok(()) };
         let oldest = if is_gone(owner, customer) { Hour(u32::MAX) } else { oldest };
-        trim_customer(owner, customer, oldest).await?;
+        expire_customer(owner, customer, oldest).await?;
         next = keys::usages_of(customer).1;
     }
 }
@@ -36,7 +36,7 @@ fn is_gone(owner: &Owner, customer: CustomerId) -> bool {
     directory.is_fresh() && directory.read(|state| !state.customers.contains_key(&customer))
 }
 
-async fn trim_customer(owner: &Arc<Owner>, customer: CustomerId, oldest: Hour) -> Result<(), Lost> {
+async fn expire_customer(owner: &Arc<Owner>, customer: CustomerId, oldest: Hour) -> Result<(), LeadershipLost> {
     loop {
         let rows = read(owner, move |view| due(view, customer, oldest)).await?;
         let is_last = rows.len() < STEP;

@@ -46,7 +46,7 @@ const CATCHING_UP: Duration = Duration::from_millis(500);
 const SMALL_BODY: u64 = 64 * 1024;
 
 /// A request on any route.
-pub struct Exchange {
+pub struct RequestContext {
     pub app: Arc<App>,
     pub request_id: RequestId,
     pub client: Client,
@@ -62,7 +62,7 @@ pub struct Client {
     pub user_agent: Option<String>,
 }
 
-impl Exchange {
+impl RequestContext {
     pub fn cluster(&self) -> &Cluster {
         &self.app.cluster
     }
@@ -146,7 +146,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// As [`Exchange::change`], for callers that have their own answer to a rejection.
+    /// As [`RequestContext::change`], for callers that have their own answer to a rejection.
     ///
     /// # Errors
     /// [`UpdateError`].
@@ -175,7 +175,7 @@ impl Exchange {
 
 /// A request of an account: authenticated, counted, inside its scope.
 pub struct AccountCall {
-    pub exchange: Exchange,
+    pub ctx: RequestContext,
     pub caller: Caller,
     /// Which bucket has paid for this request, and how it stands after it.
     pub charged: Charged,
@@ -230,7 +230,7 @@ impl AccountCall {
         (channel.customer_id == self.customer_id() || failpoint::has(Bug::FindForeignChannel)).then_some(channel)
     }
 
-    /// Changes the directory; see [`Exchange::change`].
+    /// Changes the directory; see [`RequestContext::change`].
     ///
     /// # Errors
     /// The code of the interface for the rejection, or 503 while no leader answers.
@@ -364,12 +364,12 @@ fn is_bucket_refusal(error: &ApiError, level: &BucketLevel) -> bool {
 
 /// A request with an operator's token.
 pub struct OperatorCall {
-    pub exchange: Exchange,
+    pub ctx: RequestContext,
     pub operator: Operator,
 }
 
 impl OperatorCall {
-    /// Changes the directory; see [`Exchange::change`].
+    /// Changes the directory; see [`RequestContext::change`].
     ///
     /// # Errors
     /// The code of the interface for the rejection, or 503 while no leader answers.
@@ -409,9 +409,9 @@ macro_rules! contains {
 }
 
 contains! {
-    AccountCall.exchange: Exchange;
+    AccountCall.exchange: RequestContext;
     ChannelCall.account: AccountCall;
-    OperatorCall.exchange: Exchange;
+    OperatorCall.exchange: RequestContext;
 }
 
 #[cfg(test)]

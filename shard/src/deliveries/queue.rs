@@ -36,7 +36,7 @@ type Place = (Timestamp, DeliveryId);
 /// Jobs of one endpoint, earliest first.
 ///
 /// Invariant: every job up to the horizon is in memory or being attempted; those beyond it are on disk only.
-pub struct Lane {
+pub struct EndpointQueue {
     endpoint: EndpointId,
     waiting: BTreeMap<Place, Option<Address>>,
     /// `None`: everything is in memory.
@@ -48,7 +48,7 @@ pub struct Lane {
     owed: usize,
 }
 
-impl Lane {
+impl EndpointQueue {
     /// A lane that knows nothing yet: all its jobs are on disk.
     pub fn unread(endpoint: EndpointId) -> Self {
         let start = (Timestamp(0), DeliveryId::from_bytes([0; 16]));
@@ -179,8 +179,8 @@ mod tests {
         Job { endpoint, delivery: DeliveryId::random(), due: Timestamp(due), chat }
     }
 
-    fn take_due(lane: &mut Lane, now: Timestamp) -> Option<Job> {
-        match lane.start_due(now, || true) {
+    fn take_due(queue: &mut EndpointQueue, now: Timestamp) -> Option<Job> {
+        match queue.start_due(now, || true) {
             Start::Job(job) => Some(job),
             Start::NothingDue | Start::Later => None,
         }
@@ -189,40 +189,40 @@ mod tests {
     #[test]
     fn what_comes_in_starts_at_once_and_what_has_waited_asks() {
         let endpoint = EndpointId::random();
-        let mut lane = Lane::empty(endpoint);
+        let mut queue = EndpointQueue::empty(endpoint);
         let now = Timestamp(10);
-        lane.add(job(endpoint, 1, None));
-        assert_eq!(lane.start_due(now, || false), Start::Later);
+        queue.add(job(endpoint, 1, None));
+        assert_eq!(queue.start_due(now, || false), Start::Later);
         // The oldest goes first; an event that comes in lets one of them go.
-        lane.announced(job(endpoint, 2, None));
-        assert!(matches!(lane.start_due(now, || panic!("one is owed")), Start::Job(Job { due: Timestamp(1), .. })));
-        assert_eq!(lane.start_due(now, || false), Start::Later);
-        assert!(matches!(lane.start_due(now, || true), Start::Job(_)));
-        assert_eq!(lane.start_due(now, || panic!("nothing is due")), Start::NothingDue);
+        queue.announced(job(endpoint, 2, None));
+        assert!(matches!(queue.start_due(now, || panic!("one is owed")), Start::Job(Job { due: Timestamp(1), .. })));
+        assert_eq!(queue.start_due(now, || false), Start::Later);
+        assert!(matches!(queue.start_due(now, || true), Start::Job(_)));
+        assert_eq!(queue.start_due(now, || panic!("nothing is due")), Start::NothingDue);
     }
 
     #[test]
     fn first_attempts_of_one_conversation_run_one_after_the_other() {
         let endpoint = EndpointId::random();
-        let mut lane = Lane::empty(endpoint);
+        let mut queue = EndpointQueue::empty(endpoint);
         let jobs = [job(endpoint, 1, Some("1@s")), job(endpoint, 2, Some("1@s")), job(endpoint, 3, Some("2@s"))];
-        jobs.iter().for_each(|job| lane.add(job.clone()));
+        jobs.iter().for_each(|job| queue.add(job.clone()));
         let now = Timestamp(10);
-        assert_eq!(take_due(&mut lane, now).as_ref(), Some(&jobs[0]));
-        assert_eq!(take_due(&mut lane, now).as_ref(), Some(&jobs[2]));
-        assert_eq!(take_due(&mut lane, now), None);
-        lane.answered(&jobs[0]);
-        assert_eq!(take_due(&mut lane, now).as_ref(), Some(&jobs[1]));
+        assert_eq!(take_due(&mut queue, now).as_ref(), Some(&jobs[0]));
+        assert_eq!(take_due(&mut queue, now).as_ref(), Some(&jobs[2]));
+        assert_eq!(take_due(&mut queue, now), None);
+        queue.answered(&jobs[0]);
+        assert_eq!(take_due(&mut queue, now).as_ref(), Some(&jobs[1]));
     }
 
     #[test]
     fn a_job_waits_for_its_time() {
         let endpoint = EndpointId::random();
-        let mut lane = Lane::empty(endpoint);
-        lane.add(job(endpoint, 100, None));
-        assert_eq!(take_due(&mut lane, Timestamp(99)), None);
-        assert_eq!(lane.next_due(), Some(Timestamp(100)));
-        assert!(take_due(&mut lane, Timestamp(100)).is_some());
+        let mut queue = EndpointQueue::empty(endpoint);
+        queue.add(job(endpoint, 100, None));
+        assert_eq!(take_due(&mut queue, Timestamp(99)), None);
+        assert_eq!(queue.next_due(), Some(Timestamp(100)));
+        assert!(take_due(&mut queue, Timestamp(100)).is_some());
     }
 
     proptest! {
@@ -239,27 +239,27 @@ mod tests {
                 state.put(&keys::job(endpoint, job.due, job.delivery), &[]);
                 expected.insert(job.delivery);
             }
-            let mut lane = Lane::unread(endpoint);
-            lane.fill(&state);
+            let mut queue = EndpointQueue::unread(endpoint);
+            queue.fill(&state);
             for due in added {
                 let job = job(endpoint, due, None);
                 state.put(&keys::job(endpoint, job.due, job.delivery), &[]);
                 expected.insert(job.delivery);
-                lane.add(job);
-                prop_assert!(lane.waiting.len() <= KEPT + READ);
+                queue.add(job);
+                prop_assert!(queue.waiting.len() <= KEPT + READ);
             }
             let mut last = Timestamp(0);
             loop {
-                lane.fill(&state);
-                let Some(job) = take_due(&mut lane, Timestamp(i64::MAX)) else { break };
+                queue.fill(&state);
+                let Some(job) = take_due(&mut queue, Timestamp(i64::MAX)) else { break };
                 prop_assert!(job.due >= last);
                 last = job.due;
                 prop_assert!(expected.remove(&job.delivery));
                 state.delete(&keys::job(endpoint, job.due, job.delivery));
-                lane.finished(&job);
+                queue.finished(&job);
             }
             prop_assert!(expected.is_empty());
-            prop_assert!(lane.is_done());
+            prop_assert!(queue.is_done());
         }
     }
 }

@@ -12,7 +12,7 @@ use raft::machine::View;
 use super::{CHANNELS, STEP, commit, read};
 use crate::keys;
 use crate::owner::Owner;
-use crate::owner::committer::Lost;
+use crate::owner::committer::LeadershipLost;
 use crate::records::{ChannelRow, LidRow, decode};
 use crate::retention::Trim;
 
@@ -22,7 +22,7 @@ fn is_known(owner: &Owner) -> bool {
 
 /// Trims the rows of channels that are wiped. They are kept so that a late command finds its channel gone, which commands
 /// are for seconds at most: the directory says the same to whoever asks.
-pub async fn trim_deleted(owner: &Arc<Owner>) -> Result<(), Lost> {
+pub async fn expire_deleted(owner: &Arc<Owner>) -> Result<(), LeadershipLost> {
     if !is_known(owner) || !owner.node.directory.is_fresh() {
         return Ok(());
     }
@@ -54,7 +54,7 @@ pub async fn trim_deleted(owner: &Arc<Owner>) -> Result<(), Lost> {
 
 /// Trims what a channel knows of LIDs. The network tells again who writes; until then a send to a LID that is forgotten is
 /// one to somebody unknown.
-pub async fn trim_lids(owner: &Arc<Owner>, channel: ChannelId) -> Result<(), Lost> {
+pub async fn expire_lids(owner: &Arc<Owner>, channel: ChannelId) -> Result<(), LeadershipLost> {
     if !is_known(owner) {
         return Ok(());
     }

@@ -11,7 +11,7 @@ use raft::machine::View;
 use super::{Marks, STEP, commit, read};
 use crate::keys;
 use crate::owner::Owner;
-use crate::owner::committer::Lost;
+use crate::owner::committer::LeadershipLost;
 use crate::records::{DeliveryRow, decode};
 use crate::retention::Trim;
 
@@ -26,7 +26,7 @@ pub struct Mark {
 }
 
 /// Trims the deliveries of all endpoints, deleted ones too.
-pub async fn trim_all(owner: &Arc<Owner>, marks: &mut Marks) -> Result<(), Lost> {
+pub async fn expire_all(owner: &Arc<Owner>, marks: &mut Marks) -> Result<(), LeadershipLost> {
     let (mut next, end) = keys::customer_endpoints();
     loop {
         let (from, to) = (next.clone(), end.clone());
@@ -34,17 +34,17 @@ pub async fn trim_all(owner: &Arc<Owner>, marks: &mut Marks) -> Result<(), Lost>
         let Some((last, _)) = rows.last() else { return Ok(()) };
         next = [last.as_slice(), &[0]].concat();
         for (customer, endpoint) in rows.iter().filter_map(|(key, _)| keys::parse_customer_endpoint(key)) {
-            trim_endpoint(owner, customer, endpoint, marks).await?;
+            expire_endpoint(owner, customer, endpoint, marks).await?;
         }
     }
 }
 
-async fn trim_endpoint(
+async fn expire_endpoint(
     owner: &Arc<Owner>,
     customer: CustomerId,
     endpoint: EndpointId,
     marks: &mut Marks,
-) -> Result<(), Lost> {
+) -> Result<(), LeadershipLost> {
     let retention = &owner.node.retention;
     let now = Timestamp::now();
     let (delivered, others) = (now.minus(retention.delivered), now.minus(retention.deliveries));
@@ -53,8 +53,8 @@ async fn trim_endpoint(
     let is_delivered = move |row: &DeliveryRow| {
         ended(row) && row.delivered_at.is_some_and(|at| at <= delivered) && { row.state == DeliveryState::Delivered }
     };
-    mark.others = trim(owner, endpoint, mark.others, others, ended).await?;
-    mark.delivered = trim(owner, endpoint, mark.delivered.max(mark.others), delivered, is_delivered).await?;
+    mark.others = expiry(owner, endpoint, mark.others, others, ended).await?;
+    mark.delivered = expiry(owner, endpoint, mark.delivered.max(mark.others), delivered, is_delivered).await?;
     if mark.delivered > Timestamp::default() || mark.others > Timestamp::default() {
         marks.of_endpoint.insert(endpoint, mark);
     }
@@ -67,13 +67,13 @@ async fn trim_endpoint(
 }
 
 /// Trims the deliveries that were made in `[from, before)` and are past their time. Returns where to begin next.
-async fn trim(
+async fn expiry(
     owner: &Arc<Owner>,
     endpoint: EndpointId,
     from: Timestamp,
     before: Timestamp,
     is_over: impl Fn(&DeliveryRow) -> bool + Copy + Send + 'static,
-) -> Result<Timestamp, Lost> {
+) -> Result<Timestamp, LeadershipLost> {
     let (mut next, end) = keys::deliveries_of(endpoint, Some(from), Some(before));
     let mut reached = from;
     while next < end {

@@ -18,14 +18,14 @@ const SHORTEST_TYPING: Duration = Duration::from_millis(500);
 const LONGEST_TYPING: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
-pub struct Pacing {
+pub struct SendDelay {
     /// The pause after the last send.
     pause_until: Option<Instant>,
     /// The text that is typed, and when that is done.
     typed: Option<(MessageId, Instant)>,
 }
 
-impl Pacing {
+impl SendDelay {
     /// When something that is held back may go.
     pub fn next(&self) -> Option<Instant> {
         let typed = self.typed.as_ref().map(|(_, until)| *until);
@@ -44,27 +44,27 @@ impl Channel {
     pub(super) async fn holds_back(&mut self, message: &Outbound) -> bool {
         let now = Instant::now();
         let settings = &self.settings.settings;
-        if settings.send_delay_ms.is_some() && self.pacing.pause_until.is_some_and(|until| until > now) {
+        if settings.send_delay_ms.is_some() && self.send_delay.pause_until.is_some_and(|until| until > now) {
             return true;
         }
         let Content::Text { text } = &message.content else { return false };
         if !settings.simulate_typing || !self.shows_typing(&message.to) {
             return false;
         }
-        if let Some((_, until)) = self.pacing.typed.as_ref().filter(|(id, _)| *id == message.id) {
+        if let Some((_, until)) = self.send_delay.typed.as_ref().filter(|(id, _)| *id == message.id) {
             return *until > now;
         }
         let characters = u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
         let typing = TYPING_A_CHARACTER.saturating_mul(characters).clamp(SHORTEST_TYPING, LONGEST_TYPING);
-        self.pacing.typed = Some((message.id.clone(), now + typing));
+        self.send_delay.typed = Some((message.id.clone(), now + typing));
         self.show_presence(Presence::Typing, Some(message.to.clone())).await;
         true
     }
 
     /// A message was written for the first time: the pause before the next one begins.
     pub(super) fn paced(&mut self) {
-        self.pacing.typed = None;
-        self.pacing.pause_until = self.settings.settings.send_delay_ms.map(|delay| {
+        self.send_delay.typed = None;
+        self.send_delay.pause_until = self.settings.settings.send_delay_ms.map(|delay| {
             let pause = rand::random_range(delay.min..=delay.max.max(delay.min));
             Instant::now() + Duration::from_millis(pause.into())
         });

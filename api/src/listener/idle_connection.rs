@@ -18,7 +18,7 @@ use super::wire::Wire;
 /// Clients open connections ahead of their requests. One that is not used yet has no request that could be in flight,
 /// and would hold up the end of the port for as long as requests have; so it reads its end once the port closes, when
 /// another one takes its place, or when it has been silent for long.
-pub struct Unspoken {
+pub struct IdleConnection {
     wire: Wire,
     place: Place,
     /// Until the first byte was read.
@@ -46,7 +46,7 @@ struct Instead {
     written: usize,
 }
 
-impl Unspoken {
+impl IdleConnection {
     pub fn new(wire: Wire, place: Place, patience: Duration, closing: CancellationToken) -> Self {
         let gives_way = place.gives_way().clone();
         let ending = async move {
@@ -87,7 +87,7 @@ impl Unspoken {
     }
 }
 
-impl AsyncRead for Unspoken {
+impl AsyncRead for IdleConnection {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let before = buf.filled().len();
@@ -105,7 +105,7 @@ impl AsyncRead for Unspoken {
     }
 }
 
-impl AsyncWrite for Unspoken {
+impl AsyncWrite for IdleConnection {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         match this.poll_instead(cx, bytes) {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use model::id::EndpointId;
 
-use super::leftover::Busy;
+use super::cpu_load::Busy;
 
 /// Starts a second for each core that nothing takes away: a few percent of what a core can do.
 const FLOOR_PER_CORE: f64 = 25.0;
@@ -32,7 +32,7 @@ const REST: Duration = Duration::from_millis(5);
 pub const STARTS_A_TURN: usize = 4;
 
 /// The pace, and who waits for it.
-pub struct Pace {
+pub struct RetryLimiter {
     cores: f64,
     rate: f64,
     /// Starts that may be made now.
@@ -43,7 +43,7 @@ pub struct Pace {
     queued: HashSet<EndpointId>,
 }
 
-impl Pace {
+impl RetryLimiter {
     pub fn new(cores: usize, now: Instant) -> Self {
         let cores = cores.max(1) as f64;
         Self {
@@ -131,40 +131,40 @@ impl Pace {
 mod tests {
     use super::*;
 
-    fn starts_in_a_second(pace: &mut Pace, from: Instant) -> usize {
-        (0..1_000).filter(|ms| pace.take(from + Duration::from_millis(*ms))).count()
+    fn starts_in_a_second(retry_limiter: &mut RetryLimiter, from: Instant) -> usize {
+        (0..1_000).filter(|ms| retry_limiter.take(from + Duration::from_millis(*ms))).count()
     }
 
     #[test]
     fn the_pace_rises_while_there_is_time_to_spare_and_falls_to_its_floor() {
         let start = Instant::now();
-        let mut pace = Pace::new(2, start);
-        assert!((45..=55).contains(&starts_in_a_second(&mut pace, start)), "the floor of two cores");
+        let mut retry_limiter = RetryLimiter::new(2, start);
+        assert!((45..=55).contains(&starts_in_a_second(&mut retry_limiter, start)), "the floor of two cores");
         let mut now = start + Duration::from_secs(1);
         for _ in 0..40 {
             now += SET_EVERY;
-            pace.set(now, || Some(Busy::Spare));
+            retry_limiter.set(now, || Some(Busy::Spare));
         }
-        assert_eq!(pace.rate(), 4_000.0);
-        pace.set(now + SET_EVERY / 2, || Some(Busy::Full));
-        pace.set(now + STALE * 2, || Some(Busy::Full));
-        assert_eq!(pace.rate(), 4_000.0, "too soon, and too late to say anything");
+        assert_eq!(retry_limiter.rate(), 4_000.0);
+        retry_limiter.set(now + SET_EVERY / 2, || Some(Busy::Full));
+        retry_limiter.set(now + STALE * 2, || Some(Busy::Full));
+        assert_eq!(retry_limiter.rate(), 4_000.0, "too soon, and too late to say anything");
         now += STALE * 2;
         for _ in 0..40 {
             now += SET_EVERY;
-            pace.set(now, || Some(Busy::Full));
+            retry_limiter.set(now, || Some(Busy::Full));
         }
-        assert_eq!(pace.rate(), 50.0);
+        assert_eq!(retry_limiter.rate(), 50.0);
     }
 
     #[test]
     fn endpoints_take_turns() {
-        let mut pace = Pace::new(1, Instant::now());
+        let mut retry_limiter = RetryLimiter::new(1, Instant::now());
         let [a, b] = [EndpointId::random(), EndpointId::random()];
-        [a, b, a].into_iter().for_each(|endpoint| pace.wait(endpoint));
-        assert_eq!(pace.next(), Some(a));
-        pace.wait(a);
-        assert_eq!((pace.next(), pace.next(), pace.next()), (Some(b), Some(a), None));
-        assert_eq!(pace.wake_after(Instant::now()), None, "nobody waits");
+        [a, b, a].into_iter().for_each(|endpoint| retry_limiter.wait(endpoint));
+        assert_eq!(retry_limiter.next(), Some(a));
+        retry_limiter.wait(a);
+        assert_eq!((retry_limiter.next(), retry_limiter.next(), retry_limiter.next()), (Some(b), Some(a), None));
+        assert_eq!(retry_limiter.wake_after(Instant::now()), None, "nobody waits");
     }
 }

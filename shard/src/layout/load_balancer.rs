@@ -9,7 +9,7 @@ use raft::directory::members::NodeState;
 use raft::directory::state::DirectoryState;
 
 use super::load::{Loads, QUIET};
-use crate::facts::Vitals;
+use crate::facts::NodeStatus;
 
 /// When leads move by themselves. The times are for a cluster at work; tests have their own.
 #[derive(Clone, Copy, Debug)]
@@ -47,14 +47,14 @@ impl Rules {
 
 /// What the node that leads the directory knows of the loads. Another one begins to count anew.
 #[derive(Debug)]
-pub struct Evenness {
+pub struct LoadBalancer {
     rules: Rules,
     loads: Loads,
     looked_at: Option<Instant>,
     uneven: u32,
 }
 
-impl Evenness {
+impl LoadBalancer {
     pub fn new(rules: Rules) -> Self {
         Self { rules, loads: Loads::default(), looked_at: None, uneven: 0 }
     }
@@ -72,10 +72,16 @@ impl Evenness {
     }
 
     /// Takes up what the nodes say that answer now.
-    pub fn look(&mut self, state: &DirectoryState, vitals: &BTreeMap<NodeId, Vitals>, now: Instant, date: Timestamp) {
+    pub fn look(
+        &mut self,
+        state: &DirectoryState,
+        statuses: &BTreeMap<NodeId, NodeStatus>,
+        now: Instant,
+        date: Timestamp,
+    ) {
         self.looked_at = Some(now);
-        self.loads = Loads::told(vitals);
-        let is_uneven = self.is_settled(state, date) && all_is_in_place(state, vitals) && self.is_uneven(state);
+        self.loads = Loads::told(statuses);
+        let is_uneven = self.is_settled(state, date) && all_is_in_place(state, statuses) && self.is_uneven(state);
         self.uneven = if is_uneven { self.uneven.saturating_add(1) } else { 0 };
     }
 
@@ -109,10 +115,10 @@ impl Evenness {
 }
 
 /// Whether every node is at work and every shard is led from where it should be: while one is away, others bear what is its.
-fn all_is_in_place(state: &DirectoryState, vitals: &BTreeMap<NodeId, Vitals>) -> bool {
+fn all_is_in_place(state: &DirectoryState, statuses: &BTreeMap<NodeId, NodeStatus>) -> bool {
     let passes = |node: NodeState| matches!(node, NodeState::Active | NodeState::Joining);
     let is_owned = |leader: &NodeId, shard| {
-        vitals.get(leader).is_some_and(|vitals| !vitals.draining && vitals.owns.contains(shard))
+        statuses.get(leader).is_some_and(|statuses| !statuses.draining && statuses.owns.contains(shard))
     };
     state.nodes.values().all(|node| passes(node.state))
         && state.placement.values().all(|place| is_owned(&place.leader, &place.shard))
@@ -130,7 +136,7 @@ mod tests {
     use super::super::place;
     use super::super::plan;
     use super::*;
-    use crate::facts::tests::vitals;
+    use crate::facts::tests::statuses;
 
     const RULES: Rules = Rules {
         enabled: true,
@@ -145,7 +151,7 @@ mod tests {
     /// A cluster of three, with a clock that is turned by hand.
     struct Scene {
         state: DirectoryState,
-        evenness: Evenness,
+        load_balancer: LoadBalancer,
         start: Instant,
         at: Duration,
         /// The work of each shard in a second.
@@ -156,18 +162,18 @@ mod tests {
         fn new(work: impl Fn(ShardId, NodeId) -> u64) -> Self {
             let state = state(&three(), place(16, &three()));
             let work = state.placement.values().map(|place| (place.shard, work(place.shard, place.leader))).collect();
-            Self { state, evenness: Evenness::new(RULES), start: Instant::now(), at: Duration::ZERO, work }
+            Self { state, load_balancer: LoadBalancer::new(RULES), start: Instant::now(), at: Duration::ZERO, work }
         }
 
         fn date(&self) -> Timestamp {
             Timestamp(0).plus(self.at)
         }
 
-        fn vitals(&self) -> BTreeMap<NodeId, Vitals> {
+        fn statuses(&self) -> BTreeMap<NodeId, NodeStatus> {
             let said = (1..=3).map(|node| {
                 let owned = self.state.placement.values().filter(|place| place.leader == node);
                 let owns = owned.map(|place| place.shard).collect();
-                (node, Vitals { owns, work: self.work.clone(), ..vitals() })
+                (node, NodeStatus { owns, work: self.work.clone(), ..node_statuses() })
             });
             said.collect()
         }
@@ -180,9 +186,9 @@ mod tests {
                 for (shard, work) in &mut self.work {
                     *work = steady[shard] * (92 + (look * 7 + u64::from(*shard) * 5) % 17) / 100;
                 }
-                let vitals = self.vitals();
-                self.evenness.look(&self.state, &vitals, self.start + self.at, self.date());
-                wanted += usize::from(self.evenness.wants_moves(&self.state, self.date()));
+                let statuses = self.node_statuses();
+                self.load_balancer.look(&self.state, &statuses, self.start + self.at, self.date());
+                wanted += usize::from(self.load_balancer.wants_moves(&self.state, self.date()));
             }
             self.work = steady;
             wanted
@@ -191,7 +197,7 @@ mod tests {
         /// Does what the driver would, at once.
         fn move_leads(&mut self) -> Vec<MoveRecord> {
             let present: Vec<_> = self.state.placement.values().map(|place| &**place).collect();
-            let moves = plan::even_out(&present, &three(), self.evenness.loads(), RULES.most_moves);
+            let moves = plan::even_out(&present, &three(), self.load_balancer.loads(), RULES.most_moves);
             for each in &moves {
                 let place = self.state.placement[&each.shard].clone();
                 let led = raft::directory::records::PlacementRecord { leader: each.leader, ..(*place).clone() };
@@ -215,7 +221,7 @@ mod tests {
 
         fn traffic(&self) -> Vec<u64> {
             let leads = self.state.placement.values().map(|place| (place.shard, place.leader));
-            self.evenness.loads().by_node(leads).values().map(|bears| bears.traffic / QUIET).collect()
+            self.load_balancer.loads().by_node(leads).values().map(|bears| bears.traffic / QUIET).collect()
         }
     }
 
@@ -231,7 +237,7 @@ mod tests {
         assert!(moves.iter().all(|each| !each.changes_replicas() && each.leader != 1), "{moves:?}");
         assert!(scene.traffic().iter().max() < before.iter().max(), "{:?} after {before:?}", scene.traffic());
 
-        assert!(!scene.evenness.wants_moves(&scene.state, scene.date()), "it rests");
+        assert!(!scene.load_balancer.wants_moves(&scene.state, scene.date()), "it rests");
         let mut changes = 1;
         for _ in 0..20 {
             if scene.looks(RULES.rest.as_secs() + u64::from(RULES.looks)) > 0 {
@@ -264,7 +270,7 @@ mod tests {
         assert_eq!(away.looks(20), 0);
         away.state.nodes.insert(3, Arc::new(three()[2].clone()));
         assert!(away.looks(20) > 0);
-        away.evenness.rules.enabled = false;
+        away.load_balancer.rules.enabled = false;
         assert_eq!(away.looks(20), 0, "the operator does not want it");
     }
 

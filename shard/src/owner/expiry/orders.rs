@@ -7,7 +7,7 @@ use model::time::Timestamp;
 
 use super::{STEP, commit, read};
 use crate::owner::Owner;
-use crate::owner::committer::Lost;
+use crate::owner::committer::LeadershipLost;
 use crate::projection::business::orders_before;
 use crate::retention::Trim;
 
@@ -15,7 +15,7 @@ use crate::retention::Trim;
 const ORDERS: usize = STEP / 2;
 
 /// Trims a channel's orders from before a time.
-pub async fn trim(owner: &Arc<Owner>, channel: ChannelId, before: Timestamp) -> Result<(), Lost> {
+pub async fn expiry(owner: &Arc<Owner>, channel: ChannelId, before: Timestamp) -> Result<(), LeadershipLost> {
     loop {
         let rows = read(owner, move |view| orders_before(view, channel, before, ORDERS)).await?;
         if rows.is_empty() {

@@ -89,7 +89,7 @@ pub enum Circuit {
 }
 
 #[derive(Default)]
-pub struct Home {
+pub struct Coordinator {
     endpoints: HashMap<EndpointId, Counted>,
     tests: HashMap<CustomerId, VecDeque<Timestamp>>,
 }
@@ -111,7 +111,7 @@ struct Held {
     until: Timestamp,
 }
 
-impl Home {
+impl Coordinator {
     /// Takes a node's report and rules. `members` is the number of nodes of the cluster.
     pub fn rule(&mut self, report: &Report, members: usize, now: Timestamp) -> Ruling {
         if self.endpoints.len() >= SWEEP_ABOVE {
@@ -218,72 +218,75 @@ mod tests {
 
     #[test]
     fn one_node_gets_all_and_gives_up_a_fair_part_to_the_next() {
-        let mut home = Home::default();
+        let mut coordinator = Coordinator::default();
         let want = |node, using| Report { want: 10, using, ..report(node) };
-        assert_eq!(home.rule(&want(1, 0), 3, at(0)).places, 7);
-        assert_eq!(home.rule(&want(2, 0), 3, at(0)).places, 0, "all are lent");
-        let first = home.rule(&want(1, 7), 3, at(1)).places;
+        assert_eq!(coordinator.rule(&want(1, 0), 3, at(0)).places, 7);
+        assert_eq!(coordinator.rule(&want(2, 0), 3, at(0)).places, 0, "all are lent");
+        let first = coordinator.rule(&want(1, 7), 3, at(1)).places;
         assert_eq!(first, 4, "it begins no more than its part from now on");
-        assert_eq!(home.rule(&want(2, 0), 3, at(1)).places, 0, "but its attempts still run");
-        assert_eq!(home.rule(&want(1, 4), 3, at(2)).places, 4);
-        assert_eq!(home.rule(&want(2, 0), 3, at(2)).places, 3);
+        assert_eq!(coordinator.rule(&want(2, 0), 3, at(1)).places, 0, "but its attempts still run");
+        assert_eq!(coordinator.rule(&want(1, 4), 3, at(2)).places, 4);
+        assert_eq!(coordinator.rule(&want(2, 0), 3, at(2)).places, 3);
         // Who wants nothing gives all back; who is silent for long has nothing.
-        assert_eq!(home.rule(&report(1), 3, at(3)).places, 0);
-        assert_eq!(home.rule(&want(2, 3), 3, at(3)).places, 7);
-        assert_eq!(home.rule(&want(3, 0), 3, at(40)).places, 7);
+        assert_eq!(coordinator.rule(&report(1), 3, at(3)).places, 0);
+        assert_eq!(coordinator.rule(&want(2, 3), 3, at(3)).places, 7);
+        assert_eq!(coordinator.rule(&want(3, 0), 3, at(40)).places, 7);
     }
 
     #[test]
     fn ten_failures_in_a_row_open_the_circuit_and_one_success_closes_it() {
-        let mut home = Home::default();
+        let mut coordinator = Coordinator::default();
         let failed = |failed| Report { failed, ..report(1) };
-        assert_eq!(home.rule(&failed(9), 3, at(0)).circuit, Circuit::Closed);
-        home.rule(&Report { succeeded: true, ..failed(9) }, 3, at(1));
-        assert!(matches!(home.rule(&failed(1), 3, at(2)).circuit, Circuit::Open { probe: false, .. }));
+        assert_eq!(coordinator.rule(&failed(9), 3, at(0)).circuit, Circuit::Closed);
+        coordinator.rule(&Report { succeeded: true, ..failed(9) }, 3, at(1));
+        assert!(matches!(coordinator.rule(&failed(1), 3, at(2)).circuit, Circuit::Open { probe: false, .. }));
         let probe = |node| Report { probe: true, ..report(node) };
-        assert!(matches!(home.rule(&probe(2), 3, at(20)).circuit, Circuit::Open { probe: false, .. }));
-        assert!(matches!(home.rule(&probe(2), 3, at(32)).circuit, Circuit::Open { probe: true, .. }));
-        assert!(matches!(home.rule(&probe(1), 3, at(33)).circuit, Circuit::Open { probe: false, .. }), "one in 30 s");
-        let ruling = home.rule(&Report { failed: 1, want: 5, ..report(2) }, 3, at(40));
+        assert!(matches!(coordinator.rule(&probe(2), 3, at(20)).circuit, Circuit::Open { probe: false, .. }));
+        assert!(matches!(coordinator.rule(&probe(2), 3, at(32)).circuit, Circuit::Open { probe: true, .. }));
+        assert!(
+            matches!(coordinator.rule(&probe(1), 3, at(33)).circuit, Circuit::Open { probe: false, .. }),
+            "one in 30 s"
+        );
+        let ruling = coordinator.rule(&Report { failed: 1, want: 5, ..report(2) }, 3, at(40));
         assert!(matches!(ruling, Ruling { places: 0, circuit: Circuit::Open { .. } }));
-        assert_eq!(home.rule(&Report { succeeded: true, ..report(2) }, 3, at(63)).circuit, Circuit::Closed);
-        assert_eq!(home.rule(&probe(1), 3, at(64)).circuit, Circuit::Closed);
+        assert_eq!(coordinator.rule(&Report { succeeded: true, ..report(2) }, 3, at(63)).circuit, Circuit::Closed);
+        assert_eq!(coordinator.rule(&probe(1), 3, at(64)).circuit, Circuit::Closed);
     }
 
     #[test]
     fn slow_failures_leave_the_circuit_closed() {
-        let mut home = Home::default();
+        let mut coordinator = Coordinator::default();
         for n in 0..20 {
-            let ruling = home.rule(&Report { failed: 1, ..report(1) }, 3, at(n * 60));
+            let ruling = coordinator.rule(&Report { failed: 1, ..report(1) }, 3, at(n * 60));
             assert_eq!(ruling.circuit, Circuit::Closed);
         }
     }
 
     #[test]
     fn ten_tests_a_minute_pass() {
-        let mut home = Home::default();
+        let mut coordinator = Coordinator::default();
         let customer = CustomerId::random();
-        (0..10).for_each(|n| assert_eq!(home.take_test(customer, at(n)), Ok(())));
-        assert_eq!(home.take_test(customer, at(10)), Err(50));
-        assert_eq!(home.take_test(CustomerId::random(), at(10)), Ok(()));
-        assert_eq!(home.take_test(customer, at(60)), Ok(()));
-        assert_eq!(home.take_test(customer, at(60)), Err(1));
+        (0..10).for_each(|n| assert_eq!(coordinator.take_test(customer, at(n)), Ok(())));
+        assert_eq!(coordinator.take_test(customer, at(10)), Err(50));
+        assert_eq!(coordinator.take_test(CustomerId::random(), at(10)), Ok(()));
+        assert_eq!(coordinator.take_test(customer, at(60)), Ok(()));
+        assert_eq!(coordinator.take_test(customer, at(60)), Err(1));
     }
 
     proptest! {
         /// Nodes that begin attempts as they may, and report now and then, whatever they want.
         #[test]
         fn no_more_run_than_there_are_places(steps in prop::collection::vec((0_u64..3, 0_usize..12, 0_usize..4), 0..200)) {
-            let mut home = Home::default();
+            let mut coordinator = Coordinator::default();
             let mut using = [0_usize; 3];
             for (second, (node, want, ended)) in (0..).zip(steps) {
                 let place = &mut using[node as usize];
                 *place = place.saturating_sub(ended);
-                let places = home.rule(&Report { want, using: *place, ..report(node) }, 3, at(second)).places;
+                let places = coordinator.rule(&Report { want, using: *place, ..report(node) }, 3, at(second)).places;
                 *place = (*place).max(places.min(want));
                 // Who holds places reports before its lease ends, as the engine does.
                 for (node, used) in (0..).zip(using).filter(|(_, used)| *used > 0) {
-                    home.rule(&Report { want: used, using: used, ..report(node) }, 3, at(second));
+                    coordinator.rule(&Report { want: used, using: used, ..report(node) }, 3, at(second));
                 }
                 prop_assert!(using.iter().sum::<usize>() <= 7, "{using:?}");
             }

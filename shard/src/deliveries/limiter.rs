@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use model::id::{EndpointId, NodeId};
 
-use super::home::{AT_ONCE, Circuit, LEASE, OPENS_AFTER, Report, Ruling};
+use super::coordinator::{AT_ONCE, Circuit, LEASE, OPENS_AFTER, Report, Ruling};
 
 /// How many outcomes of one endpoint may be on their way into the log. Answers that come faster than they can be
 /// stored wait, so that memory stays bounded.
@@ -18,7 +18,7 @@ const RENEW_EVERY: Duration = Duration::from_secs(4);
 
 /// One endpoint's gate on one node.
 #[derive(Default)]
-pub struct Gate {
+pub struct EndpointLimiter {
     /// Attempts whose answer is awaited.
     running: usize,
     /// Attempts that were answered, their outcome not yet stored.
@@ -44,7 +44,7 @@ struct Open {
     ask_at: Instant,
 }
 
-impl Gate {
+impl EndpointLimiter {
     /// How many more attempts may begin. `own` places are this node's without asking; an endpoint that is not to be
     /// called (deleted, disabled) needs no places.
     pub fn room(&self, own: usize, is_called: bool, now: Instant) -> usize {
@@ -198,77 +198,77 @@ mod tests {
 
     #[test]
     fn a_place_of_ones_own_costs_no_report_and_more_does() {
-        let (mut gate, now) = (Gate::default(), Instant::now());
-        assert_eq!(gate.room(1, true, now), 1);
-        assert_eq!(gate.report(ENDPOINT, 1, 1, false, now), None);
-        gate.begin();
-        assert_eq!(gate.room(1, true, now), 0);
-        let report = gate.report(ENDPOINT, 1, 1, true, now).unwrap();
+        let (mut limiter, now) = (EndpointLimiter::default(), Instant::now());
+        assert_eq!(limiter.room(1, true, now), 1);
+        assert_eq!(limiter.report(ENDPOINT, 1, 1, false, now), None);
+        limiter.begin();
+        assert_eq!(limiter.room(1, true, now), 0);
+        let report = limiter.report(ENDPOINT, 1, 1, true, now).unwrap();
         assert_eq!((report.using, report.want), (0, AT_ONCE));
-        assert_eq!(gate.report(ENDPOINT, 1, 1, true, now), None, "one call at a time");
-        gate.ruled(lent(7), now, now);
-        assert_eq!(gate.room(1, true, now), 7);
-        assert_eq!(gate.room(1, true, now + LEASE), 0, "a lease ends by itself");
-        gate.answered();
-        gate.heard(true);
-        gate.committed();
+        assert_eq!(limiter.report(ENDPOINT, 1, 1, true, now), None, "one call at a time");
+        limiter.ruled(lent(7), now, now);
+        assert_eq!(limiter.room(1, true, now), 7);
+        assert_eq!(limiter.room(1, true, now + LEASE), 0, "a lease ends by itself");
+        limiter.answered();
+        limiter.heard(true);
+        limiter.committed();
         // Nothing is waiting any more: given back when the lease wants to be renewed.
         let later = now + RENEW_EVERY + Duration::from_secs(1);
-        let report = gate.report(ENDPOINT, 1, 1, false, later).unwrap();
+        let report = limiter.report(ENDPOINT, 1, 1, false, later).unwrap();
         assert_eq!((report.using, report.want), (0, 0));
-        gate.ruled(lent(0), later, later);
-        assert!(gate.is_idle());
+        limiter.ruled(lent(0), later, later);
+        assert!(limiter.is_idle());
     }
 
     #[test]
     fn failures_are_told_and_the_success_after_them() {
-        let (mut gate, now) = (Gate::default(), Instant::now());
-        gate.heard(false);
-        gate.heard(false);
-        let report = gate.report(ENDPOINT, 1, 1, false, now).unwrap();
+        let (mut limiter, now) = (EndpointLimiter::default(), Instant::now());
+        limiter.heard(false);
+        limiter.heard(false);
+        let report = limiter.report(ENDPOINT, 1, 1, false, now).unwrap();
         assert_eq!((report.failed, report.succeeded), (2, false));
-        gate.unheard(&report, now);
+        limiter.unheard(&report, now);
         let later = now + ASK_AGAIN;
-        let report = gate.report(ENDPOINT, 1, 1, false, later).unwrap();
+        let report = limiter.report(ENDPOINT, 1, 1, false, later).unwrap();
         assert_eq!(report.failed, 2, "told again");
-        gate.ruled(lent(0), later, later);
-        gate.heard(true);
+        limiter.ruled(lent(0), later, later);
+        limiter.heard(true);
         let later = later + ASK_AGAIN;
-        assert!(gate.report(ENDPOINT, 1, 1, false, later).unwrap().succeeded);
-        gate.ruled(lent(0), later, later);
-        gate.heard(true);
-        assert_eq!(gate.report(ENDPOINT, 1, 1, false, later + ASK_AGAIN), None, "no news");
+        assert!(limiter.report(ENDPOINT, 1, 1, false, later).unwrap().succeeded);
+        limiter.ruled(lent(0), later, later);
+        limiter.heard(true);
+        assert_eq!(limiter.report(ENDPOINT, 1, 1, false, later + ASK_AGAIN), None, "no news");
     }
 
     #[test]
     fn ten_failures_in_a_row_wait_for_the_homes_word() {
-        let (mut gate, now) = (Gate::default(), Instant::now());
-        (0..OPENS_AFTER).for_each(|_| gate.heard(false));
-        assert_eq!((gate.room(1, true, now), gate.room(1, false, now)), (0, AT_ONCE));
-        gate.report(ENDPOINT, 1, 1, true, now).unwrap();
-        assert_eq!(gate.room(1, true, now), 0);
-        gate.ruled(lent(0), now, now);
-        assert_eq!(gate.room(1, true, now), 1);
+        let (mut limiter, now) = (EndpointLimiter::default(), Instant::now());
+        (0..OPENS_AFTER).for_each(|_| limiter.heard(false));
+        assert_eq!((limiter.room(1, true, now), limiter.room(1, false, now)), (0, AT_ONCE));
+        limiter.report(ENDPOINT, 1, 1, true, now).unwrap();
+        assert_eq!(limiter.room(1, true, now), 0);
+        limiter.ruled(lent(0), now, now);
+        assert_eq!(limiter.room(1, true, now), 1);
     }
 
     #[test]
     fn an_open_circuit_lets_one_probe_through() {
-        let (mut gate, now) = (Gate::default(), Instant::now());
+        let (mut limiter, now) = (EndpointLimiter::default(), Instant::now());
         let open = |probe| Ruling { places: 0, circuit: Circuit::Open { probe, ask_after: Duration::from_secs(3) } };
-        gate.ruled(open(false), now, now);
-        assert_eq!((gate.room(1, true, now), gate.room(1, false, now)), (0, AT_ONCE));
-        assert_eq!(gate.report(ENDPOINT, 1, 1, true, now + ASK_AGAIN), None);
-        let later = gate.look_at(true).unwrap();
-        assert!(gate.report(ENDPOINT, 1, 1, true, later).unwrap().probe);
-        gate.ruled(open(true), later, later);
-        assert_eq!(gate.room(1, true, later), 1);
-        gate.begin();
-        gate.answered();
-        assert_eq!(gate.room(1, true, later), 0, "one, and no more until the home says so");
+        limiter.ruled(open(false), now, now);
+        assert_eq!((limiter.room(1, true, now), limiter.room(1, false, now)), (0, AT_ONCE));
+        assert_eq!(limiter.report(ENDPOINT, 1, 1, true, now + ASK_AGAIN), None);
+        let later = limiter.look_at(true).unwrap();
+        assert!(limiter.report(ENDPOINT, 1, 1, true, later).unwrap().probe);
+        limiter.ruled(open(true), later, later);
+        assert_eq!(limiter.room(1, true, later), 1);
+        limiter.begin();
+        limiter.answered();
+        assert_eq!(limiter.room(1, true, later), 0, "one, and no more until the home says so");
         // Its answer comes sooner than the home may be asked again: told as soon as it may.
-        gate.heard(false);
-        let soon = gate.look_at(true).unwrap();
+        limiter.heard(false);
+        let soon = limiter.look_at(true).unwrap();
         assert_eq!(soon, later + ASK_AGAIN);
-        assert_eq!(gate.report(ENDPOINT, 1, 1, true, soon).unwrap().failed, 1);
+        assert_eq!(limiter.report(ENDPOINT, 1, 1, true, soon).unwrap().failed, 1);
     }
 }

@@ -10,17 +10,17 @@ use tokio::sync::watch;
 const SWEEP_ABOVE: usize = 256;
 
 /// One bell for each key that somebody listens to.
-pub struct Bell<K> {
+pub struct Notifier<K> {
     ropes: Mutex<HashMap<K, watch::Sender<()>>>,
 }
 
-impl<K> Default for Bell<K> {
+impl<K> Default for Notifier<K> {
     fn default() -> Self {
         Self { ropes: Mutex::default() }
     }
 }
 
-impl<K: Copy + Eq + Hash> Bell<K> {
+impl<K: Copy + Eq + Hash> Notifier<K> {
     /// Listens from now on. Look for news after this, and nothing is missed.
     pub fn listen(&self, key: K) -> watch::Receiver<()> {
         let mut ropes = self.ropes.lock();
@@ -47,13 +47,13 @@ mod tests {
 
     #[test]
     fn only_those_who_listen_to_the_key_hear_it() {
-        let bell = Bell::default();
-        let (one, two) = (bell.listen(1), bell.listen(2));
-        bell.ring(1);
+        let notifier = Notifier::default();
+        let (one, two) = (notifier.listen(1), notifier.listen(2));
+        notifier.ring(1);
         assert!(one.has_changed().is_ok_and(|changed| changed));
         assert!(two.has_changed().is_ok_and(|changed| !changed));
         drop(one);
-        bell.ring(1);
-        assert!(!bell.ropes.lock().contains_key(&1));
+        notifier.ring(1);
+        assert!(!notifier.ropes.lock().contains_key(&1));
     }
 }

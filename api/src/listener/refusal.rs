@@ -3,7 +3,7 @@
 
 use model::error::{ApiError, ErrorCode};
 use model::id::RequestId;
-use model::issue::{Fault, IssueCode};
+use model::issue::{IssueCode, Violation};
 use salvo::http::StatusCode;
 
 /// The longest answer of its kind.
@@ -20,7 +20,7 @@ pub fn instead_of(answer: &[u8], in_first_line: bool) -> Option<Vec<u8>> {
         return None;
     }
     let error = match head.get(9..12)? {
-        "400" => Fault::new(IssueCode::Format, "the request is no well-formed HTTP").at(&["headers"]),
+        "400" => Violation::new(IssueCode::Format, "the request is no well-formed HTTP").at(&["headers"]),
         "431" if !in_first_line => ApiError::new(ErrorCode::HeadersTooLarge, "the headers are too large"),
         "414" | "431" => ApiError::new(ErrorCode::UriTooLong, "the path and its query are too long"),
         _ => return None,

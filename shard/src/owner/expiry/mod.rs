@@ -19,7 +19,7 @@ use crate::command::{Command, Reply};
 use crate::history::{Place, is_withheld};
 use crate::keys;
 use crate::owner::Owner;
-use crate::owner::committer::Lost;
+use crate::owner::committer::LeadershipLost;
 use crate::records::{ChannelRow, MessageRow, decode};
 use crate::retention::Trim;
 use crate::settings::SettingsRow;
@@ -60,7 +60,7 @@ pub async fn run(owner: Arc<Owner>) {
         // Not at once: whoever has just taken over has more urgent things to do.
         tokio::time::sleep(owner.node.retention.trim_every).await;
         let Ok(_turn) = owner.node.trimming.acquire().await else { return };
-        if trim_all(&owner, &mut marks).await.is_err() {
+        if expire_all(&owner, &mut marks).await.is_err() {
             return owner.lost.cancel();
         }
     }
@@ -81,13 +81,13 @@ impl Marks {
     }
 }
 
-async fn trim_all(owner: &Arc<Owner>, marks: &mut Marks) -> Result<(), Lost> {
+async fn expire_all(owner: &Arc<Owner>, marks: &mut Marks) -> Result<(), LeadershipLost> {
     if marks.since.elapsed() >= FORGET_MARKS {
         *marks = Marks::new();
     }
-    deliveries::trim_all(owner, marks).await?;
-    usage::trim_all(owner).await?;
-    lives::trim_deleted(owner).await?;
+    deliveries::expire_all(owner, marks).await?;
+    usage::expire_all(owner).await?;
+    lives::expire_deleted(owner).await?;
     let (mut next, end) = keys::channels();
     loop {
         let from = next.clone();
@@ -98,34 +98,34 @@ async fn trim_all(owner: &Arc<Owner>, marks: &mut Marks) -> Result<(), Lost> {
         for (_, row) in &rows {
             let row: ChannelRow = decode(row);
             if !row.forgotten {
-                trim_channel(owner, row.id, marks).await?;
+                expire_channel(owner, row.id, marks).await?;
             }
         }
     }
 }
 
-async fn trim_channel(owner: &Arc<Owner>, channel: ChannelId, marks: &mut Marks) -> Result<(), Lost> {
+async fn expire_channel(owner: &Arc<Owner>, channel: ChannelId, marks: &mut Marks) -> Result<(), LeadershipLost> {
     let settings = read(owner, move |view| SettingsRow::of(view, channel)).await?.settings;
     let keep = owner.node.retention.of(&settings);
     let now = Timestamp::now();
     let settled = now.minus(OUTBOX_LIFE);
     let mut mark = marks.of.get(&channel).copied().unwrap_or_default();
     let (gone, hidden) = (now.minus(keep.envelopes), now.minus(keep.history));
-    mark.messages = trim_rows(owner, channel, mark.messages, gone, Part::Messages).await?.min(settled);
+    mark.messages = expire_rows(owner, channel, mark.messages, gone, Part::Messages).await?.min(settled);
     if hidden > gone {
         let from = mark.bodies.max(gone);
-        mark.bodies = trim_rows(owner, channel, from, hidden, Part::Bodies).await?.min(now.minus(UNDER_WAY));
+        mark.bodies = expire_rows(owner, channel, from, hidden, Part::Bodies).await?.min(now.minus(UNDER_WAY));
     }
     if mark.messages > Timestamp::default() || mark.bodies > Timestamp::default() {
         marks.of.insert(channel, mark);
     }
     // Like the messages that brought them.
-    orders::trim(owner, channel, gone).await?;
+    orders::expiry(owner, channel, gone).await?;
     // Once in the life of the marks: it reads all that a channel has learned, and an age counts in days.
     if marks.lids.insert(channel) {
-        lives::trim_lids(owner, channel).await?;
+        lives::expire_lids(owner, channel).await?;
     }
-    trim_status_changes(owner, channel, now.minus(STATUS_CHANGE_LIFE)).await
+    expire_status_changes(owner, channel, now.minus(STATUS_CHANGE_LIFE)).await
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,13 +135,13 @@ enum Part {
 }
 
 /// Trims a channel's rows of `[from, before)`. Returns the time of the last one, or `from` when there was none.
-async fn trim_rows(
+async fn expire_rows(
     owner: &Arc<Owner>,
     channel: ChannelId,
     from: Timestamp,
     before: Timestamp,
     part: Part,
-) -> Result<Timestamp, Lost> {
+) -> Result<Timestamp, LeadershipLost> {
     let (mut next, end) = keys::messages(channel, Some(from), Some(before));
     let mut reached = from;
     while next < end {
@@ -175,7 +175,11 @@ fn due(view: &dyn View, from: &[u8], to: &[u8], part: Part) -> (Vec<Place>, Opti
     (pairs.iter().filter_map(|(key, _)| keys::place_of_message(key)).collect(), last)
 }
 
-async fn trim_status_changes(owner: &Arc<Owner>, channel: ChannelId, before: Timestamp) -> Result<(), Lost> {
+async fn expire_status_changes(
+    owner: &Arc<Owner>,
+    channel: ChannelId,
+    before: Timestamp,
+) -> Result<(), LeadershipLost> {
     loop {
         let (from, to) = keys::status_changes(channel, Some((before, 0)));
         let pairs = read(owner, move |view| view.scan(&from, &to, STEP)).await?;
@@ -195,16 +199,16 @@ async fn trim_status_changes(owner: &Arc<Owner>, channel: ChannelId, before: Tim
 async fn read<T: Send + 'static>(
     owner: &Arc<Owner>,
     reading: impl FnOnce(&dyn View) -> T + Send + 'static,
-) -> Result<T, Lost> {
+) -> Result<T, LeadershipLost> {
     let reader = owner.reader.clone();
-    tokio::task::spawn_blocking(move || reading(&reader)).await.map_err(|_| Lost)
+    tokio::task::spawn_blocking(move || reading(&reader)).await.map_err(|_| LeadershipLost)
 }
 
 /// Has a step done, whole, and lets others go first after it.
-async fn commit(owner: &Arc<Owner>, step: Trim) -> Result<(), Lost> {
+async fn commit(owner: &Arc<Owner>, step: Trim) -> Result<(), LeadershipLost> {
     loop {
-        let committed = owner.committer.commit_patiently(vec![Command::Trim(step.clone())]).await?;
-        let replies = committed.await.map_err(|_| Lost)?;
+        let committed = owner.committer.commit_deferred(vec![Command::Trim(step.clone())]).await?;
+        let replies = committed.await.map_err(|_| LeadershipLost)?;
         tokio::time::sleep(PAUSE).await;
         if replies.first() != Some(&Reply::More) {
             metrics::counter!("gateway_trimmed_total", "what" => step.what()).increment(step.len() as u64);

@@ -3,9 +3,9 @@
 //!
 //! Connections that are still on their way in wait beside each other, so that a slow one holds nobody up.
 
+mod idle_connection;
 mod proxy;
 mod refusal;
-mod unspoken;
 mod wire;
 
 use std::io;
@@ -26,7 +26,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_util::sync::CancellationToken;
 
-use unspoken::Unspoken;
+use idle_connection::IdleConnection;
 use wire::Wire;
 
 /// From the connection to the end of its handshake, and from there to the first byte of HTTP.
@@ -58,7 +58,7 @@ pub struct Entrance {
 }
 
 /// A port that lets connections in.
-pub struct Door {
+pub struct ClientListener {
     listener: TcpListener,
     holdings: Vec<Holding>,
     entrance: Entrance,
@@ -75,7 +75,7 @@ struct Entered {
     place: Place,
 }
 
-impl Door {
+impl ClientListener {
     /// # Errors
     /// When the listener has no address.
     pub fn new(listener: TcpListener, entrance: Entrance, closing: CancellationToken) -> io::Result<Self> {
@@ -178,9 +178,9 @@ impl Entrance {
     }
 }
 
-impl Acceptor for Door {
+impl Acceptor for ClientListener {
     type Coupler = TcpCoupler<Self::Stream>;
-    type Stream = StraightStream<Unspoken>;
+    type Stream = StraightStream<IdleConnection>;
 
     fn holdings(&self) -> &[Holding] {
         &self.holdings
@@ -189,10 +189,10 @@ impl Acceptor for Door {
     async fn accept(&mut self, _: Option<ArcFusePolicy>) -> io::Result<Accepted<Self::Coupler, Self::Stream>> {
         let Entered { wire, client, place } = self.next().await;
         let (holding, conn_ctrl) = (&self.holdings[0], ConnCtrl::new());
-        let unspoken = Unspoken::new(wire, place, WAY_IN, self.closing.clone());
+        let idle_connection = IdleConnection::new(wire, place, WAY_IN, self.closing.clone());
         Ok(Accepted {
             coupler: TcpCoupler::new(),
-            stream: StraightStream::new(unspoken, Some(patience()), conn_ctrl.clone(), None),
+            stream: StraightStream::new(idle_connection, Some(patience()), conn_ctrl.clone(), None),
             fuse_config: Some(patience()),
             conn_ctrl,
             local_addr: holding.local_addr.clone(),

@@ -12,7 +12,7 @@ use network::operation::calls::CallOperation;
 use network::operation::chats::ChatOperation;
 use tokio::sync::oneshot;
 
-use super::channel::{After, Channel, Turn};
+use super::channel::{Batch, Channel, OnCommit};
 use crate::call::{Send, SendBody};
 use crate::records::MessageRow;
 
@@ -21,7 +21,7 @@ const RINGS_FOR: Duration = Duration::from_secs(120);
 
 impl Channel {
     /// Tells the sender of a message that it was read (`mark_read_on_receive`).
-    pub(super) fn read_at_once(&self, turn: &mut Turn, row: &MessageRow) {
+    pub(super) fn read_at_once(&self, batch: &mut Batch, row: &MessageRow) {
         if !self.settings.settings.mark_read_on_receive || matches!(row.content, Content::Reaction { .. }) {
             return;
         }
@@ -30,29 +30,29 @@ impl Channel {
             messages: vec![row.message_id.clone()],
             participant: row.participant.clone(),
         };
-        turn.after.push(After::Ask(Box::new(read.into())));
+        batch.on_commit.push(OnCommit::Ask(Box::new(read.into())));
     }
 
     /// Rejects a call, and writes to the caller what the settings say. Both may be done again for the same call, when it is
     /// heard of again: the network rejects a call once, and the message bears an id that follows from the call.
-    pub(super) fn turn_away(&mut self, turn: &mut Turn, call: &str, from: &Address, alone: bool, at: Timestamp) {
+    pub(super) fn turn_away(&mut self, batch: &mut Batch, call: &str, from: &Address, alone: bool, at: Timestamp) {
         let settings = &self.settings.settings;
         if !settings.reject_calls || Timestamp::now().since(at) > RINGS_FOR {
             return;
         }
         let text = settings.reject_call_message.clone().filter(|_| alone);
         let reject = CallOperation::Reject { call_id: call.to_owned(), from: Some(from.clone()) };
-        turn.after.push(After::Ask(Box::new(reject.into())));
+        batch.on_commit.push(OnCommit::Ask(Box::new(reject.into())));
         let Some(text) = text else { return };
         let send = Send {
             message_id: MessageId::derived(&self.owner.deployment_key, self.row.id, &format!("rejected call {call}")),
-            to: self.best_address(turn, from),
+            to: self.best_address(batch, from),
             body: SendBody::Content(Content::Text { text }),
             around: SendAround::default(),
             client_ref: None,
         };
         // Nobody waits for it: what becomes of it is told as of any send.
         let (reply, _) = oneshot::channel();
-        self.accept_send(turn, send, RequestId::mint(), reply);
+        self.accept_send(batch, send, RequestId::mint(), reply);
     }
 }

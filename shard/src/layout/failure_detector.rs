@@ -16,11 +16,11 @@ const PATIENCE: Duration = Duration::from_millis(400);
 
 /// What the node that leads the directory knows of it. Another one begins to count anew.
 #[derive(Debug, Default)]
-pub struct Silence {
+pub struct FailureDetector {
     since: BTreeMap<NodeId, Instant>,
 }
 
-impl Silence {
+impl FailureDetector {
     /// Asks these nodes, and those that were silent before, until they are heard.
     pub async fn look(&mut self, awaited: BTreeSet<NodeId>, router: &Router) {
         let members: BTreeSet<NodeId> = router.nodes().into_iter().collect();
@@ -60,14 +60,14 @@ mod tests {
 
     #[test]
     fn a_node_is_dead_when_nothing_was_heard_of_it_for_long_enough() {
-        let (mut silence, now) = (Silence::default(), Instant::now());
-        silence.note(4, false, now);
-        silence.note(5, false, now);
-        silence.note(4, false, now + DEAD_AFTER / 2);
-        silence.note(5, true, now + DEAD_AFTER / 2);
-        assert_eq!(silence.silent(), BTreeSet::from([4]));
-        silence.note(5, false, now + DEAD_AFTER / 2);
-        assert!(silence.dead(now + DEAD_AFTER / 2).is_empty());
-        assert_eq!(silence.dead(now + DEAD_AFTER), BTreeSet::from([4]));
+        let (mut failure_detector, now) = (FailureDetector::default(), Instant::now());
+        failure_detector.note(4, false, now);
+        failure_detector.note(5, false, now);
+        failure_detector.note(4, false, now + DEAD_AFTER / 2);
+        failure_detector.note(5, true, now + DEAD_AFTER / 2);
+        assert_eq!(failure_detector.silent(), BTreeSet::from([4]));
+        failure_detector.note(5, false, now + DEAD_AFTER / 2);
+        assert!(failure_detector.dead(now + DEAD_AFTER / 2).is_empty());
+        assert_eq!(failure_detector.dead(now + DEAD_AFTER), BTreeSet::from([4]));
     }
 }

@@ -6,9 +6,9 @@ use model::status::Status;
 
 /// Counts of channels that have a row; one that was never touched has none, and is `pending`.
 #[derive(Default)]
-pub struct Census([AtomicU64; Status::ALL.len()]);
+pub struct StatusCounts([AtomicU64; Status::ALL.len()]);
 
-impl Census {
+impl StatusCounts {
     fn of(&self, status: Status) -> &AtomicU64 {
         &self.0[status as usize]
     }

@@ -18,15 +18,15 @@ pub(super) type Placed = [(ShardId, Vec<NodeId>)];
 
 /// Deals all leads. Whoever leads a shard goes on with it where it can; when what the nodes bear is too uneven then, leads
 /// move as long as that evens it out.
-pub(super) fn deal(
+pub(super) fn assign_leaders(
     placed: &Placed,
     leaders: &BTreeMap<ShardId, NodeId>,
     nodes: &[NodeRecord],
     loads: &Loads,
 ) -> BTreeMap<ShardId, NodeId> {
-    let mut deal = Deal::begin(placed, leaders, nodes, loads);
-    deal.even_out(usize::MAX);
-    deal.leaders
+    let mut assignment = Assignment::begin(placed, leaders, nodes, loads);
+    assignment.even_out(usize::MAX);
+    assignment.leaders
 }
 
 /// The leads that go elsewhere so that the nodes bear alike, at most so many: those first that even out the most.
@@ -37,12 +37,12 @@ pub(super) fn even_out(
     loads: &Loads,
     most: usize,
 ) -> BTreeMap<ShardId, NodeId> {
-    let mut deal = Deal::begin(placed, leaders, nodes, loads);
-    deal.even_out(most);
-    deal.leaders
+    let mut assignment = Assignment::begin(placed, leaders, nodes, loads);
+    assignment.even_out(most);
+    assignment.leaders
 }
 
-struct Deal<'a> {
+struct Assignment<'a> {
     placed: &'a Placed,
     loads: &'a Loads,
     weights: BTreeMap<NodeId, u64>,
@@ -52,11 +52,11 @@ struct Deal<'a> {
     newly_led: BTreeSet<ShardId>,
 }
 
-impl<'a> Deal<'a> {
+impl<'a> Assignment<'a> {
     /// With the leads of the present leaders, and those that these cannot have dealt among the others, the busiest shards
     /// first.
     fn begin(placed: &'a Placed, leaders: &BTreeMap<ShardId, NodeId>, nodes: &[NodeRecord], loads: &'a Loads) -> Self {
-        let mut deal = Self {
+        let mut assignment = Self {
             placed,
             loads,
             weights: nodes.iter().map(|node| (node.id, u64::from(node.weight.max(1)))).collect(),
@@ -67,20 +67,20 @@ impl<'a> Deal<'a> {
         let mut open: Vec<(ShardId, &[NodeId])> = Vec::new();
         for (shard, replicas) in placed {
             match leaders.get(shard).filter(|leader| replicas.contains(leader)) {
-                Some(leader) => deal.give(*shard, *leader),
+                Some(leader) => assignment.give(*shard, *leader),
                 None => open.push((*shard, replicas)),
             }
         }
         open.sort_by_key(|(shard, _)| Reverse(loads.of(*shard)));
         for (shard, replicas) in open {
             // In thousandths of the weight, so that whole numbers compare.
-            let then = |id: &NodeId| (deal.bears(*id).load + loads.of(shard)) * 1000 / deal.weight(*id);
+            let then = |id: &NodeId| (assignment.bears(*id).load + loads.of(shard)) * 1000 / assignment.weight(*id);
             if let Some(leader) = replicas.iter().copied().min_by_key(then) {
-                deal.give(shard, leader);
-                deal.newly_led.insert(shard);
+                assignment.give(shard, leader);
+                assignment.newly_led.insert(shard);
             }
         }
-        deal
+        assignment
     }
 
     fn weight(&self, node: NodeId) -> u64 {
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn a_busy_shard_is_led_alone_and_the_quiet_ones_elsewhere() {
         let (nodes, loads) = (nodes(&[1, 1, 1]), loads(&[20_000, 0, 0, 0, 0, 0]));
-        let dealt = deal(&everywhere(6, 3), &BTreeMap::new(), &nodes, &loads);
+        let dealt = assign_leaders(&everywhere(6, 3), &BTreeMap::new(), &nodes, &loads);
         let bears = loads.by_node(dealt.iter().map(|(shard, node)| (*shard, *node)));
         assert_eq!(bears[&dealt[&1]].leads, 1, "{dealt:?}");
     }
@@ -209,7 +209,7 @@ mod tests {
             let placed = scattered(&at);
             let leaders = placed.iter().zip(present).map(|((shard, replicas), at)| (*shard, replicas[at])).collect();
             let nodes = nodes(&weights);
-            let dealt = deal(&placed, &leaders, &nodes, &Loads::default());
+            let dealt = assign_leaders(&placed, &leaders, &nodes, &Loads::default());
             let leads = |node: NodeId| dealt.values().filter(|leader| **leader == node).count() as u64;
             let weight = |node: NodeId| u64::from(weights[node as usize - 1]);
             for (shard, replicas) in &placed {
@@ -231,10 +231,10 @@ mod tests {
         ) {
             let (placed, nodes) = (scattered(&at), nodes(&weights));
             let known = |traffic: &[u64]| loads(&traffic[..at.len()]);
-            let dealt = deal(&placed, &BTreeMap::new(), &nodes, &known(&traffic));
+            let dealt = assign_leaders(&placed, &BTreeMap::new(), &nodes, &known(&traffic));
             let swayed: Vec<u64> = traffic.iter().zip(sway).map(|(traffic, sway)| traffic * sway / 100).collect();
-            prop_assert_eq!(deal(&placed, &dealt, &nodes, &known(&traffic)), dealt.clone());
-            prop_assert_eq!(deal(&placed, &dealt, &nodes, &known(&swayed)), dealt);
+            prop_assert_eq!(assign_leaders(&placed, &dealt, &nodes, &known(&traffic)), dealt.clone());
+            prop_assert_eq!(assign_leaders(&placed, &dealt, &nodes, &known(&swayed)), dealt);
         }
 
         #[test]
@@ -242,7 +242,7 @@ mod tests {
             traffic in proptest::collection::vec(0_u64..50_000, 1..40),
         ) {
             let loads = loads(&traffic);
-            let dealt = deal(&everywhere(traffic.len() as u16, 4), &BTreeMap::new(), &nodes(&[1, 1, 1, 1]), &loads);
+            let dealt = assign_leaders(&everywhere(traffic.len() as u16, 4), &BTreeMap::new(), &nodes(&[1, 1, 1, 1]), &loads);
             let bears = loads.by_node(dealt);
             let (all, busiest) = (traffic.iter().map(|traffic| traffic + QUIET), traffic.iter().max().unwrap() + QUIET);
             let share = all.sum::<u64>() / 4;

@@ -18,7 +18,7 @@ use raft::directory::UpdateError;
 use raft::directory::command::{Command, Reply};
 use raft::directory::members::{AuthorityRecord, MemberCommand, NodeState};
 use raft::directory::records::NodeRecord;
-use raft::transport::stranger::StrangerHandler;
+use raft::transport::unauthenticated::UnauthenticatedHandler;
 use shard::cluster::Cluster;
 use shard::secrets::Secrets;
 use tokio_util::sync::CancellationToken;
@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// Answers `gateway join`.
-pub struct Desk {
+pub struct JoinService {
     pub cluster: Arc<Cluster>,
     pub config: Config,
     pub keyring: Keyring,
@@ -45,7 +45,7 @@ pub struct Desk {
 }
 
 #[async_trait]
-impl StrangerHandler for Desk {
+impl UnauthenticatedHandler for JoinService {
     async fn answer(&self, question: Bytes, from: IpAddr) -> Bytes {
         let answer = match rmp_serde::from_slice::<Question>(&question) {
             Ok(question) if question.version == VERSION => match self.welcome(question, from).await {
@@ -58,7 +58,7 @@ impl StrangerHandler for Desk {
     }
 }
 
-impl Desk {
+impl JoinService {
     async fn welcome(&self, question: Question, from: IpAddr) -> Result<Welcome, String> {
         let format = self.cluster.directory().format();
         fits(question.format, format)?;
@@ -255,6 +255,6 @@ mod tests {
         assert!(matches!(&told, Err(reason) if reason.contains("(a, b)") && reason.contains("--zone")), "{told:?}");
         assert!(judged(&["b", "default"], true).is_err());
         let stranger = judged(&["a", "b"], false);
-        assert!(matches!(&stranger, Err(reason) if !reason.contains("a, b")), "{stranger:?}");
+        assert!(matches!(&stranger, Err(reason) if !reason.contains("a, b")), "{unauthenticated:?}");
     }
 }
