@@ -2,7 +2,7 @@
 
 use model::error::ApiError;
 use model::issue::{IssueCode, Violation};
-use model::limit::LimitScope;
+use model::limit::{BucketLevel, LimitScope};
 use model::time::{Day, Timestamp};
 use model::webhook::endpoint::too_many_endpoints;
 use raft::directory::UpdateError;
@@ -81,6 +81,11 @@ fn of_rejection(rejection: Rejection) -> ApiError {
         | Rejection::UnknownVersion(_)
         | Rejection::Unreadable => internal("the directory refused an update", &rejection),
     }
+}
+
+/// `rate_limited` by a bucket that is empty.
+pub fn empty_bucket(scope: LimitScope, level: &BucketLevel) -> ApiError {
+    ApiError::rate_limited(scope, level.limit, level.retry_after)
 }
 
 /// Addresses are unique over all customers: a login names nothing but the address.

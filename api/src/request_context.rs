@@ -1,6 +1,5 @@
 //! What a handler sees of a request: one type for each kind of route, so that a handler of a channel has a channel.
 
-use std::net::IpAddr;
 use std::ops::{Deref, DerefMut};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -25,12 +24,12 @@ use shard::cluster::{CallContext, Cluster};
 use uuid::Uuid;
 
 use crate::app::App;
-use crate::audit::Target;
+use crate::audit::{Suspect, Target};
 use crate::auth::operators::Operator;
 use crate::body;
 use crate::caller::Caller;
+use crate::client::Client;
 use crate::failure;
-use crate::pipeline::rate::refusal;
 use crate::query::Query;
 
 /// How long a request waits for a shard without a leader.
@@ -53,13 +52,6 @@ pub struct RequestContext {
     /// When the request arrived.
     pub now: Timestamp,
     pub http: Request,
-}
-
-/// Where a request comes from.
-#[derive(Clone, Debug)]
-pub struct Client {
-    pub ip: IpAddr,
-    pub user_agent: Option<String>,
 }
 
 impl RequestContext {
@@ -153,6 +145,11 @@ impl RequestContext {
     pub async fn try_change(&self, command: Command, audit: Vec<AuditEntry>) -> Result<Updated, UpdateError> {
         let deadline = Instant::now() + UPDATE_PATIENCE;
         self.cluster().directory().update(command, audit, deadline).await
+    }
+
+    /// Notes a failed authentication for the audit log.
+    pub fn note_failure(&self, suspect: Suspect, code: ErrorCode) {
+        self.app.failures.note(&self.client, &self.request_id, self.now, suspect, code);
     }
 
     /// A successful entry of a customer's audit log.
@@ -292,7 +289,7 @@ impl ChannelToken {
         let (level, taken) = taking.inspect_err(|_| self.unreachable = true)?;
         self.level = Some(level);
         self.refused = !taken;
-        if taken { Ok(()) } else { Err(refusal(LimitScope::Channel, &level)) }
+        if taken { Ok(()) } else { Err(failure::empty_bucket(LimitScope::Channel, &level)) }
     }
 
     /// What is to be taken together with work at the owner.

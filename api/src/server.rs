@@ -15,9 +15,12 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
+use crate::background;
 use crate::config::ApiConfig;
+use crate::doc::Deployment;
 use crate::listener::{ClientListener, Entrance};
-use crate::route;
+use crate::openapi::document_of;
+use crate::{operator, resources, router};
 
 /// How long requests in flight may take after the stop. The longest one, a send, takes ten seconds.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
@@ -72,14 +75,15 @@ pub async fn serve(config: ApiConfig, cluster: Arc<Cluster>, stop: CancellationT
     let (address, listener) = bind(config.listen, entrance, stop.clone())?;
     let fatal = cluster.fatal().clone();
     crate::telemetry::describe();
-    let app = App::public(config, cluster, stop.clone());
-    let background = app.clone().start_background();
-    let mut routes = crate::resources::routes();
+    let mut routes = resources::routes();
+    let document = document_of("Gateway", &routes, &deployment(&config, &cluster));
+    let app = App::public(config, cluster, stop.clone(), document);
+    let background = background::start(app.clone());
     let router = if app.config.console.customers {
         routes.extend(crate::console::routes_for_members());
-        route::router_with_console(&app, routes, crate::resources::routes())
+        router::router_with_console(&app, routes, resources::routes())
     } else {
-        route::router(&app, routes)
+        router::router(&app, routes)
     };
     let afterwards = async move {
         app.event_streams.ended().await;
@@ -100,18 +104,19 @@ pub async fn serve_operator(
     let entrance = Entrance { tls: config.operator_tls.clone(), ..Entrance::plain(config.operator_port.clone()) };
     let (address, listener) = bind(config.operator_listen, entrance, stop.clone())?;
     let fatal = cluster.fatal().clone();
-    let app = App::operator(config, cluster);
+    let mut routes = operator::routes();
+    let document = document_of("Gateway, for its operators", &routes, &deployment(&config, &cluster));
+    let app = App::operator(config, cluster, document);
     let (writing, noting) = (CancellationToken::new(), app.clone());
     let until = writing.clone();
     let failures = tokio::spawn(async move { noting.failures.run(&noting.cluster, until).await });
-    let mut routes = crate::operator::routes();
     if failpoint::COMPILED {
-        routes.extend(crate::operator::failpoints::routes());
+        routes.extend(operator::failpoints::routes());
     }
     if app.config.console.operators {
         routes.extend(crate::console::routes_for_operators());
     }
-    let router = route::router(&app, routes);
+    let router = router::router(&app, routes);
     let afterwards = async move {
         writing.cancel();
         if let Err(error) = failures.await {
@@ -119,6 +124,12 @@ pub async fn serve_operator(
         }
     };
     Ok(run(address, listener, router, stop, fatal, afterwards))
+}
+
+/// What the document tells of the configuration.
+fn deployment<'a>(config: &'a ApiConfig, cluster: &Cluster) -> Deployment<'a> {
+    let ApiConfig { suffixes, target_policy, .. } = config;
+    Deployment { suffixes, target_policy, media_days: cluster.media().retention_days() }
 }
 
 fn bind(

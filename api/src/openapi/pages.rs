@@ -1,16 +1,15 @@
 //! `GET /openapi.json`, and `GET /docs` with a page to try the routes out. Everything that the page needs is in the
 //! binary.
 
-use bytes::Bytes;
 use model::error::{ApiError, ErrorCode};
 use salvo::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, ETAG, IF_NONE_MATCH, REFERRER_POLICY, X_FRAME_OPTIONS,
 };
 use salvo::http::{HeaderValue, StatusCode};
 use serde_json::json;
-use uuid::Uuid;
 
 use super::{Deployment, Doc};
+use crate::doc::Document;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::RequestContext;
 use crate::route::Route;
@@ -35,19 +34,9 @@ const POLICY: HeaderValue = HeaderValue::from_static(
 /// How long a browser keeps them: they change with the binary alone.
 const ASSET_AGE: HeaderValue = HeaderValue::from_static("public, max-age=86400");
 
-/// A port's document as it is sent.
-pub struct Document {
-    bytes: Bytes,
-    etag: HeaderValue,
-}
-
-impl Document {
-    pub fn of(title: &str, routes: &[Route], deployment: &Deployment<'_>) -> Self {
-        let bytes = Bytes::from(super::document(title, routes, deployment).to_string());
-        let tag = format!("\"{}\"", Uuid::new_v5(&Uuid::NAMESPACE_OID, &bytes).simple());
-        let etag = HeaderValue::try_from(tag).expect("hex digits in quotes are a header's value");
-        Self { bytes, etag }
-    }
+/// The document of a port, as it is sent.
+pub fn document_of(title: &str, routes: &[Route], deployment: &Deployment<'_>) -> Document {
+    Document::new(&super::document(title, routes, deployment))
 }
 
 pub fn routes() -> Vec<Route> {

@@ -1,5 +1,8 @@
 use std::collections::BTreeSet;
 
+use model::address::Suffixes;
+use model::target::TargetPolicy;
+
 use super::*;
 
 /// What the simulated deployment is.

@@ -25,8 +25,6 @@ mod tokens;
 mod trace;
 mod users;
 
-pub use backup::{BackupJob, BackupState, Backups};
-
 use crate::openapi;
 use crate::resources;
 use crate::route::Route;

@@ -9,10 +9,8 @@
 //! alone, and its refusal goes first. So a caller sees the order above, and a send costs one call to the owner.
 
 mod authentication;
-mod client;
 mod cors;
-mod ip_bucket;
-pub mod rate;
+mod rate;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -30,18 +28,18 @@ use salvo::{Depot, FlowCtrl, Handler, Request, Response, async_trait};
 use shard::trace::{self, Kind, Place};
 use tracing::{Instrument, Span, field};
 
-pub use authentication::{Address, caller, fresh_directory, key_caller};
-pub use client::client_of;
-pub use cors::CorsOrigins;
-pub use ip_bucket::{IpBuckets, network_of};
+pub use authentication::ticket::Grant as TicketGrant;
+pub use authentication::{Address, caller, fresh_directory};
 
 use crate::app::App;
 use crate::caller::Caller;
+use crate::client::client_of;
+use crate::failure;
 use crate::openapi::judge_parameter;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::{AccountCall, ChannelCall, ChannelToken, Charged, OperatorCall, RequestContext};
-use crate::resources::ticket;
 use crate::route::{Action, Endpoint, Grant, PathRoutes, Route, Rules};
+use authentication::ticket;
 use cors::Judgement;
 use rate::RateHeaders;
 
@@ -91,7 +89,7 @@ impl Gate {
 
     async fn answer(&self, ctx: RequestContext, origin: &Judgement) -> Answered {
         if let Err(level) = self.app.take_from_address(ctx.client.ip, Timestamp::steady()) {
-            let refused = rate::refusal(LimitScope::Ip, &level);
+            let refused = failure::empty_bucket(LimitScope::Ip, &level);
             return Answered { outcome: Err(refused), rate: Some(RateHeaders::new(LimitScope::Ip, &level)) };
         }
         let Some(paths) = &self.paths else { return Answered::uncounted(Err(ApiError::route_not_found())) };
@@ -163,7 +161,7 @@ async fn admit(ctx: RequestContext, entry: Entry) -> Result<AccountCall, Answere
             Ok(AccountCall { ctx, caller, charged })
         }
         Ok((level, false)) => {
-            let refused = rate::refusal(scope, &level);
+            let refused = failure::empty_bucket(scope, &level);
             Err(Answered { outcome: Err(refused), rate: Some(RateHeaders::new(scope, &level)) })
         }
         Err(error) => Err(Answered::uncounted(Err(error))),

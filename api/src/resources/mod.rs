@@ -35,9 +35,6 @@ pub use account::{AccountView, audit_log};
 pub use api_keys::{ApiKeyView, IssuedKey, NewKey, delete_with_keys};
 pub use auth::{email, end_session, exchange_token, log_in, new_password};
 pub use channels::{ChannelView, parse_disable_reason};
-pub use event_types::PATH as EVENT_TYPES_PATH;
-pub use events::{EventStreams, PATH as EVENTS_PATH, ticket};
-pub use health::StatusSummary;
 
 #[cfg(test)]
 pub use api_keys::tests::{test_caller, test_key};

@@ -5,6 +5,7 @@
 
 mod keys;
 mod sessions;
+pub mod ticket;
 
 use std::time::{Duration, Instant};
 
@@ -75,7 +76,7 @@ pub async fn caller(ctx: &RequestContext, address: Address) -> Result<Caller, Ap
     };
     // That keys cannot be checked is not the caller's failure.
     if error.code != ErrorCode::AuthBackendUnavailable {
-        ctx.app.failures.note(ctx, suspect, error.code);
+        ctx.note_failure(suspect, error.code);
     }
     Err(error)
 }
@@ -109,7 +110,7 @@ async fn judge(ctx: &RequestContext, address: Address) -> Result<Caller, (Suspec
 ///
 /// # Errors
 /// One of the `auth_*` codes.
-pub async fn key_caller(ctx: &RequestContext, id: KeyId) -> Result<Caller, ApiError> {
+async fn key_caller(ctx: &RequestContext, id: KeyId) -> Result<Caller, ApiError> {
     let judge = |state: &DirectoryState| {
         let known = state.keys.get(&id).cloned();
         known.map_or(Verdict::Unknown, |key| keys::judge_record(state, key, ctx.now))
@@ -179,7 +180,7 @@ pub async fn operator(ctx: &RequestContext, rules: &Rules) -> Result<Operator, A
         Ok(token) => ctx.app.operators.judge(ctx.client.ip, token).await,
         Err(error) => Err(error),
     };
-    let operator = judged.inspect_err(|error| ctx.app.failures.note(ctx, Suspect::Unknown(None), error.code))?;
+    let operator = judged.inspect_err(|error| ctx.note_failure(Suspect::Unknown(None), error.code))?;
     match (rules.operator_access, operator.access) {
         (Access::Write, Access::Read) => Err(ApiError::insufficient_scope(&["write".to_owned()], &["read".to_owned()])),
         _ => Ok(operator),

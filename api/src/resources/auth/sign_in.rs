@@ -12,8 +12,9 @@ use raft::directory::records::AuditActor;
 use raft::directory::users::{SessionRecord, UserCommand, UserRecord};
 use subtle::ConstantTimeEq;
 
+use super::attempts::{self, Attempt};
+use super::tokens_of;
 use crate::audit::{Suspect, Target};
-use crate::auth::attempts::{self, Attempt};
 use crate::auth::session::{self, TokensView};
 use crate::failure;
 use crate::pipeline::{Address, caller, fresh_directory};
@@ -75,7 +76,7 @@ pub async fn log_in(ctx: &mut RequestContext) -> Result<TokensView, ApiError> {
     };
     let Some(user) = known.as_ref().filter(|_| same) else {
         let suspect = known.map_or(Suspect::Unknown(None), |user| suspect(&user));
-        ctx.app.failures.note(ctx, suspect, ErrorCode::AuthInvalid);
+        ctx.note_failure(suspect, ErrorCode::AuthInvalid);
         return Err(ApiError::new(ErrorCode::AuthInvalid, "e-mail address and password do not belong together"));
     };
     let [from, from_as] = failures;
@@ -85,7 +86,7 @@ pub async fn log_in(ctx: &mut RequestContext) -> Result<TokensView, ApiError> {
     attempts::give_back(ctx, &[from_as]).await;
 
     let (session, token) = session::open(user, ctx.now);
-    let tokens = TokensView::issue(ctx, user, &session, &token)?;
+    let tokens = tokens_of(ctx, user, &session, &token)?;
     let entry = ctx.audit_entry(user.customer_id, "auth.login", actor(user), target(&session, user));
     ctx.change(Command::Users(UserCommand::OpenSession(session)), vec![entry]).await?;
     Ok(tokens)
@@ -112,7 +113,7 @@ pub async fn refresh(ctx: &mut RequestContext) -> Outcome {
 pub async fn exchange_token(ctx: &RequestContext, text: &str) -> Result<TokensView, ApiError> {
     fresh_directory(ctx).await?;
     let refused = |ctx: &RequestContext, suspect: Suspect, error: ApiError| {
-        ctx.app.failures.note(ctx, suspect, error.code);
+        ctx.note_failure(suspect, error.code);
         Err(error)
     };
     let found = RefreshToken::parse(text).and_then(|token| Some((find(ctx, &token)?, token)));
@@ -134,7 +135,7 @@ pub async fn exchange_token(ctx: &RequestContext, text: &str) -> Result<TokensVi
         Err(UpdateError::Rejected(Rejection::SessionMoved))
     };
     match rotated {
-        Ok(_) => TokensView::issue(ctx, &user, &session, &next),
+        Ok(_) => tokens_of(ctx, &user, &session, &next),
         Err(UpdateError::Rejected(Rejection::SessionMoved)) => {
             let entry = ctx.audit_entry(user.customer_id, "auth.token_reused", actor(&user), target(&session, &user));
             let revoke = Command::Users(UserCommand::RevokeSession { id: session.id });

@@ -17,9 +17,10 @@ use salvo::http::header::AUTHORIZATION;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::attempts::{self, Attempt};
+use super::tokens_of;
 use crate::audit::{Suspect, Target};
 use crate::auth::LONGEST_EMAIL_TOKEN;
-use crate::auth::attempts::{self, Attempt};
 use crate::auth::pending::Pending;
 use crate::auth::session::{self, TokensView};
 use crate::failure;
@@ -135,7 +136,7 @@ async fn make_account(
         deleted_at: None,
     };
     let (session, token) = session::open(user, ctx.now);
-    let tokens = TokensView::issue(ctx, user, &session, &token)?;
+    let tokens = tokens_of(ctx, user, &session, &token)?;
     let (key, secret) = NewKey::first_of(id).generate(ctx.now);
     let actor = AuditActor {
         kind: "session".to_owned(),
@@ -219,7 +220,7 @@ async fn confirm(ctx: &RequestContext, Pending { email, password, name, expires_
 }
 
 fn unknown_token(ctx: &RequestContext) -> ApiError {
-    ctx.app.failures.note(ctx, Suspect::Unknown(None), ErrorCode::AuthInvalid);
+    ctx.note_failure(Suspect::Unknown(None), ErrorCode::AuthInvalid);
     ApiError::new(ErrorCode::AuthInvalid, "the token is not the one that was sent last; ask for another message")
 }
 

@@ -6,7 +6,7 @@ use model::error::ApiError;
 use model::limit::{AttemptRule, LimitScope};
 use uuid::Uuid;
 
-use crate::pipeline::network_of;
+use crate::ip_bucket::network_of;
 use crate::request_context::RequestContext;
 
 /// Something that is tried. E-mail addresses are folded.

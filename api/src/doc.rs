@@ -1,13 +1,41 @@
 //! What a route says of itself, in few words; the rest follows from its kind, its path and its parsers.
 
+use bytes::Bytes;
+use model::address::Suffixes;
 use model::error::ErrorCode;
 use model::field::Body;
+use model::target::TargetPolicy;
+use salvo::http::HeaderValue;
 use salvo::http::StatusCode;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
-use super::Deployment;
 use crate::query::{Parameter, Query};
+
+/// What the document says of the deployment that serves it: some rules of bodies follow from its configuration.
+pub struct Deployment<'a> {
+    pub suffixes: &'a Suffixes,
+    /// Which URLs may be called.
+    pub target_policy: &'a TargetPolicy,
+    /// How long media is kept.
+    pub media_days: u64,
+}
+
+/// A port's document as it is sent.
+pub struct Document {
+    pub bytes: Bytes,
+    pub etag: HeaderValue,
+}
+
+impl Document {
+    pub fn new(document: &Value) -> Self {
+        let bytes = Bytes::from(document.to_string());
+        let tag = format!("\"{}\"", Uuid::new_v5(&Uuid::NAMESPACE_OID, &bytes).simple());
+        let etag = HeaderValue::try_from(tag).expect("hex digits in quotes are a header's value");
+        Self { bytes, etag }
+    }
+}
 
 /// The part of a route's declaration that the document shows.
 ///
@@ -21,25 +49,25 @@ use crate::query::{Parameter, Query};
 /// ```
 pub struct Doc {
     /// The operation's id: the name of the function in generated clients.
-    pub(super) id: &'static str,
-    pub(super) summary: &'static str,
-    pub(super) about: &'static str,
-    pub(super) body: Option<BodyDoc>,
-    pub(super) query: Option<Box<dyn Fn() -> Vec<Parameter> + Send + Sync>>,
-    pub(super) headers: Vec<HeaderDoc>,
-    pub(super) answers: Vec<Answer>,
-    pub(super) errors: Vec<ErrorCode>,
+    pub id: &'static str,
+    pub summary: &'static str,
+    pub about: &'static str,
+    pub body: Option<BodyDoc>,
+    pub query: Option<Box<dyn Fn() -> Vec<Parameter> + Send + Sync>>,
+    pub headers: Vec<HeaderDoc>,
+    pub answers: Vec<Answer>,
+    pub errors: Vec<ErrorCode>,
     /// A public route that reads the caller's token by itself.
-    pub(super) bearer: bool,
+    pub bearer: bool,
 }
 
 /// A request's body.
-pub(super) struct BodyDoc {
+pub struct BodyDoc {
     pub required: bool,
     pub content: Vec<BodyContent>,
 }
 
-pub(super) struct BodyContent {
+pub struct BodyContent {
     pub media_type: &'static str,
     pub schema: Box<dyn Fn(&Deployment<'_>) -> Value + Send + Sync>,
     /// Names and values.
@@ -47,19 +75,19 @@ pub(super) struct BodyContent {
 }
 
 /// A request's header.
-pub(super) struct HeaderDoc {
+pub struct HeaderDoc {
     pub name: &'static str,
     pub about: &'static str,
     pub schema: Value,
 }
 
 /// An answer that is no error.
-pub(super) struct Answer {
+pub struct Answer {
     pub status: StatusCode,
     pub content: Content,
 }
 
-pub(super) enum Content {
+pub enum Content {
     None,
     Json(fn(&mut SchemaGenerator) -> Schema),
     /// Rows of a type under `data`, with `next_cursor` where the list is paged.
@@ -75,7 +103,7 @@ pub(super) enum Content {
 
 /// Whether a list bears `next_cursor`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cursor {
+pub enum Cursor {
     Never,
     Always,
     /// When a `limit` was given.

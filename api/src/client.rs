@@ -6,10 +6,15 @@ use ipnet::IpNet;
 use salvo::Request;
 use salvo::http::header::USER_AGENT;
 
-use crate::request_context::Client;
-
 /// The longest user agent that is kept, in characters.
 const LONGEST_USER_AGENT: usize = 256;
+
+/// Where a request comes from.
+#[derive(Clone, Debug)]
+pub struct Client {
+    pub ip: IpAddr,
+    pub user_agent: Option<String>,
+}
 
 /// The client of a request. `X-Forwarded-For` counts only from trusted proxies.
 pub fn client_of(request: &Request, trusted: &[IpNet]) -> Client {
