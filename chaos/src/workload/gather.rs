@@ -11,10 +11,10 @@ use serde_json::Value;
 use tests::http::Api;
 use tests::simulator::Simulator;
 
-use super::collected::{Delivery, Evidence, LedgerRow, Login, Stats};
-use super::record::Endpoint;
-use crate::workload::cast::Cast;
-use crate::workload::client::{Shared, insist, is_ready};
+use super::cast::Cast;
+use super::client::{Shared, insist, is_ready};
+use crate::history::record::Endpoint;
+use crate::history::{Delivery, Evidence, LedgerRow, Login, Stats};
 use crate::world::map::Place;
 
 /// No attempt waits so long for its turn, when its endpoint takes everything.
