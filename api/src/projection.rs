@@ -14,9 +14,9 @@ use network::operation::{Area, Operation};
 use raft::record::decode;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use shard::call::read::{Filter, Read};
 use shard::call::{Done, Live, Work};
 use shard::projection::Entity;
-use shard::projection::read::{Filter, Read};
 
 use crate::failure;
 use crate::query::Query;

@@ -1,5 +1,7 @@
 //! What an owner does with a call.
 
+mod usage;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,10 +13,9 @@ use tracing::Instrument;
 use crate::call::{Answer, Ask, Call, Done};
 use crate::deliveries;
 use crate::history;
+use crate::owner::streams::{relay, serve};
 use crate::owner::{NotLeader, Owner};
-use crate::stream;
 use crate::trace::{self, Kind, Place};
-use crate::usage;
 
 /// Answers a call at the owner of its shard, if nobody else can own it yet: an owner that is cut off does not hear of its
 /// successor, and what it reads is an old state.
@@ -95,7 +96,7 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
             let lives = channels.into_iter().map(|(customer, id)| (id, owner.stored_live(id, customer)));
             done(Done::Lives(lives.collect()))
         }
-        Ask::Deliveries(ask) => match deliveries::ask::answer(owner, ask).await {
+        Ask::Deliveries(ask) => match deliveries::serve::answer(owner, ask).await {
             Ok(answer) => done(Done::Deliveries(answer)),
             Err(_) => Answer::NotLeader,
         },
@@ -131,11 +132,11 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
                 Err(_) => Answer::Result { channel_level: None, result: Err(ApiError::internal_error()) },
             }
         }
-        Ask::Stream { customer, ask } => match stream::serve::answer(owner, customer, ask).await {
+        Ask::Stream { customer, ask } => match serve::answer(owner, customer, ask).await {
             Ok(answer) => done(Done::Stream(answer)),
             Err(NotLeader) => Answer::NotLeader,
         },
-        Ask::Relay { home, after, wait } => match stream::relay::pull(owner, home, after, wait).await {
+        Ask::Relay { home, after, wait } => match relay::pull(owner, home, after, wait).await {
             Ok(part) => done(Done::Relayed(part)),
             Err(NotLeader) => Answer::NotLeader,
         },

@@ -1,5 +1,10 @@
 //! What a node asks of the owner of a slot, and what the owner answers: the words that cross nodes.
 
+pub mod deliveries;
+pub mod media;
+pub mod read;
+pub mod usage;
+
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,16 +21,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::deliveries::ask::{DeliveryAsk, DeliveryDone};
+use self::deliveries::{DeliveryAsk, DeliveryDone};
+use self::media::{MediaPage, MediaWork};
+use self::read::Read;
+use self::usage::{UsageAsk, UsageDone};
 use crate::history::deliveries::MessageDeliveries;
 use crate::history::{HistoryQuery, Page};
-use crate::media::call::{MediaPage, MediaWork};
 use crate::media::record::MediaRow;
-use crate::projection::read::Read;
 use crate::records::StatusChange;
 use crate::settings::{ChangeSettings, Changed};
 use crate::stream::{StreamAsk, StreamDone, StreamedEvent};
-use crate::usage::{UsageAsk, UsageDone};
 
 /// A call to the owner of the slot that `subject` hashes to.
 #[derive(Clone, Debug, Serialize, Deserialize)]

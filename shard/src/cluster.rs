@@ -54,6 +54,7 @@ use crate::media::blobs::{BlobError, Blobs};
 use crate::media::fetch::Fetcher;
 use crate::media::store::{MediaConfig, MediaStore};
 use crate::membership::{Excluded, Membership, MembershipConfig};
+use crate::nodes::Nodes;
 use crate::owner::hosting::{Owners, hand_over_lead};
 use crate::owner::pace::{Slots, StartLimiter};
 use crate::owner::{FETCH_PATIENCE, NodeContext, OPERATION_PATIENCE};
@@ -121,6 +122,7 @@ pub struct Cluster {
     directory: Arc<Directory>,
     context: Arc<NodeContext>,
     owners: Arc<Owners>,
+    deliveries: Deliveries,
     router: Arc<Router>,
     exports: Arc<Exports>,
     /// Set when the process is about to end.
@@ -182,10 +184,10 @@ impl Cluster {
             suffixes: config.suffixes,
             start_limiter,
             slots: Slots::new(config.membership.own.max_channels),
-            deliveries,
+            deliveries: Arc::new(deliveries.clone()),
             media: Arc::new(media),
             downloads: Semaphore::new(MOST_DOWNLOADS),
-            router: router.clone(),
+            nodes: router.clone(),
             rooms: rooms.clone(),
             retention: Arc::new(config.retention),
             trimming: Semaphore::new(1),
@@ -197,7 +199,8 @@ impl Cluster {
             directory: directory.clone(),
             context: context.clone(),
             owners: owners.clone(),
-            router,
+            deliveries,
+            router: router.clone(),
             exports,
             stopping: AtomicBool::new(false),
             drains: watch::Sender::new(0),
@@ -210,6 +213,7 @@ impl Cluster {
             host,
             directory: directory.clone(),
             context: context.clone(),
+            router,
             owners,
             stop: stop.clone(),
         });
@@ -728,6 +732,6 @@ impl Cluster {
             shard,
             ask,
         };
-        self.router.ask(call, deadline).await
+        self.router.call(call, deadline).await
     }
 }

@@ -187,7 +187,7 @@ pub(crate) mod tests {
     fn heard(clock: i64, asked: i64, took: u64) -> Heard {
         let host = HostFacts { groups: Vec::new(), syncs: None, disk: None };
         let facts = NodeReport {
-            node_status: node_status(),
+            status: node_status(),
             clock: Timestamp(clock),
             host,
             directory_is_fresh: true,

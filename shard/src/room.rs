@@ -18,7 +18,7 @@ use raft::directory::Directory;
 use raft::room::{Level, Room};
 use tokio_util::sync::CancellationToken;
 
-use crate::router::Router;
+use crate::nodes::Nodes;
 
 /// How often the others are asked.
 const ASK_EVERY: Duration = Duration::from_secs(1);
@@ -120,16 +120,16 @@ impl Rooms {
     }
 
     /// Asks the others until the stop.
-    pub async fn keep(self: Arc<Self>, router: Arc<Router>, directory: Arc<Directory>, stop: CancellationToken) {
+    pub async fn keep(self: Arc<Self>, nodes: Arc<dyn Nodes>, directory: Arc<Directory>, stop: CancellationToken) {
         let mut ticks = tokio::time::interval(ASK_EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-            let members = router.nodes();
+            let members = nodes.members();
             let deadline = Instant::now() + PATIENCE;
             let asked = members
                 .iter()
                 .filter(|node| **node != self.node)
-                .map(async |node| router.status_of(*node, deadline).await.map(|node_status| (*node, node_status.room)));
+                .map(async |node| nodes.status_of(*node, deadline).await.map(|node_status| (*node, node_status.room)));
             let said: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
             self.note(said, &members, Instant::now());
             if self.is_full_here() && directory.leads() {

@@ -32,6 +32,7 @@ pub use crate::facts::NodeStatus;
 use crate::facts::{Certificates, NodeReport};
 use crate::format::Release;
 use crate::media::blobs::Blobs;
+use crate::nodes::Nodes;
 use crate::owner::hosting::Owners;
 use crate::owner::pace::StartLimiter;
 
@@ -190,17 +191,12 @@ impl Router {
         router
     }
 
-    /// This node.
-    pub fn node(&self) -> NodeId {
-        self.node
-    }
-
     /// Asks the owner, and the next one when it has just changed, until the call's time is over.
     ///
     /// # Errors
     /// 503 `worker_at_capacity` with `Retry-After: 1` when no owner answered in time, and for a send of which nobody
     /// knows any more whether an earlier try brought it.
-    pub async fn ask(&self, mut call: Call, deadline: Instant) -> Result<Answer, ApiError> {
+    pub async fn call(&self, mut call: Call, deadline: Instant) -> Result<Answer, ApiError> {
         let give_up = deadline.min(Instant::now() + OWNER_PATIENCE);
         let mut tries = 0;
         loop {
@@ -209,7 +205,7 @@ impl Router {
             if call.budget <= WAY_BACK || (tries > 0 && now >= give_up) {
                 return Err(ApiError::no_leader());
             }
-            if let Some(answer) = self.try_owner(&call, deadline, tries).await {
+            if let Some(answer) = self.try_once(&call, deadline, tries).await {
                 let is_unknown = tries > 0 && may_have_been_sent(&call, &answer);
                 return if is_unknown { Err(ApiError::no_leader()) } else { Ok(answer) };
             }
@@ -222,7 +218,7 @@ impl Router {
     }
 
     /// Asks once whoever seems to be the owner. `None` when it is not, or did not answer.
-    pub async fn try_owner(&self, call: &Call, deadline: Instant, tries: usize) -> Option<Answer> {
+    async fn try_once(&self, call: &Call, deadline: Instant, tries: usize) -> Option<Answer> {
         if let Some(owner) = self.owners.get(call.shard) {
             // A shard that is stuck must not keep its callers: here they have no longer than they have at another node.
             let answering = answer::to(&owner, call.clone());
@@ -270,11 +266,6 @@ impl Router {
         self.draining.lock().is_some()
     }
 
-    /// Whether it has said so for long enough that nobody sends it requests any more: its leads may go.
-    pub fn is_drained_of_callers(&self) -> bool {
-        self.draining.lock().is_some_and(|since| since.elapsed() >= self.about.drain_wait)
-    }
-
     /// Whom to ask: the leader that the local replica knows, the last owner that answered, then each replica in turn.
     fn next_candidate(&self, shard: ShardId, tries: usize) -> Option<NodeId> {
         // A replica that is only about to join its group knows of no leader.
@@ -304,21 +295,10 @@ impl Router {
     pub async fn node_statuses(&self) -> BTreeMap<NodeId, NodeStatus> {
         let deadline = Instant::now() + PROBE_PATIENCE;
         let answers = self
-            .nodes()
+            .members()
             .into_iter()
             .map(|node| async move { self.status_of(node, deadline).await.map(|node_status| (node, node_status)) });
         join_all(answers).await.into_iter().flatten().collect()
-    }
-
-    /// How a node is, if it answers in time.
-    pub(crate) async fn status_of(&self, node: NodeId, deadline: Instant) -> Option<NodeStatus> {
-        if node == self.node {
-            return Some(self.own_status());
-        }
-        match self.ask_node(node, Request::NodeStatus, deadline).await {
-            Ok(Response::NodeStatus(node_status)) => Some(node_status),
-            _ => None,
-        }
     }
 
     /// Has a node seal its data folder.
@@ -359,21 +339,6 @@ impl Router {
         })
     }
 
-    /// Whether a replica has nearly all of a shard's log and all of its media, and so can stand in for one that goes. What it
-    /// lacks of media it fetches.
-    pub async fn is_whole(&self, node: NodeId, shard: ShardId, applied: u64) -> bool {
-        let deadline = Instant::now() + WHOLE_PATIENCE;
-        let whole = if node == self.node {
-            tokio::time::timeout_at(deadline.into(), self.own_whole(shard)).await.unwrap_or_default()
-        } else {
-            match self.ask_node(node, Request::Whole(shard), deadline).await {
-                Ok(Response::Applied(whole)) => whole,
-                _ => None,
-            }
-        };
-        whole.is_some_and(|theirs| theirs + CAUGHT_UP >= applied)
-    }
-
     /// How far this node's replica is, once it has all media of the shard.
     async fn own_whole(&self, shard: ShardId) -> Option<u64> {
         let applied = self.host.group(shard)?.applied();
@@ -392,11 +357,6 @@ impl Router {
             Err(PeerError::TimedOut) => Err("does not answer in time".to_owned()),
             Err(error) => Err(error.to_string()),
         }
-    }
-
-    /// The members of the cluster.
-    pub(crate) fn nodes(&self) -> Vec<NodeId> {
-        self.directory.read(|state| state.nodes.keys().copied().collect())
     }
 
     pub(crate) fn host(&self) -> &Host {
@@ -487,14 +447,59 @@ impl Router {
         let is_new = |shard| owned_since.get(&shard).is_none_or(|since| since.elapsed() < WARM_UP);
         self.start_limiter.backlog() > WARM_UP || led.any(is_new)
     }
+}
 
-    /// Whether another replica is up and has applied nearly all of a shard's log.
-    pub async fn is_caught_up(&self, node: NodeId, shard: ShardId, applied: u64) -> bool {
+#[async_trait]
+impl Nodes for Router {
+    fn node(&self) -> NodeId {
+        self.node
+    }
+
+    fn members(&self) -> Vec<NodeId> {
+        self.directory.read(|state| state.nodes.keys().copied().collect())
+    }
+
+    fn is_drained_of_callers(&self) -> bool {
+        self.draining.lock().is_some_and(|since| since.elapsed() >= self.about.drain_wait)
+    }
+
+    async fn ask(&self, call: Call, deadline: Instant) -> Result<Answer, ApiError> {
+        self.call(call, deadline).await
+    }
+
+    async fn try_owner(&self, call: &Call, deadline: Instant, tries: usize) -> Option<Answer> {
+        self.try_once(call, deadline, tries).await
+    }
+
+    async fn status_of(&self, node: NodeId, deadline: Instant) -> Option<NodeStatus> {
+        if node == self.node {
+            return Some(self.own_status());
+        }
+        match self.ask_node(node, Request::NodeStatus, deadline).await {
+            Ok(Response::NodeStatus(node_status)) => Some(node_status),
+            _ => None,
+        }
+    }
+
+    async fn is_caught_up(&self, node: NodeId, shard: ShardId, applied: u64) -> bool {
         let deadline = Instant::now() + PROBE_PATIENCE;
         match self.ask_node(node, Request::Applied(shard), deadline).await {
             Ok(Response::Applied(Some(theirs))) => theirs + CAUGHT_UP >= applied,
             _ => false,
         }
+    }
+
+    async fn is_whole(&self, node: NodeId, shard: ShardId, applied: u64) -> bool {
+        let deadline = Instant::now() + WHOLE_PATIENCE;
+        let whole = if node == self.node {
+            tokio::time::timeout_at(deadline.into(), self.own_whole(shard)).await.unwrap_or_default()
+        } else {
+            match self.ask_node(node, Request::Whole(shard), deadline).await {
+                Ok(Response::Applied(whole)) => whole,
+                _ => None,
+            }
+        };
+        whole.is_some_and(|theirs| theirs + CAUGHT_UP >= applied)
     }
 }
 

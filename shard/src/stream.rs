@@ -11,15 +11,11 @@
 //! account's events have one order that is replicated, and a stream that ended on any node goes on at any other one
 //! from the id of the last event that it showed. A customer that nobody watches costs nothing.
 //!
-//! - [`ring`]: what the state machine writes, and how it is read. [`relay`]: the shard's side of a pull.
-//! - [`gather`]: the home's side of it. [`places`]: how many streams an account has open. [`serve`]: what the home
-//!   answers to streams.
+//! - [`ring`]: what the state machine writes, and how it is read. [`places`]: how many streams an account has open.
+//! - `owner::streams`: both sides of a pull, and what the home answers to streams.
 
-pub mod gather;
 pub mod notifier;
 pub mod places;
-pub mod relay;
-pub mod serve;
 
 use model::event::EventId;
 use model::id::{CustomerId, ShardId};

@@ -481,7 +481,7 @@ mod tests {
 
     /// A node as it is heard, ready or drained.
     fn heard(draining: bool) -> Heard {
-        let node_status = NodeStatus {
+        let status = NodeStatus {
             version: "0.2.0".to_owned(),
             format: Format::FIRST,
             draining,
@@ -498,8 +498,8 @@ mod tests {
             crowded_ports: Vec::new(),
             warming_up: false,
         };
-        let facts = NodeReport {
-            node_status,
+        let report = NodeReport {
+            status,
             clock: Timestamp(0),
             host: HostFacts { groups: Vec::new(), syncs: None, disk: None },
             directory_is_fresh: true,
@@ -507,7 +507,7 @@ mod tests {
             certificates: Vec::new(),
             channels: BTreeMap::new(),
         };
-        Heard { facts, clock_ahead: 0, clock_doubt: Duration::ZERO }
+        Heard { report, clock_ahead: 0, clock_doubt: Duration::ZERO }
     }
 
     fn view(draining: &[bool]) -> ClusterView {

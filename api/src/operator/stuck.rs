@@ -10,8 +10,8 @@ use model::time::Timestamp;
 use raft::directory::records::{DisabledReason, EndpointRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
+use shard::call::deliveries::Waiting;
 use shard::cluster::CallContext;
-use shard::deliveries::waiting::Waiting;
 
 use crate::openapi::Doc;
 use crate::query::Query;

@@ -4,7 +4,7 @@ use model::address::Address;
 use model::blacklist::Blocked;
 use model::error::{ApiError, ErrorCode as E};
 use network::operation::account::BlacklistOperation;
-use shard::projection::read::Read;
+use shard::call::read::Read;
 
 use crate::openapi::Doc;
 use crate::projection::{check_people, read_refresh, read_rest};

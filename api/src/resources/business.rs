@@ -12,7 +12,7 @@ use network::operation::business::{BusinessAnswer, BusinessOperation};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
-use shard::projection::read::Filter;
+use shard::call::read::Filter;
 use shard::projection::{BusinessAccount, OrderPlace};
 
 use crate::failure;

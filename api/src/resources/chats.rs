@@ -11,8 +11,8 @@ use model::time::Timestamp;
 use network::operation::chats::ChatOperation;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use shard::call::read::Read;
 use shard::projection::chats::{ChatFilter, ChatPage, ChatPlace, ListedChat};
-use shard::projection::read::Read;
 
 use crate::openapi::Doc;
 use crate::query::Query;

@@ -9,7 +9,7 @@ use model::issue::Issues;
 use model::page::ListId;
 use network::operation::communities::{CommunityAnswer, CommunityOperation};
 use serde_json::json;
-use shard::projection::read::Filter;
+use shard::call::read::Filter;
 
 use super::groups::{GroupInvite, MOST_NAMED, NEEDLESS, REFUSALS, Results, found, group_id, parse_participants};
 use crate::failure;

@@ -13,8 +13,8 @@ use network::operation::contacts::{ContactAnswer, ContactOperation};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use shard::call::read::Read;
 use shard::projection::contacts::{ContactFilter, ContactRow};
-use shard::projection::read::Read;
 
 use crate::failure;
 use crate::openapi::Doc;

@@ -11,7 +11,7 @@ use network::operation::groups::{GroupAnswer, GroupOperation};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
-use shard::projection::read::Filter;
+use shard::call::read::Filter;
 
 use super::media::{parse_source, picture_content};
 use crate::failure;

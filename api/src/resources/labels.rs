@@ -10,8 +10,8 @@ use model::label::{Label, LabelAssociation, Labelled, LabelledKind, read_label, 
 use model::page::ListId;
 use network::operation::labels::{LabelAnswer, LabelOperation};
 use serde_json::json;
+use shard::call::read::{Filter, Read};
 use shard::projection::labels::{self, Association};
-use shard::projection::read::{Filter, Read};
 use shard::projection::{BusinessAccount, Synced, check_business};
 
 use super::chats::chat_id;

@@ -9,7 +9,8 @@ use model::status::Status;
 use model::time::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
-use shard::usage::{AccountFigures, Hour, Latencies};
+use shard::call::usage::AccountFigures;
+use shard::usage::{Hour, Latencies};
 
 use crate::openapi::Doc;
 use crate::query::Query;

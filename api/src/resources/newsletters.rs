@@ -11,7 +11,7 @@ use network::operation::newsletters::{NewsletterAnswer, NewsletterOperation, Wan
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
-use shard::projection::read::Filter;
+use shard::call::read::Filter;
 
 use super::groups::{NEEDLESS, REFUSALS, invite_in_path};
 use super::media::{PICTURE_URL, set_or_cleared};

@@ -9,7 +9,7 @@ use network::operation::presence::PresenceOperation;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
-use shard::projection::read::Read;
+use shard::call::read::Read;
 
 use crate::openapi::Doc;
 use crate::projection::check_people;

@@ -11,8 +11,8 @@ use model::time::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
+use shard::call::read::Filter;
 use shard::call::{Done, Send, SendBody, SentStatus, Work};
-use shard::projection::read::Filter;
 use shard::projection::{PostedStory, StoryView};
 
 use crate::failure;

@@ -10,13 +10,12 @@ use model::limit::LimitScope;
 use model::time::Timestamp;
 
 use super::{CallContext, Cluster};
+use crate::call::deliveries::{DeliveryAsk, DeliveryDone, Redelivered, Tested, Waiting};
 use crate::call::{Answer, Ask, Done};
-use crate::deliveries::ask::{DeliveryAsk, DeliveryDone, Redelivered, Tested};
+use crate::coordinator::TESTS;
 use crate::deliveries::command::Sweep;
-use crate::deliveries::coordinator::TESTS;
 use crate::deliveries::query::{DeliveryPage, DeliveryQuery, Figures};
 use crate::deliveries::view::DeliveryDetail;
-use crate::deliveries::waiting::Waiting;
 use crate::webhook::attempt::{AttemptOutcome, AttemptRequest};
 
 impl Cluster {
@@ -162,7 +161,7 @@ impl Cluster {
 
     /// Makes a request to a receiver that is no delivery.
     pub async fn probe(&self, request: AttemptRequest) -> AttemptOutcome {
-        self.context().deliveries.attempter().attempt(request).await
+        self.deliveries.attempter().attempt(request).await
     }
 
     fn shard_of_channel(&self, channel: ChannelId) -> Option<ShardId> {

@@ -7,8 +7,8 @@ use model::id::{ChannelId, CustomerId, MediaId};
 use model::media::{FetchReason, MediaState};
 
 use super::{CallContext, Cluster};
+use crate::call::media::MediaWork;
 use crate::call::{Done, Work};
-use crate::media::call::MediaWork;
 use crate::media::fetch::{FetchError, Fetched};
 use crate::media::record::MediaRow;
 use crate::media::spool::For;

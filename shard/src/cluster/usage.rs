@@ -10,8 +10,9 @@ use model::id::{ChannelId, CustomerId, ShardId};
 use model::time::Day;
 
 use super::{CallContext, Cluster};
+use crate::call::usage::{AccountFigures, DayUsage, UsageAsk, UsageDone};
 use crate::call::{Answer, Ask, Done};
-use crate::usage::{AccountFigures, Counts, DayUsage, Hour, UsageAsk, UsageDone};
+use crate::usage::{Counts, Hour};
 
 /// How long a shard may take to say how much media of an account it keeps.
 const COUNT_PATIENCE: Duration = Duration::from_secs(1);

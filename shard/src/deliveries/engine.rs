@@ -16,10 +16,8 @@ use tokio::task::{self, JoinSet};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::ask::{DeliveryAsk, DeliveryDone};
 use super::attempt::{self, Finished, Means};
 use super::command::DeliveryCommand;
-use super::coordinator::{Report, Ruling, own_places};
 use super::cpu_load::CpuLoad;
 use super::health::{self, Health};
 use super::limiter::EndpointLimiter;
@@ -27,8 +25,10 @@ use super::queue::{EndpointQueue, Start};
 use super::retry_limiter::{RetryLimiter, STARTS_A_TURN};
 use super::waiting::endpoints_with_jobs;
 use super::{DeliveryRules, Job, ToEngine};
+use crate::call::deliveries::{DeliveryAsk, DeliveryDone};
 use crate::call::{Answer, Ask, CALL_VERSION, Call, Done};
 use crate::command::{Command, Reply};
+use crate::coordinator::{Report, Ruling, own_places};
 use crate::keys;
 use crate::owner::{NodeContext, Owner};
 
@@ -424,7 +424,7 @@ async fn ask_home(context: &NodeContext, customer: CustomerId, report: Report) -
         shard,
         ask: Ask::Deliveries(DeliveryAsk::Report(report)),
     };
-    match context.router.ask(call, Instant::now() + HOME_PATIENCE).await.ok()? {
+    match context.nodes.ask(call, Instant::now() + HOME_PATIENCE).await.ok()? {
         Answer::Result { result: Ok(Done::Deliveries(DeliveryDone::Ruled(ruling))), .. } => Some(ruling),
         _ => None,
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use model::id::{EndpointId, NodeId};
 
-use super::coordinator::{AT_ONCE, Circuit, LEASE, OPENS_AFTER, Report, Ruling};
+use crate::coordinator::{AT_ONCE, Circuit, LEASE, OPENS_AFTER, Report, Ruling};
 
 /// How many outcomes of one endpoint may be on their way into the log. Answers that come faster than they can be
 /// stored wait, so that memory stays bounded.

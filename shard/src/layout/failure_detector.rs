@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use model::id::NodeId;
 
+use crate::nodes::Nodes;
 use crate::router::Router;
 
 /// A node that is silent for so long is taken for dead: longer than a restart, its replay of the log included.
@@ -23,12 +24,12 @@ pub struct FailureDetector {
 impl FailureDetector {
     /// Asks these nodes, and those that were silent before, until they are heard.
     pub async fn look(&mut self, awaited: BTreeSet<NodeId>, router: &Router) {
-        let members: BTreeSet<NodeId> = router.nodes().into_iter().collect();
+        let members: BTreeSet<NodeId> = router.members().into_iter().collect();
         self.since.retain(|node, _| members.contains(node));
         let asked: BTreeSet<NodeId> = awaited.into_iter().chain(self.since.keys().copied()).collect();
         let deadline = Instant::now() + PATIENCE;
         let answers =
-            asked.into_iter().map(|node| async move { (node, router.vitals_of(node, deadline).await.is_some()) });
+            asked.into_iter().map(|node| async move { (node, router.status_of(node, deadline).await.is_some()) });
         for (node, heard) in join_all(answers).await {
             self.note(node, heard, Instant::now());
         }

@@ -18,8 +18,8 @@ use raft::supervise;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::Webhooks;
 use crate::command::{Batch, BatchReply, Command, Effect, NewEvent, Reply};
-use crate::deliveries::Deliveries;
 use crate::stream::Streams;
 
 /// How many submissions wait at most; a channel that submits more waits itself.
@@ -140,7 +140,7 @@ impl Committer {
         directory: Arc<Directory>,
         node: NodeId,
         epoch: Epoch,
-        deliveries: Deliveries,
+        deliveries: Arc<dyn Webhooks>,
         streams: Arc<Streams>,
         lost: CancellationToken,
     ) -> Self {
@@ -213,7 +213,7 @@ struct Announce {
     directory: Arc<Directory>,
     node: NodeId,
     epoch: Epoch,
-    deliveries: Deliveries,
+    deliveries: Arc<dyn Webhooks>,
     streams: Arc<Streams>,
 }
 
@@ -247,7 +247,7 @@ async fn run(
                         Effect::Relayed(home) => streams.relayed.ring(home),
                     }
                 }
-                deliveries.announce(group.id(), epoch, jobs.into_iter());
+                deliveries.announce(group.id(), epoch, jobs);
                 let mut replies = replies.into_iter();
                 for caller in callers.pop_front().unwrap_or_default() {
                     let own: Vec<Reply> = replies.by_ref().take(caller.commands).collect();

@@ -25,11 +25,11 @@ use super::committer::Committer;
 use super::hearing::{Deaf, give_lead_away, is_deaf};
 use super::settling::Settling;
 use super::status_counts::StatusCounts;
+use super::streams::{gather, relay};
 use super::{NodeContext, Owner, members};
 use crate::buckets::Buckets;
 use crate::command::{BATCH_VERSION, Batch};
-use crate::media::expiry;
-use crate::stream::{Streams, gather, relay};
+use crate::stream::Streams;
 
 /// How often a fence follows the quorum contact: well below the time that the contact gives it.
 const FENCE_EVERY: Duration = Duration::from_millis(25);
@@ -117,7 +117,7 @@ impl Hosting {
             if epoch.is_none() || self.context.directory.is_fresh() {
                 deaf.ended();
             } else if deaf.looks_for_another(Instant::now()) {
-                give_lead_away(&self.group, &self.context.router).await;
+                give_lead_away(&self.group, &*self.context.nodes).await;
             }
             if let Some(epoch) = epoch.filter(|_| self.context.directory.is_fresh()) {
                 // A term has one leader: nobody else has counted since an ownership that ended within it.
@@ -152,7 +152,7 @@ impl Hosting {
         let recovered = owner.recover_channels();
         self.owners.live.write().insert(self.shard, owner.clone());
         metrics::histogram!("gateway_failover_seconds").record(began.elapsed().as_secs_f64());
-        tracing::info!(shard = self.shard, epoch, recovered, "this node owns the shard");
+        tracing::info!(shard = self.shard, epoch, claimed = recovered, "this node owns the shard");
         let upkeeps: [(&'static str, Upkeep); 10] = [
             ("the watch over a shard's deleted channels", |owner| Box::pin(watch_directory(owner))),
             ("the forming of a shard", |owner| Box::pin(say_formed(owner))),
@@ -162,9 +162,9 @@ impl Hosting {
             ("the expiry of a shard's rows", |owner| Box::pin(super::expiry::run(owner))),
             ("the gathering of streamed events", |owner| Box::pin(gather::run(owner))),
             ("the sweep of relayed events", |owner| Box::pin(relay::sweep(owner))),
-            ("the expiry of a shard's media", |owner| Box::pin(expiry::run(owner))),
+            ("the expiry of a shard's media", |owner| Box::pin(super::expiry::media::run(owner))),
             ("the take-over of a shard's deliveries", |owner| {
-                Box::pin(owner.node.deliveries.clone().take_over(owner.clone()))
+                Box::pin(async move { owner.node.deliveries.take_over(owner.clone()).await })
             }),
         ];
         for (task, upkeep) in upkeeps {
@@ -330,7 +330,7 @@ async fn keep_lead_placed(owner: Arc<Owner>) {
 /// to log in thousands of channels: it gets its leads a few at a time, from all nodes together, each when it has warmed up
 /// from the one before. A node that is never done with that (`waited_enough`) gets them all the same.
 async fn takes_one_more(owner: &Owner, target: NodeId, waited_enough: bool) -> bool {
-    let node_status = owner.node.router.status_of(target, Instant::now() + VITALS_PATIENCE).await;
+    let node_status = owner.node.nodes.status_of(target, Instant::now() + VITALS_PATIENCE).await;
     node_status.is_some_and(|node_status| node_status.ready && (!node_status.warming_up || waited_enough))
 }
 
@@ -350,7 +350,7 @@ async fn wished_leader(owner: &Owner) -> Option<Wish> {
         (place, able, leads(&own))
     });
     let place = place?;
-    if !own_leads && place.replicas.contains(&own) && !owner.node.router.is_drained_of_callers() {
+    if !own_leads && place.replicas.contains(&own) && !owner.node.nodes.is_drained_of_callers() {
         // Balancers have to hear first that this node takes no more.
         return None;
     }
@@ -367,7 +367,7 @@ async fn wished_leader(owner: &Owner) -> Option<Wish> {
     let others = able.into_iter().filter(|node| must_go && Some(*node) != wanted);
     let candidates = wanted.into_iter().chain(others).filter(|node| *node != own && voters.contains(node));
     for target in candidates {
-        if owner.node.router.is_caught_up(target, owner.shard, owner.group.applied()).await {
+        if owner.node.nodes.is_caught_up(target, owner.shard, owner.group.applied()).await {
             return Some(Wish { target, at_once: must_go });
         }
     }

@@ -18,18 +18,21 @@ pub mod hosting;
 mod inbound;
 mod left_sends;
 mod lifecycle;
+mod media_work;
 pub mod members;
 mod message_media;
 mod number_checks;
 mod operations;
 pub mod outbox;
 pub mod pace;
+mod reading;
 mod receipts;
 mod send_delay;
 mod sends;
 mod settings;
 mod settling;
 pub mod status_counts;
+pub mod streams;
 mod transfers;
 
 use std::collections::{HashMap, HashSet};
@@ -37,10 +40,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
 use model::address::Suffixes;
 use model::customer::Quota;
 use model::error::ApiError;
-use model::id::{ChannelId, CustomerId, Epoch, NodeId, RequestId, ShardId};
+use model::id::{ChannelId, CustomerId, EndpointId, Epoch, NodeId, RequestId, ShardId};
 use model::status::{Reason, Status};
 use model::time::Timestamp;
 use network::driver::{AuthStore, Network, PairCodeError};
@@ -51,6 +55,8 @@ use raft::directory::state::DirectoryState;
 use raft::failpoint::{self, Bug};
 use raft::group::{Group, StateReader};
 use raft::machine::View;
+use state::deliveries::Job;
+use state::deliveries::running::Running;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -67,15 +73,13 @@ use self::settling::{Settling, Shown};
 use self::status_counts::StatusCounts;
 use crate::buckets::Buckets;
 use crate::call::{Done, Live, SentStatus, Work};
-use crate::deliveries::Deliveries;
-use crate::deliveries::coordinator::Coordinator;
+use crate::coordinator::Coordinator;
 use crate::keys;
-use crate::media::desk;
 use crate::media::store::MediaStore;
+use crate::nodes::Nodes;
 use crate::records::{ChannelRow, decode};
 use crate::retention::Retention;
 use crate::room::Rooms;
-use crate::router::Router;
 use crate::secrets::Secrets;
 use crate::settings::SettingsRow;
 use crate::stream::Streams;
@@ -89,6 +93,25 @@ const QR_PATIENCE: Duration = Duration::from_secs(10);
 /// How long the network may take to answer a request for a pair code.
 const PAIR_CODE_PATIENCE: Duration = Duration::from_secs(10);
 
+/// The webhook deliveries of a node, as far as owners have to do with them.
+#[async_trait]
+pub trait Webhooks: Send + Sync {
+    /// Which deliveries are in flight here.
+    fn running(&self) -> &Running;
+
+    /// A shard's deliveries are this node's from now on, after what an earlier owner left undone has been noted.
+    async fn take_over(&self, owner: Arc<Owner>);
+
+    /// A shard's deliveries are not this node's any more.
+    fn remove(&self, owner: &Owner);
+
+    /// The times of an endpoint's deliveries were changed in the store.
+    fn changed(&self, owner: &Owner, endpoint: EndpointId);
+
+    /// Deliveries were written, due at once.
+    fn announce(&self, shard: ShardId, epoch: Epoch, jobs: Vec<Job>);
+}
+
 /// What all owners of a node share.
 pub struct NodeContext {
     pub node: NodeId,
@@ -98,11 +121,11 @@ pub struct NodeContext {
     pub suffixes: Suffixes,
     pub start_limiter: Arc<StartLimiter>,
     pub slots: Arc<Slots>,
-    pub deliveries: Deliveries,
+    pub deliveries: Arc<dyn Webhooks>,
     pub media: Arc<MediaStore>,
     /// Downloads from the network that run at once on this node.
     pub downloads: Semaphore,
-    pub router: Arc<Router>,
+    pub nodes: Arc<dyn Nodes>,
     pub retention: Arc<Retention>,
     pub rooms: Arc<Rooms>,
     /// Lets one shard of this node be trimmed at a time.
@@ -223,7 +246,7 @@ impl Owner {
             Err(error) => return Ok(Err(error)),
         }
         if let Work::Media(work) = work {
-            return desk::work(self, customer, channel, work, deadline).await;
+            return media_work::work(self, customer, channel, work, deadline).await;
         }
         if let Work::MessageMedia { message_id } = work {
             return self.message_media(customer, channel, &message_id).await;

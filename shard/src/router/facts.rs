@@ -7,16 +7,17 @@ use model::time::Timestamp;
 
 use super::Router;
 use crate::facts::{Heard, NodeReport, Survey};
+use crate::nodes::Nodes;
 
 impl Router {
     /// Asks all nodes at once; each has `patience` to answer.
     pub async fn survey(&self, patience: Duration) -> Survey {
-        let nodes = self.nodes();
+        let nodes = self.members();
         let deadline = Instant::now() + patience;
         let answers = nodes.into_iter().map(|node| async move {
             let (asked, started) = (Timestamp::now(), Instant::now());
             let answered = self.report_of(node, deadline).await;
-            (node, answered.map(|facts| Heard::new(facts, asked, started.elapsed())))
+            (node, answered.map(|report| Heard::new(report, asked, started.elapsed())))
         });
         join_all(answers).await.into_iter().collect()
     }
@@ -24,7 +25,7 @@ impl Router {
     pub(crate) async fn own_report(&self) -> NodeReport {
         let host = self.host().facts().await;
         NodeReport {
-            node_status: self.own_status(),
+            status: self.own_status(),
             directory_is_fresh: self.directory_is_fresh(),
             master_keys: self.about().master_keys.clone(),
             certificates: (self.about().certificates)(),

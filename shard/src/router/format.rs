@@ -12,6 +12,7 @@ use raft::directory::records::AuditEntry;
 
 use super::{NodeStatus, Router};
 use crate::format::RaiseError;
+use crate::nodes::Nodes;
 
 /// How long a node may take to say what it understands, or to note it on its disk.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -60,7 +61,7 @@ impl Router {
         deadline: Instant,
     ) -> Result<Format, RaiseError> {
         let has = directory.format();
-        let nodes = self.nodes();
+        let nodes = self.members();
         let statuses = self.all_of(&nodes).await?;
         let oldest =
             statuses.iter().min_by_key(|(_, statuses)| statuses.format).filter(|(_, statuses)| statuses.format <= has);

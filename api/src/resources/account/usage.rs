@@ -7,7 +7,8 @@ use model::time::{Day, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
-use shard::usage::{Counts, DayUsage, Hour};
+use shard::call::usage::DayUsage;
+use shard::usage::{Counts, Hour};
 
 use crate::openapi::Doc;
 use crate::query::Query;

@@ -4,8 +4,8 @@ use model::error::ApiError;
 use model::id::MediaId;
 use model::page::{Cursor, DEFAULT_LIMIT, ListId};
 use serde::{Deserialize, Serialize};
+use shard::call::media::MediaWork;
 use shard::call::{Done, Work};
-use shard::media::call::MediaWork;
 use shard::media::record::MediaDirection;
 
 use super::MediaUpload;

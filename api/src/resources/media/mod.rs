@@ -16,8 +16,8 @@ use salvo::http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
+use shard::call::media::MediaWork;
 use shard::call::{Done, Work};
-use shard::media::call::MediaWork;
 use shard::media::record::{MediaDirection, MediaRow};
 use shard::media::store::MediaStore;
 

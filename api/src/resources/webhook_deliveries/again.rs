@@ -7,7 +7,7 @@ use raft::directory::records::EndpointRecord;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
-use shard::deliveries::ask::Redelivered;
+use shard::call::deliveries::Redelivered;
 use shard::deliveries::command::{Sweep, SweepWork};
 use uuid::Uuid;
 

@@ -4,6 +4,7 @@
 
 mod deliveries;
 mod lives;
+pub(super) mod media;
 mod orders;
 mod usage;
 

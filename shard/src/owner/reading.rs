@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use model::address::{Address, AddressKind, Suffixes};
 use model::blacklist::Blocked;
-use model::business::{Order, OrderStatus, Product};
+use model::business::{Order, Product};
 use model::chat::ChatKind;
 use model::contact::KnownLidPair;
 use model::error::ApiError;
@@ -13,14 +13,14 @@ use model::id::ChannelId;
 use model::page::LARGEST_PAGE;
 use model::time::Timestamp;
 use raft::machine::View;
-use serde::{Deserialize, Serialize};
 
-use super::chats::{self, ChatPage, ListedChat};
-use super::contacts::{self, ContactFilter, ContactRow};
-use super::{Kind, Projected, Rows, labels, presences};
+use super::{NotLeader, Owner};
 use crate::call::Done;
+use crate::call::read::{Filter, Read};
 use crate::keys;
-use crate::owner::{NotLeader, Owner};
+use crate::projection::chats::{self, ListedChat};
+use crate::projection::contacts::{self, ContactRow};
+use crate::projection::{Projected, Rows, labels, presences};
 use crate::records::{LidRow, decode, encode};
 
 /// How many rows one page looks at, at most, before it answers what it has.
@@ -35,73 +35,6 @@ const LARGEST_UNKNOWING: usize = 24 * 1024 * 1024;
 
 /// How many pairs of LID and phone address one answer holds: their list has no pages.
 const MOST_PAIRS: usize = 10_000;
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Read {
-    Row {
-        kind: Kind,
-        id: String,
-    },
-    /// Rows of a kind that pass, in the order of their ids, behind an id.
-    Page {
-        kind: Kind,
-        filter: Filter,
-        /// What the ids begin with.
-        #[serde(default)]
-        prefix: String,
-        after: Option<String>,
-        limit: usize,
-        /// Whoever asks knows that a page ends with the row that makes it [`LARGEST_PAGE`], and goes on behind it.
-        #[serde(default)]
-        in_bytes: bool,
-    },
-    /// One chat, as the interface shows it.
-    Chat(Address),
-    /// Chats, each a [`ListedChat`](super::chats::ListedChat).
-    Chats(ChatPage),
-    /// A row of a contact, by any of its addresses.
-    Contact(Address),
-    /// Rows of contacts in the order of their ids, and how many pass in all.
-    Contacts {
-        filter: ContactFilter,
-        after: Option<String>,
-        limit: usize,
-        /// As for a page.
-        #[serde(default)]
-        in_bytes: bool,
-    },
-    /// Each a [`CommonGroup`](model::contact::CommonGroup).
-    CommonGroups(Address),
-    /// All rows of the block list.
-    Blocked,
-    /// What is known of somebody's presence now.
-    Presence(Address),
-    /// Pairs of LID and phone address, each a [`KnownLidPair`], and how many there are in all.
-    Lids {
-        lid: Option<Address>,
-        phone: Option<Address>,
-    },
-    /// Labels, each a [`Label`](model::label::Label): all, or those of a chat.
-    Labels {
-        of: Option<Address>,
-    },
-}
-
-/// Which rows of a kind are wanted.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Filter {
-    All,
-    /// Products.
-    InCollection {
-        collection: String,
-    },
-    /// By when they were placed, `since` included, and by status, where any is named.
-    Orders {
-        since: Option<Timestamp>,
-        until: Option<Timestamp>,
-        statuses: Vec<OrderStatus>,
-    },
-}
 
 impl Filter {
     fn passes(&self, row: &[u8]) -> bool {

@@ -1,4 +1,4 @@
-//! Retention: the owner finds what is due and lets the shard's log delete it, a little at a time.
+//! Media past its time: the owner finds what is due and lets the shard's log delete it, a little at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,9 +6,9 @@ use std::time::Duration;
 use model::time::Timestamp;
 use raft::machine::View;
 
-use super::command::MediaCommand;
 use crate::command::Command;
 use crate::keys;
+use crate::media::command::MediaCommand;
 use crate::owner::Owner;
 
 /// How often an owner looks for what is due.

@@ -7,9 +7,9 @@ use bytes::Bytes;
 use model::id::CustomerId;
 use model::time::Timestamp;
 
-use super::{Filter, Pulled, StreamAsk, StreamDone, Ticket, ring};
 use crate::command::{Command, Reply};
 use crate::owner::{NotLeader, Owner};
+use crate::stream::{Filter, Pulled, StreamAsk, StreamDone, Ticket, ring};
 
 /// Answers at the home of the customer.
 ///

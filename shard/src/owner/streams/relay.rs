@@ -8,12 +8,11 @@ use model::id::ShardId;
 use raft::directory::STREAMED_FOR;
 use raft::machine::View;
 
-use super::StreamedEvent;
-use super::ring;
 use crate::command::Command;
 use crate::keys;
 use crate::owner::{NotLeader, Owner};
 use crate::records::decode;
+use crate::stream::{StreamedEvent, ring};
 
 /// How often it is looked for what nobody fetches, and for places and rings that nobody needs any more.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);

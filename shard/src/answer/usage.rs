@@ -1,4 +1,4 @@
-//! What can be asked of an owner about what a customer has used in its shard.
+//! What an owner answers about what a customer has used in its shard.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,64 +6,16 @@ use std::sync::Arc;
 use model::id::{ChannelId, CustomerId};
 use model::time::Day;
 use raft::machine::View;
-use serde::{Deserialize, Serialize};
 
-use super::{Counts, Hour, UsageRow};
+use crate::call::usage::{AccountFigures, DayUsage, UsageAsk, UsageDone};
 use crate::keys;
 use crate::media;
 use crate::owner::{NotLeader, Owner};
 use crate::records::decode;
+use crate::usage::{Counts, Hour, UsageRow};
 
 /// Rows that are read from disk at a time.
 const CHUNK: usize = 512;
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum UsageAsk {
-    /// The days of `[from, to)`, each as a whole or by channel; those without use are left out.
-    Days { customer: CustomerId, from: Day, to: Day, by_channel: bool, most: usize },
-    /// All hours from `since` on together, and what waits now; of one channel, or of all of the customer's.
-    Figures { customer: CustomerId, since: Hour, only: Option<ChannelId>, channels: Vec<ChannelId> },
-    /// Bytes of media that are kept now, as far as they count towards the quota. Asked in a cluster whose format knows it.
-    MediaKept { customer: CustomerId },
-    /// The hours of `[from, to)`, each as a whole; those without use are left out.
-    Hours { customer: CustomerId, from: Hour, to: Hour },
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum UsageDone {
-    Days(Vec<DayUsage>),
-    /// There are more rows than were asked for at most.
-    TooMany,
-    Figures(Box<AccountFigures>),
-    MediaKept(u64),
-    Hours(Vec<(Hour, Counts)>),
-}
-
-/// A day, of one channel or of all.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DayUsage {
-    pub day: Day,
-    pub channel: Option<ChannelId>,
-    pub counts: Counts,
-}
-
-/// A window of time, and what waits at this moment.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AccountFigures {
-    pub used: UsageRow,
-    /// Sends that the network has not taken yet.
-    pub queued: u64,
-    /// Webhook deliveries that wait for another attempt.
-    pub retrying: u64,
-}
-
-impl AccountFigures {
-    pub fn add(&mut self, other: &Self) {
-        self.used.add(&other.used);
-        self.queued += other.queued;
-        self.retrying += other.retrying;
-    }
-}
 
 /// Answers at the owner.
 ///

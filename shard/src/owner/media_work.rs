@@ -11,14 +11,14 @@ use model::time::Timestamp;
 use raft::machine::View;
 use raft::record::decode;
 
-use super::apply::kept_bytes;
-use super::call::{MediaPage, MediaWork};
-use super::command::MediaCommand;
-use super::record::{MediaDirection, MediaRow};
+use super::{NotLeader, Owner};
 use crate::call::Done;
+use crate::call::media::{MediaPage, MediaWork};
 use crate::command::{Command, Reply};
 use crate::keys;
-use crate::owner::{NotLeader, Owner};
+use crate::media::apply::kept_bytes;
+use crate::media::command::MediaCommand;
+use crate::media::record::{MediaDirection, MediaRow};
 use crate::settings::SettingsRow;
 
 /// How often media that somebody waits for is looked at.

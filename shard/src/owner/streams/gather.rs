@@ -12,11 +12,11 @@ use raft::supervise;
 use tokio::sync::{broadcast, watch};
 use uuid::Uuid;
 
-use super::{StreamedEvent, ring};
 use crate::call::{Answer, Ask, CALL_VERSION, Call, Done};
 use crate::command::{Command, Reply};
 use crate::owner::Owner;
 use crate::owner::committer::LeadershipLost;
+use crate::stream::{StreamedEvent, ring};
 
 /// How long a shard may wait for an event before it answers that there is none.
 const PULL_WAIT: Duration = Duration::from_secs(20);
@@ -131,7 +131,7 @@ async fn fetch(owner: &Owner, source: ShardId, after: u64, tries: usize) -> Opti
         ask: Ask::Relay { home: owner.shard, after, wait: PULL_WAIT },
     };
     let deadline = Instant::now() + PULL_WAIT + PULL_MARGIN;
-    match owner.node.router.try_owner(&call, deadline, tries).await? {
+    match owner.node.nodes.try_owner(&call, deadline, tries).await? {
         Answer::Result { result: Ok(Done::Relayed(part)), .. } => Some(part),
         _ => None,
     }

@@ -3,7 +3,7 @@
 use model::id::MediaId;
 use serde::{Deserialize, Serialize};
 
-use super::record::{MediaDirection, MediaRow};
+use crate::media::record::{MediaDirection, MediaRow};
 
 /// Answered with `Done::Media`, but for the list: `Done::MediaPage`.
 #[derive(Clone, Debug, Serialize, Deserialize)]

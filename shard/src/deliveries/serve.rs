@@ -1,82 +1,19 @@
-//! What can be asked of an owner about its shard's deliveries, and how it answers.
+//! What an owner answers about its shard's deliveries.
 
 use std::sync::Arc;
 
-use model::id::{CustomerId, DeliveryId, EndpointId};
+use model::id::{CustomerId, DeliveryId};
 use model::time::Timestamp;
 use raft::machine::View;
-use serde::{Deserialize, Serialize};
 
-use super::command::{DeliveryCommand, Sweep};
-use super::coordinator::{Report, Ruling};
-use super::query::{self, DeliveryPage, DeliveryQuery, Figures};
+use super::command::DeliveryCommand;
+use super::query;
 use super::running::Running;
-use super::sweep;
-use super::view::{DeliveryDetail, DeliveryRecord};
-use super::waiting::{self, Waiting};
+use super::view::DeliveryRecord;
+use super::{sweep, waiting};
+use crate::call::deliveries::{DeliveryAsk, DeliveryDone, Redelivered, Tested};
 use crate::command::{Command, Reply};
 use crate::owner::{NotLeader, Owner};
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum DeliveryAsk {
-    Page {
-        customer: CustomerId,
-        query: DeliveryQuery,
-    },
-    Find {
-        customer: CustomerId,
-        id: DeliveryId,
-    },
-    /// Makes a delivery due now.
-    Redeliver {
-        customer: CustomerId,
-        id: DeliveryId,
-    },
-    Sweep(Sweep),
-    Figures {
-        customer: CustomerId,
-        endpoint: EndpointId,
-        since: Timestamp,
-    },
-    /// What a node tells the home of an endpoint's customer.
-    Report(Report),
-    /// Counts a call of a test route, at the customer's home.
-    TakeTest {
-        customer: CustomerId,
-    },
-    /// What waits for each endpoint in this shard.
-    Waiting,
-    /// How many deliveries a sweep would be about.
-    CountSweep(Sweep),
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum DeliveryDone {
-    Page(DeliveryPage),
-    Found(Option<Box<DeliveryDetail>>),
-    Redelivered(Redelivered),
-    /// How many deliveries a sweep is about.
-    Matched(u64),
-    Figures(Figures),
-    Ruled(Ruling),
-    Test(Tested),
-    Waiting(Vec<Waiting>),
-}
-
-/// Whether an endpoint may be tested once more.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub enum Tested {
-    Counted,
-    TooMany { retry_after: u32 },
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Redelivered {
-    Due(Box<DeliveryRecord>),
-    /// It is to be attempted at once anyway.
-    DueAlready,
-    NotFound,
-}
 
 /// Answers at the owner.
 ///
