@@ -103,6 +103,18 @@ pub fn unexpected_answer() -> ApiError {
     internal("an owner answered with another kind of result", &"unexpected answer")
 }
 
+/// What comes of an answer, if it is of the kind that was asked for.
+macro_rules! of_kind {
+    ($answer:expr, $kind:pat => $got:expr) => {
+        match $answer {
+            $kind => Ok($got),
+            _ => Err($crate::failure::unexpected_answer()),
+        }
+    };
+}
+
+pub(crate) use of_kind;
+
 /// `internal_error` for the caller, the truth for the log.
 pub fn internal(what: &str, error: &dyn std::fmt::Display) -> ApiError {
     tracing::error!(%error, "{what}");

@@ -19,7 +19,6 @@ use raft::room::Level;
 use salvo::Request;
 use salvo::http::header::CONTENT_LENGTH;
 use salvo::hyper::body::Body as _;
-use shard::call::{Done, Live, Work};
 use shard::cluster::{CallContext, Cluster};
 use uuid::Uuid;
 
@@ -244,7 +243,7 @@ impl AccountCall {
 /// A request on one channel of the account.
 ///
 /// The channel's token is taken at the last moment before something happens: with the work at the owner
-/// ([`ChannelCall::work`]), before an update ([`ChannelCall::update`]), or else by the pipeline when the handler is
+/// ([`ChannelCall::ask`]), before an update ([`ChannelCall::update`]), or else by the pipeline when the handler is
 /// done. So a send costs one call to the owner, and a refusal still costs its token.
 pub struct ChannelCall {
     pub account: AccountCall,
@@ -316,13 +315,13 @@ impl ChannelCall {
         self.token.settle(&self.account).await
     }
 
-    /// Works at the channel's owner, and takes the channel's token there.
+    /// Asks the channel's owner, and takes the channel's token there.
     ///
     /// # Errors
-    /// What the work answers, `rate_limited`, or 503 while the channel's shard has no leader.
-    pub async fn work(&mut self, work: Work) -> Result<Done, ApiError> {
+    /// Those of the request, `rate_limited`, or 503 while the channel's shard has no leader.
+    pub async fn ask<R: shard::call::request::Request>(&mut self, request: R) -> Result<R::Reply, ApiError> {
         let (customer, channel, due) = (self.customer_id(), self.channel.id, self.token.due());
-        let (level, done) = self.cluster().channel(customer, channel, due, work, &self.context()).await;
+        let (level, done) = self.cluster().channel(customer, channel, due, request, &self.context()).await;
         self.token.taken_with(level, &done);
         if done.as_ref().is_err_and(|error| error.code == ErrorCode::ChannelNotFound) {
             // The owner's copy of the directory is ahead of this node's: what it has no more is not to be shown from here
@@ -330,17 +329,6 @@ impl ChannelCall {
             let _ = self.cluster().directory().refresh(Instant::now() + CATCHING_UP).await;
         }
         done
-    }
-
-    /// Works at the owner and expects the channel's live part.
-    ///
-    /// # Errors
-    /// As [`ChannelCall::work`].
-    pub async fn work_for_live(&mut self, work: Work) -> Result<Live, ApiError> {
-        match self.work(work).await? {
-            Done::Live(live) => Ok(live),
-            _ => Err(failure::unexpected_answer()),
-        }
     }
 
     /// Takes the channel's token, then changes the directory.

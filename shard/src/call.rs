@@ -3,6 +3,7 @@
 pub mod deliveries;
 pub mod media;
 pub mod read;
+pub mod request;
 pub mod usage;
 
 use std::time::Duration;
@@ -155,6 +156,19 @@ pub enum SendBody {
     Forward(MessageKey),
 }
 
+/// What was asked for, if an answer is of its kind. What is of another is a defect.
+macro_rules! of_kind {
+    ($answer:expr, $done:pat => $got:expr) => {
+        match $answer {
+            $crate::call::Answer::Result { result: Ok($done), .. } => Ok($got),
+            $crate::call::Answer::Result { result: Err(error), .. } => Err(error),
+            _ => Err(ApiError::internal_error()),
+        }
+    };
+}
+
+pub(crate) use of_kind;
+
 impl SendBody {
     pub fn is_story(&self) -> bool {
         match self {
@@ -190,10 +204,7 @@ pub enum Done {
     Live(Live),
     Lives(Vec<(ChannelId, Live)>),
     Qr(QrCode),
-    PairCode {
-        code: String,
-        expires_at: Timestamp,
-    },
+    PairCode(PairingCode),
     Sent(Sent),
     Operated(Box<NetworkAnswer>),
     /// A row of the projection as it is stored.
@@ -240,6 +251,13 @@ pub struct QrCode {
     pub raw: String,
     pub expires_at: Timestamp,
     pub sequence: u8,
+}
+
+/// A code to type into the phone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PairingCode {
+    pub code: String,
+    pub expires_at: Timestamp,
 }
 
 /// The answer to a send.

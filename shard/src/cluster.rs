@@ -40,7 +40,8 @@ use uuid::Uuid;
 
 pub use self::usage::MediaRoom;
 use crate::backup::exports::Exports;
-use crate::call::{Answer, Ask, CALL_VERSION, Call, Done, Live, Work};
+use crate::call::request::Request;
+use crate::call::{Answer, Ask, CALL_VERSION, Call, Done, Live, Work, of_kind};
 use crate::deliveries::{Deliveries, DeliveryRules};
 use crate::facts::{CertificateFacts, Certificates, Survey};
 use crate::format::{RaiseError, Release};
@@ -443,11 +444,8 @@ impl Cluster {
         context: &CallContext,
     ) -> Result<Option<u32>, ApiError> {
         let ask = Ask::Attempt { subject, rule };
-        match self.ask(Slot::of_customer(CustomerId(subject)), ask, context.deadline, context).await? {
-            Answer::Result { result: Ok(Done::Attempt { retry_after }), .. } => Ok(retry_after),
-            Answer::Result { result: Err(error), .. } => Err(error),
-            _ => Err(ApiError::internal_error()),
-        }
+        let answer = self.ask(Slot::of_customer(CustomerId(subject)), ask, context.deadline, context).await?;
+        of_kind!(answer, Done::Attempt { retry_after } => retry_after)
     }
 
     /// Gives an attempt back. One that is lost costs an attempt.
@@ -500,9 +498,21 @@ impl Cluster {
         self.bucket(Slot::of_channel(channel), ask, context).await
     }
 
-    /// Does work at a channel's owner, after taking a token from its bucket when `charge` says so. The level is that of
-    /// the bucket after the charge.
-    pub async fn channel(
+    /// Asks a channel's owner, after taking a token from its bucket when `charge` says so. The level is that of the bucket
+    /// after the charge.
+    pub async fn channel<R: Request>(
+        &self,
+        customer: CustomerId,
+        channel: ChannelId,
+        charge: Option<BucketRule>,
+        request: R,
+        context: &CallContext,
+    ) -> (Option<BucketLevel>, Result<R::Reply, ApiError>) {
+        let (level, done) = self.work(customer, channel, charge, request.work(), context).await;
+        (level, R::result(done))
+    }
+
+    async fn work(
         &self,
         customer: CustomerId,
         channel: ChannelId,
@@ -545,11 +555,8 @@ impl Cluster {
             }
         });
         let parts = by_shard.into_iter().map(|(shard, channels)| async move {
-            match self.ask_shard(shard, Ask::Lives { channels }, context.deadline, context).await? {
-                Answer::Result { result: Ok(Done::Lives(lives)), .. } => Ok(lives),
-                Answer::Result { result: Err(error), .. } => Err(error),
-                _ => Err(ApiError::internal_error()),
-            }
+            let answer = self.ask_shard(shard, Ask::Lives { channels }, context.deadline, context).await?;
+            of_kind!(answer, Done::Lives(lives) => lives)
         });
         Ok(try_join_all(parts).await?.into_iter().flatten().collect())
     }
@@ -569,11 +576,7 @@ impl Cluster {
             let query = HistoryQuery { channels, ..query.clone() };
             async move {
                 let ask = Ask::History { customer, query };
-                match self.ask_shard(shard, ask, context.deadline, context).await? {
-                    Answer::Result { result: Ok(Done::History(page)), .. } => Ok(page),
-                    Answer::Result { result: Err(error), .. } => Err(error),
-                    _ => Err(ApiError::internal_error()),
-                }
+                of_kind!(self.ask_shard(shard, ask, context.deadline, context).await?, Done::History(page) => page)
             }
         });
         let mut page = history::merge(try_join_all(pages).await?, &query);
@@ -598,11 +601,8 @@ impl Cluster {
         let parts = self.by_shard(&channels).into_iter().map(|(shard, channels)| {
             let ask = Ask::MessageDeliveries { channels, message: message.clone() };
             async move {
-                match self.ask_shard(shard, ask, context.deadline, context).await? {
-                    Answer::Result { result: Ok(Done::MessageDeliveries(found)), .. } => Ok(found),
-                    Answer::Result { result: Err(error), .. } => Err(error),
-                    _ => Err(ApiError::internal_error()),
-                }
+                let answer = self.ask_shard(shard, ask, context.deadline, context).await?;
+                of_kind!(answer, Done::MessageDeliveries(found) => found)
             }
         });
         Ok(try_join_all(parts).await?.into_iter().flatten().collect())
@@ -646,11 +646,8 @@ impl Cluster {
         context: &CallContext,
     ) -> Result<StreamDone, ApiError> {
         let ask = Ask::Stream { customer, ask };
-        match self.ask(Slot::of_customer(customer), ask, context.deadline, context).await? {
-            Answer::Result { result: Ok(Done::Stream(done)), .. } => Ok(done),
-            Answer::Result { result: Err(error), .. } => Err(error),
-            _ => Err(ApiError::internal_error()),
-        }
+        let answer = self.ask(Slot::of_customer(customer), ask, context.deadline, context).await?;
+        of_kind!(answer, Done::Stream(done) => done)
     }
 
     /// Says from now on that this node is not ready and takes no lead, while it goes on serving: so that balancers notice
@@ -705,11 +702,7 @@ impl Cluster {
     }
 
     async fn bucket(&self, slot: Slot, ask: Ask, context: &CallContext) -> Result<(BucketLevel, bool), ApiError> {
-        match self.ask(slot, ask, context.deadline, context).await? {
-            Answer::Result { result: Ok(Done::Bucket { level, taken }), .. } => Ok((level, taken)),
-            Answer::Result { result: Err(error), .. } => Err(error),
-            _ => Err(ApiError::internal_error()),
-        }
+        of_kind!(self.ask(slot, ask, context.deadline, context).await?, Done::Bucket { level, taken } => (level, taken))
     }
 
     async fn ask(&self, slot: Slot, ask: Ask, deadline: Instant, context: &CallContext) -> Result<Answer, ApiError> {

@@ -7,7 +7,6 @@ use model::format::Format;
 use model::id::ShardId;
 use model::issue::Issues;
 use model::media::{LARGEST_MEDIA, Sha256Hex};
-use model::time::Timestamp;
 use raft::directory::command::Command;
 use raft::directory::records::BACKUP_TAKEN;
 use salvo::http::header::CONTENT_LENGTH;

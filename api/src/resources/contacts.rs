@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use shard::call::read::Read;
 use shard::projection::contacts::{ContactFilter, ContactRow};
 
-use crate::failure;
+use crate::failure::of_kind;
 use crate::openapi::Doc;
 use crate::projection::parse_refresh;
 use crate::query::Query;
@@ -260,10 +260,8 @@ fn parse_check(body: &Body) -> Result<Vec<String>, ApiError> {
 async fn check(call: &mut ChannelCall) -> Outcome {
     let body = call.object().await?;
     let phones = parse_check(&body)?;
-    match call.operate(ContactOperation::Check { phones }).await? {
-        ContactAnswer::Checked(checks) => Ok(Reply::ok(&List::whole(checks))),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let answer = call.operate(ContactOperation::Check { phones }).await?;
+    of_kind!(answer, ContactAnswer::Checked(checks) => Reply::ok(&List::whole(checks)))
 }
 
 /// `?preview=true` and `?refresh=true`.

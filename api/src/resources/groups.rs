@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use shard::call::read::Filter;
 
 use super::media::{parse_source, picture_content};
-use crate::failure;
+use crate::failure::{self, of_kind};
 use crate::openapi::Doc;
 use crate::projection::{Page, check_people, read_refresh};
 use crate::query::Query;
@@ -252,10 +252,9 @@ struct ShownPicture {
 async fn set_picture(call: &mut ChannelCall) -> Outcome {
     let picture = Some(call.picture().await?);
     let group = group_id(call)?;
-    match call.operate(GroupOperation::SetPicture { group, picture }).await? {
-        GroupAnswer::Picture { picture_url: Some(picture_url) } => Ok(Reply::ok(&ShownPicture { picture_url })),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let answer = call.operate(GroupOperation::SetPicture { group, picture }).await?;
+    of_kind!(answer, GroupAnswer::Picture { picture_url: Some(picture_url) } =>
+        Reply::ok(&ShownPicture { picture_url }))
 }
 
 async fn remove_picture(call: &mut ChannelCall) -> Outcome {
@@ -299,10 +298,7 @@ impl Results {
 }
 
 fn results(answer: GroupAnswer) -> Outcome {
-    match answer {
-        GroupAnswer::Participants(participants) => Ok(Reply::ok(&Results::of(participants))),
-        _ => Err(failure::unexpected_answer()),
-    }
+    of_kind!(answer, GroupAnswer::Participants(participants) => Reply::ok(&Results::of(participants)))
 }
 
 /// Reads `{ "action", "participants" }`, where the action is one of some words.
@@ -354,18 +350,14 @@ async fn revoke_invite(call: &mut ChannelCall) -> Outcome {
 }
 
 async fn invited(call: &mut ChannelCall, operation: GroupOperation) -> Outcome {
-    match call.operate(operation).await? {
-        GroupAnswer::Invite { invite_code } => Ok(Reply::ok(&GroupInvite::of(invite_code, call.suffixes()))),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let answer = call.operate(operation).await?;
+    of_kind!(answer, GroupAnswer::Invite { invite_code } => Reply::ok(&GroupInvite::of(invite_code, call.suffixes())))
 }
 
 async fn preview(call: &mut ChannelCall) -> Outcome {
     let invite_code = invite_in_path(call)?;
-    match call.operate(GroupOperation::Preview { invite_code }).await? {
-        GroupAnswer::Preview(preview) => Ok(Reply::ok(&preview)),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let answer = call.operate(GroupOperation::Preview { invite_code }).await?;
+    of_kind!(answer, GroupAnswer::Preview(preview) => Reply::ok(&preview))
 }
 
 /// An invite code, or the whole URL that ends in it.
@@ -394,10 +386,8 @@ fn parse_join(body: &Body) -> Result<String, ApiError> {
 
 async fn join(call: &mut ChannelCall) -> Outcome {
     let invite_code = parse_join(&call.object().await?)?;
-    match call.operate(GroupOperation::Join { invite_code }).await? {
-        GroupAnswer::Joined(joined) => Ok(Reply::ok(&joined)),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let answer = call.operate(GroupOperation::Join { invite_code }).await?;
+    of_kind!(answer, GroupAnswer::Joined(joined) => Reply::ok(&joined))
 }
 
 async fn leave(call: &mut ChannelCall) -> Outcome {
@@ -408,10 +398,8 @@ async fn leave(call: &mut ChannelCall) -> Outcome {
 
 async fn join_requests(call: &mut ChannelCall) -> Outcome {
     let group = group_id(call)?;
-    match call.operate(GroupOperation::JoinRequests { group }).await? {
-        GroupAnswer::JoinRequests(requests) => Ok(Reply::ok(&List::whole(requests))),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let answer = call.operate(GroupOperation::JoinRequests { group }).await?;
+    of_kind!(answer, GroupAnswer::JoinRequests(requests) => Reply::ok(&List::whole(requests)))
 }
 
 /// Reads who is let in, or turned away.

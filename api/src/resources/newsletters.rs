@@ -15,7 +15,7 @@ use shard::call::read::Filter;
 
 use super::groups::{NEEDLESS, REFUSALS, invite_in_path};
 use super::media::{PICTURE_URL, set_or_cleared};
-use crate::failure;
+use crate::failure::{self, of_kind};
 use crate::openapi::Doc;
 use crate::projection::{Page, check_people, read_refresh, read_rest};
 use crate::query::Query;
@@ -172,10 +172,8 @@ async fn create(call: &mut ChannelCall) -> Outcome {
         Some(url) => Some(call.fetch_picture(&url).await?),
         None => None,
     };
-    match call.operate(NewsletterOperation::Create { name, description, picture }).await? {
-        NewsletterAnswer::Newsletter(made) => Ok(Reply::created(&found(call, &made.id).await?)),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let answer = call.operate(NewsletterOperation::Create { name, description, picture }).await?;
+    of_kind!(answer, NewsletterAnswer::Newsletter(made) => Reply::created(&found(call, &made.id).await?))
 }
 
 async fn show(call: &mut ChannelCall) -> Outcome {
@@ -239,18 +237,15 @@ async fn recommend(call: &mut ChannelCall) -> Outcome {
 
 async fn look_for(call: &mut ChannelCall, wanted: Wanted, page: Page) -> Outcome {
     let (after, limit) = (page.after().map(str::to_owned), page.limit + 1);
-    match call.operate(NewsletterOperation::Search { wanted, after, limit }).await? {
-        NewsletterAnswer::Newsletters(found) => Ok(Reply::ok(&page.up_to_limit(found, |found| found.id.to_string()))),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let answer = call.operate(NewsletterOperation::Search { wanted, after, limit }).await?;
+    of_kind!(answer, NewsletterAnswer::Newsletters(found) =>
+        Reply::ok(&page.up_to_limit(found, |found| found.id.to_string())))
 }
 
 async fn show_invited(call: &mut ChannelCall) -> Outcome {
     let invite_code = invite_in_path(call)?;
-    match call.operate(NewsletterOperation::Invited { invite_code }).await? {
-        NewsletterAnswer::Newsletter(newsletter) => Ok(Reply::ok(&newsletter)),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let answer = call.operate(NewsletterOperation::Invited { invite_code }).await?;
+    of_kind!(answer, NewsletterAnswer::Newsletter(newsletter) => Reply::ok(&newsletter))
 }
 
 /// The body of a change.
@@ -384,10 +379,9 @@ async fn contact(call: &mut ChannelCall) -> Result<Address, ApiError> {
 async fn invite_admin(call: &mut ChannelCall) -> Outcome {
     let newsletter = newsletter_id(call)?;
     let whom = contact(call).await?;
-    match call.operate(NewsletterOperation::InviteAdmin { newsletter, whom }).await? {
-        NewsletterAnswer::Invited { invite_expires_at } => Ok(Reply::accepted(&AdminInvite { invite_expires_at })),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let answer = call.operate(NewsletterOperation::InviteAdmin { newsletter, whom }).await?;
+    of_kind!(answer, NewsletterAnswer::Invited { invite_expires_at } =>
+        Reply::accepted(&AdminInvite { invite_expires_at }))
 }
 
 async fn remove_admin(call: &mut ChannelCall) -> Outcome {

@@ -9,7 +9,6 @@ use model::time::Timestamp;
 use salvo::http::header::IF_MATCH;
 use salvo::http::{HeaderName, HeaderValue};
 use serde_json::json;
-use shard::call::{Done, Work};
 use shard::settings::{ChangeSettings, NewSettings, SealedProxy, SettingsRow, proxy_purpose};
 
 use crate::failure;
@@ -76,9 +75,7 @@ async fn reset(call: &mut ChannelCall) -> Outcome {
 
 async fn settle(call: &mut ChannelCall, to: NewSettings) -> Outcome {
     let expect = expected(call)?;
-    let Done::Settings(changed) = call.work(Work::ChangeSettings(ChangeSettings { expect, to })).await? else {
-        return Err(failure::unexpected_answer());
-    };
+    let changed = call.ask(ChangeSettings { expect, to }).await?;
     let reply = Reply::ok(&shown(*changed.settings, call));
     Ok(if changed.proxy { reply.with(RESTART_REQUIRED, HeaderValue::from_static("true")) } else { reply })
 }

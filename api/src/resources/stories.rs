@@ -12,7 +12,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 use shard::call::read::Filter;
-use shard::call::{Done, Send, SendBody, SentStatus, Work};
+use shard::call::request::CheckSend;
+use shard::call::{Send, SendBody, SentStatus};
 use shard::projection::{PostedStory, StoryView};
 
 use crate::failure;
@@ -99,7 +100,7 @@ async fn post(call: &mut ChannelCall) -> Outcome {
         StoryContent::Ready(says) => SendBody::Content(story(says)),
         StoryContent::Media(media) => {
             // A channel that cannot send is not worth a fetch.
-            call.work(Work::CheckSend { to: None }).await?;
+            call.ask(CheckSend(None)).await?;
             let (customer, channel) = (call.customer_id(), call.channel.id);
             let fetched = call.cluster().send_media(customer, channel, &media, &["media_url"], &call.context()).await?;
             let SendBody::Media { content, media } = fetched else { return Err(failure::unexpected_answer()) };
@@ -125,8 +126,7 @@ async fn send(
 ) -> Result<(MessageId, &'static str), ApiError> {
     let message_id = MessageId::mint(rand::random());
     let around = SendAround::default();
-    let work = Work::Send(Send { message_id, to: Address::stories(), body, around, client_ref });
-    let Done::Sent(sent) = call.work(work).await? else { return Err(failure::unexpected_answer()) };
+    let sent = call.ask(Send { message_id, to: Address::stories(), body, around, client_ref }).await?;
     Ok((sent.message_id, word(sent.status)))
 }
 

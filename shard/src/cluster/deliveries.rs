@@ -11,7 +11,7 @@ use model::time::Timestamp;
 
 use super::{CallContext, Cluster};
 use crate::call::deliveries::{DeliveryAsk, DeliveryDone, Redelivered, Tested, Waiting};
-use crate::call::{Answer, Ask, Done};
+use crate::call::{Ask, Done, of_kind};
 use crate::coordinator::TESTS;
 use crate::deliveries::command::Sweep;
 use crate::deliveries::query::{DeliveryPage, DeliveryQuery, Figures};
@@ -193,10 +193,6 @@ impl Cluster {
         context: &CallContext,
     ) -> Result<DeliveryDone, ApiError> {
         let deadline: Instant = context.deadline;
-        match self.ask_shard(shard, Ask::Deliveries(ask), deadline, context).await? {
-            Answer::Result { result: Ok(Done::Deliveries(done)), .. } => Ok(done),
-            Answer::Result { result: Err(error), .. } => Err(error),
-            _ => Err(ApiError::internal_error()),
-        }
+        of_kind!(self.ask_shard(shard, Ask::Deliveries(ask), deadline, context).await?, Done::Deliveries(done) => done)
     }
 }

@@ -1,7 +1,6 @@
 //! What waits for each endpoint, as the rows of the jobs tell: for the operator, who asks why webhooks do not come.
 
 use model::id::{DeliveryId, EndpointId};
-use model::time::Timestamp;
 use raft::machine::View;
 
 use crate::call::deliveries::Waiting;

@@ -101,7 +101,7 @@ fn middle(mut said: Vec<u64>) -> u64 {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::facts::tests::statuses;
+    use crate::facts::tests::node_status;
 
     fn told(work: &[&[(ShardId, u64)]]) -> Loads {
         let said = (1..)

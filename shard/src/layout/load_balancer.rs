@@ -136,7 +136,7 @@ mod tests {
     use super::super::place;
     use super::super::plan;
     use super::*;
-    use crate::facts::tests::statuses;
+    use crate::facts::tests::node_status;
 
     const RULES: Rules = Rules {
         enabled: true,

@@ -72,7 +72,7 @@ use self::pace::{Slots, StartLimiter};
 use self::settling::{Settling, Shown};
 use self::status_counts::StatusCounts;
 use crate::buckets::Buckets;
-use crate::call::{Done, Live, SentStatus, Work};
+use crate::call::{Done, Live, PairingCode, SentStatus, Work};
 use crate::coordinator::Coordinator;
 use crate::keys;
 use crate::media::store::MediaStore;
@@ -298,7 +298,7 @@ impl Owner {
                     Ok(Ok(code)) => {
                         // The channel's task may have ended meanwhile, and its minute with it.
                         let _ = given.send(());
-                        Ok(Done::PairCode { code: code.code, expires_at: code.expires_at })
+                        Ok(Done::PairCode(PairingCode { code: code.code, expires_at: code.expires_at }))
                     }
                     Ok(Err(PairCodeError::Refused { code, .. })) => {
                         Err(ApiError::pair_code_failed(Some(u32::from(code))))

@@ -14,7 +14,7 @@ use model::page::ListId;
 use raft::directory::Ended;
 use raft::directory::command::{Command, Reply as Updated};
 use serde_json::{Map, Value, json};
-use shard::call::Work;
+use shard::call::request::{Forget, GetStatus};
 use shard::records::StatusChange;
 
 pub use lifecycle::parse_reason as parse_disable_reason;
@@ -109,7 +109,7 @@ pub fn routes() -> Vec<Route> {
 }
 
 async fn show(call: &mut ChannelCall) -> Outcome {
-    let live = call.work_for_live(Work::Look).await?;
+    let live = call.ask(GetStatus).await?;
     Ok(Reply::ok(&ChannelView::new(&call.channel, Some(&live))))
 }
 
@@ -122,7 +122,7 @@ async fn patch(call: &mut ChannelCall) -> Outcome {
         Updated::Channel(channel) => channel,
         other => return Err(failure::unexpected_reply(&other)),
     };
-    let live = call.work_for_live(Work::Look).await?;
+    let live = call.ask(GetStatus).await?;
     Ok(Reply::ok(&ChannelView::new(&channel, Some(&live))))
 }
 
@@ -149,7 +149,7 @@ async fn delete(call: &mut ChannelCall) -> Outcome {
     let command = Command::DeleteChannel { customer: call.customer_id(), id: call.channel.id };
     call.settle().await?;
     delete_with_keys(call, command, entry, call.customer_id(), Ended::Channel(call.channel.id)).await?;
-    if let Err(error) = call.work(Work::Forget).await {
+    if let Err(error) = call.ask(Forget).await {
         tracing::info!(channel = %call.channel.id, %error, "the owner will find the channel deleted by itself");
     }
     Ok(Reply::no_content())

@@ -8,7 +8,8 @@ use salvo::http::header::ACCEPT;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
-use shard::call::{Done, Work};
+use shard::call::PairingCode;
+use shard::call::request::{PairCode, ShowQr};
 use shard::picture;
 
 use crate::failure;
@@ -51,7 +52,7 @@ pub async fn qr(call: &mut ChannelCall) -> Outcome {
     let (format, size) = asked(call.query())?;
     let format = format.unwrap_or_else(|| if prefers_png(call) { Format::Png } else { Format::Json });
 
-    let Done::Qr(code) = call.work(Work::Qr).await? else { return Err(failure::unexpected_answer()) };
+    let code = call.ask(ShowQr).await?;
     let draw =
         |raw: &str| picture::png(raw, size).map_err(|error| failure::internal("a QR text could not be drawn", &error));
     let reply = match format {
@@ -87,10 +88,8 @@ fn prefers_png(call: &ChannelCall) -> bool {
 pub async fn pair_code(call: &mut ChannelCall) -> Outcome {
     let body = call.object().await?;
     let (phone_number, display_name) = parse_pair_code(&body)?;
-    let work = Work::PairCode { phone_number: phone_number.clone(), display_name };
-    let Done::PairCode { code, expires_at } = call.work(work).await? else {
-        return Err(failure::unexpected_answer());
-    };
+    let request = PairCode { phone_number: phone_number.clone(), display_name };
+    let PairingCode { code, expires_at } = call.ask(request).await?;
     Ok(Reply::ok(&PairCodeView { code, phone_number, expires_at }).uncached())
 }
 

@@ -7,7 +7,6 @@ use model::issue::{IssueCode, Issues, Violation};
 use model::target::LONGEST_URL;
 use serde_json::{Value, json};
 use shard::call::media::MediaWork;
-use shard::call::{Done, Work};
 use shard::cluster::MediaRoom;
 use shard::media::record::{MediaDirection, MediaRow};
 use shard::media::sniff;
@@ -93,10 +92,8 @@ async fn store(call: &mut ChannelCall, received: Received) -> Outcome {
     };
     let (app, channel) = (call.app.clone(), call.channel.id);
     app.cluster.media().keep(channel, spooled).await?;
-    match call.work(Work::Media(work)).await? {
-        Done::Media(Some(row)) => Ok(Reply::created(&MediaUpload::of(app.cluster.media(), *row)?)),
-        _ => Err(failure::unexpected_answer()),
-    }
+    let row = call.ask(work).await?.ok_or_else(failure::unexpected_answer)?;
+    Ok(Reply::created(&MediaUpload::of(app.cluster.media(), row)?))
 }
 
 impl ChannelCall {
