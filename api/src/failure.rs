@@ -59,6 +59,7 @@ fn of_rejection(rejection: Rejection) -> ApiError {
         | Rejection::ExchangeRuns
         | Rejection::NoAuthority
         | Rejection::AuthorityRotates
+        | Rejection::DataKeysRotate
         | Rejection::SessionKeyOverlaps(_)
         | Rejection::NotSealed(_) => ApiError::bad_request(rejection.to_string()),
         // An exchange of the master key began a moment ago: what is sealed now is under the new one.
@@ -75,6 +76,7 @@ fn of_rejection(rejection: Rejection) -> ApiError {
         | Rejection::CustomerLives
         | Rejection::NotDeleted
         | Rejection::AuthorityStep
+        | Rejection::DataKeysStep
         | Rejection::NodeBehind(_)
         | Rejection::EndpointDisabled
         | Rejection::ForeignStorage { .. }

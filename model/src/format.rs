@@ -22,8 +22,8 @@ impl Format {
     pub const SECOND: Self = Self(2);
     /// Of release 0.3.0: quotas of storage, in the records of customers and of media; the life of revoked keys and of
     /// deleted channels; in the record of a join token, whether it was answered again; in the row of a channel, from which
-    /// place on its outbox was never written; deletions that end in portions; the rotation of the key of session tokens and of
-    /// the authority between nodes; inbound messages that are told apart by their chat and author as well as by
+    /// place on its outbox was never written; deletions that end in portions; rotations of the key of session tokens, of the
+    /// authority between nodes and of customers' data keys; inbound messages that are told apart by their chat and author as well as by
     /// their id.
     pub const THIRD: Self = Self(3);
     /// The highest that this release understands.

@@ -23,6 +23,9 @@ const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 24;
 const ID_BYTES: usize = 4;
 
+/// By so many bytes at its beginning a sealed value is told from every other one: the nonce is among them.
+pub const TOLD_BY: usize = 1 + NONCE_BYTES;
+
 /// 24 random bytes, drawn anew for each sealing. The same nonce twice under one key would betray both texts.
 pub type Nonce = [u8; NONCE_BYTES];
 

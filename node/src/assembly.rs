@@ -39,7 +39,7 @@ use shard::media::blobs::{BlobError, BlobsConfig, Place};
 use shard::media::store::MediaConfig;
 use shard::membership::{Excluded, MembershipConfig};
 use shard::retention::Retention;
-use shard::secrets::Secrets;
+use shard::secrets::{KEEP_FORMER, Secrets};
 use shard::webhook::attempt::{AttemptConfig, Attempter};
 use shard::webhook::resolver::SystemResolver;
 use tokio_util::sync::CancellationToken;
@@ -145,11 +145,12 @@ pub async fn assemble(configured: Configured) -> anyhow::Result<Assembly> {
         extra_ca_pem: webhook_authorities.map(String::into_bytes),
         ..AttemptConfig::new(target_policy(&config), VERSION)
     };
+    let keep_former = config.secrets.keep_former_data_keys.map_or(KEEP_FORMER, |keep| keep.0);
     let cluster = Cluster::start(
         ClusterConfig {
             release: release(&folder.path),
             membership: membership(&config, own),
-            secrets: Secrets::new(keyring),
+            secrets: Secrets::new(keyring).keeping_former(keep_former),
             certificates: certificates(config.node.id, shown.clone(), &[&certificate, &operators_certificate]),
             ports: vec![peer_port, api_port.clone(), ops_port.clone()],
             network: driver(&config),
@@ -391,7 +392,7 @@ fn membership(config: &Config, own: Identity) -> MembershipConfig {
     let members = config.cluster.nodes.iter().filter(|member| !config.cluster.joined || member.id != config.node.id);
     MembershipConfig {
         cluster_id: own.cluster_id,
-        shard_count: config.cluster.shards,
+        shard_count: config.cluster.shard_count(),
         first_members: members.map(|member| member.id).collect(),
         own: config.own_record(own.storage_id),
         election_min: timing(config).election_min,

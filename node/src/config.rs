@@ -26,6 +26,7 @@ use raft::host::LogLimits;
 use raft::room::{Mark, Marks};
 use raft::transport::admission::Admission;
 use serde::{Deserialize, Serialize};
+use shard::layout::{REPLICAS, usual_shard_count};
 use uuid::Uuid;
 
 pub use auth::Auth;
@@ -225,9 +226,9 @@ fn is_usual_life(life: &HumanDuration) -> bool {
 pub struct Cluster {
     /// Nodes of another cluster are not spoken to.
     pub cluster_id: Uuid,
-    /// Raft groups for channels; fixed when the cluster is made.
-    #[serde(default = "defaults::shards")]
-    pub shards: u16,
+    /// Raft groups for channels; fixed when the cluster is made. See [`Cluster::shard_count`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shards: Option<u16>,
     #[serde(default)]
     pub timing: Timing,
     /// MiB of shards' states that a node sends to others in a second, while shards move or a node was away for long.
@@ -243,9 +244,20 @@ pub struct Cluster {
     pub nodes: Vec<Member>,
 }
 
+/// How many cores this process may use.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(2, usize::from)
+}
+
 impl Cluster {
     /// Half of what a slow disk and a network of one gigabit take.
     pub const MOVES_MIB_PER_SECOND: u32 = 64;
+
+    /// How many shards the cluster is made with: what the configuration says, or what nodes such as this one pay for. A cluster
+    /// that begins with fewer than three nodes gets as many as three would have.
+    pub fn shard_count(&self) -> u16 {
+        self.shards.unwrap_or_else(|| usual_shard_count(self.nodes.len().max(REPLICAS), cores()))
+    }
 }
 
 /// One of `cluster.nodes`.
@@ -273,6 +285,9 @@ pub struct Secrets {
     pub previous_master_key: Option<Secret>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_master_key_file: Option<PathBuf>,
+    /// How long data keys are kept after a rotation, once nothing is sealed with them: longer than any backup takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_former_data_keys: Option<HumanDuration>,
 }
 
 /// `[network]`: the messaging network behind the gateway.
@@ -685,9 +700,6 @@ mod defaults {
     }
     pub fn max_channels() -> u32 {
         50_000
-    }
-    pub fn shards() -> u16 {
-        16
     }
     pub fn balance_leads() -> bool {
         true

@@ -32,6 +32,7 @@ mod local_copy;
 mod log;
 mod network;
 mod pace;
+mod replication;
 mod state;
 #[cfg(test)]
 mod suite;

@@ -6,11 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use futures::Stream;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use futures::{Stream, StreamExt};
 use model::id::NodeId;
-use openraft::entry::RaftEntry;
 use openraft::error::{NetworkError, RPCError, ReplicationClosed, StreamingError, Timeout, Unreachable};
 use openraft::network::{RPCOption, RaftNetworkFactory, RaftNetworkV2};
 use openraft::raft::{
@@ -26,11 +25,12 @@ use crate::contacts::{Contacts, is_loyal};
 use crate::failpoint::{self, Wire};
 use crate::machine::{DIRECTORY_GROUP, GroupId};
 use crate::pace::Pace;
+use crate::replication::{commit_patience, pipelined};
 use crate::state::snapshot::SnapshotData;
 use crate::telemetry;
 use crate::timing::Timing;
 use crate::transport::{Class, PeerError, Peers};
-use crate::types::{GatewayTypes, Snapshot, SnapshotMeta, TypeConfig, Vote};
+use crate::types::{Snapshot, SnapshotMeta, TypeConfig, Vote};
 
 /// The host's own services on the transport.
 pub(crate) mod service {
@@ -66,9 +66,6 @@ pub(crate) fn is_cut(group: GroupId) -> bool {
 
 /// Heartbeats of all groups within this go in one frame.
 const HEARTBEAT_PATIENCE: Duration = Duration::from_millis(10);
-/// Appends that are on their way to one follower of one group at once. More than one, so that an entry does not wait
-/// for the round trip and the sync of the one before it.
-const APPENDS_IN_FLIGHT: usize = 16;
 /// A chunk is written to disk before it is answered.
 const CHUNK_TIMEOUT: Duration = Duration::from_secs(15);
 /// Putting a snapshot in place takes a machine's restore, too.
@@ -254,33 +251,6 @@ impl Network {
     }
 }
 
-/// The answers to requests, in order; `send` hands a request over at once and gives its answer later.
-pub(crate) fn pipelined<'s, C, S, A>(
-    requests: S,
-    send: impl Fn(AppendEntriesRequest<C>) -> A + Send + 's,
-) -> BoxStream<'s, Result<StreamAppendResult<C>, RPCError<C>>>
-where
-    C: GatewayTypes,
-    S: Stream<Item = AppendEntriesRequest<C>> + Send + 's,
-    A: Future<Output = Result<AppendEntriesResponse<C>, RPCError<C>>> + Send + 's,
-{
-    let answers = requests.map(move |request| {
-        let previous = request.prev_log_id;
-        let last = request.entries.last().map(|entry| entry.log_id()).or(previous);
-        let answer = send(request);
-        async move { Ok(answer.await?.into_stream_result(previous, last)) }
-    });
-    let answers = Box::pin(answers.buffered(APPENDS_IN_FLIGHT));
-    // What comes after a failure or a conflict was sent on a wrong assumption: openraft starts over.
-    let answers = futures::stream::unfold(Some(answers), |answers| async move {
-        let mut answers = answers?;
-        let answer = answers.next().await?;
-        let go_on = matches!(answer, Ok(Ok(_)));
-        Some((answer, go_on.then_some(answers)))
-    });
-    Box::pin(answers)
-}
-
 fn damaged(error: codec::CodecError) -> RPCError<TypeConfig> {
     RPCError::Network(NetworkError::new(&error))
 }
@@ -321,7 +291,7 @@ impl RaftNetworkV2<TypeConfig> for Network {
         S: Stream<Item = AppendEntriesRequest<TypeConfig>> + OptionalSend + Unpin + 'static,
     {
         let this = &*self;
-        let answers = pipelined(input, move |request| this.send_append(&request));
+        let answers = pipelined(input, commit_patience(self.group), move |request| this.send_append(&request));
         Box::pin(std::future::ready(Ok(answers)))
     }
 

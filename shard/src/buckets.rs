@@ -12,14 +12,18 @@ use model::time::Timestamp;
 use raft::failpoint::{self, Bug};
 use uuid::Uuid;
 
-/// Above this many buckets, full ones are dropped: a full bucket says nothing that a new one would not.
+/// Above this many buckets of a kind, full ones are dropped: a full bucket says nothing that a new one would not.
 const SWEEP_ABOVE: usize = 10_000;
+
+/// So many buckets of a kind there are at most. When more have something taken out, all are forgotten and begin full, as after a
+/// fail-over.
+const MOST: usize = 500_000;
 
 #[derive(Default)]
 pub struct Buckets {
-    customers: HashMap<CustomerId, TokenBucket>,
-    channels: HashMap<(CustomerId, ChannelId), TokenBucket>,
-    attempts: HashMap<Uuid, TokenBucket>,
+    customers: Kind<CustomerId>,
+    channels: Kind<(CustomerId, ChannelId)>,
+    attempts: Kind<Uuid>,
     given_back: GivenBack,
 }
 
@@ -52,7 +56,7 @@ impl GivenBack {
 impl Buckets {
     /// Takes a token, when there is one. Says the level after it, and whether it was taken.
     pub fn take_customer(&mut self, id: CustomerId, rule: BucketRule, now: Timestamp) -> (BucketLevel, bool) {
-        take(&mut self.customers, id, rule, now)
+        self.customers.take(id, rule, now)
     }
 
     /// As [`Buckets::take_customer`]. Keyed by account and channel, so that a probe for a foreign id costs its own.
@@ -63,12 +67,12 @@ impl Buckets {
         rule: BucketRule,
         now: Timestamp,
     ) -> (BucketLevel, bool) {
-        take(&mut self.channels, (customer, channel), rule, now)
+        self.channels.take((customer, channel), rule, now)
     }
 
     /// Puts a token back that another bucket's refusal made worthless, once for each call.
     pub fn refund_customer(&mut self, id: CustomerId, call: Uuid) {
-        if let Some(bucket) = self.customers.get_mut(&id)
+        if let Some(bucket) = self.customers.buckets.get_mut(&id)
             && self.given_back.is_new(call)
         {
             bucket.give_back();
@@ -80,12 +84,12 @@ impl Buckets {
     /// # Errors
     /// Whole seconds until the next one is possible.
     pub fn attempt(&mut self, subject: Uuid, rule: AttemptRule, now: Timestamp) -> Result<(), u32> {
-        bucket(&mut self.attempts, subject, rule.bucket(), now).try_attempt(rule, now)
+        self.attempts.bucket(subject, rule.bucket(), now).try_attempt(rule, now)
     }
 
     /// Gives an attempt back that succeeded, once for each call.
     pub fn return_attempt(&mut self, subject: Uuid, rule: AttemptRule, call: Uuid) {
-        if let Some(bucket) = self.attempts.get_mut(&subject)
+        if let Some(bucket) = self.attempts.buckets.get_mut(&subject)
             && self.given_back.is_new(call)
         {
             bucket.return_attempt(rule);
@@ -93,7 +97,7 @@ impl Buckets {
     }
 
     pub fn customer(&mut self, id: CustomerId, rule: BucketRule, now: Timestamp) -> BucketLevel {
-        bucket(&mut self.customers, id, rule, now).level(now)
+        self.customers.bucket(id, rule, now).level(now)
     }
 
     pub fn channel(
@@ -103,36 +107,49 @@ impl Buckets {
         rule: BucketRule,
         now: Timestamp,
     ) -> BucketLevel {
-        bucket(&mut self.channels, (customer, channel), rule, now).level(now)
+        self.channels.bucket((customer, channel), rule, now).level(now)
     }
 }
 
-fn take<K: Copy + Eq + Hash>(
-    buckets: &mut HashMap<K, TokenBucket>,
-    id: K,
-    rule: BucketRule,
-    now: Timestamp,
-) -> (BucketLevel, bool) {
-    let bucket = bucket(buckets, id, rule, now);
-    let taken = bucket.try_take(now);
-    (bucket.level(now), taken)
+/// The buckets of one kind.
+struct Kind<K> {
+    buckets: HashMap<K, TokenBucket>,
+    /// At so many the full ones are dropped: twice as many as were left the last time, so that a sweep pays for itself.
+    sweep_at: usize,
 }
 
-fn bucket<K: Copy + Eq + Hash>(
-    buckets: &mut HashMap<K, TokenBucket>,
-    id: K,
-    rule: BucketRule,
-    now: Timestamp,
-) -> &mut TokenBucket {
-    let rule = if failpoint::has(Bug::DoubleBucket) { rule.doubled() } else { rule };
-    if buckets.len() >= SWEEP_ABOVE {
-        buckets.retain(|_, bucket| !bucket.is_full(now));
+impl<K> Default for Kind<K> {
+    fn default() -> Self {
+        Self { buckets: HashMap::new(), sweep_at: SWEEP_ABOVE }
     }
-    let bucket = buckets.entry(id).or_insert_with(|| TokenBucket::full(rule, now));
-    if bucket.rule() != rule {
-        bucket.set_rule(rule, now);
+}
+
+impl<K: Copy + Eq + Hash> Kind<K> {
+    fn take(&mut self, id: K, rule: BucketRule, now: Timestamp) -> (BucketLevel, bool) {
+        let bucket = self.bucket(id, rule, now);
+        let taken = bucket.try_take(now);
+        (bucket.level(now), taken)
     }
-    bucket
+
+    fn bucket(&mut self, id: K, rule: BucketRule, now: Timestamp) -> &mut TokenBucket {
+        let rule = if failpoint::has(Bug::DoubleBucket) { rule.doubled() } else { rule };
+        if self.buckets.len() >= self.sweep_at {
+            self.sweep(now);
+        }
+        let bucket = self.buckets.entry(id).or_insert_with(|| TokenBucket::full(rule, now));
+        if bucket.rule() != rule {
+            bucket.set_rule(rule, now);
+        }
+        bucket
+    }
+
+    fn sweep(&mut self, now: Timestamp) {
+        self.buckets.retain(|_, bucket| !bucket.is_full(now));
+        if self.buckets.len() >= MOST {
+            self.buckets.clear();
+        }
+        self.sweep_at = (self.buckets.len() * 2).clamp(SWEEP_ABOVE, MOST);
+    }
 }
 
 #[cfg(test)]
@@ -151,6 +168,33 @@ mod tests {
         }
         let taken: Vec<bool> = (0..2).map(|_| buckets.take_customer(customer, rule, now).1).collect();
         assert_eq!(taken, [true, false]);
+    }
+
+    #[test]
+    fn buckets_are_swept_when_they_have_doubled_and_never_exceed_their_bound() {
+        let (mut buckets, now) = (Kind::<u64>::default(), Timestamp(1_000));
+        let rule = BucketRule { burst: 5, refill_per_second: 1 };
+        for id in 0..SWEEP_ABOVE as u64 {
+            assert!(buckets.take(id, rule, now).1);
+        }
+        assert_eq!(buckets.sweep_at, SWEEP_ABOVE);
+        buckets.take(u64::MAX, rule, now);
+        assert_eq!(
+            (buckets.buckets.len(), buckets.sweep_at),
+            (SWEEP_ABOVE + 1, SWEEP_ABOVE * 2),
+            "none of them was full"
+        );
+        // All are full again by then.
+        let later = Timestamp(100_000);
+        for id in 0..SWEEP_ABOVE as u64 {
+            buckets.take(1 << 40 | id, rule, later);
+        }
+        assert!(buckets.buckets.len() <= SWEEP_ABOVE + 1, "{}", buckets.buckets.len());
+        for id in 0..=MOST as u64 {
+            buckets.take(1 << 50 | id, rule, later);
+            assert!(buckets.buckets.len() <= MOST);
+        }
+        assert!(buckets.buckets.len() < MOST, "one more than the bound forgets them");
     }
 
     #[test]

@@ -181,6 +181,7 @@ impl Membership {
                     format,
                     exchange: None,
                     session_key: None,
+                    data_keys: None,
                 };
                 let placement = layout::place(self.config.shard_count, &nodes);
                 let deadline = Instant::now() + UPDATE_PATIENCE;

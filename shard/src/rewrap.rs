@@ -1,6 +1,8 @@
-//! Has every data key come under the cluster's master key, a few at a time, while this node leads the directory, and the key
-//! that signed session tokens before forgotten in its time. What is left to do stands in the directory, so that whoever leads
-//! next goes on where this one ended.
+//! Has every data key come under the cluster's master key, a few at a time, while this node leads the directory, and the key of
+//! session tokens that was rotated out forgotten in its time; and customers get other data keys, when those are rotated. What is
+//! left to do stands in the directory, so that whoever leads next goes on where this one ended.
+
+mod data_keys;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,7 +29,7 @@ const STEP: usize = 32;
 const STEP_PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, thiserror::Error)]
-enum StepError {
+pub enum StepError {
     #[error("a data key cannot be sealed anew: {0}")]
     Seal(#[from] SealError),
     #[error(transparent)]
@@ -36,13 +38,19 @@ enum StepError {
 
 /// Seals anew what an exchange of the master key has left to do, until cancelled.
 pub async fn run(directory: Arc<Directory>, secrets: Arc<Secrets>, stop: CancellationToken) {
+    let mut looked = data_keys::Looked::default();
     let mut ticks = tokio::time::interval(STEP_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
         if directory.group().leadership().borrow().ready_epoch.is_none() {
             continue;
         }
-        match directory.read(|state| next(state, &secrets, Timestamp::now())) {
+        let now = Timestamp::now();
+        let next = directory.read(|state| match next(state, &secrets, now) {
+            Ok(None) => data_keys::next(state, &secrets, now, &mut looked),
+            next => next,
+        });
+        match next {
             Ok(None) => {}
             Ok(Some(command)) => {
                 if let Err(error) = take(&directory, command).await {
@@ -55,7 +63,11 @@ pub async fn run(directory: Arc<Directory>, secrets: Arc<Secrets>, stop: Cancell
 }
 
 async fn take(directory: &Directory, command: SecretsCommand) -> Result<(), StepError> {
-    let audit = if command == SecretsCommand::End { vec![ended()] } else { Vec::new() };
+    let audit = match command {
+        SecretsCommand::End => vec![ended("secrets.rewrapped", "master_key", "master key")],
+        SecretsCommand::EndDataKeys => vec![ended("secrets.data_keys_rotated", "data_keys", "data keys of customers")],
+        _ => Vec::new(),
+    };
     directory.update(Command::Secrets(command), audit, Instant::now() + STEP_PATIENCE).await?;
     Ok(())
 }
@@ -79,13 +91,13 @@ fn next(state: &DirectoryState, secrets: &Secrets, now: Timestamp) -> Result<Opt
 }
 
 /// For the audit log.
-fn ended() -> AuditEntry {
+fn ended(action: &str, kind: &str, label: &str) -> AuditEntry {
     AuditEntry {
         id: AuditId::new(),
         customer_id: None,
-        action: "secrets.rewrapped".to_owned(),
+        action: action.to_owned(),
         actor: AuditActor { kind: "system".to_owned(), id: None, prefix: None, email: None },
-        target: Some(AuditTarget { kind: "master_key".to_owned(), id: String::new(), label: "master key".to_owned() }),
+        target: Some(AuditTarget { kind: kind.to_owned(), id: String::new(), label: label.to_owned() }),
         ip: None,
         user_agent: None,
         request_id: None,

@@ -33,17 +33,28 @@ pub fn headers_purpose(endpoint: EndpointId) -> String {
 /// over the new one meanwhile.
 pub const OVERLAP: Duration = Duration::from_secs(24 * 3600);
 
+/// How long a former data key is kept by default, once nothing is sealed with it: a backup reads shards before the directory, and what
+/// it has read may be under keys that are dropped before it ends.
+pub const KEEP_FORMER: Duration = Duration::from_secs(24 * 3600);
+
 /// The master keys that this node was given, and what is done with them.
 ///
 /// What is sealed anew comes under the master key that the directory names ([`ClusterRecord::master`]), whichever of the
 /// two this node was given first: until the exchange begins, nodes that were not restarted yet know the former one alone.
 pub struct Secrets {
     keyring: Keyring,
+    /// How long former data keys are kept, once nothing is sealed with them.
+    pub keep_former: Duration,
 }
 
 impl Secrets {
     pub fn new(keyring: Keyring) -> Self {
-        Self { keyring }
+        Self { keyring, keep_former: KEEP_FORMER }
+    }
+
+    /// Keeps former data keys for another time.
+    pub fn keeping_former(self, keep_former: Duration) -> Self {
+        Self { keep_former, ..self }
     }
 
     /// The master key that the operator wants from now on.
@@ -86,12 +97,41 @@ impl Secrets {
         Ok(key.seal(plaintext, purpose.as_bytes(), rand::random()))
     }
 
-    /// Opens what [`Secrets::seal`] sealed for the same customer and purpose.
+    /// Opens what [`Secrets::seal`] sealed for the same customer and purpose, be it with the data key of before.
     ///
     /// # Errors
     /// When it was sealed otherwise, or was changed.
     pub fn open(&self, customer: &CustomerRecord, purpose: &str, sealed: &[u8]) -> Result<Vec<u8>, SealError> {
-        self.keyring.unwrap(&customer.data_key, customer.id)?.open(sealed, purpose.as_bytes())
+        match (self.open_with(&customer.data_key, customer.id, purpose, sealed), &customer.former_data_key) {
+            (Err(SealError::Damaged), Some(former)) => self.open_with(former, customer.id, purpose, sealed),
+            (opened, _) => opened,
+        }
+    }
+
+    fn open_with(
+        &self,
+        key: &WrappedKey,
+        customer: CustomerId,
+        purpose: &str,
+        sealed: &[u8],
+    ) -> Result<Vec<u8>, SealError> {
+        self.keyring.unwrap(key, customer)?.open(sealed, purpose.as_bytes())
+    }
+
+    /// The same, sealed with the customer's present data key; `None` when it is already.
+    ///
+    /// # Errors
+    /// When neither that nor the one before opens it.
+    pub fn reseal(
+        &self,
+        customer: &CustomerRecord,
+        purpose: &str,
+        sealed: &[u8],
+    ) -> Result<Option<Vec<u8>>, SealError> {
+        match self.open_with(&customer.data_key, customer.id, purpose, sealed) {
+            Ok(_) => Ok(None),
+            Err(_) => self.seal(customer, purpose, &self.open(customer, purpose, sealed)?).map(Some),
+        }
     }
 
     /// A data key for a new customer.
@@ -208,6 +248,40 @@ mod tests {
             format: Format::LATEST,
             exchange,
             session_key: None,
+            data_keys: None,
+        }
+    }
+
+    #[test]
+    fn what_a_former_data_key_sealed_opens_until_it_is_dropped_and_is_sealed_anew_once() {
+        let secrets = Secrets::new(Keyring::of(MasterKey::new([1; 32])));
+        let id = CustomerId(Uuid::from_u128(1));
+        let key = || secrets.new_data_key(secrets.wanted(), id).unwrap();
+        let before = customer(id, key());
+        let sealed = secrets.seal(&before, "auth/x", b"session").unwrap();
+        let former_data_key = Some(Box::new(before.data_key.clone()));
+        let changed = CustomerRecord { data_key: key(), former_data_key, ..before };
+        assert_eq!(secrets.open(&changed, "auth/x", &sealed).unwrap(), b"session");
+        let anew = secrets.reseal(&changed, "auth/x", &sealed).unwrap().unwrap();
+        assert_eq!(secrets.reseal(&changed, "auth/x", &anew), Ok(None));
+        assert_eq!(secrets.reseal(&changed, "auth/y", &sealed), Err(SealError::Damaged));
+        let dropped = CustomerRecord { former_data_key: None, ..changed };
+        assert_eq!(secrets.open(&dropped, "auth/x", &sealed), Err(SealError::Damaged));
+        assert_eq!(secrets.open(&dropped, "auth/x", &anew).unwrap(), b"session");
+    }
+
+    fn customer(id: CustomerId, data_key: WrappedKey) -> CustomerRecord {
+        CustomerRecord {
+            id,
+            name: String::new(),
+            email: None,
+            timezone: String::new(),
+            plan: Default::default(),
+            limits: Default::default(),
+            data_key,
+            former_data_key: None,
+            created_at: Timestamp(0),
+            deleted_at: None,
         }
     }
 

@@ -1,10 +1,12 @@
 //! The documents of this repository.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+use crate::sources::checkout;
 
 /// The root of the repository.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the repository is there")
+    checkout().canonicalize().expect("the repository is there")
 }
 
 /// Where the guide's pages lie.

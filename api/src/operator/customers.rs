@@ -156,12 +156,14 @@ async fn create(call: &mut OperatorCall) -> Outcome {
         plan,
         limits,
         data_key: call.cluster().new_data_key(id)?,
+        former_data_key: None,
         created_at: call.now,
         deleted_at: None,
     };
     let (record, secret) = NewKey::first_of(id).generate(call.now);
     let entry = call.audited(id, "key.issued", Target::new("api_key", record.id, record.name.as_str()));
-    call.update(Command::CreateCustomer { customer: customer.clone(), key: record.clone() }, vec![entry]).await?;
+    call.update(Command::CreateCustomer { customer: Box::new(customer.clone()), key: record.clone() }, vec![entry])
+        .await?;
     let created = CreatedView {
         customer: CustomerView::of(call, &customer).await?,
         api_key: IssuedKey::new(&record, &secret, call.now),

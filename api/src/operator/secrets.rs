@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use model::error::{ApiError, ErrorCode};
-use model::id::NodeId;
+use model::id::{NodeId, ShardId};
 use model::seal::MasterKeyId;
 use model::time::Timestamp;
 use raft::directory::authority::{AuthorityCommand, AuthorityStep};
 use raft::directory::command::Command;
 use raft::directory::members::{AuthorityRecord, NodeState};
 use raft::directory::records::ClusterRecord;
-use raft::directory::secrets::{SecretsCommand, SessionKey};
+use raft::directory::secrets::{DataKeyRotation, SecretsCommand, SessionKey};
 use raft::directory::state::DirectoryState;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -46,6 +46,15 @@ pub fn routes() -> Vec<Route> {
                 )
                 .accepted::<SecretsView>()
                 .errors(&[ErrorCode::BadRequest, ErrorCode::NoOp]),
+        ),
+        Route::post("/v1/admin/secrets/data-keys/rotate").operator(rotate_data_keys).doc(
+            Doc::new("rotate_data_keys", "Give every customer another data key")
+                .about(
+                    "The cluster goes on by itself, whatever node ends meanwhile: it seals anew what the former keys have \
+                     sealed, and drops them a day after nothing of theirs is left (`secrets.keep_former_data_keys`).",
+                )
+                .accepted::<SecretsView>()
+                .errors(&[ErrorCode::BadRequest]),
         ),
         Route::post("/v1/admin/secrets/session-key/rotate").operator(rotate_session_key).doc(
             Doc::new("rotate_session_key", "Sign session tokens by another key from now on")
@@ -85,7 +94,9 @@ struct SecretsView {
     /// How many are still to be sealed anew.
     remaining: usize,
     /// The last exchange; `null` when there was none.
-    ctx: Option<ExchangeView>,
+    exchange: Option<ExchangeView>,
+    /// The last rotation of the customers' data keys; `null` when there was none.
+    data_key_rotation: Option<DataKeysView>,
     /// The key that signs session tokens.
     session_key: SessionKeyView,
     /// The authority by which nodes know each other; `null` while the cluster does not have its key.
@@ -105,6 +116,40 @@ struct ExchangeView {
     old_key_may_go: bool,
     /// Until then deliveries are signed with the former default secrets too, by nodes that still have the key that goes.
     signs_with_both_until: Timestamp,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "DataKeyRotation")]
+struct DataKeysView {
+    began_at: Timestamp,
+    /// `changing`: customers get other keys. `resealing`: what the former ones have sealed is sealed anew. `keeping`: nothing is
+    /// sealed with them, and they are kept for a while. `ended`: they are dropped.
+    #[schemars(extend("enum" = ["changing", "resealing", "keeping", "ended"]))]
+    state: &'static str,
+    /// Customers that have a former data key.
+    former_keys: usize,
+    /// Shards in which something may be sealed with one.
+    shards_left: Vec<ShardId>,
+    ended_at: Option<Timestamp>,
+}
+
+impl DataKeysView {
+    fn new(state: &DirectoryState, cluster: &ClusterRecord) -> Option<Self> {
+        let rotation = cluster.data_keys.as_ref()?;
+        let left = (1..=cluster.shard_count).filter(|shard| !rotation.resealed.contains(shard));
+        Some(Self {
+            began_at: rotation.began_at,
+            state: match rotation {
+                DataKeyRotation { ended_at: Some(_), .. } => "ended",
+                DataKeyRotation { resealed_at: Some(_), .. } => "keeping",
+                DataKeyRotation { changed_at: Some(_), .. } => "resealing",
+                _ => "changing",
+            },
+            former_keys: state.with_former_data_key().count(),
+            shards_left: left.collect(),
+            ended_at: rotation.ended_at,
+        })
+    }
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -160,20 +205,21 @@ impl SecretsView {
             master_key: master.to_string(),
             state: match (remaining, cluster.exchange) {
                 (1.., _) => "rewrapping",
-                (0, Some(ctx)) if ctx.ended_at.is_none() => "rewrapping",
+                (0, Some(exchange)) if exchange.ended_at.is_none() => "rewrapping",
                 _ if waits => "waiting",
                 _ => "settled",
             },
             data_keys: sealed_under.values().sum(),
             sealed_under: sealed_under.iter().map(|(master, count)| (master.to_string(), *count)).collect(),
             remaining,
-            ctx: cluster.exchange.map(|ctx| ExchangeView {
-                from: ctx.from.to_string(),
-                began_at: ctx.began_at,
-                ended_at: ctx.ended_at,
-                old_key_may_go: remaining == 0 && ctx.ended_at.is_some(),
-                signs_with_both_until: ctx.began_at.plus(OVERLAP),
+            exchange: cluster.exchange.map(|exchange| ExchangeView {
+                from: exchange.from.to_string(),
+                began_at: exchange.began_at,
+                ended_at: exchange.ended_at,
+                old_key_may_go: remaining == 0 && exchange.ended_at.is_some(),
+                signs_with_both_until: exchange.began_at.plus(OVERLAP),
             }),
+            data_key_rotation: DataKeysView::new(state, cluster),
             session_key: SessionKeyView {
                 rotated_at: cluster.session_key.as_ref().map(|key| key.since),
                 former_until: cluster.session_key.as_ref().map(SessionKey::overlaps_until).filter(|until| now < *until),
@@ -237,6 +283,13 @@ async fn view(call: &OperatorCall) -> Result<SecretsView, ApiError> {
         let cluster = state.cluster.as_ref().ok_or_else(ApiError::no_leader)?;
         Ok(SecretsView::new(state, cluster, survey, call.now))
     })
+}
+
+async fn rotate_data_keys(call: &mut OperatorCall) -> Outcome {
+    let entry = call
+        .audited_of_cluster("secrets.data_key_rotation_begun", Target::new("data_keys", "", "data keys of customers"));
+    call.update(Command::Secrets(SecretsCommand::RotateDataKeys), vec![entry]).await?;
+    Ok(Reply::accepted(&view(call).await?))
 }
 
 async fn rotate_session_key(call: &mut OperatorCall) -> Outcome {

@@ -420,6 +420,7 @@ pub mod tests {
             plan: Plan::default(),
             limits: Limits::default(),
             data_key: MasterKey::new([7; 32]).wrap(&DataKey::new([8; 32]), id, [9; 24]),
+            former_data_key: None,
             created_at: NOW,
             deleted_at: None,
         };

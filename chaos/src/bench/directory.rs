@@ -56,7 +56,7 @@ pub fn measure(records: usize) -> anyhow::Result<Memory> {
     let accounts: Vec<CustomerId> = (0..records.div_ceil(OF_ONE_ACCOUNT)).map(|_| CustomerId::new()).collect();
     for id in &accounts {
         let (customer, key) = (customer(*id), key(*id));
-        run(&mut state, Command::CreateCustomer { customer, key })?;
+        run(&mut state, Command::CreateCustomer { customer: Box::new(customer), key })?;
     }
     let before = resident_bytes()?;
     for n in 0..records {
@@ -122,6 +122,7 @@ fn customer(id: CustomerId) -> CustomerRecord {
         plan: Plan::default(),
         limits: Limits::default(),
         data_key: MasterKey::new([1; 32]).wrap(&DataKey::new([2; 32]), id, Default::default()),
+        former_data_key: None,
         created_at: Timestamp(0),
         deleted_at: None,
     }

@@ -38,7 +38,7 @@ use raft::directory::records::{
     AuditActor, AuditEntry, AuditTarget, ChannelRecord, ClusterRecord, CustomerRecord, DisabledReason, EndpointRecord,
     KeyOrigin, KeyRecord, NodeRecord, PlacementRecord, SealedKey, StreamedRecord,
 };
-use raft::directory::secrets::{FormerSessionKey, MasterExchange, SessionKey};
+use raft::directory::secrets::{DataKeyRotation, FormerSessionKey, MasterExchange, SessionKey};
 use raft::directory::support::{TicketBook, TicketMessage, TicketRecord};
 use raft::directory::users::{PasswordHash, SessionRecord, UserRecord, Verification};
 use raft::record::{encode, read as read_record};
@@ -322,6 +322,13 @@ fn cluster_examples() -> Vec<Vec<u8>> {
         formed_at: NOW,
         format: Format::SECOND,
         exchange: Some(MasterExchange { from: MasterKey::new([6; 32]).id(), began_at: NOW, ended_at: None }),
+        data_keys: Some(DataKeyRotation {
+            began_at: NOW,
+            changed_at: Some(NOW),
+            resealed: [1, 3].into(),
+            resealed_at: None,
+            ended_at: None,
+        }),
         session_key: Some(SessionKey { sealed: vec![7; 9], since: NOW, former: FormerSessionKey::Derived }),
     };
     let node = NodeRecord {
@@ -347,7 +354,13 @@ fn cluster_examples() -> Vec<Vec<u8>> {
         cancelled_at: Some(NOW),
     };
     vec![
-        encode(&ClusterRecord { format: Format::FIRST, exchange: None, session_key: None, ..cluster.clone() }),
+        encode(&ClusterRecord {
+            format: Format::FIRST,
+            exchange: None,
+            session_key: None,
+            data_keys: None,
+            ..cluster.clone()
+        }),
         encode(&cluster),
         encode(&node),
         encode(&RemovedNode { id: 4, storage_id: storage, removed_at: NOW }),
@@ -386,6 +399,7 @@ fn account_examples() -> Vec<Vec<u8>> {
             storage: StorageLimits { keys: Some(2_000), ..StorageLimits::default() },
         },
         data_key: wrapped(),
+        former_data_key: Some(Box::new(wrapped())),
         created_at: NOW,
         deleted_at: None,
     };

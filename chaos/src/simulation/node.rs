@@ -93,6 +93,7 @@ fn first_commands(scene: &Scene) -> Vec<Command> {
         format: Format::LATEST,
         exchange: None,
         session_key: None,
+        data_keys: None,
     };
     let key = KeyRecord {
         id: KeyId(scene.uuid()),
@@ -117,6 +118,7 @@ fn first_commands(scene: &Scene) -> Vec<Command> {
         plan: CustomerPlan::default(),
         limits: Limits::default(),
         data_key: wrapped,
+        former_data_key: None,
         created_at: now,
         deleted_at: None,
     };
@@ -133,7 +135,7 @@ fn first_commands(scene: &Scene) -> Vec<Command> {
         scoped_key: None,
     });
     let form = Command::Form { cluster, placement: placement.collect() };
-    let account = Command::CreateCustomer { customer: account, key };
+    let account = Command::CreateCustomer { customer: Box::new(account), key };
     nodes.chain([form, account]).chain(channels).collect()
 }
 

@@ -18,6 +18,7 @@ use raft::directory::restore::{NewCluster, cluster_record, master_of_customer};
 use raft::machine::Position;
 use serde_json::json;
 use shard::backup::restore::Restorer;
+use shard::layout::REPLICAS;
 use shard::secrets::Secrets;
 use uuid::Uuid;
 
@@ -55,8 +56,12 @@ pub fn run(args: &RestoreArgs) -> anyhow::Result<()> {
     let manifest = Manifest::read(&from)?;
     let keyring = keyring(args)?;
     // What can be seen to be wrong before the backup is read, which may take long.
-    let first =
-        First::prepare(&InitArgs { node: args.node.clone(), cluster: args.cluster.clone(), shards: manifest.shards })?;
+    let first = First::prepare(&InitArgs {
+        node: args.node.clone(),
+        cluster: args.cluster.clone(),
+        nodes: REPLICAS,
+        shards: Some(manifest.shards),
+    })?;
     let keys = MasterKeys::of(&keyring);
     first.accepts(&keys)?;
     let folder = &args.node.data_dir;

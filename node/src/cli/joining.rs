@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use shard::layout::REPLICAS;
 
 use crate::config::HostPort;
 
@@ -71,9 +72,12 @@ pub struct InitArgs {
     pub node: NodeArgs,
     #[command(flatten)]
     pub cluster: NewClusterArgs,
+    /// How many nodes the cluster is to have; the usual number of shards follows from it and from this machine's cores
+    #[arg(long, default_value_t = REPLICAS)]
+    pub nodes: usize,
     /// Raft groups for channels; fixed for the cluster's life
-    #[arg(long, default_value_t = 16)]
-    pub shards: u16,
+    #[arg(long)]
+    pub shards: Option<u16>,
 }
 
 #[derive(Args, Clone, Debug)]

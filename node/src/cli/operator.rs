@@ -161,6 +161,13 @@ pub enum SecretsCommand {
 
 #[derive(Debug, Subcommand)]
 pub enum RotateCommand {
+    /// The customers' data keys, which seal credentials and secrets of webhooks; all of that is sealed anew
+    #[command(
+        after_help = "The former keys are dropped a day after nothing is sealed with them (secrets.keep_former_data_keys); the \
+            command returns when it has begun, and the cluster goes on by itself.\n\n\
+            Example:\n  gateway secrets rotate data-keys && gateway secrets status"
+    )]
+    DataKeys(OperatorArgs),
     /// The key that signs session tokens; those of the key before are good until they expire, within 15 minutes
     #[command(after_help = "Example:\n  gateway secrets rotate session-key")]
     SessionKey(OperatorArgs),

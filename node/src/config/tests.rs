@@ -41,8 +41,10 @@ fn the_example_is_valid_and_shows_the_defaults() {
     // Some optional keys have no default that a file could state.
     all.ops.tokens_file = None;
     all.peer.advertise = None;
+    all.cluster.shards = None;
     all.peer.ca_key_file = None;
     all.secrets.previous_master_key_file = None;
+    all.secrets.keep_former_data_keys = None;
     all.webhooks.ca_file = None;
     all.media.s3 = None;
     all.auth = Auth::default();
@@ -124,7 +126,7 @@ fn what_is_wrong_is_named_in_one_line_with_what_to_do() {
         ("token_file = \"/etc/gateway/operator.token\"", "token = \"short\"", &["ops.token", "16"]),
         ("token_file = \"/etc/gateway/operator.token\"", "", &["ops.token"]),
         ("cluster_id = \"6f1f", "cluster_id = \"zzzz", &["cluster.cluster_id"]),
-        ("# shards = 16", "shards = 0 #", &["cluster.shards"]),
+        ("# shards = ", "shards = 0 #", &["cluster.shards"]),
         ("# timing = \"lan\"", "timing = \"van\" #", &["cluster.timing", "\"lan\", \"wan\" or"]),
         (
             "# timing = \"lan\"",

@@ -204,10 +204,10 @@ fn cluster(config: &Config) -> Result<(), Refusal> {
     let cluster = &config.cluster;
     ensure(!cluster.cluster_id.is_nil(), "cluster.cluster_id", "is the nil uuid", "make one with: uuidgen")?;
     ensure(
-        (1..=1_024).contains(&cluster.shards),
+        cluster.shards.is_none_or(|shards| (1..=1_024).contains(&shards)),
         "cluster.shards",
         "is not within 1 to 1024",
-        "16 fits most clusters",
+        "leave it out: the usual number is chosen by cores and nodes",
     )?;
     ensure(
         cluster.moves_mib_per_second > 0,
@@ -255,6 +255,8 @@ fn timing(timing: Timing) -> Result<(), Refusal> {
 
 fn secrets(config: &Config) -> Result<(), Refusal> {
     let secrets = &config.secrets;
+    let keeps = secrets.keep_former_data_keys.is_none_or(|keep| keep.0 <= Duration::from_secs(365 * 86_400));
+    ensure(keeps, "secrets.keep_former_data_keys", "is longer than a year", "24h is usual")?;
     match (&secrets.master_key, &secrets.master_key_file) {
         (Some(_), Some(_)) => {
             Err(Refusal::new("secrets.master_key_file", "is given beside secrets.master_key", "keep one of the two"))

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use model::format::Format;
 use model::id::NodeId;
+use shard::layout::usual_shard_count;
 
 use super::folder::{Folder, Plan};
 use crate::cli::{LimitArgs, UpArgs};
@@ -77,7 +78,8 @@ fn of_node(folder: &Folder, plan: Plan, args: &UpArgs, node: NodeId) -> Config {
         },
         cluster: Cluster {
             cluster_id: plan.cluster_id,
-            shards: 16,
+            // All nodes share the cores.
+            shards: Some(usual_shard_count(plan.node_ids().count(), 1)),
             timing: Timing::Lan,
             moves_mib_per_second: Cluster::MOVES_MIB_PER_SECOND,
             balance_leads: true,

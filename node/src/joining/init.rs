@@ -3,6 +3,7 @@
 use anyhow::Context;
 use model::format::Format;
 use model::id::NodeId;
+use shard::layout::usual_shard_count;
 use uuid::Uuid;
 
 use super::place::{MasterKeys, Place};
@@ -10,7 +11,7 @@ use crate::cli::joining::{InitArgs, NodeArgs};
 use crate::config::files::PeerIdentity;
 use crate::config::{
     Account, Api, Auth, Cluster, Config, Connections, Disk, Drain, Driver, Events, History, HumanDuration, Limits, Log,
-    Media, Member, Network, Node, Ops, Peer, Raft, Secret, Secrets, Support, Timing, Traces, Webhooks, validate,
+    Media, Member, Network, Node, Ops, Peer, Raft, Secret, Secrets, Support, Timing, Traces, Webhooks, cores, validate,
 };
 use crate::console::say;
 use crate::data_folder::ReservedFolder;
@@ -134,7 +135,7 @@ fn configuration(args: &InitArgs) -> Config {
         peer: peer(node),
         cluster: Cluster {
             cluster_id: Uuid::new_v4(),
-            shards: args.shards,
+            shards: Some(args.shards.unwrap_or_else(|| usual_shard_count(args.nodes, cores()))),
             timing: if args.cluster.wan { Timing::Wan } else { Timing::Lan },
             moves_mib_per_second: Cluster::MOVES_MIB_PER_SECOND,
             balance_leads: true,

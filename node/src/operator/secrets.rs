@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use std::time::Duration;
 
-use model::id::NodeId;
+use model::id::{NodeId, ShardId};
 use model::time::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -33,9 +33,18 @@ struct Secrets {
     sealed_under: BTreeMap<String, usize>,
     remaining: usize,
     exchange: Option<Exchange>,
+    data_key_rotation: Option<DataKeys>,
     session_key: SessionKey,
     authority: Option<Authority>,
     nodes: Vec<Node>,
+}
+
+#[derive(Deserialize)]
+struct DataKeys {
+    state: String,
+    former_keys: usize,
+    shards_left: Vec<ShardId>,
+    ended_at: Option<Timestamp>,
 }
 
 #[derive(Deserialize)]
@@ -69,6 +78,7 @@ pub async fn run(command: SecretsCommand) -> anyhow::Result<Verdict> {
     match command {
         SecretsCommand::Status(args) => status(&args).await,
         SecretsCommand::Rewrap { detach, operator } => rewrap(&operator, detach).await,
+        SecretsCommand::Rotate(RotateCommand::DataKeys(operator)) => rotate_data_keys(&operator).await,
         SecretsCommand::Rotate(RotateCommand::SessionKey(operator)) => rotate_session_key(&operator).await,
         SecretsCommand::Rotate(RotateCommand::Authority { detach, operator }) => {
             rotate_authority(&operator, detach).await
@@ -96,9 +106,35 @@ async fn status(args: &OperatorArgs) -> anyhow::Result<Verdict> {
         }
     }
     say(conclusion(&secrets));
+    say(of_data_keys(secrets.data_key_rotation.as_ref()));
     say(of_session_key(&secrets.session_key));
     say(of_authority(secrets.authority.as_ref()));
     Ok(verdict(&secrets))
+}
+
+async fn rotate_data_keys(args: &OperatorArgs) -> anyhow::Result<Verdict> {
+    let answer = Operator::new(args)?.post("/v1/admin/secrets/data-keys/rotate", &json!({})).await?;
+    if args.json {
+        show::json(&answer);
+    } else {
+        say(of_data_keys(as_type::<Secrets>(PATH, answer)?.data_key_rotation.as_ref()));
+    }
+    Ok(Verdict::Well)
+}
+
+/// How far a rotation of the data keys is.
+fn of_data_keys(rotation: Option<&DataKeys>) -> String {
+    let Some(DataKeys { state, former_keys, shards_left, ended_at }) = rotation else {
+        return "the customers' data keys were never rotated".to_owned();
+    };
+    match (state.as_str(), ended_at) {
+        (_, Some(at)) => format!("the customers' data keys were rotated; the former ones were dropped at {at}"),
+        ("changing", _) => "customers get other data keys".to_owned(),
+        ("keeping", _) => {
+            format!("nothing is sealed with former data keys; {former_keys} of them are kept for a while")
+        }
+        _ => format!("what former data keys have sealed is sealed anew; shards {} are left", listed(shards_left)),
+    }
 }
 
 async fn rotate_session_key(args: &OperatorArgs) -> anyhow::Result<Verdict> {
@@ -275,6 +311,7 @@ mod tests {
             sealed_under: BTreeMap::new(),
             remaining,
             exchange,
+            data_key_rotation: None,
             session_key: SessionKey { rotated_at: None, former_until: None },
             authority: None,
             nodes: vec![Node { node_id: 1, master_keys: Some(Vec::new()), error: None }],

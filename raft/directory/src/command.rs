@@ -80,7 +80,7 @@ pub enum Command {
     Authority(AuthorityCommand),
 
     CreateCustomer {
-        customer: CustomerRecord,
+        customer: Box<CustomerRecord>,
         key: KeyRecord,
     },
     UpdateCustomer {
@@ -313,6 +313,10 @@ pub enum Rejection {
     AuthorityStep,
     #[error("node {0} is not as far")]
     NodeBehind(NodeId),
+    #[error("a rotation of the data keys is under way: gateway secrets status tells how far it is")]
+    DataKeysRotate,
+    #[error("the rotation of the data keys is at another step")]
+    DataKeysStep,
     #[error("session tokens of the key before are good until {0}: rotate it again after that")]
     SessionKeyOverlaps(Timestamp),
     #[error("no such customer")]

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::health::EndpointHealth;
-use super::secrets::{MasterExchange, SessionKey};
+use super::secrets::{DataKeyRotation, MasterExchange, SessionKey};
 
 /// The cluster itself; written when it is formed, and when its format is raised.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,6 +36,9 @@ pub struct ClusterRecord {
     /// What signs session tokens, since it was rotated; before, that follows from the deployment's key. From format 3 on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_key: Option<SessionKey>,
+    /// The last rotation of the customers' data keys. From format 3 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_keys: Option<DataKeyRotation>,
 }
 
 impl ClusterRecord {
@@ -152,6 +155,9 @@ pub struct CustomerRecord {
     pub limits: Limits,
     /// The key that seals this customer's secrets, itself sealed with the master key.
     pub data_key: WrappedKey,
+    /// The one before, while something may still be sealed with it. From format 3 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub former_data_key: Option<Box<WrappedKey>>,
     pub created_at: Timestamp,
     /// Set by a delete: keys and channels have ended, data waits for the end of the grace period.
     pub deleted_at: Option<Timestamp>,

@@ -1,6 +1,7 @@
 //! The directory's state in memory, and the pure function that a command is: state and command in, reply and change out.
 
 mod authority;
+mod data_keys;
 mod deletion;
 mod layout;
 mod members;
@@ -261,9 +262,9 @@ impl DirectoryState {
             Command::CreateCustomer { customer, key } => {
                 self.is_under_master(&customer.data_key)?;
                 changes.extend([Change::Customer(customer.id), Change::Key(key.id)]);
-                self.put_customer(customer.clone(), store);
+                self.put_customer((*customer).clone(), store);
                 self.put_key(key, store);
-                Ok(Reply::Customer(customer))
+                Ok(Reply::Customer(*customer))
             }
             Command::UpdateCustomer { id, change } => {
                 let mut customer = self.live_customer(id)?;

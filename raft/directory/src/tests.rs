@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod authority;
+mod data_keys;
 mod deletions;
 mod members;
 mod quotas;
@@ -94,6 +95,7 @@ fn customer(limit: Option<u32>) -> CustomerRecord {
         plan: Plan { channel_limit: limit, ..Plan::default() },
         limits: Limits::default(),
         data_key: MasterKey::new([1; 32]).wrap(&DataKey::new([2; 32]), id, Default::default()),
+        former_data_key: None,
         created_at: Timestamp(0),
         deleted_at: None,
     }
@@ -159,7 +161,7 @@ fn endpoint(customer: CustomerId) -> EndpointRecord {
 fn with_customer(rig: &mut Rig, limit: Option<u32>) -> CustomerRecord {
     let customer = customer(limit);
     let key = key(customer.id, None);
-    rig.run(Command::CreateCustomer { customer: customer.clone(), key }).unwrap();
+    rig.run(Command::CreateCustomer { customer: Box::new(customer.clone()), key }).unwrap();
     customer
 }
 
@@ -344,7 +346,7 @@ fn a_customer_is_streamed_until_the_latest_time_that_was_announced() {
     let mut rig = Rig::new();
     let made: Vec<_> = [customer(None), customer(None)].into_iter().collect();
     for customer in &made {
-        rig.run(Command::CreateCustomer { customer: customer.clone(), key: key(customer.id, None) }).unwrap();
+        rig.run(Command::CreateCustomer { customer: Box::new(customer.clone()), key: key(customer.id, None) }).unwrap();
     }
     let mut announce = |customer: CustomerId, until: i64, at: i64| {
         let command = Command::Streamed { customer, until: Timestamp(until) };
@@ -375,7 +377,7 @@ proptest! {
                     customers.push(made.id);
                     let first = key(made.id, None);
                     keys.push((made.id, first.id));
-                    Some(Command::CreateCustomer { customer: made, key: first })
+                    Some(Command::CreateCustomer { customer: Box::new(made), key: first })
                 }
                 Step::Key(k) => pick(&customers, k).map(|customer| {
                     let made = key(customer, None);

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::keys;
 use super::records::{AuditActor, AuditEntry, AuditTarget, ClusterRecord, CustomerRecord, NodeRecord, PlacementRecord};
+use super::secrets::DataKeyRotation;
 use crate::backup::file::Pair;
 use crate::record::{encode, read};
 
@@ -38,7 +39,10 @@ impl NewCluster {
             return Ok(None);
         }
         if key == keys::cluster() {
-            let record = ClusterRecord { cluster_id: self.cluster_id, ..read(&value)? };
+            let taken: ClusterRecord = read(&value)?;
+            // The states of shards were taken before, and may hold what has been sealed anew since.
+            let data_keys = taken.data_keys.clone().map(DataKeyRotation::begun_again);
+            let record = ClusterRecord { cluster_id: self.cluster_id, data_keys, ..taken };
             return Ok(Some(encode(&record)));
         }
         if is_of(keys::PLACEMENTS) {

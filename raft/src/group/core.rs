@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures::FutureExt;
 use model::id::NodeId;
 use model::standstill::is_since_resumption;
 use openraft::async_runtime::WatchReceiver;
@@ -13,14 +14,14 @@ use openraft::error::{ClientWriteError, LinearizableReadError, RaftError};
 use openraft::raft::ClientWriteResult;
 use openraft::type_config::alias::WatchReceiverOf;
 use openraft::{LinearizerOption, ServerState};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
 use super::reads::Rounds;
 use super::reverted::Reverted;
-use super::{Leadership, Members, ProposeError, ReadError};
+use super::{Leadership, Members, ProposeError, ReadError, leads};
 use crate::codec;
 use crate::contacts::Contacts;
 use crate::fatal::Fatal;
@@ -62,6 +63,8 @@ pub(crate) struct Core {
     pub(crate) position: watch::Sender<Position>,
     /// Goes on over a rebuild.
     pub(crate) meter: Arc<Meter>,
+    /// When a leader of the group was last heard here and believed.
+    heard: Mutex<Option<Instant>>,
     /// Who wants the state at an index that is still to be applied.
     pub(crate) cut: Arc<Cut>,
     reads: Rounds,
@@ -95,6 +98,7 @@ impl Core {
             leadership: watch::Sender::new(Leadership::default()),
             position: watch::Sender::new(Position::default()),
             meter: Arc::new(Meter::new(Instant::now())),
+            heard: Mutex::default(),
             cut: Arc::default(),
             reads: Rounds::default(),
             reading: Arc::default(),
@@ -157,6 +161,21 @@ impl Core {
 
     fn metrics(&self) -> Option<Metrics> {
         self.running.read().as_ref().map(|running| running.raft.metrics())
+    }
+
+    /// Notes that a leader was heard whom this node elects no other against for a while.
+    pub(crate) fn hear_leader(&self) {
+        *self.heard.lock() = Some(Instant::now());
+    }
+
+    /// Sends a heartbeat where this node leads; lets openraft's clock tick where it does not, and has not heard its leader within
+    /// `silence`.
+    pub(crate) fn beat(&self, silence: Duration) {
+        let Some(raft) = self.raft() else { return };
+        let is_beating = leads(&raft.server_metrics().borrow_watched(), self.node) && begin_heartbeat(&raft);
+        let heard = *self.heard.lock();
+        let is_led = heard.is_some_and(|at| at.elapsed() < silence);
+        raft.runtime_config().tick(!is_beating && !is_led);
     }
 
     /// Takes whether a leader's heartbeat fitted this node's log.
@@ -272,6 +291,15 @@ impl Core {
             Err(_) => Err(ReadError::TimedOut),
         }
     }
+}
+
+/// Has the leader's core send a heartbeat; false when its queue is full.
+pub(super) fn begin_heartbeat(raft: &Raft) -> bool {
+    // One poll puts it in the core's queue, unless that is full. It must not count against the calling task's budget, or the queue
+    // would seem full when the budget is used up.
+    let trigger = raft.trigger();
+    let queued = tokio::task::coop::unconstrained(trigger.heartbeat()).now_or_never();
+    queued.is_some_and(|sent| sent.is_ok())
 }
 
 /// Counts a read for as long as it lives.

@@ -15,10 +15,12 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures::FutureExt;
 use model::id::NodeId;
+use openraft::ServerState;
 use openraft::async_runtime::WatchReceiver;
 use openraft::error::{ClientWriteError, InitializeError, RaftError};
+use openraft::metrics::RaftServerMetrics;
 use openraft::raft::ClientWriteResult;
-use openraft::{RaftMetrics, ServerState};
+use openraft::vote::RaftVote;
 use thiserror::Error;
 use tokio::sync::{oneshot, watch};
 
@@ -29,7 +31,7 @@ use crate::machine::GroupId;
 use crate::state::disk::StateDisk;
 pub use crate::state::reader::StateReader;
 pub use crate::types::MAX_COMMAND;
-use crate::types::{Command, GatewayTypes, TooLarge, TypeConfig, Waiter, term_of};
+use crate::types::{Command, GatewayTypes, TooLarge, TypeConfig, Waiter};
 
 /// How far behind a voter may be to be handed leadership: it has to catch up before it can win, and nobody leads
 /// meanwhile.
@@ -96,17 +98,18 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// What the metrics of the group on `node` say.
-    pub(crate) fn of<C: GatewayTypes>(metrics: &RaftMetrics<C>, node: NodeId) -> Self {
-        let leads = metrics.state == ServerState::Leader && metrics.current_leader == Some(node);
-        let applied_term = metrics.last_applied.as_ref().map(term_of);
-        Self {
-            term: metrics.current_term,
-            leader: metrics.current_leader,
-            // Any entry of a term comes behind that term's first.
-            ready_epoch: (leads && applied_term == Some(metrics.current_term)).then_some(metrics.current_term),
-        }
+    /// What a group's replica on `node` knows of its leader, having applied an entry of `applied_term` last.
+    pub(crate) fn of<C: GatewayTypes>(server: &RaftServerMetrics<C>, applied_term: u64, node: NodeId) -> Self {
+        let term = server.vote.leader_id().term;
+        let leads = leads(server, node);
+        // Any entry of a term comes behind that term's first.
+        Self { term, leader: server.current_leader, ready_epoch: (leads && applied_term == term).then_some(term) }
     }
+}
+
+/// Whether the replica on `node` leads its group.
+pub(crate) fn leads<C: GatewayTypes>(server: &RaftServerMetrics<C>, node: NodeId) -> bool {
+    server.state == ServerState::Leader && server.current_leader == Some(node)
 }
 
 /// Who takes part in a group.
@@ -322,9 +325,8 @@ impl Group {
     /// Sends a heartbeat now: refreshes the quorum contact without waiting for the next one.
     pub fn trigger_heartbeat(&self) {
         if let Some(raft) = self.core.raft() {
-            // Put in the core's queue by the first poll; a full queue has traffic enough to refresh the contact.
-            let queued = async move { raft.trigger().heartbeat().await };
-            let _ = tokio::task::coop::unconstrained(queued).now_or_never();
+            // A full queue has traffic enough to refresh the contact.
+            self::core::begin_heartbeat(&raft);
         }
     }
 

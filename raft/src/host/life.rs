@@ -8,13 +8,13 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use openraft::async_runtime::WatchReceiver;
-use openraft::metrics::RaftMetrics;
+use openraft::metrics::RaftServerMetrics;
 use tokio::sync::{Mutex, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::{Factory, Shared};
 use crate::group::progress::{self, LOOK_EVERY, Progress, Standing, Verdict};
-use crate::group::{Core, Leadership, Raft, Running};
+use crate::group::{Core, Leadership, Raft, Running, leads};
 use crate::log::store::{GroupLog, LogStore};
 use crate::log::writer::Write;
 use crate::machine::GroupId;
@@ -132,25 +132,27 @@ impl Life {
 
     /// Publishes the group's leadership until it is closed (`None`) or dies (why).
     async fn watch(&self, running: &Running, progress: &mut Progress) -> Option<String> {
-        let mut metrics = running.raft.metrics();
+        let mut server = running.raft.server_metrics();
+        let mut position = self.core.position.subscribe();
         let mut size = tokio::time::interval(SIZE_INTERVAL);
         let mut looks = tokio::time::interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
-            {
-                let metrics = metrics.borrow_and_update();
-                if let Err(fatal) = &metrics.running_state {
-                    return Some(fatal.to_string());
-                }
-                self.publish(&metrics);
-            }
+            let is_becoming_owner = {
+                let server = server.borrow_and_update();
+                self.publish(&server, position.borrow_and_update().term);
+                leads(&server, self.core.node()) && self.core.leadership.borrow().ready_epoch.is_none()
+            };
             tokio::select! {
                 () = self.stop.cancelled() => return None,
-                changed = metrics.changed() => {
+                changed = server.changed() => {
                     if changed.is_err() {
-                        return Some("its core is gone".to_owned());
+                        let ended = running.raft.metrics().borrow_watched().running_state.clone();
+                        return Some(ended.err().map_or_else(|| "its core is gone".to_owned(), |fatal| fatal.to_string()));
                     }
                 }
+                // An owner begins with the first entry of its term that is applied; what is applied later changes nothing of it.
+                Ok(()) = position.changed(), if is_becoming_owner => {}
                 _ = size.tick() => self.bound_log(running).await,
                 _ = looks.tick() => {
                     if self.see_to_progress(running, progress).await == Verdict::Stuck {
@@ -161,8 +163,8 @@ impl Life {
         }
     }
 
-    fn publish(&self, metrics: &RaftMetrics<TypeConfig>) {
-        let mut now = Leadership::of(metrics, self.core.node());
+    fn publish(&self, server: &RaftServerMetrics<TypeConfig>, applied_term: u64) {
+        let mut now = Leadership::of(server, applied_term, self.core.node());
         if self.core.retired.load(Ordering::Acquire) {
             now.ready_epoch = None;
         }
@@ -195,7 +197,7 @@ impl Life {
             }
         }
         if self.core.retired.swap(progress.is_retired(), Ordering::AcqRel) != progress.is_retired() {
-            self.publish(&metrics.borrow_watched());
+            self.publish(&running.raft.server_metrics().borrow_watched(), self.core.position.borrow().term);
         }
         if verdict == Verdict::StepDown
             && let Some(to) = successor

@@ -1,5 +1,6 @@
 //! The host of all Raft groups of a node: owns their logs and states on disk, and opens and closes them.
 
+mod beat;
 mod compare;
 pub mod facts;
 mod life;
@@ -212,6 +213,8 @@ pub struct Host {
     telling: JoinHandle<()>,
     /// Compares the replicas of the groups that are led here.
     comparing: JoinHandle<()>,
+    /// Sends the heartbeats of the groups that are led here.
+    beating: JoinHandle<()>,
 }
 
 impl Host {
@@ -253,8 +256,12 @@ impl Host {
         let comparing = host.peers.runtime().spawn(async move {
             supervise::restarted("the comparison of replicas", || compare::run(compared.clone())).await;
         });
+        let (beaten, heartbeat, fatal) = (Arc::downgrade(&inner), host.timing.heartbeat, inner.shared.fatal.clone());
+        let beating = host.peers.runtime().spawn(async move {
+            supervise::required("the heartbeat of all groups", &fatal, beat::run(beaten, heartbeat)).await;
+        });
         let (changing, writer) = (tokio::sync::Mutex::new(false), Mutex::new(Some(thread)));
-        Ok(Self { inner, changing, writer, folder, copy, telling, comparing })
+        Ok(Self { inner, changing, writer, folder, copy, telling, comparing, beating })
     }
 
     /// Compares the replicas of a group that is led here now.
@@ -399,6 +406,7 @@ impl Host {
         let open: Vec<_> = self.inner.groups.read().keys().copied().collect();
         futures::future::join_all(open.into_iter().map(|id| self.close(id))).await;
         self.telling.abort();
+        self.beating.abort();
         let shared = &self.inner.shared;
         services::unregister(&shared.peers);
         shared.peers.unserve(service::WITNESS);
@@ -438,6 +446,7 @@ impl Drop for Host {
     fn drop(&mut self) {
         self.telling.abort();
         self.comparing.abort();
+        self.beating.abort();
         // Groups that were not closed end with the runtime, and the writer's thread with the last of them.
         for (_, open) in self.inner.groups.write().drain() {
             open.stop.cancel();

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::Inner;
 use crate::codec;
+use crate::contacts::is_loyal;
 use crate::group::Core;
 use crate::machine::GroupId;
 use crate::network::{is_cut, service, status};
@@ -213,7 +214,11 @@ async fn try_append(core: &Core, body: Bytes, takes_entries: bool) -> Result<App
     if !core.judge_leader(&running, &request.vote, request.prev_log_id, &request.entries) {
         return Err(status::NO_GROUP);
     }
-    running.raft.append_entries(request).await.map_err(|_| status::NO_GROUP)
+    let response = running.raft.append_entries(request).await.map_err(|_| status::NO_GROUP)?;
+    if is_loyal(&response) {
+        core.hear_leader();
+    }
+    Ok(response)
 }
 
 async fn read_index(core: Arc<Core>) -> Bytes {

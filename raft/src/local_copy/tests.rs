@@ -48,6 +48,7 @@ fn what_a_wiped_or_unknown_folder_answers_is_never_heard() {
         format: Format::LATEST,
         exchange: None,
         session_key: None,
+        data_keys: None,
     };
     store.put(&keys::cluster(), &encode(&cluster));
     let removed = RemovedNode { id: 4, storage_id: folder(4), removed_at: Timestamp(0) };

@@ -18,6 +18,7 @@ use super::types::{Raft, SimulatedTypes};
 use super::world::Shared;
 use crate::group::{ChangeError, Leadership, Members, ProposeError, ReadError, changed, outcome};
 use crate::machine::{GroupId, Position, View};
+use crate::types::term_of;
 use crate::types::{Command, Waiter};
 
 /// Between two looks at what may have changed.
@@ -101,7 +102,9 @@ impl SimulatedGroup {
     }
 
     pub fn leadership(&self) -> Leadership {
-        self.metrics(|metrics| Leadership::of(metrics, self.life.node)).unwrap_or_default()
+        let Some(raft) = self.raft() else { return Leadership::default() };
+        let applied = self.metrics(|metrics| metrics.last_applied.as_ref().map_or(0, term_of)).unwrap_or(0);
+        Leadership::of(&raft.server_metrics().borrow_watched(), applied, self.life.node)
     }
 
     pub fn members(&self) -> Members {

@@ -23,7 +23,8 @@ use super::types::{Raft, SimulatedTypes};
 use super::world::{Flaw, Shared};
 use crate::contacts::{Contacts, is_loyal};
 use crate::machine::GroupId;
-use crate::network::{Timeouts, pipelined};
+use crate::network::Timeouts;
+use crate::replication::{commit_patience, pipelined};
 use crate::types::{Snapshot, Vote};
 
 /// How long a snapshot may take; the states are small.
@@ -126,7 +127,7 @@ impl RaftNetworkV2<SimulatedTypes> for Network {
         S: Stream<Item = AppendEntriesRequest<SimulatedTypes>> + OptionalSend + Unpin + 'static,
     {
         let this = &*self;
-        let answers = pipelined(input, move |request| this.send_append(request));
+        let answers = pipelined(input, commit_patience(self.group), move |request| this.send_append(request));
         Box::pin(std::future::ready(Ok(answers)))
     }
 

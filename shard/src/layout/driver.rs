@@ -230,6 +230,7 @@ pub(super) mod tests {
             format: Format::LATEST,
             exchange: None,
             session_key: None,
+            data_keys: None,
         };
         let mut state = DirectoryState::default();
         state.cluster = Some(Arc::new(cluster));

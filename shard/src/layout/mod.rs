@@ -15,7 +15,7 @@ pub mod service;
 use std::collections::{BTreeMap, BTreeSet};
 
 use consistent_hash::{DefaultHash, Node, StaticHashRing};
-use model::id::{NodeId, ShardId};
+use model::id::{NodeId, SLOT_COUNT, ShardId};
 use raft::directory::records::{NodeRecord, PlacementRecord};
 
 use self::assignment::assign_leaders;
@@ -26,6 +26,14 @@ pub const REPLICAS: usize = 3;
 
 /// Points on the ring for each unit of weight: enough to spread few shards over few nodes.
 const POINTS_PER_WEIGHT: usize = 64;
+
+/// How many shards a cluster of so many nodes has, unless its configuration says another number: as many as its nodes have
+/// cores, so that all of them work, and at least two a node, so that there is something to move. More would only cut the same work
+/// into more and smaller entries of log.
+pub fn usual_shard_count(nodes: usize, cores_a_node: usize) -> u16 {
+    let count = nodes.saturating_mul(cores_a_node.clamp(2, 16)).min(SLOT_COUNT.into());
+    u16::try_from(count).unwrap_or(SLOT_COUNT)
+}
 
 /// Places all shards on the given nodes, for a cluster that is being made.
 pub fn place(shard_count: u16, nodes: &[NodeRecord]) -> Vec<PlacementRecord> {

@@ -28,10 +28,14 @@ impl ReplicatedAuth {
         customer.ok_or_else(|| AuthError::Unavailable("the customer is not known here yet".into()))
     }
 
-    /// What a value is sealed for: its place, so that a value moved elsewhere does not open.
     fn purpose(&self, key: &str) -> String {
-        format!("auth/{}/{key}", self.channel)
+        purpose(self.channel, key)
     }
+}
+
+/// What a value is sealed for: its place, so that a value moved elsewhere does not open.
+pub(super) fn purpose(channel: ChannelId, key: &str) -> String {
+    format!("auth/{channel}/{key}")
 }
 
 #[async_trait]

@@ -354,6 +354,7 @@ fn events_of(command: &Command) -> &[NewEvent] {
         | Command::Emit(event) => std::slice::from_ref(event),
         Command::AcceptSend { .. }
         | Command::Auth { .. }
+        | Command::Reseal { .. }
         | Command::ChangeSettings { .. }
         | Command::Delivery(_)
         | Command::Trim(_)

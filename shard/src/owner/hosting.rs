@@ -153,13 +153,14 @@ impl Hosting {
         self.owners.live.write().insert(self.shard, owner.clone());
         metrics::histogram!("gateway_failover_seconds").record(began.elapsed().as_secs_f64());
         tracing::info!(shard = self.shard, epoch, claimed = recovered, "this node owns the shard");
-        let upkeeps: [(&'static str, Upkeep); 10] = [
+        let upkeeps: [(&'static str, Upkeep); 11] = [
             ("the watch over a shard's deleted channels", |owner| Box::pin(watch_directory(owner))),
             ("the forming of a shard", |owner| Box::pin(say_formed(owner))),
             ("the place of a shard's lead", |owner| Box::pin(keep_lead_placed(owner))),
             ("the members of a shard", |owner| Box::pin(members::keep(owner))),
             ("the end of sends that were left waiting", |owner| Box::pin(super::left_sends::run(owner))),
             ("the expiry of a shard's rows", |owner| Box::pin(super::expiry::run(owner))),
+            ("the sealing anew of a shard's secrets", |owner| Box::pin(super::reseal::run(owner))),
             ("the gathering of streamed events", |owner| Box::pin(gather::run(owner))),
             ("the sweep of relayed events", |owner| Box::pin(relay::sweep(owner))),
             ("the expiry of a shard's media", |owner| Box::pin(super::expiry::media::run(owner))),

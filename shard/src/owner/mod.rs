@@ -27,6 +27,7 @@ pub mod outbox;
 pub mod pace;
 mod reading;
 mod receipts;
+mod reseal;
 mod send_delay;
 mod sends;
 mod settings;

@@ -72,6 +72,7 @@ impl Channel {
         ask: ChangeSettings,
         call_id: Uuid,
     ) -> Result<Result<Worked, ApiError>, LeadershipLost> {
+        self.settings.proxy = self.stored_proxy();
         let before = &self.settings;
         if let Some((_, proxy)) = before.changed_by.filter(|(call, _)| *call == call_id) {
             return Ok(Ok(changed(&before.settings, proxy)));
@@ -157,7 +158,13 @@ impl Channel {
     /// # Errors
     /// When it cannot be opened. Nothing may then go out past it.
     pub(super) fn proxy(&self) -> Result<Option<String>, UnreadableProxy> {
-        self.settings.proxy.as_ref().map(|sealed| self.opened(sealed)).transpose()
+        self.stored_proxy().map(|sealed| self.opened(&sealed)).transpose()
+    }
+
+    /// As it is stored: it may have been sealed anew since this task has read its settings.
+    fn stored_proxy(&self) -> Option<Bytes> {
+        self.settings.proxy.as_ref()?;
+        SettingsRow::of(&self.owner.reader, self.row.id).proxy
     }
 
     fn opened(&self, sealed: &Bytes) -> Result<String, UnreadableProxy> {

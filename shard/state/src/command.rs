@@ -99,6 +99,8 @@ pub enum Command {
     ChangeSettings { channel: ChannelId, customer: CustomerId, expect: Timestamp, row: Bytes },
     /// Credentials and protocol state, sealed. Deletes of keys that do not exist are fine.
     Auth { channel: ChannelId, customer: CustomerId, writes: Vec<AuthWrite> },
+    /// The same credentials and proxy, sealed anew; what has changed meanwhile stays. From format 3 on.
+    Reseal { channel: ChannelId, auth: Vec<Resealed>, proxy: Option<Resealed> },
     /// What becomes of deliveries.
     Delivery(DeliveryCommand),
     /// Media: see there.
@@ -135,6 +137,7 @@ impl Command {
             Self::Project { .. } => "Project",
             Self::ChangeSettings { .. } => "ChangeSettings",
             Self::Auth { .. } => "Auth",
+            Self::Reseal { .. } => "Reseal",
             Self::Delivery(_) => "Delivery",
             Self::Media(_) => "Media",
             Self::Trim(_) => "Trim",
@@ -169,6 +172,16 @@ impl Command {
 
 fn weight(delivery: &NewDelivery) -> usize {
     delivery.url.len() + 64
+}
+
+/// A sealed value in the place of another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resealed {
+    /// Of a credential; empty for a proxy.
+    pub name: String,
+    /// What the other one begins with (`seal::TOLD_BY`).
+    pub was: Bytes,
+    pub sealed: Bytes,
 }
 
 /// Bytes that share a command, about.

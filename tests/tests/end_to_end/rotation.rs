@@ -14,7 +14,8 @@ use tests::cluster::{Cluster, Options};
 use tests::grown::{Grown, MOVES};
 use tests::http::{Api, string};
 use tests::member::{Member, PASSWORD, login};
-use tests::tenant::Tenant;
+use tests::receiver::{Received, Receiver};
+use tests::tenant::{CONNECT, Paired, Tenant, number, text, wait_status};
 use tests::wait::{check, eventually, seconds};
 
 use crate::membership::certificate;
@@ -125,6 +126,59 @@ async fn session_tokens_of_the_key_before_are_good_beside_those_of_the_new_one_w
     assert!(again.text().contains("are good until"), "{}", again.text());
     let rotated = actions(&operator).await.into_iter().filter(|action| action == "secrets.session_key_rotated");
     assert_eq!(rotated.count(), 1);
+}
+
+const OWN: &str = "whsec_of-the-customer's-own";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn data_keys_are_exchanged_under_a_kill_and_nothing_that_the_former_ones_sealed_is_lost() {
+    let cluster = Cluster::start(Options::default().arg("--set=secrets.keep_former_data_keys=0s")).await;
+    let tenant = Tenant::new(&cluster).await;
+    let receiver = Receiver::start().await;
+    tenant.endpoint(&receiver.url("/own"), &["message.sent"], json!({ "signing_secret": OWN })).await;
+    let channels = [tenant.paired("Sealed").await, tenant.paired("Behind a proxy").await];
+    let (to, proxy) = (number(), json!({ "proxy_url": "http://ann:sesame@proxy.example.com:3128" }));
+    tenant.simulator().phone(&to, json!({})).await;
+    tenant.any().patch(&channels[1].path("/settings"), proxy).await.expect(200);
+    let send = async |node: u64, channel: &Paired| {
+        let sent = tenant.api(node).post(&channel.path("/messages"), text(&to, "sealed")).await.expect(202);
+        let wanted = string(&sent["message_id"]);
+        let heard = receiver.wait_for("the message", seconds(60), move |request: &Received| {
+            request.event() == "message.sent" && request.json()["data"]["message_id"] == wanted.as_str()
+        });
+        heard.await.verify(OWN);
+    };
+    send(1, &channels[0]).await;
+    let operator = cluster.operator(1, &tenant.client);
+    assert_eq!(operator.get(SECRETS).await.expect(200)["data_key_rotation"], Value::Null);
+    let said = cluster.command(&["secrets", "rotate", "data-keys"]).await.succeeded().stdout;
+    assert!(said.contains("data keys"), "{said}");
+    operator.post("/v1/admin/secrets/data-keys/rotate", json!({})).await.expect_error(400, "bad_request");
+
+    // What comes while both keys are there is sealed with the new one, whoever owns the shard.
+    cluster.kill(3);
+    send(1, &channels[0]).await;
+    cluster.restart(&[3]).await;
+    tenant.any().patch(&channels[1].path("/settings"), json!({ "send_delay_ms": 10 })).await.expect(200);
+    let ended = eventually("the former keys are dropped", seconds(240), async || {
+        let now = operator.get(SECRETS).await.expect(200)["data_key_rotation"].clone();
+        check(now["state"] == "ended", now.to_string())?;
+        Ok(now)
+    });
+    assert_eq!(ended.await["former_keys"], 0);
+    let told = actions(&operator).await;
+    for action in ["secrets.data_key_rotation_begun", "secrets.data_keys_rotated"] {
+        assert_eq!(told.iter().filter(|told| *told == action).count(), 1, "{action}: {told:?}");
+    }
+
+    cluster.kill_all(&[1, 2, 3]);
+    cluster.restart(&[1, 2, 3]).await;
+    for (node, channel) in [1, 2].into_iter().zip(&channels) {
+        wait_status(&tenant.api(node), &channel.id, "connected", CONNECT).await;
+        send(node, channel).await;
+    }
+    let settings = tenant.any().get(&channels[1].path("/settings")).await.expect(200);
+    assert_eq!(settings["proxy_url"], "http://ann:***@proxy.example.com:3128");
 }
 
 async fn authority(grown: &Grown, node: u64) -> Value {

@@ -68,7 +68,7 @@ mod tests {
         with(&mut key);
         let mut store = MemoryState::new();
         let mut state = DirectoryState::load(&store);
-        let command = Command::CreateCustomer { customer, key };
+        let command = Command::CreateCustomer { customer: Box::new(customer), key };
         let proposal = Proposal::new(command, NOW, Vec::new());
         state.apply(proposal, &mut store).0.unwrap();
         (state, secret)

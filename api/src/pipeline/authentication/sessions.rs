@@ -142,7 +142,7 @@ mod tests {
             let claims = signing.check(&signing.issue(&user, &session, NOW).unwrap(), NOW).unwrap();
             let store = MemoryState::new();
             let mut rig = Self { state: DirectoryState::load(&store), store, user: user.clone(), claims };
-            rig.run(Command::CreateCustomer { customer, key });
+            rig.run(Command::CreateCustomer { customer: Box::new(customer), key });
             rig.run(Command::Users(UserCommand::Create(user)));
             rig.run(Command::Users(UserCommand::OpenSession(session)));
             rig

@@ -132,6 +132,7 @@ async fn make_account(
         plan: Plan::default(),
         limits: Limits::default(),
         data_key: ctx.cluster().new_data_key(id)?,
+        former_data_key: None,
         created_at: ctx.now,
         deleted_at: None,
     };

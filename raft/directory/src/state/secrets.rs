@@ -53,6 +53,10 @@ impl DirectoryState {
                 if self.authority.as_ref().is_some_and(|authority| authority.rotation.is_some()) {
                     return Err(Rejection::AuthorityRotates);
                 }
+                // Nor would former data keys be.
+                if self.running_data_keys().is_some() {
+                    return Err(Rejection::DataKeysRotate);
+                }
                 // Of the former key's former keys nobody may remember the master.
                 if self.sealed_under_others() > 0 {
                     return Err(Rejection::ExchangeRuns);
@@ -102,6 +106,13 @@ impl DirectoryState {
                 let session_key = Some(SessionKey { sealed, since: at, former });
                 self.put_cluster(ClusterRecord { session_key, ..(*cluster).clone() }, store);
             }
+            command @ (SecretsCommand::RotateDataKeys
+            | SecretsCommand::ChangeDataKeys { .. }
+            | SecretsCommand::DataKeysChanged
+            | SecretsCommand::ResealEndpoints(_)
+            | SecretsCommand::ShardResealed { .. }
+            | SecretsCommand::DropDataKeys { .. }
+            | SecretsCommand::EndDataKeys) => self.run_data_keys(command, at, store, changes)?,
             SecretsCommand::DropSessionKey => {
                 if let Some(known) = cluster.session_key.clone().filter(|known| at >= known.overlaps_until()) {
                     let session_key = Some(SessionKey { former: FormerSessionKey::Dropped, ..known });

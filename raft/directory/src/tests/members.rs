@@ -46,6 +46,7 @@ pub fn formed() -> Rig {
         format: Format::LATEST,
         exchange: None,
         session_key: None,
+        data_keys: None,
     };
     rig.run(Command::Form { cluster, placement: vec![place(1, &[1]), place(2, &[1])] }).unwrap();
     rig

@@ -35,7 +35,7 @@ fn create(master: &MasterKey, id: u128) -> Command {
     let customer_id = CustomerId(Uuid::from_u128(id));
     let customer = CustomerRecord { id: customer_id, data_key: wrapped(master, id), ..customer(None) };
     let key = key(customer_id, None);
-    Command::CreateCustomer { customer, key }
+    Command::CreateCustomer { customer: Box::new(customer), key }
 }
 
 fn begin(from: &MasterKey, to: &MasterKey) -> Command {

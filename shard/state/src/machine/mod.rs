@@ -6,6 +6,7 @@ mod inbound;
 mod lids;
 mod project;
 mod receipts;
+mod reseal;
 mod settings;
 mod trim;
 mod usage;
@@ -124,6 +125,7 @@ impl Apply<'_> {
                 self.change_settings(channel, customer, expect, &row)
             }
             Command::Auth { channel, customer, writes } => self.auth(channel, customer, writes),
+            Command::Reseal { channel, auth, proxy } => self.reseal(channel, auth, proxy),
             Command::Delivery(command) => self.delivery(command),
             Command::Media(command) => self.media(command),
             Command::Forget { channel, customer } => self.forget(channel, customer),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use tests::cluster::{Cluster, Options};
 use tests::member::{Member, PASSWORD};
+use tests::sources::checkout;
 use tests::tenant::{Tenant, number};
 
 /// For one file of tests, on a busy machine.
@@ -15,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(900);
 const CHROMIUM: &str = "/usr/bin/chromium";
 
 fn console() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../console")
+    checkout().join("console")
 }
 
 /// What a run needs and this machine lacks; `make to-test` installs it.

@@ -1,0 +1,161 @@
+//! Seals anew what former data keys have sealed in the owner's shard, and tells the directory when nothing of theirs is left:
+//! then they may be dropped, and whatever they alone open is lost. So a shard is told of only after a look through all of it that
+//! began long after the last value could be written under a former key, and found none.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use model::id::{ChannelId, CustomerId};
+use model::seal::TOLD_BY;
+use model::time::Timestamp;
+use raft::directory::command::Command as DirectoryCommand;
+use raft::directory::secrets::SecretsCommand;
+
+use super::Owner;
+use super::committer::LeadershipLost;
+use crate::command::{Command, Resealed};
+use crate::keys;
+use crate::records::{ChannelRow, decode};
+use crate::settings::{SettingsRow, proxy_purpose};
+
+/// How often the directory is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// How long what was sealed with a former key may be on its way into the log: longer than any call or batch of credentials.
+const UNDER_WAY: Duration = Duration::from_secs(30);
+
+/// Channels, and credentials of one, that are looked at in one go.
+const CHANNELS: usize = 64;
+const CREDENTIALS: usize = 64;
+
+/// Between two steps.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// How long the directory may take to note a shard.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Looks after the rotation of data keys in the owner's shard, for as long as it is the owner.
+pub async fn run(owner: Arc<Owner>) {
+    let mut quiet_since: Option<(Timestamp, Instant)> = None;
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let wanted = owner.node.directory.read(|state| {
+            let rotation = state.running_data_keys().filter(|rotation| rotation.wants(owner.shard));
+            rotation.map(|rotation| rotation.began_at)
+        });
+        let Some(began_at) = wanted else {
+            quiet_since = None;
+            continue;
+        };
+        // From when this node knows that every customer has another key, or has last sealed something anew.
+        let since = match quiet_since {
+            Some((of, since)) if of == began_at => since,
+            _ => {
+                quiet_since = Some((began_at, Instant::now()));
+                continue;
+            }
+        };
+        if since.elapsed() < UNDER_WAY {
+            continue;
+        }
+        match reseal_all(&owner).await {
+            Ok(0) => {
+                let done = SecretsCommand::ShardResealed { shard: owner.shard, began_at };
+                let deadline = Instant::now() + PATIENCE;
+                let told = owner.node.directory.update(DirectoryCommand::Secrets(done), Vec::new(), deadline).await;
+                if let Err(error) = told {
+                    tracing::warn!(shard = owner.shard, %error, "that nothing is sealed with former keys is not noted yet");
+                }
+            }
+            Ok(resealed) => {
+                tracing::info!(shard = owner.shard, resealed, "what former data keys have sealed is sealed anew");
+                quiet_since = Some((began_at, Instant::now()));
+            }
+            Err(LeadershipLost) => return owner.lost.cancel(),
+        }
+    }
+}
+
+/// Looks through all channels. Says how many values were sealed with former keys.
+async fn reseal_all(owner: &Arc<Owner>) -> Result<usize, LeadershipLost> {
+    let mut resealed = 0;
+    let (mut next, end) = keys::channels();
+    loop {
+        let (reader, from, to) = (owner.reader.clone(), next.clone(), end.clone());
+        let rows = look(move || raft::machine::View::scan(&reader, &from, &to, CHANNELS)).await?;
+        let Some((last, _)) = rows.last() else { return Ok(resealed) };
+        next = [last.as_slice(), &[0]].concat();
+        for (_, row) in &rows {
+            let row: ChannelRow = decode(row);
+            resealed += reseal_channel(owner, row.id, row.customer).await?;
+        }
+    }
+}
+
+async fn reseal_channel(owner: &Arc<Owner>, channel: ChannelId, customer: CustomerId) -> Result<usize, LeadershipLost> {
+    let mut resealed = 0;
+    let (mut next, end) = keys::auth_of(channel);
+    let mut with_proxy = true;
+    loop {
+        let (looking, from, to) = (owner.clone(), next.clone(), end.clone());
+        let (auth, proxy, last) = look(move || former(&looking, channel, customer, &from, &to, with_proxy)).await?;
+        with_proxy = false;
+        let found = auth.len() + usize::from(proxy.is_some());
+        if found > 0 {
+            resealed += found;
+            let mut commands = vec![Command::Reseal { channel, auth: Vec::new(), proxy }];
+            // A credential may be nearly as large as a command.
+            commands.extend(auth.into_iter().map(|each| Command::Reseal { channel, auth: vec![each], proxy: None }));
+            for command in commands {
+                owner.committer.commit_deferred(vec![command]).await?.await.map_err(|_| LeadershipLost)?;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        match last {
+            Some(last) => next = [last.as_slice(), &[0]].concat(),
+            None => return Ok(resealed),
+        }
+    }
+}
+
+/// What of a part of a channel's credentials, and of its proxy, a former key has sealed, sealed anew; and the last key that was looked
+/// at.
+fn former(
+    owner: &Owner,
+    channel: ChannelId,
+    customer: CustomerId,
+    from: &[u8],
+    to: &[u8],
+    with_proxy: bool,
+) -> (Vec<Resealed>, Option<Resealed>, Option<Vec<u8>>) {
+    let record = owner.node.directory.read(|state| state.customers.get(&customer).cloned());
+    // One that came later has but one key; of one that is gone nothing opens any more.
+    let Some(record) = record.filter(|record| record.former_data_key.is_some()) else {
+        return (Vec::new(), None, None);
+    };
+    let anew = |name: String, purpose: &str, was: &[u8]| match owner.node.secrets.reseal(&record, purpose, was) {
+        Ok(sealed) => {
+            let was = Bytes::copy_from_slice(&was[..TOLD_BY.min(was.len())]);
+            sealed.map(|sealed| Resealed { name, was, sealed: Bytes::from(sealed) })
+        }
+        Err(error) => {
+            tracing::error!(%channel, purpose, %error, "what is sealed opens with neither data key");
+            None
+        }
+    };
+    let rows = raft::machine::View::scan(&owner.reader, from, to, CREDENTIALS);
+    let named = rows.iter().filter_map(|(key, sealed)| Some((keys::name_of_auth(key)?, sealed)));
+    let auth = named.filter_map(|(name, sealed)| {
+        let purpose = super::auth::purpose(channel, &name);
+        anew(name, &purpose, sealed)
+    });
+    let proxy = with_proxy.then(|| SettingsRow::of(&owner.reader, channel).proxy).flatten();
+    let proxy = proxy.and_then(|sealed| anew(String::new(), &proxy_purpose(channel), &sealed));
+    (auth.collect(), proxy, rows.last().map(|(key, _)| key.clone()))
+}
+
+/// Reads where it holds nobody up.
+async fn look<T: Send + 'static>(looking: impl FnOnce() -> T + Send + 'static) -> Result<T, LeadershipLost> {
+    tokio::task::spawn_blocking(looking).await.map_err(|_| LeadershipLost)
+}

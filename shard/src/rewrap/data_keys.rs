@@ -1,0 +1,105 @@
+//! The rotation of the customers' data keys, as far as it is the directory's: its leader gives each customer another key, seals
+//! anew what endpoints keep, and drops the former keys once every shard's owner has found nothing of theirs.
+
+use model::id::EndpointId;
+use model::seal::SealError;
+use model::time::Timestamp;
+use raft::directory::records::EndpointRecord;
+use raft::directory::secrets::{DataKeyRotation, Resealed, ResealedEndpoint, Rewrapped, SecretsCommand};
+use raft::directory::state::DirectoryState;
+
+use super::{STEP, StepError};
+use crate::secrets::{Secrets, headers_purpose, secret_purpose};
+
+/// How long what was sealed with a former key may be on its way into the log.
+const UNDER_WAY: i64 = 30_000;
+
+/// Endpoints that are looked at in one go.
+const ENDPOINTS: usize = 100;
+
+/// How far the endpoints were looked through, in which rotation. The next leader begins anew.
+#[derive(Default)]
+pub struct Looked {
+    of: Option<Timestamp>,
+    /// The ids of all endpoints that are still to be looked at, once the look has begun.
+    left: Option<Vec<EndpointId>>,
+    found: bool,
+    /// A whole look has found nothing.
+    clean: bool,
+}
+
+/// The next step; `None` when nothing is to be done now.
+pub fn next(
+    state: &DirectoryState,
+    secrets: &Secrets,
+    now: Timestamp,
+    looked: &mut Looked,
+) -> Result<Option<SecretsCommand>, StepError> {
+    let Some(rotation) = state.running_data_keys() else { return Ok(None) };
+    let Some(changed_at) = rotation.changed_at else { return change(state, secrets, rotation).map(Some) };
+    if looked.of != Some(rotation.began_at) {
+        *looked = Looked { of: Some(rotation.began_at), ..Looked::default() };
+    }
+    if !looked.clean {
+        // Nothing that a former key has sealed can come any more.
+        return if now.0 >= changed_at.0 + UNDER_WAY { Ok(endpoints(state, secrets, looked)) } else { Ok(None) };
+    }
+    let may_go = rotation.resealed_at.is_some_and(|at| now >= at.plus(secrets.keep_former));
+    if !may_go {
+        return Ok(None);
+    }
+    let customers: Vec<_> = state.with_former_data_key().take(STEP).map(|customer| customer.id).collect();
+    Ok(Some(match customers.is_empty() {
+        true => SecretsCommand::EndDataKeys,
+        false => SecretsCommand::DropDataKeys { customers },
+    }))
+}
+
+fn change(state: &DirectoryState, secrets: &Secrets, rotation: &DataKeyRotation) -> Result<SecretsCommand, StepError> {
+    let cluster = state.cluster.as_ref().map(|cluster| cluster.master()).ok_or(SealError::OtherMasterKey)?;
+    let customers = state.customers_to_change(rotation.began_at, STEP);
+    if customers.is_empty() {
+        return Ok(SecretsCommand::DataKeysChanged);
+    }
+    let changed = customers
+        .into_iter()
+        .map(|customer| secrets.new_data_key(cluster, customer.id).map(|key| Rewrapped { customer: customer.id, key }));
+    Ok(SecretsCommand::ChangeDataKeys { customers: changed.collect::<Result<_, _>>()? })
+}
+
+/// Looks at some endpoints, and seals anew what is found.
+fn endpoints(state: &DirectoryState, secrets: &Secrets, looked: &mut Looked) -> Option<SecretsCommand> {
+    let left = looked.left.get_or_insert_with(|| state.endpoints.keys().copied().collect());
+    let part = left.split_off(left.len().saturating_sub(ENDPOINTS));
+    let known = part.iter().filter_map(|id| state.endpoints.get(id));
+    let mut anew: Vec<ResealedEndpoint> = known.filter_map(|endpoint| resealed(state, secrets, endpoint)).collect();
+    if anew.len() > STEP {
+        // Those that are too many are looked at again.
+        left.extend(anew.drain(STEP..).map(|endpoint| endpoint.id));
+    }
+    if anew.is_empty() && left.is_empty() {
+        looked.clean = !looked.found;
+        (looked.left, looked.found) = (None, false);
+    }
+    looked.found |= !anew.is_empty();
+    (!anew.is_empty()).then_some(SecretsCommand::ResealEndpoints(anew))
+}
+
+/// What of an endpoint a former key has sealed, sealed anew.
+fn resealed(state: &DirectoryState, secrets: &Secrets, endpoint: &EndpointRecord) -> Option<ResealedEndpoint> {
+    let customer = state.customers.get(&endpoint.customer_id)?;
+    customer.former_data_key.as_ref()?;
+    let anew = |sealed: &Option<Vec<u8>>, purpose: String| {
+        let was = sealed.clone()?;
+        match secrets.reseal(customer, &purpose, &was) {
+            Ok(sealed) => sealed.map(|sealed| Resealed { was, sealed }),
+            Err(error) => {
+                tracing::error!(purpose, %error, "what is sealed opens with neither data key");
+                None
+            }
+        }
+    };
+    let secret = anew(&endpoint.secret, secret_purpose(endpoint.id));
+    let headers = anew(&endpoint.sealed_headers, headers_purpose(endpoint.id));
+    (secret.is_some() || headers.is_some()).then_some(ResealedEndpoint { id: endpoint.id, secret, headers })
+}
