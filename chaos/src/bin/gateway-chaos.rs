@@ -1,5 +1,7 @@
 //! `gateway-chaos`: breaks a cluster of real processes on purpose, and judges what it did.
 
+#![allow(clippy::disallowed_methods, reason = "it stands outside of the product, and looks at real clocks")]
+
 use std::io;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
