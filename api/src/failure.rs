@@ -6,7 +6,7 @@ use model::limit::{BucketLevel, LimitScope};
 use model::time::{Day, Timestamp};
 use model::webhook::endpoint::too_many_endpoints;
 use raft::directory::UpdateError;
-use raft::directory::command::{Rejection, Reply};
+use raft::directory::command::Rejection;
 use raft::group::MAX_COMMAND;
 
 /// How soon a caller should try again when the directory has no leader: an election takes about that long.
@@ -95,14 +95,9 @@ pub fn email_taken() -> ApiError {
     Violation::new(IssueCode::Conflict, "belongs to a member already").at(&["email"])
 }
 
-/// A reply of another kind than the command's: a defect, told to the log alone.
-pub fn unexpected_reply(reply: &Reply) -> ApiError {
-    internal("the directory answered with another kind of record", &format!("{reply:?}"))
-}
-
-/// An answer of another kind than the work's: a defect, told to the log alone.
-pub fn unexpected_answer() -> ApiError {
-    internal("an owner answered with another kind of result", &"unexpected answer")
+/// An answer of another kind than was asked for: a defect, told to the log alone.
+pub fn unexpected(answer: &dyn std::fmt::Debug) -> ApiError {
+    internal("an answer is of another kind than was asked for", &format!("{answer:?}"))
 }
 
 /// What comes of an answer, if it is of the kind that was asked for.
@@ -110,7 +105,7 @@ macro_rules! of_kind {
     ($answer:expr, $kind:pat => $got:expr) => {
         match $answer {
             $kind => Ok($got),
-            _ => Err($crate::failure::unexpected_answer()),
+            other => Err($crate::failure::unexpected(&other)),
         }
     };
 }

@@ -105,7 +105,7 @@ impl ChannelCall {
     /// `not_connected`, `channel_unavailable`, what the operation's area refuses before the network is asked (`no_op`,
     /// `not_found`), 422 `other` for the network's refusal and 502 `other` when it does not answer.
     pub async fn operate<A: Area>(&mut self, operation: A) -> Result<A::Answer, ApiError> {
-        A::answer(self.ask(Operate(operation.into())).await?).ok_or_else(failure::unexpected_answer)
+        A::answer(self.ask(Operate(operation.into())).await?).ok_or_else(|| failure::unexpected(&"nothing"))
     }
 
     /// Refuses what the channel's status refuses, before what its operation needs is looked at.

@@ -84,6 +84,13 @@ where
     }
 }
 
+/// The routes of modules, one after the other.
+macro_rules! routes_of {
+    ($($module:ident)*) => { [$($module::routes()),*].into_iter().flatten() };
+}
+
+pub(crate) use routes_of;
+
 /// Who may call, and what runs then.
 pub enum Action {
     Public(Box<dyn Endpoint<RequestContext>>),

@@ -78,7 +78,7 @@ pub async fn serve(config: ApiConfig, cluster: Arc<Cluster>, stop: CancellationT
     let mut routes = resources::routes();
     let document = document_of("Gateway", &routes, &deployment(&config, &cluster));
     let app = App::public(config, cluster, stop.clone(), document);
-    let background = background::start(app.clone());
+    let background = background::start(&app);
     let router = if app.config.console.customers {
         routes.extend(crate::console::routes_for_members());
         router::router_with_console(&app, routes, resources::routes())

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use model::error::ApiError;
 use model::limit::LimitScope;
 use model::time::Timestamp;
+use tokio::task::JoinError;
 use tracing::Instrument;
 
 use crate::call::{Answer, Ask, Call, Done};
@@ -50,7 +51,10 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
     let deadline = Instant::now() + call.budget;
     // Buckets count what time has passed; a clock that is set must neither fill nor starve them.
     let (now, steady) = (Timestamp::now(), Timestamp::steady());
-    let done = |done: Done| Answer::Result { channel_level: None, result: Ok(done) };
+    let read = |result: Result<Done, JoinError>| Answer::Result {
+        channel_level: None,
+        result: result.map_err(|_| ApiError::internal_error()),
+    };
     match call.ask {
         Ask::TakeCustomer { customer, rule } => {
             let (level, taken) = owner.buckets.lock().take_customer(customer, rule, steady);
@@ -96,14 +100,8 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
             let lives = channels.into_iter().map(|(customer, id)| (id, owner.stored_live(id, customer)));
             done(Done::Lives(lives.collect()))
         }
-        Ask::Deliveries(ask) => match deliveries::serve::answer(owner, ask).await {
-            Ok(answer) => done(Done::Deliveries(answer)),
-            Err(_) => Answer::NotLeader,
-        },
-        Ask::Usage(ask) => match usage::answer(owner, ask).await {
-            Ok(answer) => done(Done::Usage(answer)),
-            Err(NotLeader) => Answer::NotLeader,
-        },
+        Ask::Deliveries(ask) => still_owned(deliveries::serve::answer(owner, ask).await.map(Done::Deliveries)),
+        Ask::Usage(ask) => still_owned(usage::answer(owner, ask).await.map(Done::Usage)),
         Ask::MessageDeliveries { channels, message } => {
             let (reader, retention) = (owner.reader.clone(), owner.node.retention.clone());
             let running = owner.node.deliveries.running().clone();
@@ -111,10 +109,7 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
                 let oldest = |channel| retention.oldest_shown(&reader, channel, now);
                 history::deliveries::of_message(&reader, &channels, &message, oldest, &running)
             });
-            match reading.await {
-                Ok(found) => done(Done::MessageDeliveries(found)),
-                Err(_) => Answer::Result { channel_level: None, result: Err(ApiError::internal_error()) },
-            }
+            read(reading.await.map(Done::MessageDeliveries))
         }
         Ask::History { customer: _, query } => {
             let shown = owner.shown();
@@ -126,21 +121,19 @@ async fn answer(owner: &Arc<Owner>, call: Call) -> Answer {
                 let budget = history::Budget { rows: PAGE_ROWS, is_over: &|| Instant::now() >= until };
                 history::page(&shown, &query, oldest, budget)
             });
-            let page = page.await;
-            match page {
-                Ok(page) => done(Done::History(page)),
-                Err(_) => Answer::Result { channel_level: None, result: Err(ApiError::internal_error()) },
-            }
+            read(page.await.map(Done::History))
         }
-        Ask::Stream { customer, ask } => match serve::answer(owner, customer, ask).await {
-            Ok(answer) => done(Done::Stream(answer)),
-            Err(NotLeader) => Answer::NotLeader,
-        },
-        Ask::Relay { home, after, wait } => match relay::pull(owner, home, after, wait).await {
-            Ok(part) => done(Done::Relayed(part)),
-            Err(NotLeader) => Answer::NotLeader,
-        },
+        Ask::Stream { customer, ask } => still_owned(serve::answer(owner, customer, ask).await.map(Done::Stream)),
+        Ask::Relay { home, after, wait } => still_owned(relay::pull(owner, home, after, wait).await.map(Done::Relayed)),
     }
+}
+
+fn done(done: Done) -> Answer {
+    Answer::Result { channel_level: None, result: Ok(done) }
+}
+
+fn still_owned(result: Result<Done, NotLeader>) -> Answer {
+    result.map_or(Answer::NotLeader, done)
 }
 
 /// Rows that one page of history looks at in a shard: well below a second of reading.

@@ -15,7 +15,7 @@ use model::id::{ChannelId, CustomerId, MessageId, RequestId, ShardId};
 use model::limit::{AttemptRule, BucketLevel, BucketRule};
 use model::message::{Content, MessageKey};
 use model::send::SendAround;
-use model::status::{Reason, Status, Trigger};
+use model::status::{Reason, Status};
 use model::time::Timestamp;
 use network::operation::{Answer as NetworkAnswer, Operation};
 use schemars::JsonSchema;
@@ -25,6 +25,7 @@ use uuid::Uuid;
 use self::deliveries::{DeliveryAsk, DeliveryDone};
 use self::media::{MediaPage, MediaWork};
 use self::read::Read;
+use self::request::{Lifecycle, PairCode, StatusHistory};
 use self::usage::{UsageAsk, UsageDone};
 use crate::history::deliveries::MessageDeliveries;
 use crate::history::{HistoryQuery, Page};
@@ -48,6 +49,13 @@ pub struct Call {
 
 /// The format of [`Call`].
 pub const CALL_VERSION: u8 = 1;
+
+impl Call {
+    /// The router says how much time it has.
+    pub fn new(shard: ShardId, ask: Ask, request_id: RequestId) -> Self {
+        Self { version: CALL_VERSION, request_id, call_id: Uuid::new_v4(), budget: Duration::ZERO, shard, ask }
+    }
+}
 
 /// What can be asked of an owner.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -90,17 +98,10 @@ pub enum Ask {
 pub enum Work {
     /// Nothing but the charge and the live part.
     Look,
-    /// A lifecycle call; `by_operator` tells the operator's disable from an account's.
-    Lifecycle {
-        trigger: Trigger,
-        by_operator: bool,
-    },
+    Lifecycle(Lifecycle),
     /// The QR text, starting a pairing when the status permits.
     Qr,
-    PairCode {
-        phone_number: String,
-        display_name: Option<String>,
-    },
+    PairCode(PairCode),
     Send(Send),
     /// Whether a send to this address, or a story, would be taken now: asked before its bytes are fetched.
     CheckSend {
@@ -124,11 +125,7 @@ pub enum Work {
     ChangeSettings(ChangeSettings),
     /// The directory has deleted the channel: end its session and wipe it.
     Forget,
-    /// Changes before a place: a time, and the version that the change there made.
-    StatusHistory {
-        limit: usize,
-        before: Option<(Timestamp, u64)>,
-    },
+    StatusHistory(StatusHistory),
 }
 
 /// A send, checked as far as the body goes.

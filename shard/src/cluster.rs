@@ -41,7 +41,7 @@ use uuid::Uuid;
 pub use self::usage::MediaRoom;
 use crate::backup::exports::Exports;
 use crate::call::request::Request;
-use crate::call::{Answer, Ask, CALL_VERSION, Call, Done, Live, Work, of_kind};
+use crate::call::{Answer, Ask, Call, Done, Live, Work, of_kind};
 use crate::deliveries::{Deliveries, DeliveryRules};
 use crate::facts::{CertificateFacts, Certificates, Survey};
 use crate::format::{RaiseError, Release};
@@ -522,7 +522,7 @@ impl Cluster {
     ) -> (Option<BucketLevel>, Result<Done, ApiError>) {
         let deadline = match work {
             // These wait for the network at the owner.
-            Work::Send(_) | Work::Qr | Work::PairCode { .. } => {
+            Work::Send(_) | Work::Qr | Work::PairCode(_) => {
                 context.deadline.max(Instant::now() + WORK_WAIT + CALL_MARGIN)
             }
             Work::Operate { .. } => context.deadline.max(Instant::now() + OPERATION_PATIENCE + CALL_MARGIN),
@@ -717,14 +717,6 @@ impl Cluster {
         deadline: Instant,
         context: &CallContext,
     ) -> Result<Answer, ApiError> {
-        let call = Call {
-            version: CALL_VERSION,
-            request_id: context.request_id.clone(),
-            call_id: Uuid::new_v4(),
-            budget: Duration::ZERO,
-            shard,
-            ask,
-        };
-        self.router.call(call, deadline).await
+        self.router.ask(Call::new(shard, ask, context.request_id.clone()), deadline).await
     }
 }

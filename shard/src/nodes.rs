@@ -23,7 +23,8 @@ pub trait Nodes: Send + Sync {
     /// Asks the owner of a shard, and the next one when it has just changed, until the call's time is over.
     ///
     /// # Errors
-    /// 503 when no owner answered in time.
+    /// 503 `worker_at_capacity` with `Retry-After: 1` when no owner answered in time, and for a send of which nobody
+    /// knows any more whether an earlier try brought it.
     async fn ask(&self, call: Call, deadline: Instant) -> Result<Answer, ApiError>;
 
     /// Asks once whoever seems to be the owner. `None` when it is not, or did not answer.

@@ -191,61 +191,6 @@ impl Router {
         router
     }
 
-    /// Asks the owner, and the next one when it has just changed, until the call's time is over.
-    ///
-    /// # Errors
-    /// 503 `worker_at_capacity` with `Retry-After: 1` when no owner answered in time, and for a send of which nobody
-    /// knows any more whether an earlier try brought it.
-    pub async fn call(&self, mut call: Call, deadline: Instant) -> Result<Answer, ApiError> {
-        let give_up = deadline.min(Instant::now() + OWNER_PATIENCE);
-        let mut tries = 0;
-        loop {
-            let now = Instant::now();
-            call.budget = deadline.saturating_duration_since(now);
-            if call.budget <= WAY_BACK || (tries > 0 && now >= give_up) {
-                return Err(ApiError::no_leader());
-            }
-            if let Some(answer) = self.try_once(&call, deadline, tries).await {
-                let is_unknown = tries > 0 && may_have_been_sent(&call, &answer);
-                return if is_unknown { Err(ApiError::no_leader()) } else { Ok(answer) };
-            }
-            tries += 1;
-            if let Ask::Channel { work: Work::Operate { again, .. }, .. } = &mut call.ask {
-                *again = true;
-            }
-            tokio::time::sleep(RETRY_PAUSE).await;
-        }
-    }
-
-    /// Asks once whoever seems to be the owner. `None` when it is not, or did not answer.
-    async fn try_once(&self, call: &Call, deadline: Instant, tries: usize) -> Option<Answer> {
-        if let Some(owner) = self.owners.get(call.shard) {
-            // A shard that is stuck must not keep its callers: here they have no longer than they have at another node.
-            let answering = answer::to(&owner, call.clone());
-            return match tokio::time::timeout_at(deadline.into(), answering).await {
-                Ok(Answer::NotLeader) | Err(_) => None,
-                Ok(answer) => Some(answer),
-            };
-        }
-        let node = self.next_candidate(call.shard, tries).filter(|node| *node != self.node)?;
-        let answered = tokio::select! {
-            answered = self.ask_node(node, Request::Call(Box::new(call.clone())), deadline) => Some(answered),
-            // A stopped process keeps its connections open and never answers; its successor does.
-            () = self.succeeded(call.shard, node) => None,
-        };
-        match answered {
-            Some(Ok(Response::Answer(Answer::NotLeader))) | None => {}
-            Some(Ok(Response::Answer(answer))) => {
-                self.hints.write().insert(call.shard, node);
-                return Some(answer);
-            }
-            Some(Ok(_)) => tracing::debug!(shard = call.shard, node, "an owner answered something else"),
-            Some(Err(error)) => tracing::debug!(shard = call.shard, node, %error, "an owner did not answer"),
-        }
-        self.hints.write().remove(&call.shard);
-        None
-    }
-
     /// Answers another node's call, as long as that waits for it.
     async fn answer(&self, from: NodeId, call: Call) -> Answer {
         let Some(owner) = self.owners.get(call.shard) else { return Answer::NotLeader };
@@ -463,12 +408,53 @@ impl Nodes for Router {
         self.draining.lock().is_some_and(|since| since.elapsed() >= self.about.drain_wait)
     }
 
-    async fn ask(&self, call: Call, deadline: Instant) -> Result<Answer, ApiError> {
-        self.call(call, deadline).await
+    async fn ask(&self, mut call: Call, deadline: Instant) -> Result<Answer, ApiError> {
+        let give_up = deadline.min(Instant::now() + OWNER_PATIENCE);
+        let mut tries = 0;
+        loop {
+            let now = Instant::now();
+            call.budget = deadline.saturating_duration_since(now);
+            if call.budget <= WAY_BACK || (tries > 0 && now >= give_up) {
+                return Err(ApiError::no_leader());
+            }
+            if let Some(answer) = self.try_owner(&call, deadline, tries).await {
+                let is_unknown = tries > 0 && may_have_been_sent(&call, &answer);
+                return if is_unknown { Err(ApiError::no_leader()) } else { Ok(answer) };
+            }
+            tries += 1;
+            if let Ask::Channel { work: Work::Operate { again, .. }, .. } = &mut call.ask {
+                *again = true;
+            }
+            tokio::time::sleep(RETRY_PAUSE).await;
+        }
     }
 
     async fn try_owner(&self, call: &Call, deadline: Instant, tries: usize) -> Option<Answer> {
-        self.try_once(call, deadline, tries).await
+        if let Some(owner) = self.owners.get(call.shard) {
+            // A shard that is stuck must not keep its callers: here they have no longer than they have at another node.
+            let answering = answer::to(&owner, call.clone());
+            return match tokio::time::timeout_at(deadline.into(), answering).await {
+                Ok(Answer::NotLeader) | Err(_) => None,
+                Ok(answer) => Some(answer),
+            };
+        }
+        let node = self.next_candidate(call.shard, tries).filter(|node| *node != self.node)?;
+        let answered = tokio::select! {
+            answered = self.ask_node(node, Request::Call(Box::new(call.clone())), deadline) => Some(answered),
+            // A stopped process keeps its connections open and never answers; its successor does.
+            () = self.succeeded(call.shard, node) => None,
+        };
+        match answered {
+            Some(Ok(Response::Answer(Answer::NotLeader))) | None => {}
+            Some(Ok(Response::Answer(answer))) => {
+                self.hints.write().insert(call.shard, node);
+                return Some(answer);
+            }
+            Some(Ok(_)) => tracing::debug!(shard = call.shard, node, "an owner answered something else"),
+            Some(Err(error)) => tracing::debug!(shard = call.shard, node, %error, "an owner did not answer"),
+        }
+        self.hints.write().remove(&call.shard);
+        None
     }
 
     async fn status_of(&self, node: NodeId, deadline: Instant) -> Option<NodeStatus> {

@@ -19,7 +19,7 @@ use serde_json::json;
 
 use crate::app::App;
 use crate::audit::Target;
-use crate::failure;
+use crate::failure::of_kind;
 use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
@@ -191,10 +191,8 @@ async fn patch(call: &mut OperatorCall) -> Outcome {
         plan: changed(&known.plan, plan),
         limits: changed(&known.limits, limits),
     };
-    match call.update(Command::UpdateCustomer { id: known.id, change }, Vec::new()).await? {
-        Updated::Customer(customer) => Ok(Reply::ok(&CustomerView::of(call, &customer).await?)),
-        other => Err(failure::unexpected_reply(&other)),
-    }
+    let answer = call.update(Command::UpdateCustomer { id: known.id, change }, Vec::new()).await?;
+    of_kind!(answer, Updated::Customer(customer) => Reply::ok(&CustomerView::of(call, &customer).await?))
 }
 
 fn changed<T: PartialEq>(old: &T, new: T) -> Change<T> {

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::audit::Target;
-use crate::failure;
+use crate::failure::of_kind;
 use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
@@ -311,10 +311,7 @@ async fn patch(call: &mut AccountCall) -> Outcome {
     let name = parse_rename(&body)?;
     let key = find(call)?;
     let command = Command::RenameKey { customer: call.customer_id(), id: key.id, name };
-    match call.update(command, Vec::new()).await? {
-        Updated::Key(key) => Ok(Reply::ok(&ApiKeyView::new(&key, call.now))),
-        other => Err(failure::unexpected_reply(&other)),
-    }
+    of_kind!(call.update(command, Vec::new()).await?, Updated::Key(key) => Reply::ok(&ApiKeyView::new(&key, call.now)))
 }
 
 /// Once this has answered, no node accepts the key (docs/design/directory.md).

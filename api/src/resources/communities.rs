@@ -150,7 +150,7 @@ async fn create(call: &mut ChannelCall) -> Outcome {
             let made = found_community(call, &made.community.id).await?;
             Ok(Reply::created(&made.community))
         }
-        _ => Err(failure::unexpected_answer()),
+        other => Err(failure::unexpected(&other)),
     }
 }
 

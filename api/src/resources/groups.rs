@@ -206,7 +206,7 @@ async fn create(call: &mut ChannelCall) -> Outcome {
             let Results { participants: participants_result } = Results::of(participants_result);
             Ok(Reply::created(&Created { group, participants_result }))
         }
-        _ => Err(failure::unexpected_answer()),
+        other => Err(failure::unexpected(&other)),
     }
 }
 

@@ -187,7 +187,7 @@ async fn show(call: &mut ChannelCall) -> Outcome {
     // What the channel is only a guest of is the network's to show.
     match call.operate(NewsletterOperation::Show { newsletter: id.clone() }).await {
         Ok(NewsletterAnswer::Newsletter(newsletter)) => Ok(Reply::ok(&newsletter)),
-        Ok(_) => Err(failure::unexpected_answer()),
+        Ok(other) => Err(failure::unexpected(&other)),
         Err(error) if !refresh && matches!(error.code, ErrorCode::NotConnected | ErrorCode::ChannelUnavailable) => {
             Err(ApiError::not_found("newsletter", id.as_str()))
         }
@@ -337,7 +337,7 @@ async fn list_messages(call: &mut ChannelCall) -> Outcome {
         NewsletterAnswer::Messages(messages) => {
             Ok(Reply::ok(&page.up_to_limit(messages, |message| message.server_id.to_string())))
         }
-        _ => Err(failure::unexpected_answer()),
+        other => Err(failure::unexpected(&other)),
     }
 }
 

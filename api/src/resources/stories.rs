@@ -103,7 +103,7 @@ async fn post(call: &mut ChannelCall) -> Outcome {
             call.ask(CheckSend(None)).await?;
             let (customer, channel) = (call.customer_id(), call.channel.id);
             let fetched = call.cluster().send_media(customer, channel, &media, &["media_url"], &call.context()).await?;
-            let SendBody::Media { content, media } = fetched else { return Err(failure::unexpected_answer()) };
+            let SendBody::Media { content, media } = fetched else { return Err(failure::unexpected(&"no media")) };
             SendBody::Media { content: story(content), media }
         }
     };

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::failure;
+use crate::failure::{self, of_kind};
 use crate::openapi::Doc;
 use crate::query::Query;
 use crate::reply::{List, Outcome, Reply};
@@ -200,10 +200,7 @@ pub async fn find(ctx: &RequestContext) -> Result<TicketRecord, ApiError> {
 /// # Errors
 /// The code of the interface for the rejection, or 503 while no leader answers.
 pub async fn update(ctx: &RequestContext, command: TicketCommand) -> Result<TicketRecord, ApiError> {
-    match ctx.change(Command::Tickets(command), Vec::new()).await? {
-        Updated::Ticket(ticket) => Ok(*ticket),
-        other => Err(failure::unexpected_reply(&other)),
-    }
+    of_kind!(ctx.change(Command::Tickets(command), Vec::new()).await?, Updated::Ticket(ticket) => *ticket)
 }
 
 async fn find_own(call: &AccountCall) -> Result<TicketRecord, ApiError> {

@@ -8,6 +8,7 @@ use model::id::{MediaId, MessageId};
 use model::status::Trigger;
 use model::time::Timestamp;
 use network::operation::{Answer as NetworkAnswer, Operation};
+use serde::{Deserialize, Serialize};
 
 use super::media::{MediaPage, MediaWork};
 use super::read::Read;
@@ -41,6 +42,7 @@ pub trait Request {
 pub struct GetStatus;
 
 /// A lifecycle call; `by_operator` tells the operator's disable from an account's.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Lifecycle {
     pub trigger: Trigger,
     pub by_operator: bool,
@@ -49,6 +51,7 @@ pub struct Lifecycle {
 /// The QR text, starting a pairing when the status permits.
 pub struct ShowQr;
 
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PairCode {
     pub phone_number: String,
     pub display_name: Option<String>,
@@ -83,6 +86,7 @@ pub struct ReadCounted(pub Read);
 pub struct Forget;
 
 /// Changes before a place: a time, and the version that the change there made.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StatusHistory {
     pub limit: usize,
     pub before: Option<(Timestamp, u64)>,
@@ -110,10 +114,9 @@ macro_rules! requests {
 
 requests! {
     GetStatus => Live: |_| Work::Look, Done::Live(live) => live;
-    Lifecycle => Live: |Self { trigger, by_operator }| Work::Lifecycle { trigger, by_operator }, Done::Live(live) => live;
+    Lifecycle => Live: |call| Work::Lifecycle(call), Done::Live(live) => live;
     ShowQr => QrCode: |_| Work::Qr, Done::Qr(code) => code;
-    PairCode => PairingCode: |Self { phone_number, display_name }| Work::PairCode { phone_number, display_name },
-        Done::PairCode(code) => code;
+    PairCode => PairingCode: |code| Work::PairCode(code), Done::PairCode(code) => code;
     Send => Sent: |send| Work::Send(send), Done::Sent(sent) => sent;
     CheckSend => (): |Self(to)| Work::CheckSend { to }, Done::Nothing => ();
     MessageMedia => MediaRow: |Self(message_id)| Work::MessageMedia { message_id }, Done::Media(Some(row)) => *row;
@@ -128,6 +131,5 @@ requests! {
     ReadCounted => (Vec<Bytes>, usize): |Self(read)| Work::Read(read), Done::Counted { rows, count } => (rows, count);
     ChangeSettings => Changed: |change| Work::ChangeSettings(change), Done::Settings(changed) => changed;
     Forget => (): |_| Work::Forget, Done::Nothing => ();
-    StatusHistory => Vec<(u64, StatusChange)>: |Self { limit, before }| Work::StatusHistory { limit, before },
-        Done::StatusHistory(changes) => changes;
+    StatusHistory => Vec<(u64, StatusChange)>: |page| Work::StatusHistory(page), Done::StatusHistory(changes) => changes;
 }

@@ -14,7 +14,6 @@ use raft::supervise;
 use tokio::sync::{broadcast, mpsc};
 use tokio::task::{self, JoinSet};
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
 use super::attempt::{self, Finished, Means};
 use super::command::DeliveryCommand;
@@ -26,7 +25,7 @@ use super::retry_limiter::{RetryLimiter, STARTS_A_TURN};
 use super::waiting::endpoints_with_jobs;
 use super::{DeliveryRules, Job, ToEngine};
 use crate::call::deliveries::{DeliveryAsk, DeliveryDone};
-use crate::call::{Answer, Ask, CALL_VERSION, Call, Done};
+use crate::call::{Answer, Ask, Call, Done};
 use crate::command::{Command, Reply};
 use crate::coordinator::{Report, Ruling, own_places};
 use crate::keys;
@@ -416,14 +415,7 @@ impl Engine {
 /// Asks the home of an endpoint's customer; `None` when it did not answer.
 async fn ask_home(context: &NodeContext, customer: CustomerId, report: Report) -> Option<Ruling> {
     let shard = context.directory.read(|state| state.shard_of(Slot::of_customer(customer)))?;
-    let call = Call {
-        version: CALL_VERSION,
-        request_id: RequestId::mint(),
-        call_id: Uuid::new_v4(),
-        budget: Duration::ZERO,
-        shard,
-        ask: Ask::Deliveries(DeliveryAsk::Report(report)),
-    };
+    let call = Call::new(shard, Ask::Deliveries(DeliveryAsk::Report(report)), RequestId::mint());
     match context.nodes.ask(call, Instant::now() + HOME_PATIENCE).await.ok()? {
         Answer::Result { result: Ok(Done::Deliveries(DeliveryDone::Ruled(ruling))), .. } => Some(ruling),
         _ => None,

@@ -19,6 +19,7 @@ use super::committer::LeadershipLost;
 use super::events::{self, About};
 use super::outbox::Entry;
 use super::pace::reconnect_delay;
+use crate::call::request::{Lifecycle, StatusHistory};
 use crate::call::{Done, Work};
 use crate::command::{Command, Move, NewEvent, Reply};
 use crate::keys;
@@ -518,9 +519,9 @@ impl Channel {
     pub async fn do_work(&mut self, work: Work, call_id: Uuid) -> Result<Result<Worked, ApiError>, LeadershipLost> {
         match work {
             Work::Look => Ok(Ok(Worked::Done(Done::Live(self.look())))),
-            Work::Lifecycle { trigger, by_operator } => self.lifecycle(trigger, by_operator, call_id).await,
+            Work::Lifecycle(Lifecycle { trigger, by_operator }) => self.lifecycle(trigger, by_operator, call_id).await,
             Work::Qr => self.show_qr().await,
-            Work::PairCode { .. } => self.pairing().await,
+            Work::PairCode(_) => self.pairing().await,
             Work::Forget => {
                 self.close_in_order().await?;
                 // Each of them was answered with a 202: it ends in an event, as with any other end of the channel.
@@ -538,7 +539,7 @@ impl Channel {
             }
             Work::CheckSend { to } => Ok(self.check_send(to.as_ref()).map(|()| Worked::Done(Done::Nothing))),
             Work::ChangeSettings(ask) => self.change_settings(ask, call_id).await,
-            Work::StatusHistory { limit, before } => {
+            Work::StatusHistory(StatusHistory { limit, before }) => {
                 let (from, to) = keys::status_changes(self.row.id, before);
                 let rows = self.owner.reader.scan_back(&from, &to, limit);
                 let change =

@@ -261,7 +261,7 @@ impl Owner {
         let began = Instant::now();
         let status_now = || self.stored_live(channel, customer).status;
         let (display_name, phone_number) = match &work {
-            Work::PairCode { phone_number, display_name } => (display_name.clone(), phone_number.clone()),
+            Work::PairCode(code) => (code.display_name.clone(), code.phone_number.clone()),
             _ => (None, String::new()),
         };
         let (reply, replied) = oneshot::channel();

@@ -93,7 +93,7 @@ async fn patch(call: &mut AccountCall) -> Outcome {
         Updated::Customer(customer) => {
             Ok(Reply::ok(&AccountView::of(call, &customer).await?.with_storage(call, &customer).await))
         }
-        other => Err(failure::unexpected_reply(&other)),
+        other => Err(failure::unexpected(&other)),
     }
 }
 

@@ -5,12 +5,10 @@ mod attempts;
 mod sign_in;
 mod sign_up;
 
-use model::error::{ApiError, ErrorCode};
+use model::error::ErrorCode;
 use model::field::rule;
 use model::issue::{IssueCode, Violation};
 use model::member::{LONGEST_EMAIL, fold_email};
-use model::session_token::RefreshToken;
-use raft::directory::users::{SessionRecord, UserRecord};
 use serde_json::{Value, json};
 
 pub use self::sign_in::{end_session, exchange_token, log_in};
@@ -19,7 +17,6 @@ use self::sign_in::Login;
 use self::sign_up::{Nothing, SignUp, SignedUp};
 use crate::auth::session::TokensView;
 use crate::openapi::Doc;
-use crate::request_context::RequestContext;
 use crate::route::Route;
 
 /// What a route that reads or changes members answers while the cluster cannot.
@@ -102,19 +99,6 @@ pub fn routes() -> Vec<Route> {
 pub fn email(value: &Value) -> Result<String, Violation> {
     let text = rule::string(value, || json!({ "format": "email", "maxLength": LONGEST_EMAIL }))?;
     fold_email(text).ok_or_else(|| Violation::new(IssueCode::Format, "must be an e-mail address"))
-}
-
-/// Tokens of a session, signed by the deployment's present key.
-///
-/// # Errors
-/// `auth_backend_unavailable` while the deployment's keys are not known.
-fn tokens_of(
-    ctx: &RequestContext,
-    user: &UserRecord,
-    session: &SessionRecord,
-    refresh: &RefreshToken,
-) -> Result<TokensView, ApiError> {
-    TokensView::issue(&ctx.app.auth.keys(ctx.cluster())?.access.present, user, session, refresh, ctx.now)
 }
 
 /// The rule of a new password.

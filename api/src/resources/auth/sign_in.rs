@@ -13,7 +13,6 @@ use raft::directory::users::{SessionRecord, UserCommand, UserRecord};
 use subtle::ConstantTimeEq;
 
 use super::attempts::{self, Attempt};
-use super::tokens_of;
 use crate::audit::{Suspect, Target};
 use crate::auth::session::{self, TokensView};
 use crate::failure;
@@ -86,7 +85,7 @@ pub async fn log_in(ctx: &mut RequestContext) -> Result<TokensView, ApiError> {
     attempts::give_back(ctx, &[from_as]).await;
 
     let (session, token) = session::open(user, ctx.now);
-    let tokens = tokens_of(ctx, user, &session, &token)?;
+    let tokens = TokensView::issue(&ctx.app.auth.keys(ctx.cluster())?.access.present, user, &session, &token, ctx.now)?;
     let entry = ctx.audit_entry(user.customer_id, "auth.login", actor(user), target(&session, user));
     ctx.change(Command::Users(UserCommand::OpenSession(session)), vec![entry]).await?;
     Ok(tokens)
@@ -135,7 +134,7 @@ pub async fn exchange_token(ctx: &RequestContext, text: &str) -> Result<TokensVi
         Err(UpdateError::Rejected(Rejection::SessionMoved))
     };
     match rotated {
-        Ok(_) => tokens_of(ctx, &user, &session, &next),
+        Ok(_) => TokensView::issue(&ctx.app.auth.keys(ctx.cluster())?.access.present, &user, &session, &next, ctx.now),
         Err(UpdateError::Rejected(Rejection::SessionMoved)) => {
             let entry = ctx.audit_entry(user.customer_id, "auth.token_reused", actor(&user), target(&session, &user));
             let revoke = Command::Users(UserCommand::RevokeSession { id: session.id });

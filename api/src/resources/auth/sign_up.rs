@@ -18,7 +18,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::attempts::{self, Attempt};
-use super::tokens_of;
 use crate::audit::{Suspect, Target};
 use crate::auth::LONGEST_EMAIL_TOKEN;
 use crate::auth::pending::Pending;
@@ -137,7 +136,7 @@ async fn make_account(
         deleted_at: None,
     };
     let (session, token) = session::open(user, ctx.now);
-    let tokens = tokens_of(ctx, user, &session, &token)?;
+    let tokens = TokensView::issue(&ctx.app.auth.keys(ctx.cluster())?.access.present, user, &session, &token, ctx.now)?;
     let (key, secret) = NewKey::first_of(id).generate(ctx.now);
     let actor = AuditActor {
         kind: "session".to_owned(),

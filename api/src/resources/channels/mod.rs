@@ -24,7 +24,7 @@ use self::create::{CreateChannel, Created};
 use self::list::Filter;
 use self::pairing::{PairCodeView, QrView, RawView, parse_pair_code};
 use crate::audit::Target;
-use crate::failure;
+use crate::failure::of_kind;
 use crate::openapi::Doc;
 use crate::reply::{Outcome, Reply};
 use crate::request_context::ChannelCall;
@@ -118,10 +118,7 @@ async fn patch(call: &mut ChannelCall) -> Outcome {
     let PatchChannel { name, metadata } = PatchChannel::parse(&body)?;
     let metadata = metadata.map(|map| Value::Object(map).to_string());
     let command = Command::UpdateChannel { customer: call.customer_id(), id: call.channel.id, name, metadata };
-    let channel = match call.update(command, Vec::new()).await? {
-        Updated::Channel(channel) => channel,
-        other => return Err(failure::unexpected_reply(&other)),
-    };
+    let channel = of_kind!(call.update(command, Vec::new()).await?, Updated::Channel(channel) => channel)?;
     let live = call.ask(GetStatus).await?;
     Ok(Reply::ok(&ChannelView::new(&channel, Some(&live))))
 }

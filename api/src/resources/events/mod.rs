@@ -80,7 +80,7 @@ async fn open(call: &mut AccountCall) -> Outcome {
         StreamDone::Full { open } => {
             return Err(ApiError::sse_connection_limit(u32::try_from(open).unwrap_or(u32::MAX)));
         }
-        _ => return Err(failure::unexpected_answer()),
+        other => return Err(failure::unexpected(&other)),
     };
     let queue = Arc::new(Queue::default());
     queue.push(frame::connected(&stream));

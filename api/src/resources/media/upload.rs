@@ -92,7 +92,7 @@ async fn store(call: &mut ChannelCall, received: Received) -> Outcome {
     };
     let (app, channel) = (call.app.clone(), call.channel.id);
     app.cluster.media().keep(channel, spooled).await?;
-    let row = call.ask(work).await?.ok_or_else(failure::unexpected_answer)?;
+    let row = call.ask(work).await?.ok_or_else(|| failure::unexpected(&"nothing"))?;
     Ok(Reply::created(&MediaUpload::of(app.cluster.media(), row)?))
 }
 

@@ -10,9 +10,8 @@ use model::time::Timestamp;
 use raft::directory::Change;
 use raft::supervise;
 use tokio::sync::{broadcast, watch};
-use uuid::Uuid;
 
-use crate::call::{Answer, Ask, CALL_VERSION, Call, Done};
+use crate::call::{Answer, Ask, Call, Done};
 use crate::command::{Command, Reply};
 use crate::owner::Owner;
 use crate::owner::committer::LeadershipLost;
@@ -122,14 +121,8 @@ async fn gather(owner: &Owner, source: ShardId, mut watching: watch::Receiver<bo
 
 /// One try at the shard's owner; `None` when there was no answer.
 async fn fetch(owner: &Owner, source: ShardId, after: u64, tries: usize) -> Option<Vec<(u64, StreamedEvent)>> {
-    let call = Call {
-        version: CALL_VERSION,
-        request_id: RequestId::mint(),
-        call_id: Uuid::new_v4(),
-        budget: PULL_WAIT + PULL_MARGIN,
-        shard: source,
-        ask: Ask::Relay { home: owner.shard, after, wait: PULL_WAIT },
-    };
+    let ask = Ask::Relay { home: owner.shard, after, wait: PULL_WAIT };
+    let call = Call { budget: PULL_WAIT + PULL_MARGIN, ..Call::new(source, ask, RequestId::mint()) };
     let deadline = Instant::now() + PULL_WAIT + PULL_MARGIN;
     match owner.node.nodes.try_owner(&call, deadline, tries).await? {
         Answer::Result { result: Ok(Done::Relayed(part)), .. } => Some(part),
