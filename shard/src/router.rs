@@ -552,9 +552,9 @@ impl Handler for Router {
 
 /// The memory that this process has in use; 0 where the system does not say.
 pub(crate) fn rss_bytes() -> u64 {
-    const PAGE: u64 = 4096;
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).map_or(0, |pages| pages * PAGE)
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.parse().ok());
+    resident.map_or(0, |kibibytes: u64| kibibytes * 1024)
 }
 
 #[cfg(test)]
