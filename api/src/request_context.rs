@@ -394,9 +394,9 @@ macro_rules! contains {
 }
 
 contains! {
-    AccountCall.exchange: RequestContext;
+    AccountCall.ctx: RequestContext;
     ChannelCall.account: AccountCall;
-    OperatorCall.exchange: RequestContext;
+    OperatorCall.ctx: RequestContext;
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::Verdict;
 use super::client::{Operator, Rows, shown};
-use super::show::{self, Table, cell};
+use super::show::{Table, cell};
 use crate::cli::operator::OperatorArgs;
 
 const PATH: &str = "/v1/admin/shards";
