@@ -553,7 +553,8 @@ impl Handler for Router {
 /// The memory that this process has in use; 0 where the system does not say.
 pub(crate) fn rss_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.parse().ok());
+    let resident =
+        status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.parse().ok());
     resident.map_or(0, |kibibytes: u64| kibibytes * 1024)
 }
 
