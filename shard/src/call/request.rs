@@ -133,3 +133,41 @@ requests! {
     Forget => (): |_| Work::Forget, Done::Nothing => ();
     StatusHistory => Vec<(u64, StatusChange)>: |page| Work::StatusHistory(page), Done::StatusHistory(changes) => changes;
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use crate::call::Answer;
+
+    #[test]
+    fn requests_and_answers_go_between_nodes_as_former_releases_say_them() {
+        #[derive(Serialize)]
+        enum Former {
+            Lifecycle { trigger: Trigger, by_operator: bool },
+            PairCode { phone_number: String, display_name: Option<String> },
+            StatusHistory { limit: usize, before: Option<(Timestamp, u64)> },
+        }
+        #[derive(Serialize)]
+        enum FormerDone {
+            PairCode { code: String, expires_at: Timestamp },
+        }
+        #[derive(Serialize)]
+        enum FormerAnswer {
+            NotOwner,
+        }
+        fn said(words: &impl Serialize) -> Vec<u8> {
+            rmp_serde::to_vec_named(words).unwrap()
+        }
+        let (trigger, by_operator, at) = (Trigger::Disable, true, Timestamp(1_767_225_600_000));
+        let (phone_number, display_name) = ("15551230001".to_owned(), Some("Desk".to_owned()));
+        let code = PairCode { phone_number: phone_number.clone(), display_name: display_name.clone() };
+        assert_eq!(said(&Lifecycle { trigger, by_operator }.work()), said(&Former::Lifecycle { trigger, by_operator }));
+        assert_eq!(said(&code.work()), said(&Former::PairCode { phone_number, display_name }));
+        let (limit, before) = (7, Some((at, 3)));
+        assert_eq!(said(&StatusHistory { limit, before }.work()), said(&Former::StatusHistory { limit, before }));
+        let made = Done::PairCode(PairingCode { code: "ABCD".to_owned(), expires_at: at });
+        assert_eq!(said(&made), said(&FormerDone::PairCode { code: "ABCD".to_owned(), expires_at: at }));
+        assert_eq!(said(&Answer::NotLeader), said(&FormerAnswer::NotOwner));
+    }
+}

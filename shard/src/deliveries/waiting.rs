@@ -42,6 +42,7 @@ pub(super) fn in_shard(view: &dyn View) -> Vec<Waiting> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
+    use model::time::Timestamp;
     use raft::machine::{MemoryState, State};
 
     use super::*;

@@ -106,7 +106,7 @@ pub(super) mod tests {
     fn told(work: &[&[(ShardId, u64)]]) -> Loads {
         let said = (1..)
             .zip(work)
-            .map(|(node, work)| (node, NodeStatus { work: work.iter().copied().collect(), ..node_statuses() }));
+            .map(|(node, work)| (node, NodeStatus { work: work.iter().copied().collect(), ..node_status() }));
         Loads::told(&said.collect())
     }
 

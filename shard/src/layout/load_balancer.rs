@@ -173,7 +173,7 @@ mod tests {
             let said = (1..=3).map(|node| {
                 let owned = self.state.placement.values().filter(|place| place.leader == node);
                 let owns = owned.map(|place| place.shard).collect();
-                (node, NodeStatus { owns, work: self.work.clone(), ..node_statuses() })
+                (node, NodeStatus { owns, work: self.work.clone(), ..node_status() })
             });
             said.collect()
         }
@@ -186,7 +186,7 @@ mod tests {
                 for (shard, work) in &mut self.work {
                     *work = steady[shard] * (92 + (look * 7 + u64::from(*shard) * 5) % 17) / 100;
                 }
-                let statuses = self.node_statuses();
+                let statuses = self.statuses();
                 self.load_balancer.look(&self.state, &statuses, self.start + self.at, self.date());
                 wanted += usize::from(self.load_balancer.wants_moves(&self.state, self.date()));
             }
