@@ -255,6 +255,6 @@ mod tests {
         assert!(matches!(&told, Err(reason) if reason.contains("(a, b)") && reason.contains("--zone")), "{told:?}");
         assert!(judged(&["b", "default"], true).is_err());
         let stranger = judged(&["a", "b"], false);
-        assert!(matches!(&stranger, Err(reason) if !reason.contains("a, b")), "{unauthenticated:?}");
+        assert!(matches!(&stranger, Err(reason) if !reason.contains("a, b")), "{stranger:?}");
     }
 }
