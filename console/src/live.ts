@@ -31,6 +31,8 @@ const RETRY_MS = 1_000;
 const FULL_RETRY_MS = 15_000;
 
 let last = "";
+/** Whether this tab reads the stream, or tries to. */
+let leading = false;
 
 function show(event: Event): void {
   last = event.id;
@@ -92,6 +94,7 @@ const wait = (ms: number, stop: AbortSignal) =>
   });
 
 async function lead(stop: AbortSignal): Promise<void> {
+  leading = true;
   while (!stop.aborted && who.value) {
     let pause = RETRY_MS;
     try {
@@ -108,6 +111,7 @@ async function lead(stop: AbortSignal): Promise<void> {
     if (state.value !== "full") became("connecting", false);
     await wait(pause, stop);
   }
+  leading = false;
   became("off", false);
 }
 
@@ -121,6 +125,8 @@ export function begin(): void {
     if (stop || document.hidden || !who.value) return;
     const mine = new AbortController();
     stop = mine;
+    // Another tab may read already; it says how that is.
+    tell({ kind: "want-stream" });
     void alone("stream", () => lead(mine.signal), mine.signal)
       .catch(() => undefined)
       .finally(() => {
@@ -139,6 +145,7 @@ export function begin(): void {
   who.subscribe((known) => (known ? start() : end()));
   listen((message) => {
     if (message.kind === "event") show({ id: message.id, name: message.name, data: message.data as Event["data"] });
+    if (message.kind === "want-stream" && leading) tell({ kind: "stream", state: state.value, lost: false });
     if (message.kind === "stream") {
       state.value = message.state as State;
       if (message.lost) reloads.value++;

@@ -368,7 +368,7 @@ export function Table<T>({
             <tr key={id(row)}>
               {columns.map((column) => (
                 <td key={column.head} data-head={column.head} class={column.end ? "end" : ""}>
-                  {column.cell(row)}
+                  <div class="cell">{column.cell(row)}</div>
                 </td>
               ))}
             </tr>
@@ -455,6 +455,7 @@ export function Confirm({
   about,
   action,
   typed,
+  ready = true,
   command,
   close,
   work,
@@ -463,6 +464,8 @@ export function Confirm({
   about: ComponentChildren;
   action: string;
   typed?: string | undefined;
+  /** What is shown about it is there. */
+  ready?: boolean;
   command?: string;
   close: () => void;
   work: () => Promise<unknown>;
@@ -496,7 +499,7 @@ export function Confirm({
           <button type="button" class="quiet" onClick={close}>
             Cancel
           </button>
-          <button type="submit" class="danger" disabled={busy || (typed !== undefined && text !== typed)}>
+          <button type="submit" class="danger" disabled={busy || !ready || (typed !== undefined && text !== typed)}>
             {action}
           </button>
         </div>

@@ -12,7 +12,8 @@ export type Message =
   | { kind: "want-token" }
   | { kind: "signed-out"; why: string | null }
   | { kind: "event"; id: string; name: string; data: unknown }
-  | { kind: "stream"; state: string; lost: boolean };
+  | { kind: "stream"; state: string; lost: boolean }
+  | { kind: "want-stream" };
 
 const channel = new BroadcastChannel(`gateway-console-${document.documentElement.dataset.door}`);
 const listeners = new Set<(message: Message) => void>();

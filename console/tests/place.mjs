@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { mkdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { test as testOfNode } from "node:test";
 import { chromium } from "playwright-core";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
@@ -11,22 +12,23 @@ export const place = JSON.parse(process.env.GATEWAY_PLACE);
 export const node = (n = 0) => place.nodes[n % place.nodes.length];
 
 /** For what the gateway does by itself, with the machine busy. */
-export const PATIENCE = 20_000;
+export const PATIENCE = 60_000;
 
 const SHOTS = process.env.GATEWAY_SCREENSHOTS ?? join(HERE, "../../target/console-screenshots");
 mkdirSync(SHOTS, { recursive: true });
 
 const AXE = readFileSync(join(HERE, "../node_modules/axe-core/axe.min.js"), "utf8");
 
-export async function launch() {
-  return chromium.launch({
-    executablePath: place.chromium,
-    args: ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic", "--disable-gpu", "--disable-dev-shm-usage"],
-  });
-}
-
 /** Pages and files of this folder instead of those in the binary, for whoever works on them. */
 const FROM = process.env.GATEWAY_CONSOLE_FROM;
+
+const ARGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic", "--disable-gpu", "--disable-dev-shm-usage"];
+
+export async function launch() {
+  // A page that the test itself gives comes from nowhere, and may not load from this machine otherwise.
+  const args = FROM ? [...ARGS, "--disable-features=LocalNetworkAccessChecks"] : ARGS;
+  return chromium.launch({ executablePath: place.chromium, args });
+}
 
 async function fromFiles(route) {
   const url = new URL(route.request().url());
@@ -41,10 +43,32 @@ async function fromFiles(route) {
   return route.fulfill({ path: join(FROM, url.pathname.split("/").at(-1)) });
 }
 
+const openContexts = new Set();
+
+/** A test that leaves pictures of what was open when it failed. */
+export function test(name, work) {
+  testOfNode(name, async () => {
+    try {
+      await work();
+    } catch (error) {
+      let number = 0;
+      for (const page of [...openContexts].flatMap((context) => context.pages())) {
+        const path = join(SHOTS, `failed-${name.replace(/[^a-z]+/gi, "-").slice(0, 60)}-${++number}.png`);
+        await page.screenshot({ path, timeout: 5_000 }).then(() => console.log(`${page.url()}: ${path}`), () => undefined);
+      }
+      throw error;
+    } finally {
+      await Promise.all([...openContexts].map((context) => context.close()));
+    }
+  });
+}
+
 /** A person's browser: what it asked for and what it complained of is judged at the end. */
 export async function person(browser, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
   context.setDefaultTimeout(PATIENCE);
+  openContexts.add(context);
+  context.on("close", () => openContexts.delete(context));
   const complaints = [];
   const foreign = [];
   const asked = [];

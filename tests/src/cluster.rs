@@ -76,6 +76,9 @@ pub struct Dev {
     pub operator_token: String,
 }
 
+/// The shards of a cluster that was made with three nodes: two for each.
+pub const SHARDS: usize = 6;
+
 /// A node of `dev.json`.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Node {

@@ -1,12 +1,12 @@
-//! B2: how long a send takes to be accepted at half of etcd's peak, in an open loop, beside etcd's puts at the same rate.
-//! A send or a put that fails counts as infinitely late: see [`tally`].
+//! B2: how long a send takes to be accepted at half of the peak, in an open loop, beside the same promise on etcd at half of its
+//! peak. One that fails counts as infinitely late: see [`tally`].
 
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::json;
 
-use crate::bench::caller::{Caller, JsonPuts, Sends};
+use crate::bench::caller::{Caller, Sends};
 use crate::bench::closed::Loop;
 use crate::bench::open::Load;
 use crate::bench::plan::{Plan, Sides};
@@ -29,65 +29,59 @@ const WANTED: f64 = 0.75;
 #[derive(Clone, Debug, Serialize)]
 struct Pair {
     sends: Summary,
-    puts: Summary,
+    promises: Summary,
     /// The part of all cores that was busy meanwhile, with whatever it was.
     sends_load: f64,
-    puts_load: f64,
+    promises_load: f64,
 }
 
 /// # Errors
 /// When either side accepts nothing.
 pub async fn measure(sides: &Sides, plan: &Plan, tell: impl Fn(&str)) -> anyhow::Result<Section> {
-    let Sides { target, channels, etcd, value_bytes } = sides;
-    let theirs = JsonPuts::workers(etcd, PEAK_CLIENTS, *value_bytes)?;
-    let theirs = Loop::start(theirs, plan.length).summary().await?.accepted_per_second;
+    let Sides { target, channels, promises, .. } = sides;
     let ours = Loop::start(Sends::to(target, PEAK_CLIENTS, channels), plan.length).summary().await?.accepted_per_second;
-    tell(&format!("peaks: {ours:.0} sends/s, {theirs:.0} puts/s"));
+    let theirs = Loop::start(promises.workers(PEAK_CLIENTS)?, plan.length).summary().await?.accepted_per_second;
+    tell(&format!("peaks: {ours:.0} sends/s, {theirs:.0} promises/s on etcd"));
+    let (ours, theirs) = (ours / 2.0, theirs / 2.0);
 
-    let (mut rows, mut details) = (Vec::new(), Vec::new());
-    for (peak, of, target) in [(theirs, "etcd's", Target::AtMost(WANTED)), (ours, "our", Target::None)] {
-        let rate = peak / 2.0;
-        let pairs = pairs(sides, plan, rate, &tell).await?;
-        let spread = |of: &dyn Fn(&Pair) -> f64| Spread::of(pairs.iter().map(of));
-        let made_of = format!(
-            "p99 {:.1} and {:.1} ms, p50 {:.1} and {:.1} ms, cores busy {:.0} % and {:.0} %; {:.0} sends/s were accepted; {}",
-            spread(&|pair| pair.sends.p99_ms).median,
-            spread(&|pair| pair.puts.p99_ms).median,
-            spread(&|pair| pair.sends.p50_ms).median,
-            spread(&|pair| pair.puts.p50_ms).median,
-            spread(&|pair| pair.sends_load * 100.0).median,
-            spread(&|pair| pair.puts_load * 100.0).median,
-            spread(&|pair| pair.sends.accepted_per_second).median,
-            tally::failed(pairs.iter().map(|pair| &pair.sends), pairs.iter().map(|pair| &pair.puts)),
-        );
-        let name = format!("p99 of accept ÷ etcd's, at half of {of} peak ({rate:.0}/s, open loop)");
-        let ratio = spread(&|pair| tally::ratio(pair.sends.p99_ms, pair.puts.p99_ms));
-        rows.push(Row::new(NUMBER, name, ratio, "", target).note(made_of));
-        details.push(json!({ "rate": rate, "of": of, "pairs": pairs }));
-    }
-    Ok(Section { rows, details: json!({ NUMBER: details }) })
-}
-
-async fn pairs(sides: &Sides, plan: &Plan, rate: f64, tell: &impl Fn(&str)) -> anyhow::Result<Vec<Pair>> {
-    let Sides { target, channels, etcd, value_bytes } = sides;
     let mut pairs = Vec::new();
     for _ in 0..plan.pairs {
-        let (sends, sends_load) = open(Sends::to(target, CONNECTIONS, channels), rate, plan.length).await?;
-        let (puts, puts_load) = open(JsonPuts::workers(etcd, CONNECTIONS, *value_bytes)?, rate, plan.length).await?;
+        let pair = pair(sides, ours, theirs, plan.length).await?;
         tell(&format!(
-            "{rate:>6.0}/s: sends p50 {:>6.1} ms, p99 {:>6.1} ms; puts p50 {:>6.1} ms, p99 {:>6.1} ms; {}",
-            sends.p50_ms,
-            sends.p99_ms,
-            puts.p50_ms,
-            puts.p99_ms,
-            tally::failed([&sends].into_iter(), [&puts].into_iter())
+            "sends at {ours:.0}/s p50 {:>6.1} ms, p99 {:>6.1} ms; promises at {theirs:.0}/s p50 {:>6.1} ms, p99 {:>6.1} ms; {}",
+            pair.sends.p50_ms,
+            pair.sends.p99_ms,
+            pair.promises.p50_ms,
+            pair.promises.p99_ms,
+            tally::failed([&pair.sends].into_iter(), [&pair.promises].into_iter())
         ));
-        if let Some(failure) = sends.first_failure.as_ref().or(puts.first_failure.as_ref()) {
+        if let Some(failure) = pair.sends.first_failure.as_ref().or(pair.promises.first_failure.as_ref()) {
             tell(&format!("first failure: {failure}"));
         }
-        pairs.push(Pair { sends, puts, sends_load, puts_load });
+        pairs.push(pair);
     }
-    Ok(pairs)
+    let spread = |of: &dyn Fn(&Pair) -> f64| Spread::of(pairs.iter().map(of));
+    let made_of = format!(
+        "p99 {:.1} and {:.1} ms, p50 {:.1} and {:.1} ms at {ours:.0} and {theirs:.0} a second, cores busy {:.0} % and {:.0} %; {}",
+        spread(&|pair| pair.sends.p99_ms).median,
+        spread(&|pair| pair.promises.p99_ms).median,
+        spread(&|pair| pair.sends.p50_ms).median,
+        spread(&|pair| pair.promises.p50_ms).median,
+        spread(&|pair| pair.sends_load * 100.0).median,
+        spread(&|pair| pair.promises_load * 100.0).median,
+        tally::failed(pairs.iter().map(|pair| &pair.sends), pairs.iter().map(|pair| &pair.promises)),
+    );
+    let ratio = spread(&|pair| tally::ratio(pair.sends.p99_ms, pair.promises.p99_ms));
+    let name = "p99 of accept ÷ that of promises on etcd, each at half of its own peak";
+    let rows = vec![Row::new(NUMBER, name, ratio, "", Target::AtMost(WANTED)).note(made_of)];
+    Ok(Section { rows, details: json!({ NUMBER: { "rates": [ours, theirs], "pairs": pairs } }) })
+}
+
+async fn pair(sides: &Sides, ours: f64, theirs: f64, length: Duration) -> anyhow::Result<Pair> {
+    let Sides { target, channels, promises, .. } = sides;
+    let (sends, sends_load) = open(Sends::to(target, CONNECTIONS, channels), ours, length).await?;
+    let (promises, promises_load) = open(promises.workers(CONNECTIONS)?, theirs, length).await?;
+    Ok(Pair { sends, promises, sends_load, promises_load })
 }
 
 /// What became of the calls, and how busy the machine was.

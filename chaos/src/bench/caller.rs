@@ -114,9 +114,12 @@ impl Caller for Sends {
 
 /// Path and body of a channel's sends, made once.
 pub fn request(channel: &Channel) -> (String, Bytes) {
-    let body =
-        format!(r#"{{"type":"text","to":"{}","text":"{}"}}"#, channel.recipient, "a text of fair length. ".repeat(5));
-    (format!("/v1/channels/{}/messages", channel.id), Bytes::from(body))
+    (format!("/v1/channels/{}/messages", channel.id), text(&channel.recipient))
+}
+
+/// A send of a text of 115 bytes.
+pub fn text(recipient: &str) -> Bytes {
+    Bytes::from(format!(r#"{{"type":"text","to":"{recipient}","text":"{}"}}"#, "a text of fair length. ".repeat(5)))
 }
 
 /// Puts values through etcd's JSON side, each worker through one member.

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use anyhow::Context;
-
 use crate::bench::etcd::Etcd;
-use crate::bench::sends;
+use crate::bench::etcd::promise::Promises;
 use crate::bench::target::{Channel, Target};
 
 /// How much is measured.
@@ -59,12 +57,15 @@ pub struct Sides {
     pub target: Target,
     pub channels: Vec<Channel>,
     pub etcd: Etcd,
-    /// As much as one send commits to the log: the size of etcd's values.
-    pub value_bytes: usize,
+    /// What makes the same promise on etcd.
+    pub promises: Promises,
 }
 
+/// The size of the values that are put into etcd: a text with what is noted of it, and nothing else.
+pub const VALUE_BYTES: usize = 512;
+
 impl Sides {
-    /// Starts both, pairs the channels, and learns what a send commits.
+    /// Starts all, and pairs the channels.
     ///
     /// # Errors
     /// When either does not come up.
@@ -74,10 +75,7 @@ impl Sides {
         let target = Target::start(3).await;
         tell(&format!("pairing {} channels", plan.channels));
         let channels = target.channels(plan.channels, false).await?;
-        let level = sends::measure(&target, &channels, 32, plan.length).await?;
-        let committed = level.log_bytes_per_send.context("the nodes do not tell how much they log")?;
-        let value_bytes = committed.ceil() as usize;
-        tell(&format!("a send commits {value_bytes} bytes, and etcd's values are as large"));
-        Ok(Self { target, channels, etcd, value_bytes })
+        let promises = Promises::start(&etcd, &target, plan.channels).await?;
+        Ok(Self { target, channels, etcd, promises })
     }
 }

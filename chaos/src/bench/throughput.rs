@@ -1,4 +1,5 @@
-//! B1: durable sends accepted a second, beside etcd's puts. What failed is not among what was accepted, on either side.
+//! B1a: durable sends accepted a second, beside a program that makes the same promise on etcd. B1: beside etcd's bare puts. What
+//! failed is not among what was accepted, on any side.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use serde_json::json;
 
 use crate::bench::caller::{Caller, GrpcPuts, JsonPuts};
 use crate::bench::closed::Loop;
-use crate::bench::plan::{Plan, Sides};
+use crate::bench::plan::{Plan, Sides, VALUE_BYTES};
 use crate::bench::results::{Row, Section, Spread, Target};
 use crate::bench::sends::{self, Level};
 use crate::bench::tally::{self, Summary};
@@ -18,25 +19,33 @@ const NUMBER: &str = "B1";
 /// As etcd's own measurements have them, and four times as many.
 const CLIENTS: [usize; 2] = [32, 128];
 
-/// The step after it is 1.5.
-const WANTED: f64 = 1.0;
+/// Of the program that makes the same promise on etcd.
+const WANTED_OF_PROMISES: f64 = 1.5;
+
+/// Of bare puts.
+const WANTED_OF_PUTS: f64 = 0.9;
+
+/// Processor time of a send in that of a put.
+const WANTED_CPU: f64 = 1.2;
 
 /// One measurement and its neighbours.
 #[derive(Clone, Debug, Serialize)]
 pub struct Pair {
     pub sends: Level,
+    /// The same promise on etcd.
+    pub promises: Puts,
     /// Through etcd's JSON side, over connections like those of the sends.
     pub json: Puts,
     /// Over gRPC, a connection for each client.
     pub grpc: Puts,
 }
 
-/// What etcd did.
+/// What etcd did, and what was before it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Puts {
     #[serde(flatten)]
     pub puts: Summary,
-    /// Of all members.
+    /// Of all members, and of the programs that put.
     pub cpu_ms_per_put: f64,
 }
 
@@ -49,62 +58,85 @@ pub async fn measure(sides: &Sides, plan: &Plan, tell: impl Fn(&str)) -> anyhow:
         for _ in 0..plan.pairs {
             let pair = pair(sides, clients, plan.length).await?;
             tell(&format!(
-                "{clients:>4} clients: {:>6.0} sends/s, {:>6.0} puts/s as JSON, {:>6.0} puts/s over gRPC; \
-                 p99 {:.0}, {:.0}, {:.0} ms; failed {}, {}, {}",
+                "{clients:>4} clients: {:>6.0} sends/s, {:>6.0} promises/s on etcd, {:>6.0} puts/s as JSON, {:>6.0} puts/s over \
+                 gRPC; p99 {:.0}, {:.0}, {:.0}, {:.0} ms; failed {}, {}, {}, {}",
                 pair.sends.sends.accepted_per_second,
+                pair.promises.puts.accepted_per_second,
                 pair.json.puts.accepted_per_second,
                 pair.grpc.puts.accepted_per_second,
                 pair.sends.sends.p99_ms,
+                pair.promises.puts.p99_ms,
                 pair.json.puts.p99_ms,
                 pair.grpc.puts.p99_ms,
                 pair.sends.sends.failed,
+                pair.promises.puts.failed,
                 pair.json.puts.failed,
                 pair.grpc.puts.failed,
             ));
             pairs.push(pair);
         }
-        let spread = |of: &dyn Fn(&Pair) -> f64| Spread::of(pairs.iter().map(of));
-        let sent = |pair: &Pair| pair.sends.sends.accepted_per_second;
-        let json = |pair: &Pair| pair.json.puts.accepted_per_second;
-        let grpc = |pair: &Pair| pair.grpc.puts.accepted_per_second;
-        let sends = || pairs.iter().map(|pair| &pair.sends.sends);
-        let made_of = format!(
-            "{:.0} sends/s and {:.0} puts/s of {} bytes; CPU of the nodes {:.2} ms a send, of etcd {:.2} ms a put; {}",
-            spread(&sent).median,
-            spread(&json).median,
-            sides.value_bytes,
-            spread(&|pair| pair.sends.cpu_ms_per_send.nodes).median,
-            spread(&|pair| pair.json.cpu_ms_per_put).median,
-            tally::failed(sends(), pairs.iter().map(|pair| &pair.json.puts)),
-        );
-        let name = format!("sends ÷ etcd's puts (JSON), {clients} clients");
-        let ratio = spread(&|pair| sent(pair) / json(pair));
-        rows.push(Row::new(NUMBER, name, ratio, "", Target::AtLeast(WANTED)).note(made_of));
-        let name = format!("sends ÷ etcd's puts (gRPC), {clients} clients");
-        let ratio = spread(&|pair| sent(pair) / grpc(pair));
-        let failed = tally::failed(sends(), pairs.iter().map(|pair| &pair.grpc.puts));
-        let made_of = format!("{:.0} puts/s over gRPC; {failed}", spread(&grpc).median);
-        rows.push(Row::new(NUMBER, name, ratio, "", Target::None).note(made_of));
-        details.push(json!({ "clients": clients, "value_bytes": sides.value_bytes, "pairs": pairs }));
+        rows.extend(rows_of(clients, &pairs));
+        details.push(json!({ "clients": clients, "value_bytes": VALUE_BYTES, "pairs": pairs }));
     }
     Ok(Section { rows, details: json!({ NUMBER: details }) })
 }
 
+fn rows_of(clients: usize, pairs: &[Pair]) -> Vec<Row> {
+    let spread = |of: &dyn Fn(&Pair) -> f64| Spread::of(pairs.iter().map(of));
+    let sent = |pair: &Pair| pair.sends.sends.accepted_per_second;
+    let cpu = |pair: &Pair| pair.sends.cpu_ms_per_send.nodes;
+    let sends = || pairs.iter().map(|pair| &pair.sends.sends);
+    let beside = |number, of: &str, side: &dyn Fn(&Pair) -> &Puts, wanted| {
+        let theirs = |pair: &Pair| side(pair).puts.accepted_per_second;
+        let made_of = format!(
+            "{:.0} and {:.0} a second; CPU of the nodes {:.2} ms a send, of theirs {:.2} ms; {}",
+            spread(&sent).median,
+            spread(&theirs).median,
+            spread(&cpu).median,
+            spread(&|pair| side(pair).cpu_ms_per_put).median,
+            tally::failed(sends(), pairs.iter().map(|pair| &side(pair).puts)),
+        );
+        let ratio = spread(&|pair| sent(pair) / theirs(pair));
+        Row::new(number, format!("sends ÷ {of}, {clients} clients"), ratio, "", wanted).note(made_of)
+    };
+    let promises = beside("B1a", "promises on etcd", &|pair| &pair.promises, Target::AtLeast(WANTED_OF_PROMISES));
+    let json = beside(NUMBER, "etcd's puts (JSON)", &|pair| &pair.json, Target::AtLeast(WANTED_OF_PUTS));
+    let grpc = beside(NUMBER, "etcd's puts (gRPC)", &|pair| &pair.grpc, Target::None);
+    let cost = spread(&|pair| cpu(pair) / pair.json.cpu_ms_per_put);
+    let cost = Row::new(
+        NUMBER,
+        format!("CPU of a send ÷ of a put (JSON), {clients} clients"),
+        cost,
+        "",
+        Target::AtMost(WANTED_CPU),
+    );
+    let logged = spread(&|pair| pair.sends.log_bytes_per_send.unwrap_or(f64::NAN));
+    let logged = Row::new(NUMBER, format!("log of a send, {clients} clients"), logged, "bytes", Target::AtMost(600.0));
+    vec![promises, json, grpc, cost, logged]
+}
+
 async fn pair(sides: &Sides, clients: usize, length: Duration) -> anyhow::Result<Pair> {
-    let Sides { target, channels, etcd, value_bytes } = sides;
+    let Sides { target, channels, etcd, promises } = sides;
+    let members = || etcd.pids();
+    let programs = || [etcd.pids(), promises.pids()].concat();
     Ok(Pair {
         sends: sends::measure(target, channels, clients, length).await?,
-        json: puts(sides, JsonPuts::workers(etcd, clients, *value_bytes)?, length).await?,
-        grpc: puts(sides, GrpcPuts::workers(etcd, clients, *value_bytes)?, length).await?,
+        promises: puts(programs, promises.workers(clients)?, length).await?,
+        json: puts(members, JsonPuts::workers(etcd, clients, VALUE_BYTES)?, length).await?,
+        grpc: puts(members, GrpcPuts::workers(etcd, clients, VALUE_BYTES)?, length).await?,
     })
 }
 
-/// Puts in a closed loop, and what they cost etcd.
+/// Puts in a closed loop, and what they cost these processes.
 ///
 /// # Errors
 /// When none is accepted.
-pub async fn puts<C: Caller>(sides: &Sides, callers: Vec<C>, length: Duration) -> anyhow::Result<Puts> {
-    let used = || sides.etcd.pids().into_iter().map(usage::cpu).sum::<anyhow::Result<Duration>>();
+pub async fn puts<C: Caller>(
+    processes: impl Fn() -> Vec<i32>,
+    callers: Vec<C>,
+    length: Duration,
+) -> anyhow::Result<Puts> {
+    let used = || processes().into_iter().map(usage::cpu).sum::<anyhow::Result<Duration>>();
     let running = Loop::start(callers, length);
     tokio::time::sleep_until(running.start.into()).await;
     let before = used()?;

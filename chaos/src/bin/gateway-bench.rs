@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
+use chaos::bench::etcd::promise::{self, PromiseArgs};
 use chaos::bench::plan::Plan;
 use chaos::bench::suite::{self, Alone, Benchmark, Beside};
 use chaos::bench::target::Target;
@@ -51,10 +52,10 @@ struct Cli {
 enum Command {
     /// B1 to B10, machine first
     All(PlanArgs),
-    /// B1: durable sends a second ÷ etcd's puts, 32 and 128 clients
+    /// B1a and B1: durable sends a second ÷ the same promise on etcd, and ÷ etcd's puts, 32 and 128 clients
     #[command(visible_alias = "throughput")]
     B1(PlanArgs),
-    /// B2: p99 of accept at half of etcd's peak, open loop ÷ etcd's
+    /// B2: p99 of accept at half of the peak, open loop ÷ the same promise on etcd
     #[command(visible_alias = "latency")]
     B2(PlanArgs),
     /// B3: accept through a non-owner minus through the owner
@@ -80,6 +81,9 @@ enum Command {
     B10(PlanArgs),
     /// Durable sends a second and what they cost
     Sends(SendsArgs),
+    /// What B1a and B2 measure beside: the promise of a send, made by a program of few lines on etcd
+    #[command(hide = true)]
+    Promise(PromiseArgs),
     /// Sends a second beside deliveries that wait for receivers that are down
     Waiting(WaitingArgs),
     /// Whether the nodes' folders stop growing under steady load, with all that is kept for a time scaled down
@@ -230,6 +234,7 @@ async fn measure(cli: Cli) -> anyhow::Result<()> {
         Command::B9(args) => run_suite(&[Benchmark::Alone(Alone::B9)], &args, json).await,
         Command::B10(args) => run_suite(&[Benchmark::Beside(Beside::B10)], &args, json).await,
         Command::Sends(args) => run_sends(args, json).await,
+        Command::Promise(args) => promise::run(args).await,
         Command::Waiting(args) => run_waiting(args, json).await,
         Command::Day(args) => run_day(args, json).await,
         Command::Directory(args) => run_directory(&args, json),

@@ -1,6 +1,6 @@
 // The cluster as operators see it: how it is, its nodes, its shards, and where they lie.
 import { useState } from "preact/hooks";
-import { type Page, asCurl, get, patch, post, remove } from "../api";
+import { type Page, Refused, asCurl, get, patch, post, remove } from "../api";
 import { Badge, Confirm, CopyButton, Dialog, Faces, Failure, Field, Secret, Table, Tile, Time, Title, bytes, number, say, useAction, useLoad } from "../parts";
 import { href } from "../router";
 import type { O } from "../types";
@@ -24,6 +24,11 @@ function Findings({ of }: { of: O["Finding"][] }) {
       ]}
     />
   );
+}
+
+/** Shards that a node leads, of those that it should lead when it is not drained. */
+function leads(node: O["Node"]): string {
+  return node.owns === null ? "–" : node.owns.length === node.leads ? String(node.leads) : `${node.owns.length} of ${node.leads}`;
 }
 
 export function Overview() {
@@ -72,7 +77,7 @@ export function Overview() {
                     </h3>
                     <dl>
                       <dt>Leads</dt>
-                      <dd>{node.leads}</dd>
+                      <dd>{leads(node)}</dd>
                       <dt>Sessions</dt>
                       <dd>{number(node.channels_connected)}</dd>
                       <dt>Memory</dt>
@@ -128,7 +133,7 @@ export function Nodes() {
               { head: "Zone", cell: (row) => row.zone ?? "–" },
               { head: "Address", cell: (row) => <code>{row.address}</code> },
               { head: "Weight", cell: (row) => row.weight, end: true },
-              { head: "Leads", cell: (row) => row.leads, end: true },
+              { head: "Leads", cell: (row) => leads(row), end: true },
               { head: "Replicas", cell: (row) => row.replicas, end: true },
               { head: "Sessions", cell: (row) => number(row.channels_connected), end: true },
               { head: "Up since", cell: (row) => <Time at={row.started_at} /> },
@@ -194,8 +199,21 @@ function Drain({ node, others, close }: { node: O["Node"]; others: O["Node"][]; 
   );
 }
 
+/** What a removal would leave, and whether it has to be forced since no other node could be lost then. */
+async function removal(id: number, signal: AbortSignal): Promise<{ left: O["NodesLeft"]; force: boolean }> {
+  const path = `/v1/admin/nodes/${id}/removal`;
+  try {
+    return { left: (await get<O["NodeRemoval"]>(path, {}, signal)).left, force: false };
+  } catch (error) {
+    // What cannot be done by force either is said by the answer to this.
+    if (!(error instanceof Refused) || error.status !== 400) throw error;
+    return { left: (await get<O["NodeRemoval"]>(path, { force: true }, signal)).left, force: true };
+  }
+}
+
 function Remove({ node, close }: { node: O["Node"]; close: () => void }) {
-  const what = useLoad((signal) => get<O["NodeRemoval"]>(`/v1/admin/nodes/${node.id}/removal`, {}, signal), [node.id]);
+  const what = useLoad((signal) => removal(node.id, signal), [node.id]);
+  const force = what.data?.force ?? false;
   return (
     <Confirm
       title={`Remove node ${node.id}`}
@@ -205,18 +223,20 @@ function Remove({ node, close }: { node: O["Node"]; close: () => void }) {
           <Faces of={what}>
             {({ left }) => (
               <p class={left.can_lose_a_node ? "" : "failure"}>
-                {left.nodes} nodes are left. {left.can_lose_a_node ? "Any one of them can be lost then." : "None of them can be lost then."}
+                {left.nodes === 1 ? "1 node is left." : `${left.nodes} nodes are left.`}{" "}
+                {left.can_lose_a_node ? "Any one of them can be lost then." : "None of them can be lost then without an outage: let another node in first, if you can."}
                 {left.away.length > 0 && ` Away at the moment: ${left.away.join(", ")}.`}
               </p>
             )}
           </Faces>
         </>
       }
-      action="Remove"
+      action={force ? "Remove all the same" : "Remove"}
       typed={String(node.id)}
-      command={`gateway node remove ${node.id}`}
+      ready={what.data !== undefined}
+      command={`gateway node remove ${node.id}${force ? " --force" : ""}`}
       close={close}
-      work={() => remove(`/v1/admin/nodes/${node.id}`)}
+      work={() => remove(`/v1/admin/nodes/${node.id}`, force ? { force } : {})}
     />
   );
 }

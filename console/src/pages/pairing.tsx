@@ -1,8 +1,8 @@
 // The page on which a number is paired: the code at once, the next one before it is missed, and every refusal in words.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { type Refused, get, post } from "../api";
+import { type Page, type Refused, get, post } from "../api";
 import { onEvent, state } from "../live";
-import { Failure, Field, announce, useAction } from "../parts";
+import { Failure, Field, announce, useAction, useLoad } from "../parts";
 import { href } from "../router";
 import { may } from "../session";
 import type { Channel, M } from "../types";
@@ -20,26 +20,33 @@ const LONGEST_MS = 60_000;
 /** Statuses in which a code is shown at once; in the others a person has to want it. */
 const BEGINS = ["pending", "qr", "logged_out"];
 
+/** What to do about the end of a pairing or a session. */
+const ENDED: Record<string, string> = {
+  banned: "Pair another number.",
+  pairing_refused: "The phone may have as many linked devices as it can: unlink one there, then start again.",
+  client_outdated: "Ask the operator to upgrade the gateway.",
+  no_worker: "Ask the operator for another node, or try again later.",
+  qr_timeout: "Have the phone at hand, then start again.",
+};
+
 export function Pairing({ channel, reload }: { channel: Channel; reload: () => void }) {
   const [began, setBegan] = useState(BEGINS.includes(channel.status) && may("write"));
   const [ended, setEnded] = useState(false);
-  const [reason, setReason] = useState("");
   const status = channel.status;
   const before = useRef(status);
-  useEffect(
-    () =>
-      onEvent((event) => {
-        if (event.data.channel_id !== channel.id || event.name !== "channel.status") return;
-        setReason(String(event.data.data.reason ?? ""));
-      }),
-    [channel.id],
-  );
+  const shown = useRef(status);
+  const last = useLoad((signal) => get<Page<M["StatusChange"]>>(`/v1/channels/${channel.id}/status-history`, { limit: 1 }, signal), [channel.id, status]);
+  const reason = last.data?.data[0]?.to === status ? last.data.data[0].reason : "";
   useEffect(() => {
-    // The last of the codes has passed, and nobody has scanned one.
-    if (before.current === "qr" && status === "pending") {
+    // The last of the codes has passed, and nobody has scanned one. Where the pairing ended for another reason, such as the loss
+    // of its node, the page asks for the next code by itself.
+    if (status === "pending" && reason === "qr_timeout" && shown.current === "qr") {
       setEnded(true);
       announce("No phone scanned the code.");
     }
+    if (status !== "pending" || reason !== "") shown.current = status;
+  }, [status, reason]);
+  useEffect(() => {
     if (before.current !== status && status === "connecting") announce("A phone has scanned the code. Connecting.");
     if (before.current !== status && status === "connected") announce(`Connected as ${channel.phone_number}.`);
     before.current = status;
@@ -66,8 +73,7 @@ export function Pairing({ channel, reload }: { channel: Channel; reload: () => v
         ) : (
           <p>
             The channel is <strong>{status}</strong>
-            {reason && <>: {REASON[reason] ?? reason}</>}.{" "}
-            {status === "failed" && reason === "banned" && "The network has banned this number: pair another one."}
+            {reason && <>: {REASON[reason] ?? reason}</>}. {ENDED[reason]}
           </p>
         )}
         <div class="actions">
@@ -89,7 +95,8 @@ export function Pairing({ channel, reload }: { channel: Channel; reload: () => v
       </section>
     );
   }
-  return <Scan channel={channel} stop={() => setBegan(false)} />;
+  const broken = status === "pending" && !["", "created", "qr_timeout"].includes(reason);
+  return <Scan channel={channel} broken={broken} stop={() => setBegan(false)} />;
 }
 
 function Lifecycle({ channel, call, reload, children }: { channel: Channel; call: string; reload: () => void; children: string }) {
@@ -104,7 +111,7 @@ function Lifecycle({ channel, call, reload, children }: { channel: Channel; call
   );
 }
 
-function Scan({ channel, stop }: { channel: Channel; stop: () => void }) {
+function Scan({ channel, broken, stop }: { channel: Channel; broken: boolean; stop: () => void }) {
   const [code, setCode] = useState<Code>();
   const [error, setError] = useState<Refused>();
   const [now, setNow] = useState(Date.now());
@@ -147,6 +154,10 @@ function Scan({ channel, stop }: { channel: Channel; stop: () => void }) {
     }, 1_000);
     return () => clearInterval(timer);
   }, [channel.id]);
+
+  useEffect(() => {
+    if (broken && shown.current) void ask();
+  }, [broken]);
 
   const left = code ? Math.max(0, Date.parse(code.expires_at) - now) : 0;
   const seconds = Math.ceil(left / 1000);

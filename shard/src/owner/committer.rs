@@ -84,6 +84,16 @@ impl Submitted {
     }
 }
 
+/// Writes a command. The two of every send go without the names of their fields, which every release reads as well: fields
+/// are only ever added at their ends, with a default.
+fn encode(bytes: &mut Vec<u8>, command: &Command) {
+    let written = match command {
+        Command::AcceptSend { media: None, .. } | Command::Settle { .. } => rmp_serde::encode::write(bytes, command),
+        _ => rmp_serde::encode::write_named(bytes, command),
+    };
+    written.expect("a command of plain fields is always written");
+}
+
 /// Cuts commands into submissions of a bounded size. Mostly it is one. `None` stands for a command that is too large.
 fn submissions(commands: &[Command]) -> Vec<(Option<Submission>, Part)> {
     let mut parts = Vec::new();
@@ -96,7 +106,7 @@ fn submissions(commands: &[Command]) -> Vec<(Option<Submission>, Part)> {
     };
     for (place, command) in commands.iter().enumerate() {
         let begin = encoded.len();
-        rmp_serde::encode::write_named(&mut encoded, command).expect("a command of plain fields is always written");
+        encode(&mut encoded, command);
         if encoded.len() <= BATCH_BYTES {
             continue;
         }
@@ -372,12 +382,16 @@ fn events_of(command: &Command) -> &[NewEvent] {
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
     use model::event::{EventId, EventName};
-    use model::id::{ChannelId, CustomerId};
+
+    use model::id::{ChannelId, CustomerId, MessageId, RowId};
+    use model::payload::ChatType;
     use model::time::Timestamp;
     use network::driver::AuthWrite;
 
     use super::*;
-    use crate::command::BATCH_VERSION;
+    use crate::command::{BATCH_VERSION, NewMessage, ProjectedWrite, Verdict};
+    use crate::projection::Kind;
+    use crate::stream::Streamed;
 
     /// A command of exactly so many bytes.
     fn of_size(bytes: usize) -> Command {
@@ -450,6 +464,52 @@ mod tests {
             shapes.push(callers.iter().map(|caller| caller.commands).collect::<Vec<_>>());
         }
         assert_eq!(shapes, [vec![2, 1, 1], vec![1], vec![1], vec![1]]);
+    }
+
+    #[test]
+    fn the_commands_of_a_send_are_read_as_they_were_written_with_and_without_names() {
+        let Command::Emit(event) = emit(false) else { panic!() };
+        let streamed = Some(Streamed { home: 3, chat: ChatType::Direct });
+        let settle = |events, projected| Command::Settle {
+            channel: ChannelId::random(),
+            message: MessageId::mint([1; 18]),
+            verdict: Verdict::Accepted { recipients: Some(3) },
+            at: Timestamp(7),
+            events,
+            projected,
+        };
+        let write =
+            ProjectedWrite { kind: Kind::Settings, id: "one".to_owned(), row: Some(Bytes::from_static(b"row")) };
+        let accept = |projected| Command::AcceptSend {
+            customer: CustomerId::random(),
+            message: NewMessage {
+                channel: ChannelId::random(),
+                message_id: MessageId::mint([2; 18]),
+                id: RowId::new(),
+                occurred_at: Timestamp(5),
+                row: Bytes::from_static(b"encoded"),
+                chat: None,
+            },
+            outbox: Bytes::from_static(b"entry"),
+            media: None,
+            projected,
+        };
+        let commands = [
+            settle(vec![event.clone(), NewEvent { streamed, ..event }], Vec::new()),
+            settle(Vec::new(), vec![write.clone()]),
+            accept(Vec::new()),
+            accept(vec![write]),
+        ];
+        for command in commands {
+            let named = rmp_serde::to_vec_named(&command).unwrap();
+            let mut bytes = Vec::new();
+            encode(&mut bytes, &command);
+            assert!(bytes.len() < named.len());
+            for written in [&bytes, &named] {
+                let read: Command = rmp_serde::from_slice(written).unwrap();
+                assert_eq!(format!("{read:?}"), format!("{command:?}"));
+            }
+        }
     }
 
     fn emit(outdated: bool) -> Command {

@@ -266,8 +266,10 @@ impl Channel {
             _ => vec![sent_payload(row, SendSource::Api, at), sent],
         };
         let reaction = reaction_payload(row, Sender::phone(row.from.clone()), true, at);
-        let events =
-            payloads.into_iter().chain(reaction).map(|payload| self.message_event(row, payload, now)).collect();
+        let events = payloads.into_iter().chain(reaction).map(|payload| self.message_event(row, payload, now));
+        // The first one is counted, too; no other is logged for nobody.
+        let events = events.enumerate().filter(|(place, event)| *place == 0 || event.is_wanted());
+        let events = events.map(|(_, event)| event).collect();
         batch.commands.push(Command::Settle {
             channel: self.row.id,
             message: id.clone(),

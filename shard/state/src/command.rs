@@ -269,6 +269,13 @@ pub struct NewEvent {
     pub outdated: bool,
 }
 
+impl NewEvent {
+    /// Whether anybody gets it, as far as the copy of the directory tells that it was made by.
+    pub fn is_wanted(&self) -> bool {
+        !self.deliveries.is_empty() || self.streamed.is_some() || self.outdated
+    }
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewDelivery {
     pub id: DeliveryId,

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tests::binary::Finished;
-use tests::cluster::{Cluster, Options};
+use tests::cluster::{Cluster, Options, SHARDS};
 use tests::http::string;
 use tests::receiver::{Receiver, Reply};
 use tests::tenant::{Tenant, number, text};
@@ -44,7 +44,7 @@ async fn a_cluster_that_is_well_is_shown_whole() {
     })
     .await;
     assert_eq!(status["nodes"], json!({ "ready": 3, "total": 3 }));
-    assert_eq!(status["shards"], json!({ "ready": 17, "total": 17 }));
+    assert_eq!(status["shards"], json!({ "ready": SHARDS + 1, "total": SHARDS + 1 }));
     assert!(status["channels"]["connected"].as_u64() >= Some(1), "{status}");
     let told = cluster.command(&["status"]).await.stdout;
     assert!(told.contains("3 of 3 ready") && told.contains("webhooks.allow_loopback"), "{told}");
@@ -73,7 +73,7 @@ async fn a_cluster_that_is_well_is_shown_whole() {
     }
 
     let shards = wait_for(&cluster, &["shards"], "every shard is whole", |_, code| code == Some(0)).await;
-    assert_eq!(rows(&shards).len(), 17);
+    assert_eq!(rows(&shards).len(), SHARDS + 1);
     assert!(
         rows(&shards).iter().all(|shard| shard["can_lose"] == 1 && shard["replicas"].as_array().unwrap().len() == 3)
     );
@@ -392,7 +392,7 @@ async fn a_node_that_is_away_is_a_row_that_says_so_and_no_other_can_be_lost() {
         code == Some(1) && answer["status"] == "outage" && answer["nodes"] == json!({ "ready": 0, "total": 3 })
     })
     .await;
-    assert_eq!(status["shards"], json!({ "ready": 0, "total": 17 }));
+    assert_eq!(status["shards"], json!({ "ready": 0, "total": SHARDS + 1 }));
     for command in [&["nodes"][..], &["check"], &["shards"], &["keys"], &["audit", "tail"]] {
         // What was confirmed a moment ago is not old yet.
         eventually("it is shown, and said to be old", seconds(20), async || {

@@ -1,5 +1,6 @@
 //! The peer: three members of Debian's `etcd-server` on this machine, as etcd's defaults make them, syncing what they write.
 
+pub mod promise;
 pub mod rpc;
 
 use std::fs::File;
