@@ -145,8 +145,8 @@ impl DrawArgs {
 async fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Schedule { drawn, json } => exit(show(&Plan::of(drawn.seed(), &drawn.profile()), json).map(|()| true)),
-        Command::Prove(args) => unless_interrupted(async { exit(caught(prove(&args)).await) }).await,
-        Command::Run(args) => unless_interrupted(async { judged(caught(run(&args)).await) }).await,
+        Command::Prove(args) => Box::pin(unless_interrupted(async { exit(caught(prove(&args)).await) })).await,
+        Command::Run(args) => Box::pin(unless_interrupted(async { judged(caught(run(&args)).await) })).await,
         Command::Check { folder } => judged(run::judge_again(&folder)),
         Command::Relay { listen, node } => exit(relay::run(listen, node).await.map(|()| true)),
     }
