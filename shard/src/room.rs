@@ -2,7 +2,7 @@
 //!
 //! An entry is safe once a quorum has written it, and a replica without room must not be made to write until its disk is
 //! full. So an owner takes sends and inbound items only while a quorum of its shard's voters has room: each node says in its
-//! vitals how it stands, and all ask all others once a second. An owner that has no room itself gives its lead to one that has
+//! status how it stands, and all ask all others once a second. An owner that has no room itself gives its lead to one that has
 //! some, and goes on until then, as long as its own disk can take it. So does whoever leads the directory, which takes nothing
 //! more of customers while a quorum of its voters has no room.
 

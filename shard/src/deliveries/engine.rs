@@ -1,4 +1,4 @@
-//! The task that knows all lanes of the node and starts attempts as they become due.
+//! The task that knows all queues of the node and starts attempts as they become due.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -350,7 +350,7 @@ impl Engine {
         }
     }
 
-    /// Starts up to `room` attempts, one of each lane in turn, so that no shard waits for another's.
+    /// Starts up to `room` attempts, one of each queue in turn, so that no shard waits for another's.
     fn start_due(&mut self, endpoint: EndpointId, mut room: usize, now: Timestamp, mut paced: usize) -> Pumped {
         let mut later = false;
         let Some(queues) = self.queues.get_mut(&endpoint) else { return Pumped { room, later } };

@@ -10,7 +10,7 @@ use raft::machine::View;
 use super::Job;
 use crate::keys;
 
-/// How many jobs a lane keeps in memory, and how many it reads at a time. What is more stays on disk, so that a dead
+/// How many jobs a queue keeps in memory, and how many it reads at a time. What is more stays on disk, so that a dead
 /// receiver with a hundred thousand deliveries costs no more memory than one with a thousand.
 const KEPT: usize = 1024;
 const READ: usize = 512;
@@ -22,7 +22,7 @@ const OWED: usize = 64;
 /// Below this, the next ones are read.
 const LOW: usize = 128;
 
-/// What a lane has to start.
+/// What a queue has to start.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Start {
     Job(Job),
@@ -43,19 +43,19 @@ pub struct EndpointQueue {
     horizon: Option<Place>,
     running: HashSet<DeliveryId>,
     running_chats: HashSet<Address>,
-    /// Starts that wait for nobody, one for each event that came in: so a lane keeps up with its events, however slowly
+    /// Starts that wait for nobody, one for each event that came in: so a queue keeps up with its events, however slowly
     /// the node attempts what has waited.
     owed: usize,
 }
 
 impl EndpointQueue {
-    /// A lane that knows nothing yet: all its jobs are on disk.
+    /// A queue that knows nothing yet: all its jobs are on disk.
     pub fn unread(endpoint: EndpointId) -> Self {
         let start = (Timestamp(0), DeliveryId::from_bytes([0; 16]));
         Self { horizon: Some(start), ..Self::empty(endpoint) }
     }
 
-    /// A lane that is known to have no jobs.
+    /// A queue that is known to have no jobs.
     pub fn empty(endpoint: EndpointId) -> Self {
         Self {
             endpoint,
@@ -115,7 +115,7 @@ impl EndpointQueue {
         self.waiting.extend(new.map(|place| (place, None)));
     }
 
-    /// Takes the next job that is due, if it may start: by what is owed to the lane, or else when `may_start` says so.
+    /// Takes the next job that is due, if it may start: by what is owed to the queue, or else when `may_start` says so.
     pub fn start_due(&mut self, now: Timestamp, may_start: impl FnOnce() -> bool) -> Start {
         let Some(place) = self.find_due(now) else { return Start::NothingDue };
         if self.owed == 0 && !may_start() {

@@ -1,6 +1,6 @@
 //! How fast this node attempts what has waited: with what the node has left over.
 //!
-//! An event that comes in gives its lane one start that waits for nobody, so an endpoint that is well keeps up whatever
+//! An event that comes in gives its queue one start that waits for nobody, so an endpoint that is well keeps up whatever
 //! others do. All other starts are paced together: retries, what has piled up at receivers that were down, jobs of
 //! deleted endpoints. While the processors have time to spare the pace rises until they have not; when they are busy it
 //! falls to a floor, so that sends and first attempts go first and what has waited is never forgotten. Endpoints take

@@ -134,8 +134,8 @@ fn submissions(commands: &[Command]) -> Vec<(Option<Submission>, Part)> {
     parts
 }
 
-/// The way into the shard's log. What one caller commits urgently keeps its order, and so does what it commits patiently;
-/// the patient may come after later urgent ones.
+/// The way into the shard's log. What one caller commits at once keeps its order, and so does what it defers;
+/// what is deferred may come after later commits.
 #[derive(Clone)]
 pub struct Committer {
     queue: mpsc::Sender<Submission>,
