@@ -9,7 +9,7 @@ use reqwest::Client;
 use serde_json::{Value, json};
 
 use crate::binary::{self, Finished};
-use crate::cluster::{Cluster, Dev, Node, Undertaker};
+use crate::cluster::{Cluster, Dev, Node, SHARDS, Undertaker};
 use crate::http::{Api, client, string};
 use crate::room::Room;
 use crate::wait::{check, eventually, seconds};
@@ -61,6 +61,7 @@ impl Grown {
         let place = place(&folder, base_port, 1);
         let mut args = vec!["init".to_owned(), "--network".to_owned(), network];
         args.extend(["--base-url".to_owned(), format!("http://{}", local(base_port + 1))]);
+        args.push(format!("--shards={SHARDS}"));
         args.extend(place.args());
         binary::run(&args, &folder, COMMAND).succeeded();
         let token = std::fs::read_to_string(place.dir.join("operator.token")).expect("init writes a token");
